@@ -2,16 +2,16 @@
 """Objects: an automaton over keys in canonical order.
 
 What: `build_object` makes the automaton of a nonterminal's objects. Declared keys come in the order of first
-declaration, then others; a state is how many declared keys have gone by and a formula of what is still to
-come. A declared key is passed over, or its value leads to the next state. Keys that are not declared are told
-apart by the patterns that they match.
+declaration, then others. A state is the number of declared keys that have passed, and a formula about the
+rest of the object. At a declared key, one edge passes it over, and others read its value. Undeclared keys
+are distinguished by the patterns that they match.
 When: once for each nonterminal that has objects.
-Limits: `Bounds.states` and `Bounds.key_classes`. Where an undeclared key that comes twice could make an
-invalid object pass (`repeats_matter`), few keys are declared, and others are remembered (`places.py`);
-refused by name where these may run out.
+Limits: `Bounds.states` and `Bounds.key_classes`. If a repeated undeclared key could make an invalid object
+pass (`repeats_matter`), the keys of a class are declared if they are few, and remembered otherwise
+(`places.py`). A schema in which such keys may run out is refused.
 
-All constraints run side by side in one formula, so `oneOf` of n branches costs states, not the product of its
-branches. A key that has gone by is forgotten.
+One formula holds all constraints together, so a `oneOf` of n branches costs states, but not the product of
+its branches. A key that has passed is forgotten.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 
 MOST_DECLARED = 64
-"""Undeclared keys of a class, up to which they are declared where it matters that none comes twice."""
+"""If repeats matter, the undeclared keys of a class are declared if they are at most this many."""
 
 
 MOST_KEYS = 10_000
-"""Keys of a class from which on there are more than anybody writes."""
+"""A class with this many keys has more than anybody writes."""
 
 
 class KeyClass(NamedTuple):
-    """Undeclared keys that no pattern tells apart.
+    """Undeclared keys that match the same patterns.
 
     Attributes:
         language: the keys.
-        truth: of each formula of keys that the object asks about.
+        truth: for each formula of keys that the object uses, whether these keys satisfy it.
     """
 
     language: Automaton
@@ -57,20 +57,20 @@ class KeyClass(NamedTuple):
 
 
 class ObjectAutomaton:
-    """The automaton of objects; state 0 is where they begin.
+    """The automaton of a nonterminal's objects; state 0 is the start.
 
     Attributes:
         names: declared keys, in canonical order.
         classes: classes of undeclared keys.
-        position: for each state, how many of `names` have gone by; undeclared keys come once all have.
+        position: for each state, how many of `names` have passed; undeclared keys come after all of them.
         accepting: for each state, whether the object may end.
-        skipped: for each state, the state once the next declared key is passed over, or -1.
-        edges: for each state, its edges by the next declared key.
-        extra: for each state, (number of a key class, its edges).
-        has_unique_keys: whether keys have to be remembered, so that none comes twice.
-        keys_may_run_out: whether a key that is begun may have to become one that came before then.
+        skipped: for each state, the state after the next declared key is passed over, or -1.
+        edges: for each state, the edges for the value of the next declared key.
+        extra: for each state, pairs (number of a key class, its edges).
+        has_unique_keys: whether keys must be remembered, so that none is repeated.
+        keys_may_run_out: whether, in that case, only repeated keys may be left to complete an unfinished key.
         is_growing: whether it is being built.
-        is_live: for each state, whether an end can be reached; set by `productive.py`.
+        is_live: for each state, whether an end can be reached from it; set by `productive.py`.
     """
 
     def __init__(self, names: tuple[str, ...], classes: list[KeyClass]) -> None:
@@ -86,7 +86,8 @@ class ObjectAutomaton:
         self.is_live: list[bool] = []
 
     def steps(self, state: int) -> Iterator[tuple[Any, int]]:
-        """Pairs (nonterminal, state) that lead on from a state; None: nothing is read."""
+        """Pairs (nonterminal, target state) of the edges of a state; None as nonterminal: the edge reads
+        nothing."""
         if self.skipped[state] >= 0:
             yield None, self.skipped[state]
         yield from self.edges[state]
@@ -142,8 +143,8 @@ class _Builder:
         automaton.is_growing = False
 
     def _keys_of_conjunction(self) -> tuple[set[str], set[str]] | None:
-        """Required and forbidden keys, if all that is asked is in a conjunction with the like and with what
-        values and keys have to satisfy; None where it is not.
+        """Required and forbidden keys, if the formula is a conjunction of these and of requirements for
+        values and keys; otherwise None.
         """
         required: set[str] = set()
         forbidden: set[str] = set()
@@ -160,9 +161,11 @@ class _Builder:
         return required, forbidden
 
     def _chain(self, required: set[str], forbidden: set[str]) -> None:
-        """The automaton of a conjunction: each declared key leads to the next, whether it comes or not.
+        """Make the automaton of a conjunction: each declared key leads to the next, whether it is there or
+        not.
 
-        Nine of ten objects of real schemas are such, and need no state but how many keys have gone by.
+        Nine of ten objects of real schemas are of this kind. Their state is only the number of keys that have
+        passed.
         """
         automaton, names = self._automaton, self._names
         n = len(names)
@@ -191,7 +194,7 @@ class _Builder:
     def _edges(
         self, sets: list[PropertySet], name: str, truth: dict[Formula, bool] | None, target: int
     ) -> list[Edge]:
-        """The edges of a key whose value is as all property sets ask, in a conjunction."""
+        """The edges of a key whose value satisfies all of some property sets."""
         if len(sets) == 1:
             value = self._value(sets[0], name, truth)
         else:
@@ -217,7 +220,7 @@ class _Builder:
         return number
 
     def _declared(self, number: int, position: int, formula: Formula) -> None:
-        """The next declared key comes, or is passed over."""
+        """Add the edges for the next declared key: it is read or passed over."""
         formulas, name = self._formulas, self._names[position]
         gone: dict[Formula, Formula] = {formulas.atom("has", name): formulas.false}
         for atom in formula.atoms:
@@ -231,7 +234,7 @@ class _Builder:
         self._automaton.edges[number] = self._nonterminals.edges(pairs)
 
     def _undeclared(self, number: int, formula: Formula) -> None:
-        """All declared keys have gone by: the object ends, or another key comes."""
+        """Add the edges after all declared keys: the object ends, or an undeclared key comes."""
         formulas, automaton = self._formulas, self._automaton
         values = {a: formulas.constant(a.args[0] in ("properties", "names")) for a in formula.atoms}
         automaton.accepting[number] = formulas.substitute(formula, values) is formulas.true
@@ -245,7 +248,7 @@ class _Builder:
     def _conditions(
         self, formula: Formula, name: str, truth: dict[Formula, bool] | None
     ) -> tuple[dict[Formula, Formula], list[Condition]]:
-        """What a key makes of each atom: a declared one, or an undeclared one of a class."""
+        """What each atom becomes after a key: a declared key, or an undeclared key of a class."""
         formulas = self._formulas
         decided: dict[Formula, Formula] = {}
         conditions: list[Condition] = []
@@ -267,7 +270,7 @@ class _Builder:
         return decided, conditions
 
     def _value(self, properties: PropertySet, name: str, truth: dict[Formula, bool] | None) -> Formula:
-        """What a property set asks of a key's value."""
+        """What a property set requires of the value of a key."""
         asked = [properties.names[name]] if truth is None and name in properties.names else []
         asked += [value for pattern, value in properties.patterns if self._satisfies(pattern, name, truth)]
         return self._formulas.conjunction(asked) if asked else properties.rest
@@ -303,7 +306,7 @@ class _Builder:
         ]
 
     def _closed_to_others(self, languages: list[Formula]) -> bool:
-        """Whether it is plain that no undeclared key can come."""
+        """Whether it is obvious that no undeclared key can come."""
         if languages:
             return False
         closed = {
@@ -316,11 +319,11 @@ class _Builder:
 
 
 def declare_few_keys(nonterminals: Nonterminals) -> bool:
-    """Declare undeclared keys of which there are few, where it matters that none comes twice: they come in
-    an order then, and states tell which have gone by. Objects that get such keys have to be built again.
+    """If repeats matter, declare undeclared keys that are few: then they have an order, and states know
+    which have passed. Objects that get such keys must be built again.
 
     Returns:
-        Whether there are any.
+        Whether there are such objects.
     """
     found = False
     for one in nonterminals.all:
@@ -336,10 +339,11 @@ def declare_few_keys(nonterminals: Nonterminals) -> bool:
 
 
 def remember_repeats(nonterminals: Nonterminals) -> None:
-    """Let keys be remembered where an undeclared one that comes twice may make an invalid object pass.
+    """Mark objects whose keys must be remembered because a repeated undeclared key could make an invalid
+    one pass.
 
     Raises:
-        SchemaRefused: such keys may run out; the keyword is the one that most likely asks for them.
+        SchemaRefused: such keys may run out. The error names the keyword that most likely requires them.
     """
     for one in nonterminals.all:
         if one.object is None or not one.is_productive or not repeats_matter(one.object):
@@ -356,14 +360,14 @@ def remember_repeats(nonterminals: Nonterminals) -> None:
         one.object.has_unique_keys = True
     if not any(one.object is not None and one.object.has_unique_keys for one in nonterminals.all):
         return
-    for one in nonterminals.all:  # others may stand at the same places
+    for one in nonterminals.all:  # other nonterminals may stand at the same places
         if one.object is not None and one.is_productive:
             used = _used(one.object)
             one.object.keys_may_run_out = not all(is_endless(one.object.classes[n].language) for n in used)
 
 
 def _has_many(language: Automaton) -> bool:
-    """Whether a class has more keys than anybody asks for."""
+    """Whether a class has more keys than an object ever needs."""
     if language.longest is None:
         return True
     counts: dict[int, int] = {}
@@ -388,7 +392,7 @@ def _used(automaton: ObjectAutomaton) -> list[int]:
 
 
 def _live_extras(automaton: ObjectAutomaton, state: int) -> list[tuple[int, list[Edge]]]:
-    """The undeclared keys that may come in a state, with the edges that lead on to an end."""
+    """The undeclared keys that may come in a state, with the edges from which an end can be reached."""
     if not automaton.is_live[state]:
         return []
     live = [
@@ -402,11 +406,10 @@ def _live_extras(automaton: ObjectAutomaton, state: int) -> list[tuple[int, list
 
 
 def repeats_matter(automaton: ObjectAutomaton) -> bool:
-    """Whether an undeclared key that comes twice may make an invalid object pass: readers keep the last
-    value.
+    """Whether a repeated undeclared key may make an invalid object pass: JSON parsers keep the last value.
 
-    It does not where leaving out the first of two keys of one class is always allowed: from the state behind
-    it, whatever is accepted with a key of that class is accepted from the state before it, too.
+    Repeats do not matter if the first of two keys of one class may always be left out: whatever is accepted
+    with a key of that class from the state after the first is accepted from the state before it, too.
     """
     for state in range(len(automaton.extra)):
         for number, edges in _live_extras(automaton, state):
@@ -417,9 +420,10 @@ def repeats_matter(automaton: ObjectAutomaton) -> bool:
 
 
 def _included(automaton: ObjectAutomaton, one: int, other: int, number: int) -> bool:
-    """Whether all that is accepted from `one` with a key of a class is accepted from `other`, too.
+    """Whether everything that `one` accepts with a key of a class is also accepted by `other`.
 
-    A simulation of pairs of states: an edge is matched by one with the same class and nonterminal.
+    It is a simulation of pairs of states: an edge must have a counterpart with the same class and
+    nonterminal.
     """
     met = {(one, other, False)}
     todo = [(one, other, False)]

@@ -1,14 +1,14 @@
-"""Where in a text something may not come twice: items under `uniqueItems`, and keys.
+"""Places in a text where items or keys must not be repeated.
 
-What: `places_of` finds for each place of a text (the whole value, the value of a key, an item) the
-nonterminals that may stand there, and so whether its items, or its keys, have to be remembered. What was read
-before is remembered by `hybrid.remembering`.
-When: once for each schema that has such an array or object; None for all others.
-Limits: whether items may repeat has to follow from the place alone, or commas and brackets have to tell where
-two were equal (`marks.py`). `MOST_PLACES` places.
+What: `places_of` finds the nonterminals that may stand at each place of a text (the whole value, the value
+of a key, an item). They decide whether the items, or the keys, at this place must be remembered.
+`hybrid.remembering` remembers what was read.
+When: once for each schema that has such an array or object; for all others the result is None.
+Limits: the place alone must decide whether items may be repeated, or commas and brackets must show that two
+were equal (`marks.py`). At most `MOST_PLACES` places.
 
-A place is a set of nonterminals: all that some way of reading the text before it leads to. So it is the
-subset construction over paths in place of texts: names and "some item", and no states of what was read.
+A place is a set of nonterminals: all that the text before it can lead to. So the places are a subset
+construction over paths (names, and "some item") instead of texts. They have no states for what was read.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 MOST_PLACES = 20_000
 
 NOWHERE = -1
-"""The number of places from which on nothing is remembered."""
+"""Stands for every place at which, and below which, nothing must be remembered."""
 
 
 class Place(NamedTuple):
-    """A place of texts.
+    """A place in texts.
 
     Attributes:
-        is_unique: whether the items of an array here all differ.
-        is_marked: whether commas and brackets tell where they do not.
-        has_unique_keys: whether the keys of an object here all differ.
-        keys_may_run_out: whether a key of such an object may be begun so that few are left for it.
-        may_run_out: whether an item of such an array may be begun so that few values are left for it.
-        may_be_last: whether an item may be the last one that is left for such an array without its states
-            telling it.
-        beginnings: from which on there are always more values than came before; None where all are.
+        is_unique: whether all items of an array here must differ.
+        is_marked: whether commas and brackets show that items were equal.
+        has_unique_keys: whether all keys of an object here must differ.
+        keys_may_run_out: whether an unfinished key of such an object may have only a few completions.
+        may_run_out: whether an unfinished item of such an array may have only a few completions.
+        may_be_last: whether an item may be the last value left for such an array although its states do not
+            know it.
+        beginnings: beginnings of items that have more completions than values came before; None: all have.
         items: the place of its items.
-        names: the place of the value of each declared key.
-        others: pairs (keys, place of their values) of the other keys; None stands for all of them.
+        names: for each declared key, the place of its value.
+        others: for undeclared keys, pairs (keys, place of their values); None as keys: all of them.
     """
 
     is_unique: bool
@@ -58,11 +58,11 @@ class Place(NamedTuple):
     others: tuple[tuple[Automaton | None, int], ...]
 
     def is_endless_behind(self, text: str) -> bool:
-        """Whether an item that begins like this may become more values than came before."""
+        """Whether an unfinished item can be completed to more values than came before."""
         return self.beginnings is None or self.beginnings.has(text)
 
     def of_key(self, key: str) -> int:
-        """The place of the value of a key."""
+        """The place of a key's value."""
         known = self.names.get(key)
         if known is not None:
             return known
@@ -73,8 +73,8 @@ class Places(NamedTuple):
     """The places of a schema's texts.
 
     Attributes:
-        all: the places by number.
-        start: that of the whole text.
+        all: the places, by number.
+        start: the place of the whole text.
     """
 
     all: tuple[Place, ...]
@@ -82,9 +82,9 @@ class Places(NamedTuple):
 
 
 def places_of(nonterminals: Nonterminals, start: Nonterminal) -> Places | None:
-    """The places of a schema whose nonterminals are built; None: nothing has to be remembered.
+    """The places of a schema whose nonterminals are built; None: nothing must be remembered.
 
-    Arrays whose commas and brackets have to tell where two items were equal are marked.
+    It sets `is_marked` of arrays whose commas and brackets must show that two items were equal.
 
     Raises:
         SchemaRefused: there are too many places.
@@ -148,7 +148,8 @@ def _items(arrays: list[Nonterminal]) -> Iterator[Nonterminal]:
 
 
 def _of_others(objects: list[Nonterminal]) -> Iterator[tuple[Automaton | None, list[Nonterminal]]]:
-    """Keys that are not declared, with their values: by the classes of one object, together of several."""
+    """Classes of undeclared keys, with their values: the classes of a single object; one class for
+    several."""
     automaton = objects[0].object if len(objects) == 1 else None
     if automaton is None:
         yield None, list(_of_key(objects, None))
@@ -159,7 +160,7 @@ def _of_others(objects: list[Nonterminal]) -> Iterator[tuple[Automaton | None, l
 
 
 def _of_key(objects: list[Nonterminal], name: str | None) -> Iterator[Nonterminal]:
-    """The values of a key; of None, those of keys that are not declared."""
+    """The values of a key; for None, the values of undeclared keys."""
     for one in objects:
         automaton = one.object
         assert automaton is not None
@@ -176,7 +177,8 @@ def _of_key(objects: list[Nonterminal], name: str | None) -> Iterator[Nontermina
 def _running_out(
     nonterminals: Nonterminals, arrays: list[Nonterminal]
 ) -> tuple[bool, bool, Beginnings | None]:
-    """`may_run_out`, `may_be_last` and `beginnings` of a place of these arrays of unique items."""
+    """`may_run_out`, `may_be_last` and `beginnings` of a place where these arrays of unique items may
+    stand."""
     found = beginnings_of(nonterminals, list(_items(arrays)))
     if found is None:
         return False, False, None
@@ -184,7 +186,7 @@ def _running_out(
 
 
 def _pruned(places: list[Place], start: int) -> Places | None:
-    """The places without those below which nothing is remembered."""
+    """The places without those below which nothing must be remembered."""
     before: list[list[int]] = [[] for _ in places]
     for number, one in enumerate(places):
         for child in (one.items, *one.names.values(), *(other for _, other in one.others)):

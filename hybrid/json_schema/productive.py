@@ -1,12 +1,12 @@
-"""Emptiness: which nonterminals hold a value, and which states lead to an end.
+"""Emptiness: which nonterminals contain a value, and from which states an end can be reached.
 
-What: `find_productive` sets `is_productive` of all nonterminals and `is_live` of their automata. What is not
-live is never written, or a mask would lead into a dead end.
-When: once all nonterminals are built.
+What: `find_productive` sets `is_productive` of all nonterminals and `is_live` of their automata. What is
+not live is never written; otherwise a mask would lead into a dead end.
+When: after all nonterminals are built.
 
-The least fixpoint: a nonterminal holds a value if it has a scalar, or if one of its automata reaches an end
-over nonterminals that do. (The standard algorithm for productive symbols of a grammar, with a count of uses
-in place of rounds: Hopcroft, Motwani, Ullman: Introduction to Automata Theory, section 7.1.)
+It is a least fixpoint: a nonterminal contains a value if it has a scalar, or if one of its automata reaches
+an end over nonterminals that contain one. (The standard algorithm for productive symbols of a grammar, with
+a count of uses instead of rounds: Hopcroft, Motwani, Ullman: Introduction to Automata Theory, section 7.1.)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hybrid.json_schema.objects import ObjectAutomaton
 
 
 def find_productive(nonterminals: Sequence[Nonterminal]) -> None:
-    """Set what is productive, and live."""
+    """Set `is_productive` and `is_live`."""
     waiting: dict[Nonterminal, list[Nonterminal]] = {}
     todo = []
     for one in nonterminals:
@@ -44,7 +44,7 @@ def find_productive(nonterminals: Sequence[Nonterminal]) -> None:
 
 
 def _reaches_end(automaton: ObjectAutomaton | ArrayAutomaton, missing: set[Nonterminal]) -> bool:
-    """Whether an end is reached over productive nonterminals; those that are in the way are added to
+    """Whether an end can be reached over productive nonterminals. The nonterminals that block it are added to
     `missing`.
     """
     met, todo = {0}, [0]

@@ -1,15 +1,15 @@
-"""What `$ref` and its like lead to, in the schema and in the documents that stand beside it.
+"""Where `$ref` and similar keywords lead, in the schema and in the documents beside it.
 
-What: `Documents` are other documents, out of a `referencing.Registry`; `References` resolves a schema's
-references among these, the schema itself and the drafts' own metaschemas.
-When: while a schema is compiled. Addresses are read by `referencing`; which schemas a dynamic reference may
-mean is found here.
-Limits: nothing is fetched, also where a registry could: a reference to a document that is not there is
-refused by name, and so is one to a document of another draft.
+What: `Documents` are other documents, from a `referencing.Registry`. `References` resolves the references
+of a schema: they may lead into the documents, the schema itself and the metaschemas of the drafts.
+When: while a schema is compiled. `referencing` resolves addresses; this module finds the schemas that a
+dynamic reference may mean.
+Limits: nothing is fetched, even if a registry could. A reference to a missing document is refused, and so
+is a reference to a document of another draft.
 
-A dynamic reference means the outermost schema of those on the way to it that has the anchor. What that way
-says of anchors is a part of what a location is (`References.scope`): one place in the text is as many
-locations as there are ways that matter.
+A dynamic reference means the outermost schema that has the anchor, among those on the way to the reference.
+A location therefore includes the anchors on the way to it (`References.scope`): one place in the text is as
+many locations as there are ways that matter.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _RECURSIVE = "$recursiveAnchor"
 
 Scope = tuple[tuple[str, str], ...]
-"""Pairs (dynamic anchor, outermost resource that has it)."""
+"""Pairs (dynamic anchor, the outermost resource that has it)."""
 
 _UNNAMED = "urn:schema"
-"""The address of a schema without one, where that matters to dynamic references."""
+"""The address given to a schema without one, if dynamic references need an address."""
 
 
 class Documents:
     """Documents that references may lead to.
 
     Args:
-        registry: of `referencing`; what is in it now counts, and what it might fetch does not.
+        registry: a registry of `referencing`. Only its present content counts; it fetches nothing.
 
     Attributes:
-        digest: of their addresses and contents.
+        digest: a digest of the addresses and contents.
     """
 
     def __init__(self, registry: Any) -> None:
@@ -57,13 +57,13 @@ class Documents:
 
     @cached_property
     def registry(self) -> Any:
-        """A registry of them and of the drafts' metaschemas."""
+        """A registry of these documents and of the metaschemas of the drafts."""
         from jsonschema_specifications import REGISTRY
 
         return REGISTRY.with_resources(self._resources.items()).crawl()
 
     def contents(self, uri: str) -> Any:
-        """The document of an address, or None."""
+        """The document at an address, or None."""
         return self._contents.get(uri.rstrip("#"))
 
 
@@ -71,9 +71,9 @@ class References:
     """The references of one schema.
 
     Args:
-        schema: all of it.
-        dialect: that it is read by.
-        documents: beside it; None: none.
+        schema: the whole schema.
+        dialect: the dialect by which it is read.
+        documents: other documents; None: none.
     """
 
     def __init__(self, schema: Any, dialect: Dialect, documents: Documents | None) -> None:
@@ -92,7 +92,7 @@ class References:
 
     @cached_property
     def root(self) -> Any:
-        """What the schema's references are resolved by; None: it has none."""
+        """The resolver of references in the schema; None: it has no references."""
         if not self._has_any:
             return None
         from jsonschema_specifications import REGISTRY
@@ -104,23 +104,23 @@ class References:
         return (registry.crawl() if self._is_dynamic else registry).resolver(name)
 
     def inside(self, resolver: Any, schema: dict[str, Any]) -> Any:
-        """What references in a subschema are resolved by."""
+        """The resolver of references in a subschema."""
         dialect = self._dialect
         name = schema.get(dialect.id_keyword)
         if resolver is None or not isinstance(name, str):
             return resolver
         if "://" not in name and (id(schema), id(resolver)) in self._entered:
-            return resolver  # a reference led here, whose address tells of it already
+            return resolver  # a reference led here, and the resolver has its address already
         if dialect.ref_alone and "$ref" in schema:
             return resolver
         inner = resolver.in_subresource(specification(dialect).create_resource(schema))
         if not self._is_dynamic or inner._base_uri == resolver._base_uri:
             return inner
-        return resolver._evolve(base_uri=inner._base_uri)  # which notes that this resource was left
+        return resolver._evolve(base_uri=inner._base_uri)  # it records that this resource was left
 
     def scope(self, resolver: Any) -> Scope:
-        """What the way to a place says of dynamic references: for each anchor on it, the outermost resource
-        that has it; empty where they do not matter."""
+        """For each dynamic anchor on the way to a place, the outermost resource that has it. Empty if dynamic
+        references do not matter."""
         if not self._is_dynamic or resolver is None:
             return ()
         outermost: dict[str, str] = {}
@@ -130,12 +130,12 @@ class References:
         return tuple(sorted(outermost.items()))
 
     def _anchors_of(self, resolver: Any, uri: str) -> list[str]:
-        """The dynamic anchors of a resource; `_RECURSIVE` where it says `$recursiveAnchor`."""
+        """The dynamic anchors of a resource; `_RECURSIVE` stands for `$recursiveAnchor`."""
         found = self._anchors.get(uri)
         if found is None:
             try:
                 contents = resolver._registry[uri].contents
-            except Exception:  # noqa: BLE001 - of several types: it is a part of another
+            except Exception:  # noqa: BLE001 - of several types: the resource is a part of another
                 contents = {}
             names = [one.get("$dynamicAnchor") for one in objects_in(contents)]
             found = [name for name in names if isinstance(name, str) and _has(resolver, uri, name)]
@@ -145,14 +145,14 @@ class References:
         return found
 
     def lookup(self, resolver: Any, keyword: str, name: str) -> tuple[Any, Any]:
-        """What a reference leads to: a subschema and its resolver.
+        """The subschema that a reference leads to, and its resolver.
 
         Raises:
-            LookupError: nothing is there, or (`OtherDraft`) what another draft reads.
+            LookupError: there is nothing (or, as `OtherDraft`, a document that another draft reads).
         """
         try:
             found = self._lookup(resolver, keyword, name)
-        except Exception as error:  # `referencing` lets several types through
+        except Exception as error:  # `referencing` lets errors of several types through
             raise LookupError(name) from error
         if not self._is_of_this_draft(found.resolver):
             raise OtherDraft(name)
@@ -167,7 +167,7 @@ class References:
         return self._dynamic(resolver, name) if keyword == "$dynamicRef" else _plain(resolver, name)
 
     def _recursive(self, resolver: Any) -> Any:
-        """The outermost resource that says `$recursiveAnchor`, if the own one does."""
+        """The outermost resource with `$recursiveAnchor`, if the reference's own resource has it."""
         own = _plain(resolver, "#")
         if _is_recursive(own.contents):
             for uri in _passed(resolver):
@@ -176,7 +176,8 @@ class References:
         return own
 
     def _dynamic(self, resolver: Any, name: str) -> Any:
-        """The schema of the outermost resource that has the dynamic anchor, if what the name means has it."""
+        """The schema in the outermost resource that has the dynamic anchor, if the referenced schema has
+        it."""
         own = _plain(resolver, name)
         uri, _, anchor = _absolute(resolver, name).partition("#")
         if not anchor or anchor.startswith("/") or not _has(own.resolver, uri, anchor):
@@ -187,7 +188,7 @@ class References:
         return own
 
     def _is_of_this_draft(self, resolver: Any) -> bool:
-        """Whether the document of a place is read by the schema's own draft."""
+        """Whether the document of a place belongs to the schema's draft."""
         uri = resolver._base_uri
         found = self._drafts.get(uri)
         if found is None:
@@ -206,7 +207,7 @@ class OtherDraft(LookupError):
 
 
 def specification(dialect: Dialect) -> Any:
-    """What `referencing` knows of a draft."""
+    """The specification of a draft in `referencing`."""
     return _specification(dialect.uri)
 
 
@@ -218,7 +219,8 @@ def _specification(uri: str) -> Any:
 
 
 def load_referencing() -> None:
-    """Import what resolves references, so that the first schema that has some does not wait 40 ms for it."""
+    """Import the resolver of references in advance: the first schema with references would wait 40 ms for
+    it."""
     import jsonschema_specifications
     import referencing.jsonschema  # noqa: F401
 
@@ -226,10 +228,10 @@ def load_referencing() -> None:
 
 
 def documents_of(registry: Any) -> Documents | None:
-    """The documents of a registry that a caller gave.
+    """The documents of a registry that a caller passed.
 
     Raises:
-        ArgumentError: it is none, or holds what is no JSON.
+        ArgumentError: it is not a registry, or contains something that is not JSON.
     """
     if registry is None or isinstance(registry, Documents):
         return registry
@@ -259,14 +261,14 @@ def _has(resolver: Any, uri: str, name: str) -> bool:
 
 
 def _absolute(resolver: Any, name: str) -> str:
-    """The address that a reference means."""
+    """The absolute address of a reference."""
     from urllib.parse import urljoin
 
     return f"{resolver._base_uri}{name}" if name.startswith("#") else urljoin(resolver._base_uri, name)
 
 
 def _plain(resolver: Any, name: str) -> Any:
-    """What a reference means wherever one comes from; the resolver remembers where that was."""
+    """The static meaning of a reference. The resolver records where the reference came from."""
     found = type(resolver)(base_uri="", registry=resolver._registry).lookup(_absolute(resolver, name))
     inner = found.resolver
     return type(found)(found.contents, resolver._evolve(base_uri=inner._base_uri, registry=inner._registry))

@@ -1,11 +1,11 @@
 # cython: language_level=3, wraparound=True
-"""The rules of a grammar as rows: states, and what leads from one to the next.
+"""The rules of a grammar as rows: states and edges.
 
-What: `Rows` collects the automata of all rules of a grammar: edges that read nothing, bytes or characters, or
-that call a rule; and rules that repeat another. `reading` gives them to `equivalence.network`, which
-determinises and merges them; `hybrid.json_schema.ebnf` writes them as text.
+What: `Rows` collects the automata of all rules of a grammar. Their edges read nothing, bytes or characters,
+or call a rule; a rule may also be a repetition of another. `reading` gives them to `equivalence.network`,
+which determinises and minimises them; `hybrid.json_schema.ebnf` writes them as text.
 When: filled by `hybrid.json_schema.emission`.
-Limits: a state belongs to one rule. Characters are code points; surrogates among them are left out.
+Limits: each state belongs to one rule. Characters are code points; surrogates are left out.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ EMPTY, BYTES, CALL = edge_types.EMPTY, edge_types.BYTES, edge_types.CALL
 
 
 class Repeat(NamedTuple):
-    """A rule that is another one, repeated.
+    """A rule that repeats another.
 
     Attributes:
-        unit: number of the other rule.
-        least, most: how often; most is None where there is no end.
+        unit: number of the repeated rule.
+        least, most: how often; most is None if there is no upper bound.
     """
 
     unit: int
@@ -43,11 +43,11 @@ class Repeat(NamedTuple):
 class Rows:
     """The rules of one grammar.
 
-    Inner states are numbered from 0 on over all rules; rule r begins at state -1 - 2 r and ends at -2 - 2 r.
+    Inner states are numbered from 0 across all rules; rule r begins at state -1 - 2 r and ends at -2 - 2 r.
 
     Attributes:
-        names: of the rules.
-        repeats: rules that repeat others, by number.
+        names: the names of the rules.
+        repeats: the rules that repeat others, by number.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Rows:
         self.repeats: dict[int, Repeat] = {}
         self._numbers: list[int] = []
         self._blocks: list[NDArray[np.int64]] = []
-        self._runs: list[tuple[int, int, int]] = []  # first state, length of the text, state behind it
+        self._runs: list[tuple[int, int, int]] = []  # first state, length of the text, state after it
         self._texts: list[str] = []  # of the runs
         self._n_states = 0
 
@@ -65,7 +65,7 @@ class Rows:
         return len(self.names) - 1
 
     def repeat(self, unit: int, least: int, most: int | None) -> int:
-        """A new rule that repeats another."""
+        """Add a rule that repeats another."""
         number = self.rule(f"{self.names[unit]}_{least}_{'' if most is None else most}")
         self.repeats[number] = Repeat(unit, least, most)
         return number
@@ -76,24 +76,24 @@ class Rows:
         return self._n_states - 1
 
     def empty(self, source: int, target: int) -> None:
-        """An edge that reads nothing."""
+        """Add an edge that reads nothing."""
         self._numbers += (source, EMPTY, 0, 0, target)
 
     def byte(self, source: int, text: str, target: int) -> None:
-        """An edge that reads one ASCII character."""
+        """Add an edge that reads one ASCII character."""
         code = ord(text)
         self._numbers += (source, BYTES, code, code, target)
 
     def characters(self, source: int, low: int, high: int, target: int) -> None:
-        """An edge that reads one of a range of characters."""
+        """Add an edge that reads one character of a range."""
         self._numbers += (source, CHARACTERS, low, high, target)
 
     def call(self, source: int, rule: int, target: int) -> None:
-        """An edge that calls a rule."""
+        """Add an edge that calls a rule."""
         self._numbers += (source, CALL, rule, 0, target)
 
     def run(self, text: str, target: int) -> int:
-        """A new state from which an ASCII text, which is not empty, leads to a state."""
+        """Add a state from which a non-empty ASCII text leads to a target state."""
         first = self._n_states
         self._n_states += len(text)
         self._runs.append((first, len(text), target))
@@ -101,7 +101,7 @@ class Rows:
         return first
 
     def text(self, source: int, text: str, target: int) -> None:
-        """Edges that read an ASCII text."""
+        """Add edges that read an ASCII text."""
         if len(text) > 1:
             self.byte(source, text[0], self.run(text[1:], target))
         elif text:
@@ -110,15 +110,15 @@ class Rows:
             self.empty(source, target)
 
     def states(self, n: int) -> int:
-        """New states: the first of so many that follow each other."""
+        """Add n states with consecutive numbers, and return the first."""
         self._n_states += n
         return self._n_states - n
 
     def edges(self, first: int, ranges: NDArray[np.int64]) -> None:
-        """Edges that read characters.
+        """Add edges that read characters.
 
         Args:
-            first: the state that stands for state 0; the others follow.
+            first: the number of the state that `ranges` calls 0; the others follow it.
             ranges: int64[n, 4], rows (source, low, high, target) of code points.
         """
         rows = np.empty((len(ranges), 5), np.int64)
@@ -129,12 +129,12 @@ class Rows:
         self._blocks.append(rows)
 
     def calls(self, first: int, edges: NDArray[np.int64], rules: Sequence[int]) -> None:
-        """Edges that call rules.
+        """Add edges that call rules.
 
         Args:
-            first: the state that stands for state 0; the others follow.
-            edges: int64[n, 3], rows (source, index of a rule, target).
-            rules: that are called.
+            first: the number of the state that `edges` calls 0; the others follow it.
+            edges: int64[n, 3], rows (source, index into `rules`, target).
+            rules: the called rules.
         """
         rows = np.empty((len(edges), 5), np.int64)
         rows[:, 0] = edges[:, 0] + first
@@ -163,10 +163,10 @@ class Rows:
         return found
 
     def reading(self, root: int) -> ReadGrammar:
-        """The grammar as `equivalence.network` reads it.
+        """The grammar in the form that `equivalence.network` reads.
 
         Args:
-            root: the rule that texts begin with.
+            root: the start rule.
         """
         table, n_rules = self.table(), len(self.names)
         for column in (0, 4):

@@ -1,23 +1,22 @@
 # cython: language_level=3, wraparound=True
 """Splitting the value of a key or an item into disjoint cases.
 
-What: the value that comes next decides atoms of a formula: those whose condition it satisfies become one
-thing, those whose condition it does not another. `split` lists the cases, each as a formula of the value and
-what is to come after it; the formulas of values are disjoint, and together they are all that can be followed
-by anything.
+What: the next value decides atoms of a formula: an atom becomes one thing if the value satisfies its
+condition, and another if not. `split` lists the cases, each as a formula of the value and a formula of what
+comes after it. The formulas of values are disjoint. Together they cover every value after which the text
+can go on.
 When: at each key of an object and each item of an array (`objects.py`, `arrays.py`).
-Limits: at most `Bounds.minterms` cases, beside those that lists of values make.
+Limits: at most `Bounds.minterms` cases, not counting those that come from lists of values.
 
-What keeps the number of cases small, with figures of 322 hard schemas:
-- conditions that are true or false are decided before anything is split;
-- a condition that must hold, or must not, is no case: it is required (62,531 object states against 129,741
-  where
-  the complement is made too);
+These rules keep the number of cases small (figures from 322 hard schemas):
+- conditions that are constantly true or false are decided before anything is split;
+- a condition that must hold, or must not, makes no cases, it is required (62,531 object states instead of
+  129,741 if the complement is made, too);
 - only conditions that survive simplification are split on;
-- a case whose value is certainly empty is dropped, so that branches told apart by a constant or a type die at
-  once;
-- where many conditions list their values, these are the cases: 128 tools told apart by their names took 6 s
-  one by one, 400 did not end.
+- a case whose value is certainly empty is dropped, so branches that differ in a constant or a type
+  disappear at once;
+- if many conditions list their values, the values are the cases: splitting one by one took 6 s for 128
+  tools with different names, and did not finish for 400.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ if TYPE_CHECKING:
     from hybrid.json_schema.nonterminals import Nonterminals
 
 MANY_LISTED = 8
-"""Conditions that list their values, from which on a value is split by all of them at once."""
+"""From this number of conditions that list their values on, a value is split by all of them at once."""
 
 Condition = tuple[Formula, Formula, Formula, Formula]
-"""An atom, a formula of the value, and what becomes of the atom where the value satisfies it and where
-not.
+"""An atom, a formula of the value, and what the atom becomes if the value satisfies the formula, and if it
+does not.
 """
 
 Case = tuple[Formula, Formula]
@@ -53,10 +52,10 @@ def split(
     """The cases of a value.
 
     Args:
-        nonterminals: tell which formulas of values may hold.
-        formula: of what is to come, before the value.
-        decided: atoms of it that become something whatever the value.
-        conditions: those that hang on the value.
+        nonterminals: decide which formulas may have a value.
+        formula: the formula before the value.
+        decided: atoms that become something whatever the value is.
+        conditions: atoms that depend on the value.
 
     Raises:
         SchemaRefused: there are too many cases.
@@ -94,7 +93,7 @@ class _Splitter:
     """One call of `split`.
 
     Attributes:
-        n_listed: cases that lists of values have made, which the schema's size bounds.
+        n_listed: number of cases from lists of values. The size of the schema bounds it.
     """
 
     def __init__(self, nonterminals: Nonterminals) -> None:
@@ -102,7 +101,7 @@ class _Splitter:
         self._leaves = self.n_listed = 0
 
     def cases(self, known: Formula, after: Formula) -> list[Case]:
-        """The cases of a value that satisfies `known`, relative to that."""
+        """The cases of a value that satisfies `known`; their formulas do not repeat `known`."""
         formulas = self._formulas
         self._nonterminals.check()
         required, after, unknown = self._required(after)
@@ -124,7 +123,8 @@ class _Splitter:
         return [(formulas.conjunction((required, value)), rest) for value, rest in found]
 
     def _required(self, after: Formula) -> tuple[Formula, Formula, list[Formula]]:
-        """What must hold of the value, what is left then, and which conditions are still unknown."""
+        """What the value must satisfy, what is left of the formula then, and the conditions still
+        undecided."""
         formulas = self._formulas
         required: list[Formula] = []
         while True:
@@ -143,10 +143,10 @@ class _Splitter:
                 return formulas.conjunction(required), after, unknown
 
     def _by_value(self, after: Formula, unknown: list[Formula]) -> list[Case] | None:
-        """Split on all conditions that list their values, at once: by the values. None where there are few.
+        """Split by value on all conditions that list their values at once. None if there are few.
 
-        A tool's name decides which of 400 alternatives is meant: split on one by one, each case of the first
-        is asked about all others.
+        The name of a tool decides which of 400 alternatives is meant. If conditions were split one by one,
+        each case of the first would be tested against all others.
         """
         if len(unknown) < MANY_LISTED:
             return None
@@ -155,7 +155,7 @@ class _Splitter:
         listed = {atom: values for atom, values in lists.items() if values is not None}
         if len(listed) < MANY_LISTED:
             return None
-        asking: dict[object, list[Formula]] = {}  # the atoms whose conditions each value satisfies
+        asking: dict[object, list[Formula]] = {}  # for each value, the atoms whose conditions it satisfies
         for atom, values in listed.items():
             for value in sorted(values, key=_in_order):
                 asking.setdefault(value, []).append(atom)
@@ -194,7 +194,7 @@ class _Splitter:
             return self.cases(not_so, if_not)
         if not_so is formulas.false:
             return self.cases(so, if_so)
-        # where one side is settled, a chain of cases cannot blow up: emptiness is left to the end
+        # where one side is decided, a chain of cases cannot blow up: emptiness is decided at the end
         both_go_on = _is_open(if_so) == _is_open(if_not)
         if both_go_on and not may_hold(so):
             return self.cases(known, if_not)
@@ -205,7 +205,7 @@ class _Splitter:
     def _merged(
         self, condition: Formula, opposite: Formula, so: list[Case], not_so: list[Case]
     ) -> list[Case]:
-        """The cases of both sides; what is followed by the same is one case."""
+        """The cases of both sides. Cases with the same continuation are merged."""
         formulas = self._formulas
         values_so, values_not = {rest: v for v, rest in so}, {rest: v for v, rest in not_so}
         found = []

@@ -1,11 +1,12 @@
-"""Strings: from keywords to formulas of languages, and from formulas to what is written.
+"""Strings: from keywords to formulas of languages, and from formulas to the texts that are written.
 
-What: `Strings` makes formulas of `pattern`, `format`, `minLength`, `maxLength`, `enum` and `const`, decides
-them for a text, and finds the language of a formula as *pieces*.
+What: `Strings` makes formulas from `pattern`, `format`, `minLength`, `maxLength`, `enum` and `const`,
+decides them for a text, and finds the language of a formula as *pieces*.
 When: for values of type string, and for the keys of objects.
-Limits: a formula whose automaton exceeds the bound on states is refused. Lengths of unbounded languages are
-counters, not states, wherever the pattern allows (`hybrid.json_schema.languages.lengths`); else there is a
-state for each state of the pattern and each length, of which more are allowed (`grids.py`).
+Limits: a formula whose automaton exceeds the bound of states is refused. Lengths of unbounded languages are
+counters instead of states if the pattern allows it (`hybrid.json_schema.languages.lengths`). Otherwise
+there is a state for each pair of a state of the pattern and a length; more of these states are allowed
+(`grids.py`).
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ from hybrid.json_schema.locations import Location
 _EMPTY_TEXT, ANY_CHARACTER = words([""]), one_of(((0, LAST),))
 
 FINITE = 64
-"""A pattern with at most so many words is a set of words."""
+"""A pattern with at most this many words is treated as a list of words."""
 
 
 class Listed(NamedTuple):
-    """Some texts, or all but these.
+    """Some texts, or all texts except these.
 
     Attributes:
-        texts: they.
-        is_inverted: whether all others are meant.
+        texts: the texts.
+        is_inverted: whether all other texts are meant.
     """
 
     texts: frozenset[str]
@@ -69,14 +70,14 @@ class Listed(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Some of the strings of a language: a prefix, then characters.
+    """Some strings of a language: a prefix, then characters of a set.
 
     Attributes:
-        prefix: the language of what comes first.
+        prefix: the language of the prefix.
         characters: a language of single characters; None: nothing follows.
-        least, most: how many of these follow; most is None where there is no end. Where `is_counted`, how
-            long a text of the prefix is.
-        is_counted: whether only texts of the prefix of such lengths are meant, and nothing follows.
+        least, most: how many of these characters follow; most is None if there is no upper bound. If
+            `is_counted`, the length of the text of the prefix.
+        is_counted: whether the piece is only the texts of the prefix with such a length, and nothing follows.
     """
 
     prefix: Automaton
@@ -87,23 +88,23 @@ class Piece(NamedTuple):
 
 
 MOST_LISTED = 10_000
-"""Texts of a language with lengths that are listed in place of a state for each length; more are more than
-anybody asks for (`counting.py`)."""
+"""A language with lengths is listed if it has at most this many texts, instead of a state for each length;
+nobody needs to know more of them (`counting.py`)."""
 
 GRIDS = 6
-"""States of pairs of a state and a length are so much smaller than others that so many times more are
-allowed."""
+"""So many times more states are allowed if they are pairs of a state and a length, because these are that
+much smaller than other states."""
 
 
 class Strings:
     """The string languages of one schema.
 
     Args:
-        formulas: its formulas.
-        bound: states of an automaton at most.
+        formulas: the formulas of the schema.
+        bound: most states of an automaton.
 
     Attributes:
-        not_asserted: places of formats that are known and no regular languages.
+        not_asserted: places of formats that are known but are not regular languages.
     """
 
     def __init__(self, formulas: Formulas, bound: int) -> None:
@@ -116,7 +117,7 @@ class Strings:
         self._languages: dict[Formula, Automaton] = {}
 
     def clauses(self, location: Location, keywords: frozenset[str]) -> Iterator[Formula]:
-        """What the keywords of a location say of strings."""
+        """What the keywords of a location require of strings."""
         schema, formulas = location.schema, self._formulas
         if "minLength" in schema:
             yield self.longer(count_of(location, "minLength"))
@@ -135,17 +136,17 @@ class Strings:
                 yield self._known(("format", name, is_bounded, is_long), language)
 
     def longer(self, least: int) -> Formula:
-        """At least so many characters."""
+        """The formula of strings with at least this many characters."""
         return self._formulas.atom("longer", least) if least > 0 else self._formulas.true
 
     def among(self, texts: Sequence[str]) -> Formula:
-        """One of some texts."""
+        """The formula of strings that equal one of some texts."""
         if not texts:
             return self._formulas.false
         return self._formulas.atom("language", ("words", frozenset(texts)))
 
     def pattern(self, location: Location, keyword: str, source: Any) -> Formula:
-        """A match of a pattern somewhere in the text."""
+        """The formula of strings in which a pattern matches somewhere."""
         if not isinstance(source, str):
             raise location.refused(keyword, f"is {source!r}, allowed is text", "invalid")
         found = self._patterns.get(source)
@@ -162,7 +163,7 @@ class Strings:
         return found
 
     def _known(self, source: Any, language: Automaton | None) -> Formula:
-        """The formula of a language, as simple as can be."""
+        """The formula of a language, in its simplest form."""
         assert language is not None
         if language.is_universal:
             return self._formulas.true
@@ -189,7 +190,8 @@ class Strings:
         return text in source[1] if source[0] == "words" else self._automata[source].contains(text)
 
     def pieces(self, formula: Formula) -> tuple[Piece, ...]:
-        """The language of a formula; no piece is empty, and there is none where nothing satisfies it.
+        """The language of a formula. No piece is empty; if nothing satisfies the formula, there are no
+        pieces.
 
         Raises:
             TooLarge: it needs more states than the bound allows.
@@ -223,7 +225,7 @@ class Strings:
                 yield Piece(words(texts))
 
     def grid(self, piece: Piece) -> Grid:
-        """The states of a piece that is counted.
+        """The states of a counted piece.
 
         Raises:
             TooLarge: it needs more states than the bound allows.
@@ -232,11 +234,11 @@ class Strings:
 
     @property
     def most_counted(self) -> int:
-        """States of strings whose lengths are counted by states, at most."""
+        """Most states of strings that have a state for each length."""
         return GRIDS * self._bound
 
     def _windows(self, formula: Formula) -> Iterator[tuple[Formula, int, int | None]]:
-        """A formula by lengths: formulas without any, each with the lengths that it holds for."""
+        """Split a formula by lengths: formulas without lengths, each with the lengths for which it holds."""
         formulas = self._formulas
         lengths = sorted({atom.args[1] for atom in formula.atoms if atom.args[0] == "longer"})
         begin, before = 0, None
@@ -256,8 +258,8 @@ class Strings:
             yield before, begin, None
 
     def _language(self, formula: Formula) -> Automaton:
-        """The automaton of a formula without lengths: small ones are joined pairwise and minimised
-        between.
+        """The automaton of a formula without lengths. Automata are joined in pairs, smallest first, and
+        minimised in between.
         """
         found = self._languages.get(formula)
         if found is not None:
@@ -281,14 +283,14 @@ class Strings:
         return found
 
     def listed(self, formula: Formula) -> frozenset[str] | None:
-        """All texts of a formula that knows no languages but listed ones; None of others, and where no end of
-        others is left.
+        """All texts of a formula. None if it uses languages that are not lists, or if it allows all texts
+        but some.
         """
         found = self._listed(formula) if formula.atoms else None
         return None if found is None or found.is_inverted else found.texts
 
     def _listed(self, formula: Formula) -> Listed | None:
-        """The texts of a formula that knows no languages but listed ones; None of others."""
+        """The texts of a formula whose languages are all lists; None for other formulas."""
         if formula not in self._lists:
             self._lists[formula] = self._find_listed(formula)
         return self._lists[formula]
@@ -343,7 +345,7 @@ class Strings:
         return joined
 
     def whole(self, formula: Formula) -> Automaton:
-        """The language of a formula as one automaton, lengths as states.
+        """The language of a formula as one automaton. Lengths become states.
 
         Raises:
             TooLarge: it needs more states than the bound allows.
@@ -357,7 +359,7 @@ class Strings:
         return joined
 
     def _within(self, language: Automaton, least: int, most: int | None) -> Automaton:
-        """The texts of a language that have some lengths."""
+        """The texts of a language whose length is in a range."""
         if max(least, most or 0) >= self._bound:
             raise TooLarge(self._bound)
         return intersection([language, window(least, most)], self._bound)
@@ -365,8 +367,8 @@ class Strings:
     def cells(
         self, formulas: Sequence[Formula], names: Sequence[str]
     ) -> list[tuple[tuple[bool, ...], Automaton]]:
-        """The non-empty cells of the partition that some formulas make of all texts but a few, each with the
-        truth of each formula.
+        """Partition the strings by some formulas. Return the non-empty cells without some texts, each with
+        the truth of each formula.
 
         Raises:
             TooLarge: they need more states than the bound allows.
@@ -388,7 +390,7 @@ def _grid(language: Automaton, least: int, most: int | None, bound: int) -> Grid
 
 
 def _pieces_of(automaton: Automaton, tails: Sequence[Any]) -> Iterator[Piece]:
-    """The pieces of an automaton some of whose states go on with counted characters."""
+    """The pieces of an automaton in which some states are followed by counted characters."""
     if not automaton.is_empty:
         yield Piece(automaton)
     for tail in tails:

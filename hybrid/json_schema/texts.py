@@ -1,10 +1,11 @@
 """Trees of texts as rows: declared keys, and strings that a schema lists.
 
-What: `TreeWriter` writes the nodes of trees (`keys.py`) between the quotes of a JSON string. Printable ASCII
-stands for itself (`"` and `\\` escaped, `/` also as `\\/`), every other character in every spelling.
+What: `TreeWriter` writes the nodes of trees (`keys.py`) between the quotes of a JSON string. Printable
+ASCII characters stand for themselves (`"` and `\\` escaped, `/` also as `\\/`), every other character may
+have any spelling.
 When: while objects and listed strings are written (`hybrid.json_schema.emission`).
-Limits: what versions of a tree share is written once; equal parts of different trees are not, as the network
-merges equal states anyway.
+Limits: parts that versions of a tree share are written once. Equal parts of different trees are written
+again; the network merges equal states anyway.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ class TreeWriter:
 
     Args:
         rows: where they are written.
-        ended: called with a state and what the tree has there, once a text ends: it writes the closing quote
-            and what follows.
+        ended: called when a text ends, with the state and the tree's content there. It writes the closing
+            quote and what follows.
     """
 
     def __init__(self, rows: Rows, ended: Callable[[int, int], None]) -> None:
@@ -33,7 +34,7 @@ class TreeWriter:
         self._todo: list[tuple[KeyTree, int]] = []
 
     def state_of(self, tree: KeyTree) -> int:
-        """The state in which a tree begins."""
+        """The state in which a tree starts."""
         found = self._nodes.get(tree)
         if found is None:
             found = self._nodes[tree] = self._rows.state()
@@ -41,11 +42,11 @@ class TreeWriter:
         return found
 
     def write(self, tree: KeyTree, state: int) -> None:
-        """Write a tree so that it begins in a state, once `finish` is called."""
+        """Request that a tree is written so that it starts in a state; `finish` writes it."""
         self._todo.append((tree, state))
 
     def finish(self) -> None:
-        """Write all that was asked for."""
+        """Write all requested trees."""
         while self._todo:
             tree, state = self._todo.pop()
             for branch in tree.branches.values():
@@ -59,7 +60,7 @@ class TreeWriter:
             self._spell(state, label, self.state_of(branch.below))
             return
         found = self._behind_first.get(branch)
-        if found is None:  # versions of a tree share what follows the first letter
+        if found is None:  # versions of a tree share what follows the first character
             found = self.state_of(branch.below)
             if len(label) > 1:
                 found = rows.run(label[1:], found)
@@ -67,7 +68,7 @@ class TreeWriter:
         rows.byte(state, label[0], found)
 
     def _spell(self, state: int, label: str, target: int) -> None:
-        """Edges that read a label, its characters in every spelling."""
+        """Edges that read a label, each character in all its spellings."""
         rows = self._rows
         for i, letter in enumerate(label):
             after = target if i == len(label) - 1 else rows.state()
@@ -83,7 +84,7 @@ class TreeWriter:
             state = after
 
     def _escaped(self, state: int, letter: str, target: int) -> None:
-        """A character as code units of four digits, in either case."""
+        """A character as `\\u` code units with four digits in upper or lower case."""
         rows, units = self._rows, letter.encode("utf-16-be", "surrogatepass")
         for i in range(0, len(units), 2):
             behind = rows.state()
