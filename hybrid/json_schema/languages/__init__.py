@@ -1,1 +1,1 @@
-"""Regular languages of strings and numbers, and how JSON spells them: knows nothing of schemas."""
+"""Regular languages of strings and numbers, and how JSON spells them. This room does not know schemas."""

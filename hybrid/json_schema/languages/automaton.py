@@ -1,14 +1,14 @@
 # cython: language_level=3, wraparound=True
 """Deterministic automata over characters, in canonical form.
 
-What: `Automaton` is the minimal automaton of a language of texts; equal languages are equal automata. Boolean
-combinations are products (`combine`), `sign_vectors` is the partition that several languages make.
-When: for patterns, formats, sets of texts and numbers of a schema.
+What: `Automaton` is the minimal automaton of a language of texts; equal languages have equal automata.
+Boolean combinations are products (`combine`); `sign_vectors` partitions all texts by several languages.
+When: for the patterns, formats, sets of texts and numbers of a schema.
 Limits: characters are code points without surrogates. A product with more states than its bound raises
 `TooLarge`.
 
-Edges are ranges of characters, not entries of a table: a state of a real pattern has three at the median,
-where the alphabet of a pattern falls into twenty classes.
+Edges are ranges of characters instead of entries of a table: in real patterns, the median state has three
+edges, while the alphabet of a pattern has twenty classes.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ LAST = 0x10FFFF
 """The last code point."""
 
 Edge = tuple[int, int, int]
-"""The first and the last character, and the state that they lead to."""
+"""The first and the last character, and the target state."""
 
 Row = tuple[Edge, ...]
-"""The edges of a state: sorted, disjoint, and merged where they can be."""
+"""The edges of a state: sorted, disjoint, and merged where possible."""
 
 
 class Automaton:
-    """A language of texts; made by the functions of this module.
+    """A language of texts. Only the functions of this module make them.
 
     Attributes:
-        rows: the edges of each state, which lead to states from which an end can be reached; state 0 begins.
-            The empty language has no states.
+        rows: the edges of each state. They lead to states from which an end can be reached. State 0 is the
+            start. The empty language has no states.
         accepting: for each state, whether a text may end there.
     """
 
@@ -74,16 +74,16 @@ class Automaton:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no text is in it."""
+        """Whether it contains no text."""
         return not self.rows
 
     @property
     def is_universal(self) -> bool:
-        """Whether all texts are in it."""
+        """Whether it contains all texts."""
         return self.accepting == (True,) and self.rows[0] == ((0, LAST, 0),)
 
     def step(self, state: int, character: int) -> int:
-        """The state that a character leads to, or -1."""
+        """The state after a character, or -1."""
         starts = self._starts.get(state)
         if starts is None:
             starts = self._starts[state] = [low for low, _, _ in self.rows[state]]
@@ -94,7 +94,7 @@ class Automaton:
         return target if character <= high else -1
 
     def contains(self, text: str) -> bool:
-        """Whether a text is in it."""
+        """Whether it contains a text."""
         state = 0 if self.rows else -1
         for letter in text:
             if state < 0:
@@ -104,7 +104,7 @@ class Automaton:
 
     @property
     def shortest(self) -> int:
-        """Characters of the shortest text; 0 where there is none."""
+        """Length of the shortest text in characters; 0 if there is no text."""
         if self.is_empty:
             return 0
         level, seen, length = {0}, {0}, 0
@@ -116,13 +116,13 @@ class Automaton:
 
     @property
     def longest(self) -> int | None:
-        """Characters of the longest text; None where there is none, or no end of lengths."""
+        """Length of the longest text in characters; None if there is no text, or no bound."""
         if self.is_empty:
             return None
         targets = {state: {target for _, _, target in row} for state, row in enumerate(self.rows)}
         try:
             order = list(graphlib.TopologicalSorter(targets).static_order())  # targets first
-        except graphlib.CycleError:  # each state is reached, and leads to an end
+        except graphlib.CycleError:  # every state is reachable, and an end is reachable from it
             return None
         lengths: dict[int, int] = {}
         for state in order:
@@ -133,7 +133,7 @@ class Automaton:
         """All its texts, if there are at most `limit`; else None."""
         for state, row in enumerate(self.rows):
             for low, high, target in row:
-                if target == state or high - low >= limit:  # each state is reached, and leads to an end
+                if target == state or high - low >= limit:  # an end is reachable: too many texts
                     return None
         found: list[str] = []
         todo, steps = [(0, "")] if self.rows else [], 0
@@ -149,7 +149,7 @@ class Automaton:
         return sorted(found) if len(found) <= limit else None
 
     def ranges(self) -> NDArray[np.int64]:
-        """Its edges, int64[n, 4], not to be written to: rows (source, first character, last character,
+        """Its edges, int64[n, 4], read-only: rows (source, first character, last character,
         target).
         """
         found = self._ranges
@@ -160,13 +160,13 @@ class Automaton:
 
 
 def minimal(rows: Sequence[Sequence[Edge]], accepting: Sequence[bool]) -> Automaton:
-    """The canonical automaton of a deterministic one that begins in state 0."""
+    """The canonical automaton of a deterministic one whose start is state 0."""
     look()
     return Automaton(*minimised(rows, accepting))
 
 
 def _merged(edges: list[Edge]) -> Row:
-    """Sorted edges with neighbours that lead to one state merged."""
+    """Merge neighbours among sorted edges that lead to the same state."""
     edges.sort()
     found: list[Edge] = []
     for low, high, target in edges:
@@ -189,8 +189,8 @@ def empty() -> Automaton:
 
 
 def words(texts: Iterable[str]) -> Automaton:
-    """Some texts: a trie, whose nodes are merged from their ends (Revuz: Minimisation of Acyclic
-    Deterministic Automata in Linear Time, 1992).
+    """The language of some texts: a trie, whose nodes are merged from the ends (Revuz: Minimisation of
+    Acyclic Deterministic Automata in Linear Time, 1992).
     """
     below: list[dict[int, int]] = [{}]
     ends: set[int] = set()
@@ -209,7 +209,7 @@ def words(texts: Iterable[str]) -> Automaton:
     of = [0] * len(below)
     rows: list[Row] = []
     accepting: list[bool] = []
-    for state in range(len(below) - 1, -1, -1):  # what a node leads to has a greater number
+    for state in range(len(below) - 1, -1, -1):  # targets have greater numbers
         row = [(code, code, of[target]) for code, target in below[state].items()]
         edges = _merged(row) if len(row) > 1 else tuple(row)
         key = state in ends, edges
@@ -223,7 +223,7 @@ def words(texts: Iterable[str]) -> Automaton:
 
 
 def _renumbered(rows: Sequence[Row], accepting: Sequence[bool], first: int) -> Automaton:
-    """States in the order in which they are reached from the first."""
+    """Number the states in the order in which they are reached from the first."""
     number, queue = {first: 0}, [first]
     for state in queue:
         for _, _, target in rows[state]:
@@ -237,12 +237,12 @@ def _renumbered(rows: Sequence[Row], accepting: Sequence[bool], first: int) -> A
 
 
 def without(language: Automaton, texts: Iterable[str]) -> Automaton:
-    """A language less some texts; linear in their letters, and not always minimal."""
+    """A language without some texts. It takes time linear in their characters, and is not always minimal."""
     finite = language.words(64)
     if finite is not None:
         gone = set(texts)
         return words(text for text in finite if text not in gone)
-    # nodes of a trie of the texts that are in the language, each a copy of the state that it stands at
+    # nodes of a trie of the texts that the language contains; each is a copy of the state that it reaches
     of = [0]
     children: list[dict[int, int]] = [{}]
     ends: set[int] = set()
@@ -259,7 +259,7 @@ def without(language: Automaton, texts: Iterable[str]) -> Automaton:
                 children.append({})
             node = child
         ends.add(node)
-    n = len(of)  # the nodes stand before the states
+    n = len(of)  # the nodes are numbered before the states
     behind = [tuple([(low, high, n + target) for low, high, target in row]) for row in language.rows]
     rows: list[Row] = [
         _rerouted(behind[of[node]], below) if below else behind[of[node]]
@@ -270,12 +270,12 @@ def without(language: Automaton, texts: Iterable[str]) -> Automaton:
     rows += behind
     accepting += language.accepting
     if has_dead:
-        return minimal(rows, accepting)  # some beginnings lead nowhere now
+        return minimal(rows, accepting)  # some beginnings are dead ends now
     return Automaton(tuple(rows), tuple(accepting))
 
 
 def _rerouted(row: Row, below: dict[int, int]) -> Row:
-    """The edges of a state, with single letters that lead elsewhere."""
+    """The edges of a state, with new targets for single characters."""
     found = []
     for low, high, target in row:
         for code in sorted(code for code in below if low <= code <= high):
@@ -290,7 +290,7 @@ def _rerouted(row: Row, below: dict[int, int]) -> Row:
 
 @lru_cache(maxsize=1024)
 def one_of(ranges: Ranges) -> Automaton:
-    """Texts of one character out of some ranges."""
+    """The language of single characters from some ranges."""
     return minimal([[(low, high, 1) for low, high in ranges], []], [False, True])
 
 
@@ -300,13 +300,13 @@ def combine(
     bound: int,
     needed: Collection[int] = (),
 ) -> Automaton:
-    """The texts that `accept` takes, given which of the languages each is in.
+    """The texts that `accept` selects by the languages that contain them.
 
     Args:
-        automata: of the languages.
-        accept: takes a truth value for each of them.
-        bound: states at most.
-        needed: languages that all texts are in which `accept` takes.
+        automata: the automata of the languages.
+        accept: gets a truth value for each language, and returns whether such texts belong to the result.
+        bound: most states.
+        needed: indices of languages that contain every text that `accept` selects.
 
     Raises:
         TooLarge: the product has more states than the bound.
@@ -318,7 +318,7 @@ def combine(
 
 
 def intersection(automata: Sequence[Automaton], bound: int) -> Automaton:
-    """The texts that are in all of some languages.
+    """The texts that all of some languages contain.
 
     Raises:
         TooLarge: the product has more states than the bound.
@@ -327,7 +327,7 @@ def intersection(automata: Sequence[Automaton], bound: int) -> Automaton:
 
 
 def sign_vectors(automata: Sequence[Automaton], bound: int) -> list[tuple[tuple[bool, ...], Automaton]]:
-    """The non-empty cells of the partition that languages make of all texts, each with its language.
+    """The non-empty cells of the partition of all texts by some languages, each with its language.
 
     Raises:
         TooLarge: the product has more states than the bound.
@@ -344,14 +344,17 @@ def complement(automaton: Automaton) -> Automaton:
 def _product(
     automata: Sequence[Automaton], needed: Sequence[bool], with_dead: bool, bound: int
 ) -> tuple[list[tuple[bool, ...]], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The reachable product: each combination of languages in which a text may end; which of these each state
-    has; where the edges of each state begin, and these.
+    """The reachable product.
+
+    Returns:
+        The combinations of languages in which a text may end; for each state, the number of its
+        combination; where the edges of each state begin; the edges.
     """
     tables = [(one.ranges(), one.n_states) for one in automata]
     vectors, starts, edges = product(tables, needed, with_dead, bound)
     signs = np.zeros(vectors.shape, np.bool_)
     for i, one in enumerate(automata):
-        ends = np.array([*one.accepting, False], bool)  # the last one for -1, where it is dead
+        ends = np.array([*one.accepting, False], bool)  # the last entry is for -1, a dead automaton
         signs[:, i] = ends[vectors[:, i]]
     content, width = signs.tobytes(), len(automata)
     numbers: dict[bytes, int] = {}
@@ -363,10 +366,10 @@ def _product(
 
 
 def edges_by_set(ranges: NDArray[np.int64]) -> tuple[tuple[Ranges, ...], NDArray[np.int64]]:
-    """The sets of characters that lead from one state to another.
+    """Group edges by the set of characters that leads from one state to another.
 
     Args:
-        ranges: int64[n, 4], rows (source, first character, last character, target), disjoint for a source.
+        ranges: int64[n, 4], rows (source, first character, last character, target), disjoint for each source.
 
     Returns:
         The sets, and int64[n, 3], rows (source, number of a set, target).
@@ -387,12 +390,12 @@ def edges_by_set(ranges: NDArray[np.int64]) -> tuple[tuple[Ranges, ...], NDArray
 
 
 def is_endless(language: Automaton) -> bool:
-    """Whether each text that can be begun can go on in endlessly many ways: every state reaches a circle."""
+    """Whether every beginning of a text has infinitely many continuations: every state reaches a cycle."""
     return not ending_states(language)
 
 
 def ending_states(language: Automaton) -> list[int]:
-    """The states that reach no circle: behind them there is an end of texts."""
+    """The states that reach no cycle: only finitely many texts continue from them."""
     n = len(language.rows)
     reached: list[set[int]] = [{target for _, _, target in row} for row in language.rows]
     left = [len(targets) for targets in reached]
@@ -401,7 +404,7 @@ def ending_states(language: Automaton) -> list[int]:
         for target in targets:
             before[target].append(state)
     ending = [state for state in range(n) if not left[state]]
-    for state in ending:  # a state all of whose targets end has an end in sight
+    for state in ending:  # a state all of whose targets reach no cycle reaches none
         for source in before[state]:
             left[source] -= 1
             if not left[source]:

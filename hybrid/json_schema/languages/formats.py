@@ -1,14 +1,14 @@
 """Formats as regular languages.
 
-What: `format_language` gives the automaton of a format, or None where the format is unknown, not regular or
-says nothing that can be told: such formats are annotations, as the specification has it.
-When: for `format` in a schema; each is made once in a process.
-Limits: leap seconds are written in UTC alone (the minute of another zone would take 1,440 states); years
-begin with 0001; host names have at most 3 labels of 63 characters, 5 of 49 or 12 of 20 (a total of 253 would
-take 30,000 states); mail addresses follow the grammar of RFC 5321, without its bounds on sizes unless a
-`maxLength` is beyond these, and under a bound of lengths neither they nor URIs have an IPv6 address;
-internationalised names are letters, digits and hyphens of any script. `regex` is not a regular language and
-is not asserted.
+What: `format_language` gives the automaton of a format. It is None if the format is unknown, not regular,
+or cannot be checked; such formats are annotations, as the specification says.
+When: for `format` in a schema; each automaton is made once for a process.
+Limits: leap seconds are allowed only in UTC (the right minute in other zones would take 1,440 states);
+years begin with 0001; host names have at most 3 labels of 63 characters, 5 of 49 or 12 of 20 (a total of
+253 would take 30,000 states); mail addresses follow the grammar of RFC 5321, and its bounds on sizes only
+if a `maxLength` is not smaller than these; if lengths are bounded, neither mail addresses nor URIs have an
+IPv6 address; internationalised names are letters, digits and hyphens of any script. `regex` is not a
+regular language and is not asserted.
 
 Sources: RFC 3339 (dates, times), its appendix A and ISO 8601 (durations), RFC 5321 and 6531 (mail), RFC 1123
 and 5890 (host names), RFC 2673 and 4291 (addresses), RFC 3986, 3987 and 6570 (URIs, IRIs, templates), RFC
@@ -23,7 +23,7 @@ from hybrid.json_schema.languages.automaton import Automaton
 from hybrid.json_schema.languages.pattern import pattern
 
 BOUND = 20_000
-"""States of a format's automaton; none comes near."""
+"""Most states of a format's automaton; no format comes close."""
 
 _LEAP = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
 _YEAR = "(?!0000)[0-9]{4}"
@@ -43,7 +43,7 @@ _DURATION = (
 
 
 def _host(letter: str) -> str:
-    """Labels of letters and digits, with hyphens within."""
+    """Labels of letters and digits, with hyphens inside."""
     shapes = []
     for labels, length in ((3, 63), (5, 49), (12, 20)):
         label = f"{letter}(?:(?:{letter}|-){{0,{length - 2}}}{letter})?"
@@ -75,8 +75,8 @@ _WIDE = "[\\u{80}-\\u{10FFFF}]"
 
 
 def _mail(atom: str, quoted: str, letter: str, addresses: str = f"{_IPV4}|IPv6:{_IPV6}") -> str:
-    """The grammar of RFC 5321, section 4.1.2, which bounds no lengths; those of section 4.5.3.1 are not
-    asserted.
+    """The grammar of RFC 5321, section 4.1.2, which has no bounds on lengths. The bounds of section 4.5.3.1
+    are not asserted.
     """
     local = f'(?:{atom}+(?:\\.{atom}+)*|"(?:{quoted}|\\\\[\\x20-\\x7e])*")'
     label = f"{letter}(?:(?:{letter}|-)*{letter})?"
@@ -84,14 +84,14 @@ def _mail(atom: str, quoted: str, letter: str, addresses: str = f"{_IPV4}|IPv6:{
 
 
 def _bounded_mail(atom: str, quoted: str, letter: str) -> str:
-    """The same within section 4.5.3.1: 64 characters before the ``@`` (31 of them quoted, as each may be two
-    then), a host name behind it."""
+    """The same grammar with the bounds of section 4.5.3.1: 64 characters before the ``@`` (31 if they are
+    quoted, because each may be written as two), and a host name after it."""
     local = f'(?:(?=[^@]{{1,64}}@){atom}+(?:\\.{atom}+)*|"(?:{quoted}|\\\\[\\x20-\\x7e]){{0,31}}")'
     return f"{local}@(?:{_host(letter)}|\\[{_IPV4}\\])"
 
 
 def _uri(wide: str, with_scheme: bool, ipv6: str = f"{_IPV6}|") -> str:
-    """A URI, or with `wide` for characters beyond ASCII an IRI; or a reference."""
+    """A URI; an IRI if `wide` allows characters beyond ASCII; a reference if no scheme is needed."""
     plain = f"(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{{2}}{wide})"
     segment, no_colon = f"(?:{plain}|[:@])", f"(?:{plain}|@)"
     authority = (
@@ -150,14 +150,14 @@ _UNDER_LENGTHS = {
     "iri": _uri(_IRI_CHARACTERS, True, ""),
     "iri-reference": _uri(_IRI_CHARACTERS, False, ""),
 }
-"""Formats under a bound of lengths: IPv6 addresses would take 150 states for each length."""
+"""Replacements for formats if lengths are bounded: IPv6 addresses would take 150 states for each length."""
 
 _WITHIN_BOUNDS = {
     "email": _bounded_mail(_ATOM, _QUOTED, "[A-Za-z0-9]"),
     "idn-email": _bounded_mail(_WIDE_ATOM, _WIDE_QUOTED, _WIDE_LETTER),
 }
-"""Formats whose own bounds are within any `maxLength` from `LONGEST_MAIL` on, so that it need not be counted:
-under 1,024 characters the grammar without bounds would take 25,000 states."""
+"""Formats whose own bounds imply any `maxLength` from `LONGEST_MAIL` on, so that it need not be counted.
+With a `maxLength` of 1,024, the grammar without bounds would take 25,000 states."""
 
 LONGEST_MAIL = 64 + 1 + 253
 
@@ -165,16 +165,16 @@ FORMATS = frozenset(_SOURCES)
 """Formats that are asserted."""
 
 NOT_REGULAR = frozenset({"regex"})
-"""Formats that are known, and not asserted: what holds them says so."""
+"""Formats that are known, but not asserted; grammars that contain one list it."""
 
 
 @cache
 def format_language(name: str, under_lengths: bool = False, within_bounds: bool = False) -> Automaton | None:
-    """The texts of a format; None: it is not asserted.
+    """The language of a format; None: it is not asserted.
 
     Args:
-        under_lengths: whether lengths are bounded besides; addresses have no IPv6 address then.
-        within_bounds: whether the longest text is no shorter than `LONGEST_MAIL`.
+        under_lengths: whether the schema also bounds lengths. Then addresses have no IPv6 address.
+        within_bounds: whether the allowed lengths include `LONGEST_MAIL`.
     """
     source = _WITHIN_BOUNDS.get(name) if within_bounds else None
     if source is None and under_lengths:

@@ -1,11 +1,12 @@
-"""Languages within windows of lengths, where a state is needed for each state and each length.
+"""Languages with bounds on lengths that need a state for each pair of a state and a length.
 
-What: `grid_of` finds the pairs (state, characters read) of a language's texts of some lengths, as arrays;
-`n_pairs` how many there are, `few_words` its texts where these are few. Thirty words of at most 300
-characters in all are 18,000 pairs, and nothing smaller tells whether another word may begin.
-When: for strings whose product with a window is too large to be made state by state
+What: `grid_of` finds the pairs (state, characters read) of a language's texts with some lengths, as arrays.
+`n_pairs` counts them. `few_words` lists the texts if they are few. For example, a list of thirty words with
+at most 300 characters in total takes 18,000 pairs, and no smaller number of states can tell whether another
+word may begin.
+When: for strings whose product with a range of lengths is too large to be made state by state
 (`hybrid.json_schema.languages.lengths`).
-Limits: pairs that could be merged are not.
+Limits: pairs that could be merged are not merged.
 """
 
 from __future__ import annotations
@@ -21,18 +22,17 @@ from hybrid.json_schema.languages.syntax import Ranges
 from hybrid.json_schema.languages.until import TooLarge
 
 MOST_LOOKED_AT = 8_000_000
-"""Pairs, reached or not, that are looked at to find those that matter."""
+"""At most this many pairs, reachable or not, are examined to find those that matter."""
 
 
 class Grid(NamedTuple):
-    """The texts of a language that have lengths in a window; state 0 is where they begin.
+    """The texts of a language whose length is in a range; state 0 is the start.
 
     Attributes:
         sets: sets of characters.
-        edges: int64[n, 3], rows (source, number of a set, target), which lead to states from which an end
-            can be reached.
-        accepting: the states in which a text may end, int64[n].
-        n_states: the states; none where there is no text.
+        edges: int64[n, 3], rows (source, number of a set, target). From each target, an end can be reached.
+        accepting: int64[n], the states in which a text may end.
+        n_states: number of states; 0 if there is no text.
     """
 
     sets: tuple[Ranges, ...]
@@ -42,7 +42,7 @@ class Grid(NamedTuple):
 
 
 def n_pairs(language: Automaton, least: int, most: int | None) -> int:
-    """The number of states of `grid_of`; more than `MOST_LOOKED_AT` where that is not looked at."""
+    """The number of states of `grid_of`. If it is not counted, the result is more than `MOST_LOOKED_AT`."""
     if language.is_empty:
         return 0
     if _is_too_large(language, least, most):
@@ -51,12 +51,12 @@ def n_pairs(language: Automaton, least: int, most: int | None) -> int:
 
 
 def grid_of(language: Automaton, least: int, most: int | None, bound: int) -> Grid:
-    """The grid of a language and a window of lengths.
+    """The grid of a language and a range of lengths.
 
     Args:
-        language: which has texts.
-        least, most: characters of a text; most is None where there is no end.
-        bound: states at most.
+        language: a non-empty language.
+        least, most: length of a text in characters; most is None if there is no upper bound.
+        bound: most states.
 
     Raises:
         TooLarge: it needs more states.
@@ -84,18 +84,18 @@ def grid_of(language: Automaton, least: int, most: int | None, bound: int) -> Gr
 
 
 def few_words(grid: Grid, limit: int) -> list[str] | None:
-    """All texts of a grid of a bounded window, if there are at most so many; else None."""
+    """All texts of a grid with an upper bound of lengths, if there are at most `limit`; otherwise None."""
     ends = set(grid.accepting.tolist())
     counts = [0] * grid.n_states
     for state in ends:
         counts[state] = 1
     sizes = [sum(high - low + 1 for low, high in ranges) for ranges in grid.sets]
     for begin in range(max(len(grid.edges) - 1, 0) // 1024 * 1024, -1, -1024):
-        # a target's edges stand behind those that lead to it
+        # the edges of a target come after those that lead to it
         for source, which, target in reversed(grid.edges[begin : begin + 1024].tolist()):
             counts[source] += sizes[which] * counts[target]
             if counts[source] > limit:
-                return None  # and so has the first, from which it is reached
+                return None  # then so does the start, from which it is reached
     edges = grid.edges.tolist()
     behind: dict[int, list[tuple[int, int]]] = {}
     for source, which, target in edges:
@@ -118,15 +118,15 @@ def _is_too_large(language: Automaton, least: int, most: int | None) -> bool:
 
 @lru_cache(maxsize=2)
 def _useful(language: Automaton, least: int, most: int | None) -> NDArray[np.bool_]:
-    """Which pairs are reached and lead to an end: bool[lengths, states], not to be written to. The last
-    length stands for all from there on where there is no end of lengths."""
+    """Which pairs are reachable and lead to an end: bool[lengths, states], read-only. If lengths have no
+    upper bound, the last length stands for all greater ones."""
     last = least if most is None else most
     ranges = language.ranges()
     order = np.argsort(ranges[:, 0], kind="stable")
     sources, targets = ranges[order, 0], ranges[order, 3]
     accepting = np.array(language.accepting, bool)
     ends = np.zeros((last + 1, language.n_states), bool)
-    ends[last] = accepting if most is not None else True  # each state of a language leads to an end
+    ends[last] = accepting if most is not None else True  # an end can be reached from each state
     for length in range(last - 1, -1, -1):
         ends[length, sources[ends[length + 1, targets]]] = True
         if length >= least:

@@ -1,11 +1,11 @@
-"""Languages within windows of lengths, without a state for each length where that can be had.
+"""Languages with bounds on lengths, without a state for each length if possible.
 
-What: `with_length` intersects a language with the texts of `least` to `most` characters. Where texts end in a
-state that loops on some characters and leads nowhere else (`^[a-z][a-z0-9-]*$`, `^x-`, no pattern at all),
-what follows is a *tail*: so many characters of a set, for which the network has counters.
+What: `with_length` intersects a language with the texts of `least` to `most` characters. Some texts end in
+a state that loops on some characters and leads nowhere else (`^[a-z][a-z0-9-]*$`, `^x-`, no pattern at
+all). What they read there is a *tail*: a number of characters of a set. The network has counters for tails.
 When: for strings with `minLength` or `maxLength`.
-Limits: where a language has no such states, or is reached at too many lengths, the product of states and
-lengths is made, within the bound; products of more than `MOST_PRODUCT` are left to `grids.py`.
+Limits: if a language has no such states, or enters them at too many lengths, the product of states and
+lengths is made, within the bound. Products of more than `MOST_PRODUCT` pairs are left to `grids.py`.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from hybrid.json_schema.languages.grids import n_pairs
 from hybrid.json_schema.languages.until import TooLarge
 
 SHORT = 32
-"""Windows up to this are products: counters cost more."""
+"""Ranges of lengths up to this are products: counters cost more."""
 
 MOST_PRODUCT = 1_024
-"""Pairs of states and lengths up to which their product is made one by one, and minimised."""
+"""Up to this many pairs of a state and a length, the product is made pair by pair, and minimised."""
 
 MOST_TAILS = 16
-"""Lengths at which looping states are entered, at most; then the product is made."""
+"""Looping states may be entered at so many different lengths; if there are more, the product is made."""
 
 
 class Tail(NamedTuple):
-    """Texts that begin in a language and go on with characters of a set.
+    """Texts that start with a text of a language and continue with characters of a set.
 
     Attributes:
         prefix: the language.
         characters: the set, as a language of single characters.
-        least, most: how many follow; most is None where there is no end.
+        least, most: how many of these characters follow; most is None if there is no upper bound.
     """
 
     prefix: Automaton
@@ -45,7 +45,7 @@ class Tail(NamedTuple):
 
 
 def window(least: int, most: int | None) -> Automaton:
-    """All texts of some lengths."""
+    """All texts whose length is in a range."""
     end = least if most is None else most
     rows = [[(0, LAST, i + 1)] for i in range(end)] + [[(0, LAST, end)] if most is None else []]
     return minimal(rows, [i >= least for i in range(end + 1)])
@@ -55,7 +55,7 @@ def window(least: int, most: int | None) -> Automaton:
 def with_length(
     language: Automaton, least: int, most: int | None, bound: int
 ) -> tuple[Automaton, tuple[Tail, ...]]:
-    """The texts of a language that have a length in a window: those of an automaton, and those of tails.
+    """The texts of a language whose length is in a range: those of an automaton, and those of tails.
 
     Raises:
         TooLarge: it needs more states than the bound, or more than `MOST_PRODUCT` for a product.
@@ -79,7 +79,7 @@ def with_length(
 def _tails(
     language: Automaton, least: int, most: int | None, bound: int
 ) -> tuple[Automaton, tuple[Tail, ...]] | None:
-    """The automaton and the tails, or None where there are too many."""
+    """The automaton and the tails; None if there are too many tails."""
     looping = {
         state
         for state, row in enumerate(language.rows)
@@ -87,7 +87,7 @@ def _tails(
     }
     if not looping or not _few_enter(language, looping, least if most is None else most, bound):
         return None
-    # states with the number of characters read; a looping state ends the path
+    # pairs of a state and the number of characters read; a path ends at a looping state
     start = (0, 0)
     numbers, states, rows = {start: 0}, [start], []
     entered: dict[tuple[int, int], int] = {}
@@ -122,10 +122,10 @@ def _tails(
 
 
 def _few_enter(language: Automaton, looping: set[int], longest: int, bound: int) -> bool:
-    """Whether looping states are entered at no more than `MOST_TAILS` lengths, each its own.
+    """Whether looping states are entered at no more than `MOST_TAILS` lengths, counted for each state.
 
     Raises:
-        TooLarge: up to the last of these lengths there are more pairs of states and lengths than the bound.
+        TooLarge: up to the last of these lengths, there are more pairs of states and lengths than the bound.
     """
     ranges = language.ranges()
     is_looping = np.zeros(language.n_states, bool)

@@ -1,14 +1,14 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""The minimal automaton of a deterministic one over ranges of characters.
+"""The minimal automaton of a deterministic automaton over ranges of characters.
 
-What: `minimised` drops states that no text passes, merges states that no text tells apart, and numbers what
-is left in the order in which it is reached, so that equal languages have equal results.
+What: `minimised` drops states that no accepted text passes, merges states that no text distinguishes, and
+numbers the rest in the order in which they are reached, so that equal languages have equal results.
 When: after each product of languages (`automaton.py`).
-Limits: targets are not checked: rows come from this package alone.
+Limits: targets are not checked, because rows come only from this package.
 
-States are told apart first by the lengths of the shortest and the longest text to an end, which tells the
-states of long chains apart at once, then by what they lead to (Moore: Gedanken-Experiments on Sequential
+States are first separated by the lengths of the shortest and the longest text to an end, which separates
+the states of long chains at once, and then by their targets (Moore: Gedanken-Experiments on Sequential
 Machines, 1956).
 """
 
@@ -36,10 +36,10 @@ class Minimiser:
     """One call of `minimised`: the edges of state s are those from starts[s] to starts[s + 1].
 
     Attributes:
-        n: states.
-        low, high, target: int64[edges]; an edge that leads nowhere has target -1.
+        n: number of states.
+        low, high, target: int64[edges]; the target -1 means that an edge leads nowhere.
         accepting: int64[n].
-        color: int64[n], the class of each state; -1 where it is not reached.
+        color: int64[n], the class of each state; -1 if it is not reached.
     """
 
     n: cython.Py_ssize_t
@@ -67,7 +67,7 @@ class Minimiser:
 
     @cython.cfunc
     def index_sources(self) -> cython.int:
-        """Make `before`: the source of each edge that leads to a state, by that state."""
+        """Make `before`: for each state, the sources of the edges that lead to it."""
         counts: cython.longlong[::1] = np.zeros(self.n + 1, np.int64)
         edge: cython.Py_ssize_t
         state: cython.Py_ssize_t
@@ -87,7 +87,7 @@ class Minimiser:
 
     @cython.cfunc
     def keep_live(self) -> cython.int:
-        """Forget edges to states from which no end is reached, and list the states that are reached."""
+        """Remove edges to states from which no end can be reached, and list the states that are reached."""
         live: cython.longlong[::1] = self.accepting.copy()
         queue: cython.longlong[::1] = np.empty(self.n, np.int64)
         begin: cython.Py_ssize_t = 0
@@ -129,8 +129,8 @@ class Minimiser:
 
     @cython.cfunc
     def measure(self) -> cython.Py_ssize_t:
-        """Color states by whether they accept, and by their shortest and longest texts to an end; how many
-        colors there are.
+        """Color states by acceptance and by the lengths of their shortest and longest texts to an end.
+        Return the number of colors.
         """
         n: cython.Py_ssize_t = self.n
         shortest: cython.longlong[::1] = np.full(n, -1, np.int64)
@@ -188,7 +188,7 @@ class Minimiser:
 
     @cython.cfunc
     def refine(self) -> cython.Py_ssize_t:
-        """Tell states apart whose edges lead to other colors; how many colors there are then."""
+        """Separate states whose edges lead to different colors. Return the new number of colors."""
         most: cython.Py_ssize_t = 0
         i: cython.Py_ssize_t
         state: cython.Py_ssize_t
@@ -222,7 +222,7 @@ class Minimiser:
 
     @cython.cfunc
     def written(self, n_colors: cython.Py_ssize_t) -> tuple:
-        """One state a color, in the order in which they are reached from the first."""
+        """One state for each color, in the order in which they are reached from the first."""
         representative: cython.longlong[::1] = np.full(n_colors, -1, np.int64)
         number: cython.longlong[::1] = np.full(n_colors, -1, np.int64)
         i: cython.Py_ssize_t
@@ -281,7 +281,7 @@ class Minimiser:
 
 
 def minimised(rows: Sequence, accepting: Sequence) -> tuple:
-    """The minimal automaton of one that begins in state 0.
+    """The minimal automaton of an automaton whose start is state 0.
 
     Args:
         rows: for each state, its edges (first character, last character, state), disjoint.
@@ -306,7 +306,7 @@ def minimised(rows: Sequence, accepting: Sequence) -> tuple:
 
 
 def minimised_table(starts: Any, edges: Any, accepting: Any) -> tuple:
-    """The same of arrays.
+    """`minimised` for an automaton given as arrays.
 
     Args:
         starts: int64[states + 1], where the edges of each state begin.

@@ -1,15 +1,16 @@
-"""Patterns to automata, by derivatives.
+"""From patterns to automata, by derivatives.
 
-What: `pattern` gives the automaton of all texts in which a pattern of ECMA-262 matches somewhere. A state is
-a regular expression of what may still come; its derivative by a character is the next (Brzozowski:
-Derivatives of Regular Expressions, 1964; Owens, Reppy, Turon: Regular-expression Derivatives Re-examined,
-2009). Intersection and complement are operators, so look-ahead is the intersection of what it asks with all
-that follows it.
-When: for each pattern that was not met before; results are kept.
-Limits: more states than the bound raise `TooLarge`. A repeat {m,n} is one expression, but costs n states.
+What: `pattern` gives the automaton of all texts in which a pattern of ECMA-262 matches somewhere. A state
+is a regular expression for the rest of the text; its derivative by a character is the next state
+(Brzozowski: Derivatives of Regular Expressions, 1964; Owens, Reppy, Turon: Regular-expression Derivatives
+Re-examined, 2009). Intersection and complement are operators, so a look-ahead is the intersection of its
+own pattern with everything that follows it.
+When: for each new pattern; results are cached.
+Limits: if more states are needed than the bound, `TooLarge` is raised. A repetition {m,n} is one
+expression, but costs n states.
 
 Terms are tuples, numbered by content in `_Terms`; `|` and `&` are sets of terms. Assertions are resolved
-while a tree becomes a term (`_Builder`), which knows what stands behind each part.
+when a tree is turned into a term (`_Builder`), because the builder knows what follows each part.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Term = int
 """The number of a term."""
 
 NOTHING, EMPTY, ALL = 0, 1, 2
-"""No text; the empty text; all texts."""
+"""The terms of: no text; only the empty text; all texts."""
 
 
 @lru_cache(maxsize=2048)
@@ -57,7 +58,7 @@ def pattern(source: str, bound: int) -> Automaton:
 
 
 def _later(builder: _Builder, tree: Tree) -> Term:
-    """Texts in which a tree matches behind some character."""
+    """Texts in which a tree matches after at least one character."""
     terms = builder.terms
     if not _asks_for(tree, ("boundary",)):
         return terms.cat(terms.some(), builder.term(tree, ALL, "within"))
@@ -69,7 +70,7 @@ def _later(builder: _Builder, tree: Tree) -> Term:
 
 
 def _automaton(terms: _Terms, start: Term, bound: int) -> Automaton:
-    """Explore the derivatives of a term."""
+    """Make the automaton by exploring the derivatives of a term."""
     numbers, states = {start: 0}, [start]
     rows: list[list[tuple[int, int, int]]] = []
     for term in states:
@@ -100,7 +101,7 @@ def _automaton(terms: _Terms, start: Term, bound: int) -> Automaton:
 
 
 def _asks_for(tree: Tree, kinds: tuple[str, ...]) -> bool:
-    """Whether a tree has an assertion of some kinds."""
+    """Whether a tree contains an assertion of some kinds."""
     if tree[0] in kinds:
         return True
     if tree[0] in ("cat", "or"):
@@ -112,17 +113,17 @@ _ASSERTIONS = ("start", "end", "boundary", "look")
 
 
 class _Builder:
-    """Trees to terms.
+    """Turns trees into terms.
 
-    `before` is what stands before a part: "start" (nothing), "word" or "other" (such a character), or
-    "within" (some character, where nobody asks which).
+    `before` says what comes before a part: "start" (nothing), "word" or "other" (a character of that kind),
+    or "within" (some character, if nobody needs to know which).
     """
 
     def __init__(self, terms: _Terms) -> None:
         self.terms = terms
 
     def term(self, tree: Tree, then: Term, before: str) -> Term:
-        """The texts of a tree, followed by those of a term."""
+        """The texts of a tree followed by texts of a term."""
         kind, terms = tree[0], self.terms
         if not _asks_for(tree, _ASSERTIONS):
             return terms.cat(self.plain(tree), then)
@@ -175,7 +176,7 @@ class _Builder:
         return self._behind(self.plain(first), rest, then, before)
 
     def _behind(self, first: Term, rest: tuple[Tree, ...], then: Term, before: str) -> Term:
-        """Parts that ask what stands before them, behind a part that asks nothing."""
+        """Parts that depend on what comes before them, after a part that does not."""
         terms = self.terms
         found = [self._cat(rest, then, before)] if terms.nullable(first) else []
         if _asks_for(("cat", rest), ("boundary",)):
@@ -195,7 +196,7 @@ class _Builder:
         return terms.both((asked, then))
 
     def _repeat(self, tree: Tree, then: Term, before: str) -> Term:
-        """A repeat of a part with assertions."""
+        """A repetition of a part with assertions."""
         _, part, least, most = tree
         if _asks_for(part, ("start", "boundary")):
             raise Unsupported("an anchor within a repeat")
@@ -213,7 +214,7 @@ class _Builder:
 
 
 def _may_be_empty(tree: Tree) -> bool:
-    """Whether a tree may match the empty text, and something may follow."""
+    """Whether a tree may match the empty text and may be followed by something."""
     kind = tree[0]
     if kind == "cat":
         return all(map(_may_be_empty, tree[1]))
@@ -225,14 +226,14 @@ def _may_be_empty(tree: Tree) -> bool:
 
 
 class _Terms:
-    """Terms of one pattern: ("chars", ranges), ("cat", a, b), ("star", a), ("repeat", a, m, n), ("or",
+    """The terms of one pattern: ("chars", ranges), ("cat", a, b), ("star", a), ("repeat", a, m, n), ("or",
     {...}), ("and", {...}), ("not", a), ("loop", number)."""
 
     def __init__(self) -> None:
         self._all: list[tuple[Any, ...]] = [("nothing",), ("empty",), ("all",)]
         self._numbers: dict[Any, Term] = {term: i for i, term in enumerate(self._all)}
         self._nullable = [False, True, True]
-        self._sets: dict[Term, int] = {}  # of each term of characters, its bit
+        self._sets: dict[Term, int] = {}  # for each term of characters, its bit
         self._first: dict[Term, int] = {NOTHING: 0, EMPTY: 0, ALL: 0}
         self._intervals: list[tuple[int, int]] = [(0, 0)]
         self._n_intervals_of = 0
@@ -265,19 +266,19 @@ class _Terms:
         return kind == "star"
 
     def nullable(self, term: Term) -> bool:
-        """Whether the empty text is in it."""
+        """Whether a term contains the empty text."""
         return self._nullable[term]
 
     def chars(self, ranges: Ranges) -> Term:
-        """One of some characters."""
+        """The term of one character from some ranges."""
         return self._of("chars", ranges) if ranges else NOTHING
 
     def some(self) -> Term:
-        """Texts of at least one character."""
+        """The term of all texts with at least one character."""
         return self.cat(self.chars(((0, LAST),)), ALL)
 
     def cat(self, one: Term, other: Term) -> Term:
-        """One, then the other."""
+        """One term, then another."""
         if one == NOTHING or other == NOTHING:
             return NOTHING
         if one == EMPTY:
@@ -292,7 +293,7 @@ class _Terms:
         return self._of("cat", one, other)
 
     def repeat(self, term: Term, least: int, most: int | None) -> Term:
-        """A term from `least` to `most` times, or without end."""
+        """A term repeated `least` to `most` times, or without upper bound."""
         if most == 0 or term == EMPTY:
             return EMPTY
         if term == NOTHING:
@@ -305,11 +306,11 @@ class _Terms:
         return term if least == most == 1 else self._of("repeat", term, least, most)
 
     def either(self, parts: tuple[Term, ...]) -> Term:
-        """Any of some terms."""
+        """The union of some terms."""
         return self._join("or", parts, NOTHING, ALL)
 
     def both(self, parts: tuple[Term, ...]) -> Term:
-        """All of some terms."""
+        """The intersection of some terms."""
         return self._join("and", parts, ALL, NOTHING)
 
     def _join(self, op: str, parts: tuple[Term, ...], neutral: Term, absorbing: Term) -> Term:
@@ -327,14 +328,14 @@ class _Terms:
         return self._of(op, frozenset(found))
 
     def other(self, term: Term) -> Term:
-        """All texts that are not in a term."""
+        """The complement of a term."""
         if term in (NOTHING, ALL):
             return ALL if term == NOTHING else NOTHING
         content = self._all[term]
         return int(content[1]) if content[0] == "not" else self._of("not", term)
 
     def loop(self, builder: _Builder, part: Tree, then: Term) -> Term:
-        """A tree with assertions, repeated, then a term: what comes again is the loop itself."""
+        """A repetition of a tree with assertions, followed by a term. Its continuation is the loop itself."""
         for i, known in enumerate(self._loops):
             if known[1:] == (part, then):
                 return self._of("loop", i)
@@ -342,7 +343,8 @@ class _Terms:
         return self._of("loop", len(self._loops) - 1)
 
     def _unfold(self, number: int) -> Term:
-        """A loop gone through at least once; to go through it without reading anything adds nothing."""
+        """A loop that is entered at least once. Iterations that read nothing are left out: they add
+        nothing."""
         found = self._unfolded.get(number)
         if found is None:
             builder, part, _ = self._loops[number]
@@ -351,8 +353,8 @@ class _Terms:
         return found
 
     def intervals(self) -> list[tuple[int, int]]:
-        """All characters, cut where a set of characters begins or ends: where each interval begins, and the
-        sets that it belongs to, a bit each."""
+        """Cut all characters at the bounds of all sets of characters. For each interval, its first
+        character and the sets that contain it, one bit for each."""
         if self._n_intervals_of < len(self._sets):
             self._n_intervals_of = len(self._sets)
             changes: dict[int, int] = {0: 0}
@@ -369,10 +371,10 @@ class _Terms:
         return self._intervals
 
     def first(self, term: Term) -> int:
-        """The sets of characters that tell the derivatives of a term apart, a bit each."""
+        """The sets of characters on which the derivatives of a term depend, one bit for each."""
         found = self._first.get(term)
         if found is None:
-            self._first[term] = 0  # of a loop within itself
+            self._first[term] = 0  # for a loop inside of itself
             found = self._first[term] = self._find_first(term, self._all[term])
         return found
 
@@ -393,11 +395,11 @@ class _Terms:
         return self.first(term[1])
 
     def derivative(self, term: Term, members: int) -> Term:
-        """What may follow a character, of which it is given to which sets it belongs."""
+        """The derivative of a term by a character; `members` has the bits of the sets that contain it."""
         key = term, members & self.first(term)
         found = self._derivatives.get(key)
         if found is None:
-            self._derivatives[key] = NOTHING  # of a loop within itself
+            self._derivatives[key] = NOTHING  # for a loop inside of itself
             found = self._derivatives[key] = self._derive(term, self._all[term], members)
         return found
 

@@ -1,13 +1,13 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Several automata side by side: the states that they reach together.
+"""Products: the combinations of states that several automata reach together.
 
-What: `product` explores the vectors of states that some automata reach by one text, as arrays.
-When: for each Boolean combination of languages, and for the cells into which they divide all texts
+What: `product` explores the vectors of states that some automata reach by the same text, as arrays.
+When: for each Boolean combination of languages, and for the cells into which languages divide all texts
 (`automaton.py`).
-Limits: edges are not checked: they come from this package alone.
+Limits: edges are not checked, because they come only from this package.
 
-A number with nine divisors has 24,024 vectors and ten edges behind each.
+A number with nine divisors has 24,024 vectors, each with ten edges.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Product:
     starts[first[i] + s + 1].
 
     Attributes:
-        width: automata.
-        needed: for each automaton, whether a vector is left out in which it is dead.
-        with_dead: whether the vector in which all are dead is one.
-        vectors: int32[room, width]; -1 where an automaton is dead.
-        n: vectors so far.
+        width: number of automata.
+        needed: for each automaton, whether vectors in which it is dead are left out.
+        with_dead: whether the vector in which all automata are dead is kept.
+        vectors: int32[room, width]; -1 if an automaton is dead.
+        n: number of vectors so far.
         found: int64[room, 3], the edges of all vectors so far: first character, last character, target.
-        n_found: these.
+        n_found: number of these edges.
     """
 
     width: cython.Py_ssize_t
@@ -87,7 +87,7 @@ class Product:
 
     @cython.cfunc
     def number(self) -> cython.Py_ssize_t:
-        """The number of the vector `after`; -1: it is left out."""
+        """The number of the vector `after`; -1 if it is left out."""
         i: cython.Py_ssize_t
         is_live: cython.bint = False
         for i in range(self.width):
@@ -114,7 +114,7 @@ class Product:
 
     @cython.cfunc
     def follow(self, state: cython.Py_ssize_t) -> cython.int:
-        """The edges of a vector."""
+        """Find the edges of a vector."""
         i: cython.Py_ssize_t
         target: cython.Py_ssize_t
         before: cython.Py_ssize_t = -1
@@ -177,18 +177,18 @@ class Product:
 
 
 def product(tables: Sequence, needed: Sequence, with_dead: bool, bound: int) -> tuple:
-    """The vectors of states that automata reach by one text.
+    """The vectors of states that automata reach by the same text.
 
     Args:
-        tables: of each automaton, its edges, int64[n, 4] in order of source and first character, and how
-            many states it has.
-        needed: for each automaton, whether nothing is wanted of vectors in which it is dead.
-        with_dead: whether the vector in which all are dead is wanted.
-        bound: vectors at most.
+        tables: for each automaton, its edges, int64[n, 4] ordered by source and first character, and its
+            number of states.
+        needed: for each automaton, whether vectors in which it is dead are left out.
+        with_dead: whether the vector in which all automata are dead is kept.
+        bound: most vectors.
 
     Returns:
-        The vectors, int32[n, number of automata], -1 for an automaton that is dead, the first one first;
-        where the edges of each begin, int64[n + 1]; and these, int64[edges, 3]: first character, last
+        The vectors, int32[n, number of automata], with -1 for a dead automaton and the start first; where
+        the edges of each vector begin, int64[n + 1]; and the edges, int64[edges, 3]: first character, last
         character, target. There may be no vector.
 
     Raises:

@@ -1,12 +1,12 @@
-"""How JSON spells texts: from a language of texts to the automaton of what stands between the quotes.
+"""JSON's spellings of texts: from a language of texts to the automaton of what stands between the quotes.
 
-What: `spelled` turns each character into its spellings: itself, a short escape, `\\uXXXX` in either case, two
-of these for a character beyond U+FFFF. A surrogate alone is no character and never written. `plainly_spelled`
-writes printable ASCII as itself (`"` and `\\` as `\\"` and `\\\\`, `/` also as `\\/`), and leaves all other
-characters to its caller.
-When: for each string language and each class of keys that a grammar has.
-Limits: by `plainly_spelled` each text keeps a spelling, and automata of patterns stay small: with all
-spellings each state would have some twelve others for `\\u00` and two digits.
+What: `spelled` replaces each character by its spellings: itself, a short escape, `\\uXXXX` with digits in
+either case, and two of these for a character beyond U+FFFF. A lone surrogate is not a character and is
+never written. `plainly_spelled` writes printable ASCII as itself (`"` and `\\` as `\\"` and `\\\\`, `/`
+also as `\\/`), and leaves all other characters to its caller.
+When: for each string language and each class of keys of a grammar.
+Limits: with `plainly_spelled` each text still has a spelling, and automata of patterns stay small: with all
+spellings, each state would need about twelve more for `\\u00` and two digits.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from hybrid.json_schema.languages.automaton import LAST, Automaton, Edge, Row, e
 from hybrid.json_schema.languages.syntax import Ranges
 
 _SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-"""Short escapes, and what they stand for."""
+"""Short escapes, and the characters that they stand for."""
 
 _RAW = ((0x20, 0x21), (0x23, 0x5B), (0x5D, LAST))
-"""Characters that stand for themselves."""
+"""Characters that may stand for themselves."""
 
 _PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E))
-"""Printable ASCII that stands for itself."""
+"""Printable ASCII characters that may stand for themselves."""
 
 _UNPRINTABLE = ((0, 0x1F), (0x7F, LAST))
 _ESCAPED = tuple(map(ord, '"/\\'))
 _PLANE = 0x10000
-_LOW = 0x400  # low surrogates behind each high one
+_LOW = 0x400  # number of low surrogates that may follow each high one
 
 
 @lru_cache(maxsize=1024)
 def spelled(language: Automaton) -> Automaton:
-    """All spellings of all texts of a language; state n of the result is state n of the language.
+    """All spellings of all texts of a language. State n of the result is state n of the language.
 
     The result is deterministic, but not minimal.
     """
@@ -45,14 +45,14 @@ def spelled(language: Automaton) -> Automaton:
 
 
 class Plain(NamedTuple):
-    """The spellings of a language's printable ASCII, and its other characters.
+    """The spellings of printable ASCII in a language, and the other characters of the language.
 
     Attributes:
-        ranges: int64[n, 4], rows (source, first character, last character, target); state n is state n of
-            the language, the states behind them stand behind a backslash.
-        n_states: all these states.
+        ranges: int64[n, 4], rows (source, first character, last character, target). State n is state n of the
+            language; the states numbered after them follow a backslash.
+        n_states: number of all these states.
         sets: sets of characters that are not printable ASCII.
-        wide: int64[n, 3], rows (state, number of a set, the state that its characters lead to).
+        wide: int64[n, 3], rows (state, number of a set, state after its characters).
     """
 
     ranges: NDArray[np.int64]
@@ -63,11 +63,11 @@ class Plain(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def plainly_spelled(language: Automaton) -> Plain:
-    """The spellings that leave printable ASCII as it is; a backslash may stand before `"`, `/` and `\\`."""
+    """The spellings that leave printable ASCII unchanged; a backslash may stand before `"`, `/` and `\\`."""
     ranges = language.ranges()
     low, high = ranges[:, 1], ranges[:, 2]
     parts = [_clipped(ranges, *plain) for plain in _PLAIN]
-    # a state behind the backslash for each state that reads one of the three
+    # for each state that reads one of the three characters, a state after the backslash
     behind = [ranges[(low <= code) & (high >= code)] for code in _ESCAPED]
     escaping = np.unique(np.concatenate([part[:, 0] for part in behind]))
     for code, part in zip(_ESCAPED, behind, strict=True):
@@ -109,7 +109,7 @@ class _Speller:
         return Automaton(tuple(self._rows), tuple(accepting))
 
     def _node(self, key: object, edges: list[Edge]) -> int:
-        """A state with some edges, made once for a key."""
+        """A state with some edges, made once for each key."""
         number = self._nodes.get(key)
         if number is None:
             number = self._nodes[key] = len(self._rows)
@@ -117,7 +117,7 @@ class _Speller:
         return number
 
     def _escape(self, row: Row) -> int | None:
-        """The state behind a backslash."""
+        """The state after a backslash."""
         edges = []
         for letter, stands_for in _SHORT.items():
             for low, high, target in row:
@@ -129,12 +129,12 @@ class _Speller:
         return self._node(("escape", tuple(edges)), edges) if edges else None
 
     def _digits(self, row: Row) -> int | None:
-        """The state behind `\\u`: four digits, which may be the first half of a pair."""
+        """The state after `\\u`: four digits, which may be the first half of a surrogate pair."""
         basic = _within(row, ((0, 0xD7FF), (0xE000, 0xFFFF)))
         beyond = [
             (low - _PLANE, high - _PLANE, target) for low, high, target in _within(row, ((_PLANE, LAST),))
         ]
-        # high surrogates as characters of their own: each leads to what its low surrogates lead to
+        # high surrogates as characters: each leads to the state that reads its low surrogates
         pairs: list[Edge] = []
         for low, high in _blocks(beyond, _LOW):
             begin = low * _LOW
@@ -148,14 +148,14 @@ class _Speller:
         return self._hexadecimal(sorted(basic + pairs), 0x10000, 0)
 
     def _second(self, row: list[Edge]) -> int:
-        """The state behind a first half: `\\u` and a low surrogate."""
+        """The state after the first half of a pair: `\\u` and a low surrogate follow."""
         digits = self._hexadecimal([(0xDC00 + a, 0xDC00 + b, target) for a, b, target in row], 0x10000, 0)
         assert digits is not None
         letter = self._node(("u", digits), [(ord("u"), ord("u"), digits)])
         return self._node(("\\", letter), [(0x5C, 0x5C, letter)])
 
     def _hexadecimal(self, row: list[Edge], span: int, base: int) -> int | None:
-        """The state from which hexadecimal digits spell the numbers of a row, less a base, within a span."""
+        """The state from which hexadecimal digits spell the numbers of a row minus a base, within a span."""
         if not row:
             return None
         if span == 1:
@@ -182,7 +182,7 @@ class _Speller:
 
 
 def _blocks(row: list[Edge], size: int) -> list[tuple[int, int]]:
-    """Runs of blocks of a size all of which lead to the same: the first and the last block of each."""
+    """Runs of aligned blocks that lead to the same state: the first and the last block of each run."""
     found: dict[int, int] = {}
     for low, high, _ in row:
         first, last = low // size, high // size
@@ -198,7 +198,7 @@ def _blocks(row: list[Edge], size: int) -> list[tuple[int, int]]:
 
 
 def _digit_ranges(low: int, high: int) -> list[tuple[int, int]]:
-    """The characters of hexadecimal digits from low to high."""
+    """The ranges of characters of the hexadecimal digits from low to high."""
     if low == 0 and high == 15:
         return [(48, 57), (65, 70), (97, 102)]
     if low < 10:
@@ -207,7 +207,7 @@ def _digit_ranges(low: int, high: int) -> list[tuple[int, int]]:
 
 
 def _within(row: Row | list[Edge], ranges: tuple[tuple[int, int], ...]) -> list[Edge]:
-    """The parts of edges that read characters of some ranges."""
+    """The parts of edges that read characters in some ranges."""
     return [
         (max(low, first), min(high, last), target)
         for low, high, target in row

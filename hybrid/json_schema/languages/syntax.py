@@ -2,13 +2,13 @@
 
 What: `parse` reads a pattern into tuples: ("chars", ranges), ("cat", parts), ("or", parts), ("repeat", part,
 least, most), ("start",), ("end",), ("boundary", negated), ("look", ahead, negated).
-When: for each pattern that was not met before (`hybrid.json_schema.languages.pattern`).
-Limits: what is no regular language, or means something else in other dialects, is refused by name:
+When: for each new pattern (`hybrid.json_schema.languages.pattern`).
+Limits: constructs that are not regular, or mean something else in other dialects, are refused by name:
 back-references, look-behind, flags, `\\A`, `\\z`, possessive quantifiers, POSIX classes.
 
-A parser of our own: `regress` on PyPI matches ECMA-262 but gives no tree, and Python's `re` reads another
-syntax (`$` before a last newline, Unicode `\\d`, no `\\u{...}`) into a tree that is private to it. Syntax:
-ECMA-262, section 22.2.1, with Annex B.1.2 for what stands outside of the Unicode mode.
+It is a parser of our own: `regress` on PyPI matches ECMA-262 but gives no tree, and Python's `re` reads
+another syntax (`$` before a last newline, Unicode `\\d`, no `\\u{...}`) into a private tree. Syntax:
+ECMA-262, section 22.2.1, with Annex B.1.2 for what is outside of the Unicode mode.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Tree = tuple[Any, ...]
 
 
 class Unsupported(Exception):
-    """A construct that is not a regular language, or not ECMA-262's."""
+    """A construct that is not regular, or not a part of ECMA-262."""
 
 
 class InvalidPattern(Exception):
-    """Not a regular expression."""
+    """The pattern is not a regular expression."""
 
 
 def joined(ranges: list[tuple[int, int]]) -> Ranges:
-    """Ranges sorted, and merged where they touch."""
+    """Ranges in order, merged where they touch."""
     found: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if found and low <= found[-1][1] + 1:
@@ -72,7 +72,7 @@ def parse(source: str) -> Tree:
 
     Raises:
         Unsupported: a construct that is refused.
-        InvalidPattern: it is no regular expression.
+        InvalidPattern: it is not a regular expression.
     """
     parser = _Parser(source)
     tree = parser.alternatives()
@@ -82,7 +82,7 @@ def parse(source: str) -> Tree:
 
 
 class _Parser:
-    """Reads a pattern from the left."""
+    """Reads a pattern from left to right."""
 
     def __init__(self, source: str) -> None:
         self.source, self.at = source, 0
@@ -144,7 +144,7 @@ class _Parser:
         end = self.source.find("}", self.at)
         least, comma, most = self.source[self.at + 1 : max(end, self.at + 1)].partition(",")
         if end < 0 or not _is_count(least) or (most and not _is_count(most)):
-            return None  # Annex B: a brace that stands for itself
+            return None  # Annex B: a brace that means itself
         self.at = end + 1
         return int(least), (int(least) if not comma else int(most) if most else None)
 
@@ -242,7 +242,7 @@ class _Parser:
         return ord(letter)
 
     def _unit(self, letter: str) -> int:
-        """A code unit of four digits; two that are a pair are one character."""
+        """A code unit of four digits; two that form a surrogate pair are one character."""
         code = self._hexadecimal(4, letter)
         if 0xD800 <= code < 0xDC00 and self._peek("\\u"):
             digits = self.source[self.at + 2 : self.at + 6]
@@ -254,7 +254,7 @@ class _Parser:
     def _hexadecimal(self, length: int, letter: str) -> int:
         digits = self.source[self.at : self.at + length]
         if len(digits) < length or not _is_hexadecimal(digits):
-            return ord(letter)  # Annex B: the letter itself
+            return ord(letter)  # Annex B: the letter means itself
         self.at += length
         return int(digits, 16)
 
@@ -303,12 +303,12 @@ _NAMES = (
     "Control=Cc digit=Nd punct=P"
 )
 _GENERAL = dict(pair.split("=") for pair in _NAMES.split(" "))
-"""Long names of general categories (Unicode, PropertyValueAliases), those that patterns use."""
+"""Long names of general categories (Unicode, PropertyValueAliases): only those that patterns use."""
 
 
 @lru_cache(maxsize=64)
 def _property(name: str) -> Ranges:
-    """The characters with a Unicode property: general categories, and a few others."""
+    """The characters with a Unicode property: general categories, and a few other properties."""
     key, _, value = name.rpartition("=")
     if key not in ("", "General_Category", "gc"):
         raise Unsupported(f"the property \\p{{{name}}}")

@@ -1,10 +1,10 @@
-"""How long languages may be made, and how large: the deadline of the schema that is being read.
+"""Deadlines and bounds for making languages.
 
-What: `until` sets it for what is called within, `look` ends what goes on after it. Patterns, products and
-minimal automata look once a state or a round, wherever they were asked for from. `TooLarge` ends what needs
-more states than its caller allows.
-When: `hybrid.json_schema.grammar` sets it for each schema; without one there is no end.
-Limits: one for a thread (or a task): a context variable.
+What: `until` sets the deadline of the schema that is being compiled; `look` raises after it. The code for
+patterns, products and minimal automata calls `look` once for each state or round, wherever it is called
+from. `TooLarge` is raised if a language needs more states than the caller allows.
+When: `hybrid.json_schema.grammar` sets the deadline for each schema; otherwise there is none.
+Limits: there is one deadline for each thread (or task): it is a context variable.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TooLarge(Exception):
 
 @contextmanager
 def until(deadline: Deadline) -> Iterator[None]:
-    """Have everything that is called within end by a deadline."""
+    """Apply a deadline to everything that is called inside."""
     before = _deadline.set(deadline)
     try:
         yield
@@ -37,10 +37,10 @@ def until(deadline: Deadline) -> Iterator[None]:
 
 
 def look() -> None:
-    """Go on, if there is time.
+    """Check the deadline.
 
     Raises:
-        BudgetExceeded: there is none.
+        BudgetExceeded: it has passed.
     """
     deadline = _deadline.get()
     if deadline is not None:
