@@ -45,7 +45,7 @@ def test_formats_are_annotations_on_request():
     assert valid(DATE, "x", formats=False)
     assert not valid({**DATE, "maxLength": 3}, "abcd", formats=False)
     assert not valid(DATE, 1, formats=False)
-    with pytest.raises(SchemaRefused, match="satisfied by no instance"):
+    with pytest.raises(SchemaRefused, match="has no valid instance"):
         grammar_of_schema({"type": "string", "not": {"format": "date"}}, assert_formats=False)
 
 
@@ -72,7 +72,7 @@ def test_documents_of_another_draft_are_refused():
     seven = {"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "integer"}]}
     given = referencing.Registry().with_resource("http://x/a.json", DRAFT7.create_resource(seven))
     for reference in ("http://x/a.json", "http://x/a.json#/items/0"):
-        with pytest.raises(SchemaRefused, match="a document that another draft reads"):
+        with pytest.raises(SchemaRefused, match="a document of another draft"):
             grammar_of_schema({"$ref": reference}, documents=documents_of(given))
     with pytest.raises(SchemaRefused, match="names draft 7 where the schema around it names 2020-12"):
         grammar_of_schema({"$schema": DRAFT, "items": {"$id": "http://x/b", **seven}})
@@ -183,8 +183,8 @@ def test_a_metaschema_may_assert_formats():
 @pytest.mark.parametrize(
     ("named", "given", "message"),
     [
-        ("http://x/unknown.json", None, "names 'http://x/unknown.json', known are drafts from 4 on"),
-        ("http://json-schema.org/draft-03/schema#", None, "known are drafts from 4 on"),
+        ("http://x/unknown.json", None, "names 'http://x/unknown.json', which is neither a draft from 4 on"),
+        ("http://json-schema.org/draft-03/schema#", None, "which is neither a draft from 4 on"),
         ("http://x/meta.json", registry(meta={}), "whose own \\$schema names no draft"),
         ("http://x/meta.json", registry(meta={"$schema": DRAFT, "$vocabulary": {"urn:v": True}}), "'urn:v'"),
     ],

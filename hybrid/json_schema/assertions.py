@@ -115,7 +115,7 @@ class Assertions:
         if isinstance(named, str) and named != kind and named in TYPES and not self._is_alone(location):
             return self.formulas.false  # true of most subschemas and most types
         if key in self._under_way:
-            raise location.refused("$ref", "leads to itself without passing a key or an item", "invalid")
+            raise location.refused("$ref", "leads back to itself without passing a key or an item", "invalid")
         self._under_way.add(key)
         try:
             parts = []
@@ -320,7 +320,7 @@ class Assertions:
             first, keyword, behind = "prefixItems", "items", items
             prefix = [] if lists else schema.get("prefixItems", [])
         if not isinstance(prefix, list):
-            raise location.refused(first, "is no list of schemas", "invalid")
+            raise location.refused(first, "is not a list of schemas", "invalid")
         parts = tuple(self.formula(location, one, first, i) for i, one in enumerate(prefix))
         rest = self.formulas.true if behind is True else self.formula(location, behind, keyword)
         return items_atom(self.formulas, parts, rest)

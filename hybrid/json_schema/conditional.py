@@ -69,7 +69,7 @@ def check_conditional(nonterminals: Nonterminals, counts: Counts) -> None:
             continue
         if not _always_ends(array, counts):
             error = SchemaRefused(
-                "unsupported", "uniqueItems", "", "holds on conditions, of items that may run out"
+                "unsupported", "uniqueItems", "", "applies only under conditions, to items that may run out"
             )
             raise nonterminals.placed(error, one.formula)
 

@@ -104,7 +104,9 @@ class Counts:
     def _array(self, automaton: ArrayAutomaton, state: int) -> int | None:
         if automaton.is_conditional:
             if any(self.of(value) is not None for edges in automaton.edges for value, _ in edges):
-                raise SchemaRefused("unsupported", "uniqueItems", "", "holds on conditions, of few values")
+                raise SchemaRefused(
+                    "unsupported", "uniqueItems", "", "applies only under conditions, to few values"
+                )
             return None
         counted = automaton.counted[state]
         if counted is not None:

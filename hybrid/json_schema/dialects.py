@@ -57,8 +57,8 @@ _DRAFT_2019 = (_DRAFT_7 - {"dependencies"}) | {
 _DRAFT_2020 = (_DRAFT_2019 - {"additionalItems", "$recursiveRef"}) | {"prefixItems", "$dynamicRef"}
 
 READ_BESIDE = frozenset(("then", "else", "minContains", "maxContains"))
-"""Keywords that mean nothing alone: they modify the keyword given here."""
 """Keywords that have no meaning alone, only beside another keyword."""
+
 
 @dataclass(frozen=True)
 class Dialect:
@@ -173,7 +173,7 @@ def _custom(named: str, metaschema_of: Callable[[str], Any] | None, formats: boo
     shown = named if len(named) <= 80 else f"{named[:77]}..."
     contents = None if metaschema_of is None else metaschema_of(named)
     if not isinstance(contents, Mapping):
-        raise refused(f"names {shown!r}, known are drafts from 4 on, and metaschemas that registry= has")
+        raise refused(f"names {shown!r}, which is neither a draft from 4 on nor a metaschema in registry=")
     base = draft_named(contents.get("$schema"))
     if base is None:
         raise refused(f"names {shown!r}, whose own $schema names no draft from 4 on")
@@ -187,7 +187,7 @@ def _custom(named: str, metaschema_of: Callable[[str], Any] | None, formats: boo
         own = known.get(name) if draft == f"https://json-schema.org/draft/{base.name}" else None
         if own is None:
             if is_required:
-                raise refused(f"names {shown!r}, which asks for the vocabulary {uri!r}")
+                raise refused(f"names {shown!r}, which requires the unknown vocabulary {uri!r}")
         elif name == "format" and is_required:
             keywords |= {"format"}
         else:

@@ -64,9 +64,7 @@ class Emitter:
         """The rule of a nonterminal's values."""
         depth = depth if self.layout.has_depth else 0
         if depth > _DEEPEST:
-            raise SchemaRefused(
-                "bounds", "", "", f"leads more than {_DEEPEST} levels deep, with an indentation"
-            )
+            raise SchemaRefused("bounds", "", "", f"needs more than {_DEEPEST} levels of indentation")
         alone = self._scalar_alone(nonterminal)
         if alone is not None:
             return alone

@@ -98,7 +98,7 @@ class Evaluated:
         """
         key = location.number, kind
         if key in self._under_way:
-            raise location.refused(keyword or "$ref", "leads to itself", "invalid")
+            raise location.refused(keyword or "$ref", "leads back to itself", "invalid")
         self._under_way.add(key)
         try:
             own = self._own_keys(location) if kind == "object" else self._own_items(location)
@@ -122,7 +122,7 @@ class Evaluated:
                     found.setdefault(one | other, []).append(both)
         if len(found) > MOST_WAYS:
             raise location.refused(
-                keyword or "unevaluatedProperties", f"has more than {MOST_WAYS} ways to hold", "bounds"
+                keyword or "unevaluatedProperties", f"can hold in more than {MOST_WAYS} ways", "bounds"
             )
         return {one: self._formulas.disjunction(parts) for one, parts in found.items()}
 

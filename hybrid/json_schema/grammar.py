@@ -194,7 +194,7 @@ def grammar_of_schema(
                 raise
             left_out.append(LeftOut(error.pointer, error.keyword, error.why))
             continue
-        why = "is no regular language; it is an annotation"
+        why = "is not a regular language; it is an annotation"
         formats = (LeftOut(pointer, "format", why) for pointer in dict.fromkeys(made.not_asserted))
         # it was made in time, and making it again takes the same time
         found = SchemaGrammar(made, partial(make, Deadline()), (*left_out, *formats))
@@ -269,7 +269,7 @@ def _attempt(
             is_whole = not declare_few_keys(nonterminals)
         _refuse_negated(locations, names)
         if not start.is_productive:
-            raise SchemaRefused("unsatisfiable", "", "", "is satisfied by no instance")
+            raise SchemaRefused("unsatisfiable", "", "", "has no valid instance")
         _check_unique(nonterminals, counts)
         check_conditional(nonterminals, counts)
         remember_repeats(nonterminals)
@@ -295,7 +295,7 @@ def _check_unique(nonterminals: Nonterminals, counts: Counts) -> None:
         if array is None or not array.is_unique or array.counted[0] is not None or not one.is_productive:
             continue
         if not always_ends(array, counts):
-            error = SchemaRefused("unsupported", "uniqueItems", "", "asks for items that may run out")
+            error = SchemaRefused("unsupported", "uniqueItems", "", "requires items that may run out")
             raise nonterminals.placed(error, one.formula)
 
 

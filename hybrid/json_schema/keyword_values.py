@@ -32,7 +32,7 @@ def decimal_of(location: Location, keyword: str) -> Fraction:
     if not is_number(value) or value in (float("inf"), float("-inf")) or value != value:
         raise location.refused(keyword, f"is {value!r}, allowed are numbers", "invalid")
     if value and not 10.0**-_LARGEST_EXPONENT < abs(value) < 10**_LARGEST_EXPONENT:
-        raise location.refused(keyword, f"is beyond 1e{_LARGEST_EXPONENT}", "bounds")
+        raise location.refused(keyword, f"is beyond 1e{_LARGEST_EXPONENT}, or too close to 0", "bounds")
     return decimal(value)
 
 
@@ -48,7 +48,7 @@ def list_of(location: Location, keyword: str) -> list[Any]:
     """A keyword's list."""
     value = location.schema[keyword]
     if not isinstance(value, list):
-        raise location.refused(keyword, "is no list", "invalid")
+        raise location.refused(keyword, "is not a list", "invalid")
     return value
 
 
@@ -56,7 +56,7 @@ def dict_of(location: Location, keyword: str) -> dict[str, Any]:
     """The object that a keyword holds; empty if the keyword is missing."""
     value = location.schema.get(keyword, {})
     if not isinstance(value, dict):
-        raise location.refused(keyword, "is no object", "invalid")
+        raise location.refused(keyword, "is not an object", "invalid")
     return value
 
 
@@ -66,5 +66,5 @@ def names_of(location: Location, keyword: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         if isinstance(value, bool) and location.schema.get("$schema") is None:
             return []  # a flag of draft 3, which means nothing in later drafts
-        raise location.refused(keyword, "is no list of keys", "invalid")
+        raise location.refused(keyword, "is not a list of keys", "invalid")
     return value

@@ -58,8 +58,8 @@ def layout_of(options: Mapping[str, Any]) -> Layout:
     """
     if options.get("any_order"):
         raise GrammarError(
-            "any_order was given, which semantics='json-schema' does not have: keys come as the schema "
-            "declares them; leave it out, or use semantics='xgrammar'"
+            "any_order is not available with semantics='json-schema': keys come in the order in which the "
+            "schema declares them; leave it out, or use semantics='xgrammar'"
         )
     is_free, indent = bool(options.get("any_whitespace", True)), options.get("indent")
     most = options.get("max_whitespace_cnt")

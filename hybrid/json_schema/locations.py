@@ -151,7 +151,7 @@ class Locations:
         try:
             return self.references.lookup(location.resolver, keyword, name)
         except OtherDraft as error:
-            why = f"refers to {_shown(name)}, a document that another draft reads"
+            why = f"refers to {_shown(name)}, a document of another draft"
             raise location.refused(keyword, why) from error
         except LookupError as error:
             local = name.startswith("#")

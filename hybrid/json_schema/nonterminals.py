@@ -243,13 +243,13 @@ class Nonterminals:
         try:
             return self.numbers.texts(formula).is_empty
         except TooLarge as error:
-            raise SchemaRefused("bounds", "multipleOf", "", f"and its like need {error}") from error
+            raise SchemaRefused("bounds", "multipleOf", "", f"and similar keywords need {error}") from error
 
     def _strings_empty(self, formula: Formula) -> bool:
         try:
             return self.strings.is_empty(formula)
         except TooLarge as error:
-            raise SchemaRefused("bounds", "pattern", "", f"and its like need {error}") from error
+            raise SchemaRefused("bounds", "pattern", "", f"and similar keywords need {error}") from error
 
     def _closed(self, array: Formula, object_: Formula, declared: Declared) -> tuple[Formula, Formula]:
         """Objects and arrays that declare keys or items, closed to others, unless a subschema that applies

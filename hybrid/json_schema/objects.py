@@ -298,7 +298,7 @@ class _Builder:
             raise SchemaRefused("bounds", "patternProperties", "", f"needs {error}") from error
         if len(cells) > self._nonterminals.bounds.key_classes:
             raise SchemaRefused(
-                "bounds", "patternProperties", "", f"tells {len(cells)} classes of keys apart"
+                "bounds", "patternProperties", "", f"distinguishes {len(cells)} classes of keys"
             )
         return [
             KeyClass(language, {**fixed, **dict(zip(languages, signs, strict=True))})
@@ -354,7 +354,7 @@ def remember_repeats(nonterminals: Nonterminals) -> None:
             keyword = "minProperties" if counts else "additionalProperties"
             error = SchemaRefused(
                 "unsupported", keyword, "",
-                "asks how often undeclared keys come that may run out, and a text may repeat them",
+                "depends on how often undeclared keys come; a text may repeat them, and they may run out",
             )  # fmt: skip
             raise nonterminals.placed(error, one.formula)
         one.object.has_unique_keys = True

@@ -104,7 +104,7 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal) -> Places | None:
             sets.append([found[number] for number in sorted(key)])
             if len(sets) > MOST_PLACES:
                 raise SchemaRefused(
-                    "bounds", "uniqueItems", "", f"is asked at more than {MOST_PLACES} places"
+                    "bounds", "uniqueItems", "", f"is required at more than {MOST_PLACES} places"
                 )
         return numbers[key]
 

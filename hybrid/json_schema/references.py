@@ -148,7 +148,7 @@ class References:
         """The subschema that a reference leads to, and its resolver.
 
         Raises:
-            LookupError: there is nothing (or, as `OtherDraft`, a document that another draft reads).
+            LookupError: there is nothing (or, as `OtherDraft`, a document of another draft).
         """
         try:
             found = self._lookup(resolver, keyword, name)
@@ -203,7 +203,7 @@ class References:
 
 
 class OtherDraft(LookupError):
-    """A reference leads to a document that another draft reads."""
+    """A reference leads to a document of another draft."""
 
 
 def specification(dialect: Dialect) -> Any:
@@ -242,7 +242,9 @@ def documents_of(registry: Any) -> Documents | None:
     try:
         return Documents(registry)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ArgumentError(f"registry holds what is no JSON ({error}), allowed are schemas") from error
+        raise ArgumentError(
+            f"registry contains something that is not JSON ({error}), allowed are schemas"
+        ) from error
 
 
 def _passed(resolver: Any) -> tuple[str, ...]:

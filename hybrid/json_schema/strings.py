@@ -156,7 +156,7 @@ class Strings:
             except Unsupported as error:
                 raise location.refused(keyword, f"has {error} in {source!r}") from error
             except InvalidPattern as error:
-                raise location.refused(keyword, f"is no regular expression: {error}", "invalid") from error
+                raise location.refused(keyword, f"is not a regular expression: {error}", "invalid") from error
             except TooLarge as error:
                 raise location.refused(keyword, f"{source!r} is too large: {error}", "bounds") from error
             found = self._patterns[source] = self._known(("pattern", source), language)

@@ -174,7 +174,7 @@ def format_language(name: str, under_lengths: bool = False, within_bounds: bool 
 
     Args:
         under_lengths: whether the schema also bounds lengths. Then addresses have no IPv6 address.
-        within_bounds: whether the allowed lengths include `LONGEST_MAIL`.
+        within_bounds: whether the greatest allowed length is at least `LONGEST_MAIL`.
     """
     source = _WITHIN_BOUNDS.get(name) if within_bounds else None
     if source is None and under_lengths:

@@ -1,14 +1,15 @@
-"""Languages of numbers: the texts of all decimals that satisfy bounds, divisors and the like.
+"""Languages of numbers: the texts of all decimals that satisfy bounds, divisors and similar conditions.
 
 What: `number_texts` gives the automaton of the JSON texts whose values satisfy a Boolean combination of
 atoms: ``("integer",)``, ``("ge", x)``, ``("gt", x)``, ``("multiple", x)``, ``("among", {x, ...})``.
-When: for each formula of numbers; results are kept.
-Limits: numbers are exact decimals. Without atoms all of JSON's numbers; with bounds of 0 alone exponents too;
-else digits with an optional fraction, no exponent and no minus before a zero, and no fraction where only
-integers satisfy the combination. Each value keeps a text.
+When: for each formula of numbers; results are cached.
+Limits: numbers are exact decimals. Without atoms, all of JSON's spellings are allowed; if all bounds are 0,
+exponents are allowed, too. Otherwise a text has digits and an optional fraction, but no exponent and no
+minus before a zero, and no fraction if only integers satisfy the combination. Every value has at least one
+text.
 
-Each atom is a machine that reads sign and digits: a bound compares digit by digit, the integer part by its
-length first; a divisor keeps the residue of the digits so far.
+Each atom is a machine that reads the sign and the digits. A bound compares digit by digit, and the integer
+part by its length first. A divisor keeps the residue of the digits so far.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ from hybrid.json_schema.languages.until import TooLarge, look
 Atom = tuple[Any, ...]
 
 Reader = Callable[[bool, list[int]], tuple[bool, ...]]
-"""Gives the truth of some atoms, given whether the number is negative, and the results of machines."""
+"""Computes the truth of some atoms from whether the number is negative and from the results of machines."""
 
 _ALL = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$"
 _MOST_TABLED = 8
-"""Atoms up to which the truth of a combination is listed, two to this power of lines."""
+"""For at most this many atoms, the truth table of a combination is listed, with two to this power of
+lines."""
 
 
 def number_texts(
@@ -40,13 +42,13 @@ def number_texts(
     bound: int,
     integral: bool = False,
 ) -> Automaton:
-    """The texts of all numbers that a combination takes, given which of the atoms hold.
+    """The texts of all numbers that a combination of atoms accepts.
 
     Args:
-        atoms: of the combination.
-        accept: the combination.
-        bound: states at most.
-        integral: only integers are taken, and are to be written without a fraction.
+        atoms: the atoms.
+        accept: the combination: it gets the truth of each atom, and returns whether the number is accepted.
+        bound: most states.
+        integral: whether only integers are accepted, and must be written without a fraction.
 
     Raises:
         TooLarge: it needs more states than the bound.
@@ -61,7 +63,7 @@ def number_texts(
 
 @lru_cache(maxsize=2048)
 def _tabled(atoms: tuple[Atom, ...], accepted: frozenset[tuple[bool, ...]], bound: int) -> Automaton:
-    """The same, from the list of what is taken."""
+    """`number_texts` for a combination given as the list of accepted truth values."""
     if not accepted:
         return words([])
     if not atoms:
@@ -81,8 +83,8 @@ def _tabled(atoms: tuple[Atom, ...], accepted: frozenset[tuple[bool, ...]], boun
 def _side_by_side(
     atoms: tuple[Atom, ...], accept: Callable[[tuple[bool, ...]], bool], bound: int, integral: bool = False
 ) -> Automaton:
-    """The product of the minimal automata of the atoms: those of 4, 7 and 2.5 beside a bound take 8 ms, the
-    product of their machines took 0.9 s.
+    """The product of the minimal automata of the atoms. For the divisors 4, 7 and 2.5 beside a bound it
+    takes 8 ms; the product of their machines took 0.9 s.
     """
     parts = [_texts((), lambda signs: True, bound, integral), *(_alone(atom, bound) for atom in atoms)]
     return combine(parts, lambda signs: signs[0] and accept(signs[1:]), bound, (0,))
@@ -90,17 +92,17 @@ def _side_by_side(
 
 @lru_cache(maxsize=512)
 def _alone(atom: Atom, bound: int) -> Automaton:
-    """The texts without exponent that one atom takes."""
+    """The texts without exponent that one atom accepts."""
     return _texts((atom,), lambda signs: signs[0], bound)
 
 
 def _is_integral(atoms: tuple[Atom, ...], accepted: frozenset[tuple[bool, ...]]) -> bool:
-    """Whether only integers are taken."""
+    """Whether only integers are accepted."""
     return ("integer",) in atoms and all(signs[atoms.index(("integer",))] for signs in accepted)
 
 
 def _by_sign(atoms: tuple[Atom, ...], accepted: frozenset[tuple[bool, ...]], bound: int) -> Automaton:
-    """What hangs on the sign alone: exponents do not change it."""
+    """The language of a combination that depends only on the sign. Exponents do not change the sign."""
     takes = {sign: holds(atoms, Fraction(sign)) in accepted for sign in (-1, 0, 1)}
     number, zero = r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?", r"0(?:\.0+)?"
     exponent = r"(?:[eE][+-]?[0-9]+)?$"
@@ -115,7 +117,7 @@ def _by_sign(atoms: tuple[Atom, ...], accepted: frozenset[tuple[bool, ...]], bou
 
 
 def holds(atoms: Sequence[Atom], value: Fraction) -> tuple[bool, ...]:
-    """Which atoms hold for a value."""
+    """For each atom, whether it holds for a value."""
     found = []
     for atom in atoms:
         if atom[0] == "integer":
@@ -130,7 +132,8 @@ def holds(atoms: Sequence[Atom], value: Fraction) -> tuple[bool, ...]:
 
 
 def digits_of(value: Fraction) -> tuple[str, str]:
-    """The digits of a decimal's absolute value, before and behind the point; no zeros at their ends."""
+    """The digits of a decimal's absolute value before and after the point, without leading and trailing
+    zeros."""
     value = abs(value)
     places = 0
     denominator = value.denominator
@@ -141,7 +144,7 @@ def digits_of(value: Fraction) -> tuple[str, str]:
         denominator //= 2 if denominator % 2 == 0 else 5
         places += 1
     if denominator != 1:
-        raise ValueError(f"{value} is no decimal")
+        raise ValueError(f"{value} is not a finite decimal")
     digits = str(value.numerator * 10**places // value.denominator).rjust(places + 1, "0")
     whole, fraction = (digits[:-places], digits[-places:]) if places else (digits, "")
     return whole, fraction.rstrip("0")
@@ -154,9 +157,9 @@ def text_of(value: Fraction) -> str:
 
 
 class _Bound:
-    """Compares the absolute value of what is read with a decimal: -1, 0 or 1 in the end.
+    """Compares the absolute value of the number that is read with a decimal; the result is -1, 0 or 1.
 
-    States: (digits of the integer part so far, comparison so far); behind the point (-1 - digits,
+    States: (digits of the integer part so far, comparison so far); after the point, (-1 - digits,
     comparison).
     """
 
@@ -182,7 +185,7 @@ class _Bound:
         return (-1, order) if order else (max(at - 1, -2 - len(self._fraction)), 0)
 
     def cuts(self, state: Any) -> tuple[int, ...]:
-        """Digits from which on the next step is another."""
+        """The digits at which the next step changes."""
         at, order = state
         if order or at >= len(self._whole):
             return ()
@@ -215,10 +218,10 @@ _EACH = tuple(range(1, 10))
 
 
 class _Residue:
-    """Keeps the residue of the digits by a common multiple of all divisors.
+    """Keeps the residue of the digits modulo a common multiple of all divisors.
 
-    States are residues, behind the point (places, residue), or -1: more places than any divisor has. The
-    result is the residue of the number in units of the last place, or -1.
+    States are residues; after the point (places, residue), or -1 if there are more places than any divisor
+    has. The result is the residue of the number in units of the last place, or -1.
     """
 
     def __init__(self, divisors: Sequence[Fraction], bound: int) -> None:
@@ -240,7 +243,7 @@ class _Residue:
         return state if state == -1 else (10 * state + int(digit)) % self._modulus
 
     def cuts(self, state: Any) -> tuple[int, ...]:
-        """Digits from which on the next step is another."""
+        """The digits at which the next step changes."""
         if state == -1:
             return ()
         if isinstance(state, tuple) and state[0] == self._places:
@@ -257,12 +260,12 @@ class _Residue:
         return int(residue * 10 ** (self._places - places) % self._modulus)
 
     def divides(self, divisor: Fraction, result: int) -> bool:
-        """Whether a number with a result is a multiple of one of the divisors."""
+        """Whether a number with a result is a multiple of a divisor."""
         return result >= 0 and result % int(divisor * 10**self._places) == 0
 
 
 def _machines(atoms: Sequence[Atom], bound: int) -> tuple[list[Any], Reader]:
-    """The machines of some atoms, and what reads the atoms off the sign and the results of these."""
+    """The machines of some atoms, and a function that computes the atoms from the sign and their results."""
     machines: list[Any] = []
     places: dict[Fraction, int] = {}
 
@@ -279,7 +282,7 @@ def _machines(atoms: Sequence[Atom], bound: int) -> tuple[list[Any], Reader]:
     for atom in atoms:
         if atom[0] == "multiple":
             readers.append(partial(_divided, machines[0], 0, atom[1]))
-        elif atom[0] == "integer":  # apart: that no digit but 0 follows the point is one state
+        elif atom[0] == "integer":  # separate: then one state suffices for "only zeros follow the point"
             machines.append(_Residue([Fraction(1)], bound))
             readers.append(partial(_divided, machines[-1], len(machines) - 1, Fraction(1)))
         elif atom[0] == "among":
@@ -290,21 +293,21 @@ def _machines(atoms: Sequence[Atom], bound: int) -> tuple[list[Any], Reader]:
 
 
 def _divided(residue: _Residue, at: int, divisor: Fraction, negative: bool, results: list[int]) -> bool:
-    """Whether a number is a multiple, by the machine at a place."""
+    """Whether a number is a multiple of a divisor, according to the machine at an index."""
     return residue.divides(divisor, results[at])
 
 
 def _equal(values: list[tuple[bool, int]], negative: bool, results: list[int]) -> bool:
-    """Whether a number is one of some, given whether each is negative, and its machine."""
+    """Whether a number equals one of some values, each given as its sign and the index of its machine."""
     return any(sign == negative and not results[at] for sign, at in values)
 
 
 def _reaches(at: int, below: bool, closed: bool, negative: bool, results: list[int]) -> bool:
-    """Whether a number reaches a bound, whose machine compares the absolute values.
+    """Whether a number reaches a bound, according to the machine that compares the absolute values.
 
     Args:
         below: whether the bound is negative.
-        closed: whether a number that equals it reaches it.
+        closed: whether a number equal to the bound reaches it.
     """
     if negative != below:
         return below
@@ -316,10 +319,10 @@ def _reaches(at: int, below: bool, closed: bool, negative: bool, results: list[i
 def _texts(
     atoms: Sequence[Atom], accept: Callable[[tuple[bool, ...]], bool], bound: int, integral: bool = False
 ) -> Automaton:
-    """The product of the machines of all atoms, along the form of a number."""
+    """The product of the machines of all atoms and the syntax of numbers."""
     machines, read = _machines(atoms, bound)
     is_signed = any(atom[0] in ("ge", "gt", "among") for atom in atoms)
-    # (where in the number, whether a minus was read, whether a digit other than 0 was, states of the
+    # (position in the number, whether a minus was read, whether a digit other than 0 was read, states of the
     # machines)
     start = ("begin", False, False, tuple(machine.start() for machine in machines))
     numbers, states = {start: 0}, [start]
@@ -329,7 +332,7 @@ def _texts(
         look()
         row = []
         for first, last, after in _follow(machines, where, negative, is_nonzero, inner, integral):
-            if after[2] and not is_signed:  # a minus was read, if any, before something else than zero
+            if after[2] and not is_signed:  # the minus, if any, stands before a number other than 0
                 after = (after[0], False, *after[2:])
             if after not in numbers:
                 numbers[after] = len(states)
@@ -349,7 +352,7 @@ def _texts(
 def _follow(
     machines: list[Any], where: str, negative: bool, is_nonzero: bool, inner: tuple[Any, ...], integral: bool
 ) -> list[tuple[str, str, Any]]:
-    """What may be read next, from a first to a last letter, and where it leads."""
+    """What may be read next, as pairs of a first and a last character, each with the state that follows."""
     found: list[tuple[str, str, Any]] = []
     if where == "begin" and not negative:
         found.append(("-", "-", ("begin", True, False, inner)))

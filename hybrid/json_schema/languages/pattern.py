@@ -167,7 +167,7 @@ class _Builder:
             return self.term(first, self._cat(rest, then, before), before)
         if _asks_for(first, _ASSERTIONS):
             if _asks_for(following, ("boundary",)):
-                raise Unsupported("\\b behind a group with assertions")
+                raise Unsupported("\\b after a group with assertions")
             return self.terms.either(
                 (self.term(first, self._cat(rest, then, "within"), before), self._cat(rest, then, before))
                 if _may_be_empty(first)
@@ -190,7 +190,7 @@ class _Builder:
     def _boundary(self, negated: bool, then: Term, before: str) -> Term:
         terms = self.terms
         if before == "within":
-            raise Unsupported("\\b behind a group with assertions")
+            raise Unsupported("\\b after a group with assertions")
         word = terms.cat(terms.chars(WORD), ALL)
         asked = terms.other(word) if (before == "word") != negated else word
         return terms.both((asked, then))
@@ -199,9 +199,9 @@ class _Builder:
         """A repetition of a part with assertions."""
         _, part, least, most = tree
         if _asks_for(part, ("start", "boundary")):
-            raise Unsupported("an anchor within a repeat")
+            raise Unsupported("an anchor inside a repeat")
         if most is None and _may_be_empty(part):
-            raise Unsupported("look-ahead within a repeat that may be empty")
+            raise Unsupported("look-ahead inside a repeat that may be empty")
         if most is None:
             found = self.terms.loop(self, part, then)
         else:

@@ -236,7 +236,7 @@ class _Parser:
                 end = self.source.find("}", self.at)
                 digits, self.at = self.source[self.at : max(end, self.at)], end + 1
                 if end < 0 or not _is_hexadecimal(digits) or int(digits, 16) > LAST:
-                    raise InvalidPattern("\\u{...} is no character")
+                    raise InvalidPattern("\\u{...} is not a character")
                 return int(digits, 16)
             return self._unit(letter)
         return ord(letter)
