@@ -273,5 +273,5 @@ def test_instances_can_be_put_into_canonical_order() -> None:
 
 def test_an_indentation_without_end_is_refused() -> None:
     schema = {"properties": {"a": {"$ref": "#"}}}
-    with pytest.raises(SchemaRefused, match="levels deep"):
+    with pytest.raises(SchemaRefused, match="levels of indentation"):
         compiled_bytes(schema, any_whitespace=False, indent=1)
