@@ -1,4 +1,4 @@
-"""The parser stack classifier: masks from an automaton over stacks, without an engine at run time."""
+"""The parser stack classifier: an automaton over stacks computes masks, without an engine at run time."""
 
 from hybrid.classifier.classifier import Classifier, distinct_classes
 from hybrid.classifier.precomputation import build_summaries

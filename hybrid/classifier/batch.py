@@ -1,12 +1,12 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Many matchers of classifiers at once: their steps, and masks by class.
+"""Many classifier matchers at once: their steps, and masks by class.
 
-What: `known_steps`, for matchers of any number of grammars over one vocabulary, and `find_steps`, for what is
-new among them; `stage_classes`, which leaves masks by class. Masks over the vocabulary are
-`hybrid.classifier.drafts`'s.
+What: `known_steps` advances matchers of any number of grammars over one vocabulary, `find_steps` computes
+those of their steps that are new, and `stage_classes` copies masks by class. Masks over the vocabulary are
+in `hybrid.classifier.drafts`.
 When: called by `hybrid.api.batch.BatchGrammarMatcher` and `hybrid.device.DeviceGather`.
-Limits: where a grammar's tables are full, its matchers go one by one.
+Limits: if a grammar's tables are full, its matchers must be called one by one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 
 def are_known(matchers: list) -> bool:
-    """Whether all of some matchers are on classifiers."""
+    """Whether all of some matchers use classifiers."""
     for matcher in matchers:
         calls: Calls = matcher
         if calls.known is None:
@@ -44,20 +44,21 @@ def stage_classes(
     last_steps: cython.Py_ssize_t[::1],
     step: cython.Py_ssize_t,
 ) -> tuple:
-    """Copy the mask by class of each matcher of which it is known, one behind the other.
+    """Copy the masks by class that are known, one after another.
 
     Args:
         matchers: of any kind and strategy.
-        numbers: of the row of each.
-        lines: by (rows by class of a session, stop ids), numbers that entries name; other matchers are left.
-        words: uint32, written from where they are not taken.
-        entries: int32[n, 3], likewise: the row, the line, the place of the first word.
-        taken: how many words and entries are taken.
-        last_steps: int64, gets `step` at each line that is named.
+        numbers: the number of each matcher's row.
+        lines: maps (rows by class of a session, stop ids) to numbers that entries use; matchers that are
+            not in it are left.
+        words: uint32, written after the words that are in use.
+        entries: int32[n, 3], likewise: the row, the line, and the place of the first word.
+        taken: how many words and entries are in use.
+        last_steps: int64, set to `step` for each line that is used.
         step: any number.
 
     Returns:
-        How many words and entries are taken then, and the indices of the matchers that are left.
+        How many words and entries are in use now, and the indices of the matchers that are left.
     """
     left: list = []
     width: cython.Py_ssize_t
@@ -93,10 +94,10 @@ def stage_classes(
 
 
 def known_steps(matchers: list, tokens: list) -> list | None:
-    """Advance each matcher by its token, if what follows is known of all of them.
+    """Advance each matcher by its token, if the steps of all are known.
 
     Returns:
-        Which of them accepted; None where something is not known, and nothing moved.
+        For each matcher, whether it accepted. None if some step is not known; then nothing has changed.
     """
     taken: list = []
     i: cython.Py_ssize_t
@@ -117,6 +118,6 @@ def known_steps(matchers: list, tokens: list) -> list | None:
 
 
 def find_steps(matchers: list, tokens: list) -> None:
-    """Find what is not known yet of the steps of some matchers by a token each, at once; nothing moves."""
+    """Compute the unknown steps of some matchers, one token each, together. No matcher moves."""
     followers = [matcher._follower for matcher in matchers]
     look_ahead_steps([(one, one.config, token) for one, token in zip(followers, tokens, strict=True)])

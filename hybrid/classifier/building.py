@@ -1,11 +1,11 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""The closure of the summaries: each pending set, read on each symbol that the network allows below it.
+"""Computing summaries ahead: each pending set is read on each symbol that the network allows below it.
 
-What: `Builder` goes through the contexts of a network and the symbols that may lie below them, in a store's
-own tables. `run` does a part of the work, and continues where it stopped.
-When: `hybrid.classifier.precomputation` does all of it at once. `hybrid.classifier.completing` does it piece
-by piece, while matchers use the same tables in between.
+What: `Builder` goes through the contexts of a network and what may lie below them, and fills the tables of
+a store. `run` does a part of the work and continues where the last call stopped.
+When: by `hybrid.classifier.ahead` all at once; by `hybrid.classifier.completing` in pieces, between which
+matchers use the same tables.
 Limits: below sets allow more stacks than occur.
 """
 
@@ -35,21 +35,22 @@ QUEUE = cython.declare(cython.Py_ssize_t, 1)
 @cython.final
 @cython.cclass
 class Builder:
-    """What is left to be built in a store.
+    """The work that is left in a store.
 
     Args:
-        store: whose tables are extended; nobody else may use them while `run` does.
-        reachable: what stacks its network allows.
+        store: the store whose tables are filled; nobody else may use them during `run`.
+        reachable: which stacks its network allows.
 
     Attributes:
-        queue: int64[n, 2]: (pending set, below set) that are to be read, and were; `n_queued` of them.
-        table: their numbers, by a hash.
-        n_contexts: contexts that have begun.
+        queue: int64[n, 2]: pairs (pending set, below set) to read, including those already read; `n_queued`
+            of them.
+        table: a hash table of their numbers.
+        n_contexts: contexts that were begun.
         head: the pair that is being read.
-        place: of the context that is under way (`CONTEXTS`), the below set that is next; of the pair
-            (`QUEUE`), the symbol.
-        count: of a counter frame that is being read there, the count that is next.
-        most: summaries at which `run` returns.
+        place: for the current context (`CONTEXTS`), the next below set; for the current pair (`QUEUE`), the
+            next symbol.
+        count: the next count of the counter frame that is being read there.
+        most: the number of summaries at which `run` returns.
     """
 
     summariser: Summariser
@@ -81,17 +82,17 @@ class Builder:
         self.n_queued = self.n_contexts = self.head = self.most = 0
 
     def run(self, states: cython.Py_ssize_t, contexts: cython.Py_ssize_t) -> bool:
-        """Build some more.
+        """Do some more of the work.
 
         Args:
-            states: summaries that may be added.
-            contexts: contexts of the network that may be begun.
+            states: how many summaries may be added.
+            contexts: how many contexts of the network may be begun.
 
         Returns:
-            Whether anything is left.
+            Whether work is left.
 
         Raises:
-            BudgetExceeded: the store's bytes are used up; what was found stays.
+            BudgetExceeded: the store's bytes are used up; results so far are kept.
         """
         done: cython.bint = False
         self.most = self.known.n_known + states
@@ -105,11 +106,11 @@ class Builder:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def begin_contexts(self, end: cython.Py_ssize_t) -> cython.int:
-        """Queue what contexts leave pending; whether all of them to the last one are done."""
+        """Queue what contexts leave pending. Return whether all contexts before `end` are done."""
         while self.n_contexts < end:
             state = self.contexts[self.n_contexts, 0]
             unit = self.contexts[self.n_contexts, 1]
-            if state < 0:  # a frame on which the next unit begins
+            if state < 0:  # a counter frame on which the next unit begins
                 unit = -1 - state
                 state = self.space.automaton.counted[unit].start
             if self.known.first[state].mask < 0:
@@ -131,7 +132,7 @@ class Builder:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def read_queue(self) -> cython.int:
-        """Read what is queued; whether all of it is."""
+        """Read the queue. Return whether it is empty."""
         while self.head < self.n_queued:
             begin = self.below_starts[self.queue[self.head, 1]]
             end = self.below_starts[self.queue[self.head, 1] + 1]
@@ -155,10 +156,10 @@ class Builder:
         below: cython.Py_ssize_t,
         where: cython.Py_ssize_t,
     ) -> cython.int:
-        """Read a pending set on a symbol that may lie on a below set, and queue what is left; 0 where that
-        has to wait.
+        """Read a pending set on a symbol that may lie on a below set, and queue what is left. Return 0 if
+        that must wait.
 
-        A counter frame is read at every count that tokens tell apart.
+        A counter frame is read at every count that tokens distinguish.
         """
         if symbol >= 0:
             return self.push_left(pending, symbol, below)
@@ -187,7 +188,8 @@ class Builder:
     def push_left(
         self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t, below: cython.Py_ssize_t
     ) -> cython.int:
-        """Read a pending set on a symbol and queue what is left; 0 where that would be one state too many."""
+        """Read a pending set on a symbol and queue what is left. Return 0 if there would be too many
+        states."""
         slot = self.known.slot(pending, symbol)
         if self.known.rows[slot].pending < 0:
             if self.known.n_known >= self.most:
@@ -201,7 +203,7 @@ class Builder:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def push(self, pending: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.int:
-        """Queue a pending set on a below set, unless it was before."""
+        """Queue a pending set on a below set, unless it was queued before."""
         if self.n_queued == self.queue.shape[0]:
             with cython.gil:
                 self.grow()
@@ -218,7 +220,7 @@ class Builder:
     @cython.nogil
     @cython.exceptval(check=False)
     def slot(self, pending: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The place in the table of a pair, or the empty one that it would have."""
+        """The slot of a pair in the table, or the empty slot where it would be."""
         last: cython.Py_ssize_t = self.table.shape[0] - 1
         slot = mix(mix(SEED, pending), below) & last
         while self.table[slot] >= 0:

@@ -2,8 +2,8 @@ from hybrid.classifier.rows cimport Rows
 from hybrid.classifier.steps cimport Steps
 
 
-# What a known step and a known mask read comes first, so that it lies in few lines of memory.
-cdef class CachedSequence:
+# The fields that a known step and a known mask read come first, so that they share few cache lines.
+cdef class Known:
     cdef readonly Py_ssize_t config
     cdef Py_ssize_t first_stop
     cdef Py_ssize_t last_stop

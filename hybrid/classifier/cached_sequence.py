@@ -1,13 +1,13 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""The state of one sequence: its configuration, its history, and the caches of its session.
+"""The place of a sequence in its session: cached steps and masks, and the way back.
 
-What: `CachedSequence` holds a configuration and the tables in which cached steps and masks are found. Its
-history is an array of (configuration, what was read there), which is what rolling back needs; text is kept
-beside it.
-When: the base class of `hybrid.classifier.computing_sequence.ComputingSequence`.
-Limits: it computes nothing. Each method is atomic for threads and signals: all Python code that it runs comes
-before the first change.
+What: `Known` holds a configuration, the history before it, and the tables in which cached steps and masks
+are looked up. The history is an array of pairs (configuration, what was read there); text is stored
+separately.
+When: the base of `hybrid.classifier.follower.ClassifierFollower`, which computes what is new.
+Limits: nothing is computed here. Threads and signals see each method as one piece: it runs Python code only
+before its first change.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 
 STOP = cython.declare(cython.Py_ssize_t, -1)
-"""What was read where it was the stop token; text number n is -2 - n, all others are ids."""
+"""In the history, this stands for the stop token; -2 - n stands for text number n, other numbers are ids."""
 
 FIRST_STEPS = 64
-"""Steps that there is room for at first: 512 bytes."""
+"""Steps that fit at first: 512 bytes."""
 
 
 @cython.cclass
@@ -44,12 +44,12 @@ class CachedSequence:
 
     Attributes:
         config: the configuration.
-        first_stop, last_stop: the least and the largest of the stop ids.
-        steps, rows: what the session has met.
-        made: steps that were made.
+        first_stop, last_stop: the smallest and the largest stop id.
+        steps, rows: the cached steps and masks of the session.
+        made: number of steps that were made.
         ended: whether the stop token was read.
-        history: of each step the configuration before it and what was read; there may be room for more.
-        brought: steps before this one have configurations of earlier sessions, which nobody knows any more.
+        history: for each step, the configuration before it and what was read; it may be longer than needed.
+        brought: the configurations of steps before this one belong to earlier sessions, and are lost.
         texts: what `accept_string` read, in order.
         session: the session.
     """
@@ -60,7 +60,7 @@ class CachedSequence:
         self.last_stop = max(stops, default=0)
 
     def knows_mask(self) -> bool:
-        """Whether the mask is known."""
+        """Whether the mask is cached."""
         return mask_of(self) != 0
 
     def refuse_ended(self) -> None:
@@ -69,17 +69,17 @@ class CachedSequence:
             raise MatcherError(ENDED)
 
     def copy_mask(self, words: object) -> int:
-        """Write the mask to uint32[words of a row], if it is known; as `Rows.copy`."""
+        """Write the mask to uint32[words of a row], if it is cached; returns like `Rows.copy`."""
         return self.rows.copy(self.config, words)
 
     @cython.cfunc
     def make_room(self) -> cython.void:
-        """Make room in the history for a step."""
+        """Make room for a step in the history."""
         if 2 * self.made >= self.history.shape[0]:
             self.history = bigger(self.history, 4 * self.made, 2 * self.made)
 
     def begin(self, session: Any, start: cython.Py_ssize_t, steps: Steps, rows: Rows) -> None:
-        """Begin a sequence in a session, at its first configuration."""
+        """Start a sequence in a session, at the session's first configuration."""
         history = np.empty(2 * FIRST_STEPS, np.int32)
         self.session, self.steps, self.rows, self.config = session, steps, rows, start
         self.history, self.texts = history, []
@@ -87,7 +87,7 @@ class CachedSequence:
         self.ended = False
 
     def enter(self, session: Any, config: cython.Py_ssize_t, steps: Steps, rows: Rows) -> None:
-        """Go over to a session, with a configuration of it; the history stays."""
+        """Move to a session, given the configuration in it; the history is unchanged."""
         self.session, self.steps, self.rows, self.config = session, steps, rows, config
         self.brought = self.made
 
@@ -110,15 +110,15 @@ class CachedSequence:
         note(self, -2 - number, after)
 
     def is_brought(self, steps: cython.Py_ssize_t) -> bool:
-        """Whether the configuration after so many steps is of an earlier session."""
+        """Whether the configuration after some steps belongs to an earlier session."""
         return steps < self.brought
 
     def go_back(self, steps: cython.Py_ssize_t, config: cython.Py_ssize_t = -1) -> None:
-        """Go back to where so many steps were made.
+        """Go back to the place after some steps.
 
         Args:
-            steps: at most those that were made.
-            config: the configuration there, where `is_brought`; what is after it is new.
+            steps: at most the number of steps made.
+            config: the configuration there, needed if `is_brought`; the later history starts anew.
         """
         if steps == self.made:
             return
@@ -133,15 +133,16 @@ class CachedSequence:
         self.made, self.ended = steps, False
 
     def read(self, steps: cython.Py_ssize_t) -> list:
-        """What the first steps read: ids, bytes, and `None` for the stop token."""
+        """What the first steps have read: ids, bytes, and `None` for the stop token."""
         found: list = []
         for i in range(steps):
-            number = int(self.history[2 * i + 1])  # one of Python's, which tells ids from texts
+            number = int(self.history[2 * i + 1])  # of Python's type, to tell ids from texts
             found.append(number if number >= 0 else None if number == STOP else self.texts[-2 - number])
         return found
 
-    def follow(self, other: CachedSequence) -> None:
-        """Go where another one of the same grammar and stop ids stands; both go on by themselves."""
+    def follow(self, other: Known) -> None:
+        """Copy the place of another sequence with the same grammar and stop ids; then both are
+        independent."""
         history = np.array(other.history)
         self.texts = other.texts[:]
         self.session, self.steps, self.rows, self.config = (

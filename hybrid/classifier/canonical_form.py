@@ -1,13 +1,13 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""The canonical form of a state: a list of integers that says what the state can do.
+"""What a state can do, as a list of integers: states with equal lists read the same texts, in any grammar.
 
-What: `CanonicalForm.of` writes down the part of the automata that a state, or the frame of a counted rule,
-can reach: the states in the order in which they are found, whether they may return, their edges, and the
-rules that they call. States with equal lists read the same texts, in any grammar.
-When: for long walks, to find them among those of other grammars (`hybrid.classifier.walker`).
-Limits: there is none for parts of more than `MOST_STATES` states, which two grammars hardly share. Equivalent
-parts may have different forms; then both are walked.
+What: `Contents` describes the part of the automata that can be reached from a state, or from the frame of a
+counted rule: the states in the order in which they are found, whether they may return, their edges, and the
+rules that they call.
+When: for long walks, to find the same walk among those of other grammars (`hybrid.classifier.walking`).
+Limits: parts with more than `MOST_STATES` states have no list, because two grammars hardly ever share them.
+Equivalent parts may have different lists; then they are walked twice.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from equivalence.arrays.growing import bigger
 built.check(__name__, EQUIMASK_SOURCE)
 
 MOST_STATES = cython.declare(cython.Py_ssize_t, 256)
-"""A string takes 20, all JSON 120."""
+"""A string takes 20 states, all of JSON 120."""
 
 FIRST_WORDS = 1024
 
 
 @cython.final
 @cython.cclass
-class CanonicalForm:
-    """Spells out the automata of one grammar.
+class Contents:
+    """Makes the lists for one grammar.
 
     Args:
         automaton: the automata.
 
     Attributes:
-        place: of each state its number in the list being written; -1: it does not occur.
+        place: for each state, its number in the current list; -1 if it is not in it.
         order: the states of the list.
         words: the list.
     """
@@ -52,14 +52,14 @@ class CanonicalForm:
         self.words = np.empty(FIRST_WORDS, np.int64)
 
     def of_state(self, state: cython.Py_ssize_t) -> Any:
-        """bytes: what a state can do over an unknown rest of the stack; None: it leads to too many states."""
+        """What a state can do on an unknown stack, as bytes; None if it leads to too many states."""
         self.begin()
         self.put(self.number(state))
         return self.spelled()
 
     def of_unit(self, unit: cython.Py_ssize_t, count: cython.Py_ssize_t) -> Any:
-        """The same for the frame of a counted rule, so many units having been read: what matters is how many
-        are still to be read, and how many may be."""
+        """The same for the frame of a counted rule after a number of units. It only depends on how many
+        more units must be read, and how many may be."""
         self.begin()
         counted = self.automaton.counted[unit]
         self.put(-1)
@@ -78,7 +78,7 @@ class CanonicalForm:
 
     @cython.cfunc
     def spelled(self) -> object:
-        """What can be reached from the states that are numbered, behind what is written."""
+        """Write what can be reached from the numbered states after what is written already."""
         i: cython.Py_ssize_t = 0
         while i < self.n_states and not self.is_too_large:
             self.put_state(self.order[i])
@@ -90,7 +90,7 @@ class CanonicalForm:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def put_state(self, state: cython.Py_ssize_t) -> cython.int:
-        """Write a state, its edges and its calls; how many there are of each comes first."""
+        """Write a state with its edges and calls, each list after its length."""
         automaton = self.automaton
         self.put(automaton.final[state])
         self.put(automaton.edge_starts[state + 1] - automaton.edge_starts[state])
@@ -124,7 +124,7 @@ class CanonicalForm:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def number(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of a state in the list, which it gets if it has none."""
+        """The number of a state in the list; a new state gets one."""
         if self.place[state] < 0:
             if self.n_states == MOST_STATES:
                 self.is_too_large = True

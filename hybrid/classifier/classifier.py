@@ -1,15 +1,15 @@
-"""The parser stack classifier of one grammar: what its matchers share.
+"""The parser stack classifier of one grammar, which all its matchers share.
 
-What: an automaton over the parser stack, read from the top, whose states are sets of pending representatives
-and whose outputs are sets of classes; built on demand, a state when a stack first asks for it. Around it the
-sets of stacks met so far, interned, so that equal configurations are one number, and what was found for them.
+What: an automaton that reads the parser stack from its top. Its states are sets of pending representatives,
+its outputs are sets of classes. It is built on demand: a state is computed when a stack first needs it. The
+sets of stacks are interned, so that equal configurations are one number, and all results are cached.
 When: made by `hybrid.compile.compilation` for strategy "classifier"; for any number of matchers, in any
 threads.
-Limits: bytes and stacks only; `budget` bytes of tables. Where they are used up a new `Session` begins with
-empty tables, and matchers bring over what they hold.
+Limits: only grammars of bytes and stacks; `budget` bytes of tables. When they are full, a new `Session`
+starts with empty tables, and matchers move their configurations to it.
 
-Source: the parser stack classification paper; configurations as sets of stacks with shared tails are graph
-structured stacks (Tomita 1985).
+Source: the parser stack classification paper. Configurations are sets of stacks with shared tails, that is,
+graph structured stacks (Tomita 1985).
 """
 
 from __future__ import annotations
@@ -37,23 +37,24 @@ from hybrid.classifier.walk_tables import WalkTables
 from hybrid.representatives.gather import Gather, members_by_class
 
 NEVER = sys.maxsize
-"""A number of sequences that is never met."""
+"""A number of sequences that is never reached."""
 
 
 class Session:
-    """What one period of a classifier's work has met; matchers move on when the next one begins.
+    """The tables that a classifier uses for some time. Matchers move on when the next session starts.
 
     Attributes:
-        serial: number of the session; configurations of different sessions have nothing in common.
-        store: the tables (of the classifier's kind).
-        steps: the steps that were made before.
-        rows: the masks met so far, by stop ids.
-        class_rows: those that were asked for by classes; None: none was.
+        serial: number of the session; configurations of different sessions are unrelated.
+        store: the tables; their type depends on the classifier.
+        steps: the known steps.
+        rows: the known masks, by stop ids.
+        class_rows: the known masks by class; None: nobody has asked for any.
         start: the configuration before any text.
-        left: bytes that may still be taken by steps and rows.
-        numbers: of masks that more than their classes decide (`hybrid.classifier.token_ids`).
-        gather: expands masks of classes, or pieces.
-        tops, forced: what `hybrid.drafts` remembers of configurations: hashes of what is on top, forced text.
+        left: bytes that steps and rows may still take.
+        numbers: numbers of masks that depend on more than their classes (`hybrid.classifier.token_ids`).
+        gather: expands masks of classes, or of pieces.
+        tops, forced: what `hybrid.drafts` caches for configurations: hashes of the tops of stacks, forced
+            text.
     """
 
     def __init__(self, serial: int, store: Any, start: int, left: int, gather: Gather) -> None:
@@ -70,16 +71,16 @@ class Session:
         self.forced: dict[int, bytes] = {}
 
     def rows_for(self, stops: tuple[int, ...]) -> Rows:
-        """The masks met so far under some stop ids."""
+        """The known masks for some stop ids."""
         found = self.rows.get(stops)
         if found is None:
             found = self.rows[stops] = Rows(self.gather, stops)
         return found
 
     def rows_by_class(self) -> Rows:
-        """The masks asked for by classes: rows of a bit for each class, and one for all stop ids.
+        """The known masks by class: rows with a bit for each class, and one for all stop ids.
 
-        Called with the classifier's lock held, where there are classes.
+        Called with the classifier's lock held, when there are classes.
         """
         if self.class_rows is None:
             n_classes = self.gather.n_classes
@@ -89,7 +90,7 @@ class Session:
         return self.class_rows
 
     def remember(self, config: int, token: int, after: int) -> None:
-        """Remember a step; or nothing more in this session, where the bytes are used up."""
+        """Cache a step. If the bytes are used up, nothing more is cached in this session."""
         steps = self.steps
         if steps.is_full:
             if steps.nbytes > self.left:
@@ -104,38 +105,39 @@ class Classifier:
 
     Args:
         fixed: the grammar network and the representatives (`tables.fixed_tables`), or the vocabulary's trie
-            (`walk_tables.walk_tables`).
-        classes: the tokens of the classes of the same grammar, numbered as the representatives are
-            (`distinct_classes`); ``None``: there are none, and masks are walked until there are.
-        vocabulary: the vocabulary that the classes are of.
-        limit: bytes that tables, remembered steps and masks may take together.
-        known: summaries built ahead of time; ``None``: all are found on demand.
-        reachable: what stacks the network allows, by which `completing` finds the others; ``None``: who
-            wants to know builds the network again.
-        met: the configurations that exploring the same network met (`explore.Met.space`), where its counts
-            are bounded as here: the first session begins with them. Finding them again took a quarter of what
-            a new mask of a JSON schema takes. What is no `Space` is left alone.
+            (`walked.walked_tables`).
+        classes: the tokens of the classes of the same grammar, numbered like the representatives
+            (`distinct_classes`); ``None``: there are none yet, and masks come from walks.
+        vocabulary: the vocabulary of the classes.
+        limit: bytes that tables and cached steps and masks may take together.
+        known: summaries computed ahead of time; ``None``: all are computed on demand.
+        reachable: which stacks the network allows; `completing` needs it. ``None``: it builds the network
+            again.
+        met: the configurations found while this network was explored (`explore.Met.space`), if its counts are
+            bounded as here. The first session starts with them: finding them again took a quarter of the
+            time of a new mask of a JSON schema. Anything but a `Space` is ignored.
 
     Attributes:
-        served: sequences that were begun.
-        look_at, look: what is called when so many were begun (`hybrid.compile.promotion`).
-        look_entered: nodes that walks enter before it is called in the middle of a sequence, too.
-        is_refused: whether completing it was more than the budget allows.
+        served: number of sequences that were begun.
+        look_at, look: when this many sequences were begun, `look` is called (`hybrid.compile.promotion`).
+        look_entered: when walks have entered this many nodes, `look` is called in the middle of a sequence,
+            too.
+        is_refused: whether computing all states was too much for the budget.
     """
 
     whole_takes_lock = False
-    """Whether `is_whole` is called with the lock held, like all that asks the store; else at any time."""
+    """Whether `is_whole` must be called with the lock held, like the other methods of the store."""
 
     by_text = True
-    """Whether ids are read by their texts only, so that a mask is that of its classes and nothing else."""
+    """Whether ids are read only by their texts, so that a mask depends only on its classes."""
 
     ids: Any = None
-    """What ids mean that are not read by their texts alone (`hybrid.classifier.named_ids`)."""
+    """What ids mean that are not only read by their texts (`hybrid.classifier.named_ids`)."""
 
     has_handed_over = False
-    """Whether all sequences begin on another strategy from now on."""
+    """Whether all sequences start on another strategy from now on."""
 
-    _kept_bytes = 0  # of Lark grammars, which keep nothing beside their sessions
+    _kept_bytes = 0  # for Lark grammars, which keep only their sessions
 
     def __init__(
         self, fixed: Fixed | WalkTables, classes: Members | None, vocabulary: Vocabulary, limit: int,
@@ -161,19 +163,19 @@ class Classifier:
 
     @property
     def known(self) -> Summaries:
-        """The summaries that sessions begin with."""
+        """The summaries with which sessions start."""
         if self._known is None:
             return Summaries(self.n_network_states, self._fixed.n_words)
         return self._known
 
     @property
     def is_complete(self) -> bool:
-        """Whether sessions begin with all that stacks can ask for."""
+        """Whether sessions start with every state that stacks can need."""
         return self._known is not None and self._known.complete
 
     @property
     def n_found(self) -> int:
-        """States of the automaton that the session under way has read: first ones, and those below them."""
+        """Number of the automaton's states that the current session knows: at the top of stacks and below."""
         return int(self.session.store.n_found)
 
     @property
@@ -183,20 +185,21 @@ class Classifier:
 
     @property
     def is_walked(self) -> bool:
-        """Whether masks are walked over the vocabulary, as long as there are no classes."""
+        """Whether masks come from walks over the vocabulary, because there are no classes yet."""
         return self.gather is None
 
     @property
     def n_entered(self) -> int:
-        """Nodes of the vocabulary's trie that walks of the session under way entered; 0 with classes."""
+        """Nodes of the vocabulary's trie that walks of the current session have entered; 0 with classes."""
         return int(self.session.store.summariser.n_entered) if self.is_walked else 0
 
     def take_classes(self, fixed: Fixed, classes: Members, reachable: Reachable | None = None) -> None:
-        """Go on with classes where masks were walked; with the lock held. Matchers bring over what they hold.
+        """Use classes instead of walks from now on. Matchers move their configurations. The lock must be
+        held.
 
         Args:
-            fixed: of the network that the walked tables were made of.
-            classes, reachable: as of `Classifier`.
+            fixed: the tables for the network of which the walked tables were made.
+            classes, reachable: as for `Classifier`.
         """
         gather = Gather(classes, self.vocabulary.size)
         self._fixed, self.gather, self.reachable = fixed, gather, reachable
@@ -204,19 +207,19 @@ class Classifier:
         self.renew()
 
     def complete_with(self, known: Summaries) -> None:
-        """Let later sessions begin with these summaries; the one under way goes on with its own."""
+        """Let later sessions start with these summaries; the current one keeps its own."""
         self._known, self.reachable = known, None
         self._count_kept()
 
     def serve(self) -> None:
         """Count one more sequence."""
-        # two threads may count one: nothing exact depends on it
+        # two threads may count as one: nothing exact depends on it
         self.served += 1
         if self.served >= self.look_at:
             self.look()
 
     def look_at_walks(self) -> None:
-        """Call `look`, as walks have become long; without the lock."""
+        """Call `look` because walks have become long. The lock must not be held."""
         self.look_at, self.look_entered = 0, NEVER
         self.look()
 
@@ -235,34 +238,34 @@ class Classifier:
         return size + self._kept_bytes
 
     def _count_kept(self) -> None:
-        """Count what does not grow; caches ask for sizes with each call."""
+        """Count what does not grow; caches ask for the size in each call."""
         known = 0 if self._known is None else self._known.nbytes
         self._kept_bytes = known + (0 if self.reachable is None else self.reachable.nbytes)
 
-    # the methods below are called with `lock` held
+    # the lock must be held for the methods below
 
     def renew(self) -> Session:
-        """Begin a new session with empty tables."""
+        """Start a new session with empty tables."""
         self.session = self._new_session(self.session.serial + 1)
         return self.session
 
     def _torn(self) -> None:
-        """A process was forked while a thread wrote into the tables: what matchers hold was whole before, and
-        is all that they bring over."""
+        """Handle a fork that happened while a thread was writing into the tables. What matchers hold was
+        complete before that, and only that is moved."""
         self.renew()
 
     def step(self, session: Session, config: int, token: int) -> int:
-        """The configuration after a token, 0 if it is not accepted; remembered."""
+        """The configuration after a token, or 0 if it is not accepted. The step is cached."""
         after: int = session.store.advance(config, token)
         session.remember(config, token, after)
         return after
 
     def read(self, session: Session, config: int, text: bytes) -> int:
-        """The configuration after some bytes, 0 if they are not accepted."""
+        """The configuration after some bytes, or 0 if they are not accepted."""
         return session.store.advance_text(config, text)
 
     def read_again(self, session: Session, read: list[int | bytes | None], tokens: Sequence[bytes]) -> int:
-        """The configuration after ids, texts and stop tokens (`None`) that were accepted from the start."""
+        """The configuration after a history of ids, texts and stop tokens (`None`) that were accepted."""
         return self.read(session, session.start, text_of(read, tokens))
 
     def forced_byte(self, session: Session, config: int) -> int:
@@ -274,29 +277,29 @@ class Classifier:
         return session.store.is_whole(config)
 
     def note_mask(self, session: Session, config: int, mask: int, rows: Rows) -> None:
-        """Make the row of a configuration for which `class_mask` gave a number, and remember it."""
+        """Make the row of a configuration from the result of `class_mask`, and cache it."""
         if not rows.of(config, mask):
             before = rows.nbytes
             rows.make(config, mask, session.store.mask_words(mask >> 1))
             session.left -= rows.nbytes - before
 
     def moved(self, config: int, old: Any, session: Session) -> int:
-        """A configuration of an earlier session's tables, brought to a session."""
+        """A configuration of an earlier session's tables, moved to a session."""
         return session.store.bring(old, config)
 
 
 def _nothing() -> None:
-    """What is done where nobody looks."""
+    """The default of `look`."""
 
 
 def distinct_classes(classes: TokenClasses, vocabulary: Vocabulary) -> tuple[list[bytes], Members]:
-    """The distinct representatives in byte order, and the tokens of the classes numbered like them.
+    """The distinct representatives in byte order, and the tokens of the classes, numbered like them.
 
-    A stop id that is also text is a class of its own, whose bytes another class may have: here they are one,
-    as stop ids are decided apart.
+    A stop id that also has text is a class of its own, and another class may have the same bytes. They are
+    merged here, because stop ids are decided separately.
     """
     tokens = vocabulary.tokens
-    if classes.runs is not None:  # no two representatives are equal
+    if classes.runs is not None:  # then all representatives differ
         in_order = np.argsort(vocabulary.trie.group_of_token[classes.representatives])
         renumbered = np.empty(classes.n_classes, np.int32)
         renumbered[in_order] = np.arange(classes.n_classes, dtype=np.int32)
@@ -312,11 +315,12 @@ def distinct_classes(classes: TokenClasses, vocabulary: Vocabulary) -> tuple[lis
 def forced_text(
     classifier: Classifier, session: Session, config: int, most: int, deadline: Deadline
 ) -> bytes:
-    """The bytes that are forced from a configuration on, up to `most`, as many as are found in time; called
-    with the lock held.
+    """The bytes that are forced after a configuration, at most `most` and as many as are found in time. The
+    lock must be held.
 
     Raises:
-        BudgetExceeded: the tables are full before the first byte is known; after it, there are fewer bytes.
+        BudgetExceeded: the tables are full before the first byte is known. If that happens later, the bytes
+            so far are returned.
     """
     text = bytearray()
     try:

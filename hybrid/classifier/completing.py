@@ -1,19 +1,19 @@
-"""Completing a classifier in use: the states that no stack has asked for yet are found in its own tables.
+"""Completing a running classifier: computing the missing states in its own tables.
 
-What: `Completing` does in small pieces, in the tables of the current session, what
-`hybrid.classifier.precomputation` does in separate tables. No number changes its meaning, so matchers keep
-their configurations, and steps and masks stay cached.
-When: if a grammar that began on demand is promoted (`hybrid.compile.promotion`), in another thread or at
-once.
-Limits: it gives up if a bound is reached, or if a new session takes over. What was found stays, as if stacks
-had asked for it.
+What: `Completing` does the work of `hybrid.classifier.ahead`, but in small pieces, and in the tables of the
+session that matchers use. No number changes its meaning, so matchers keep their configurations, cached
+steps and masks, and nothing has to be moved.
+When: a grammar that was compiled on demand is promoted (`hybrid.compile.promotion`), in another thread or
+at once.
+Limits: it gives up if a bound is reached or a new session starts meanwhile. Its results are kept, as if
+stacks had needed them.
 
-A piece is bounded by the number of states that it reads. Matchers wait for the classifier's lock no longer
-than one piece takes (docs/strategies.md).
+The number of states that it reads bounds each piece. Matchers wait for the classifier's lock for at most
+the time of one piece (docs/strategies.md).
 
-Rejected: building in separate tables, and starting a new session with them. Matchers would have to move their
-stacks one by one (100 us each), and all cached steps and rows would be computed again, which costs the next
-documents more than the missing states do.
+Rejected: building in separate tables and starting a new session from them. Matchers would have to move
+their stacks one by one (100 us each), and all cached steps and rows would have to be computed again, which
+costs the next documents more than the missing states do.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from hybrid.classifier.minimise import minimised
 from hybrid.classifier.reachable import Reachable
 
 PIECE = 4
-"""States that a piece reads, 3 to 30 us each for most grammars; what surrounds a piece takes 7 us."""
+"""States that a piece reads, 3 to 30 us each for most grammars. The overhead of a piece is 7 us."""
 
 CONTEXTS = 2
-"""Contexts of the network that a piece begins: the first reading of one walks all classes."""
+"""Contexts of the network that a piece begins: the first reading of a context walks all classes."""
 
 
 class Completing:
     """The completion of one classifier, piece by piece.
 
     Args:
-        classifier: one whose states are found on demand.
-        reachable: what stacks its network allows.
-        states: rows of the automaton at most.
-        limit: bytes of the session's tables at most.
+        classifier: a classifier whose states are computed on demand.
+        reachable: which stacks its network allows.
+        states: most rows of the automaton.
+        limit: most bytes of the session's tables.
     """
 
     def __init__(self, classifier: Classifier, reachable: Reachable, *, states: int, limit: int) -> None:
@@ -48,10 +48,10 @@ class Completing:
         self._states, self._limit = states, limit
 
     def piece(self) -> bool:
-        """Read some more; whether anything is left to be read.
+        """Do one piece of the work. Return whether work is left.
 
         Raises:
-            BudgetExceeded: a bound was met, or a new session has taken over.
+            BudgetExceeded: a bound is reached, or a new session has started.
         """
         with self._classifier.lock:
             session = self._session
@@ -69,10 +69,10 @@ class Completing:
                 store.bound(before)
 
     def finish(self) -> None:
-        """Let later sessions, and what is written to files, begin with all that is known now.
+        """Let later sessions, and files, start with everything that is known now.
 
         Raises:
-            BudgetExceeded: a new session has taken over.
+            BudgetExceeded: a new session has started.
         """
         with self._classifier.lock:
             if self._session is not self._classifier.session:

@@ -1,15 +1,15 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""A sequence that computes what its session has not cached: new steps and new masks.
+"""Cache misses: new steps and masks are computed and cached in one piece of compiled code.
 
-What: on a cache miss, `ComputingSequence` asks the session's store for the step or the mask, with the
-classifier's lock held, and caches it. If the session is over, its tables are full, or an id is read as text
-and as an id at once, it says so and has changed nothing.
-When: the base class of `hybrid.classifier.follower.ClassifierFollower`, called by `hybrid.api.calls.Calls`.
-Limits: one call at a time for each sequence, like all calls of a matcher.
+What: `Meeting` asks the session's store for a step or a mask that is not cached, with the classifier's lock
+held, and caches it. If that is impossible, it reports that and changes nothing: the session is over, its
+tables are full, or an id is read both as text and as an id.
+When: the base of `hybrid.classifier.follower.ClassifierFollower`, called by `hybrid.api.calls.Calls`.
+Limits: one call at a time for each sequence, as for every method of a matcher.
 
-Half of the steps and masks of a schema that is used once are new. In Python, through the methods of matcher,
-follower, classifier and session, each took 2 to 3 us longer.
+Half of the steps and masks of a schema that is used once are new. The same in Python, through the methods
+of matcher, follower, classifier and session, took 2 to 3 us more for each call.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 
 @cython.cclass
-class ComputingSequence(CachedSequence):
-    """A place in a session, and who is asked for what is new there.
+class Meeting(Known):
+    """A place in a session, and the classifier that computes what is new there.
 
     Args:
         compiled: the compiled grammar.
@@ -47,19 +47,20 @@ class ComputingSequence(CachedSequence):
         self.ids: NamedIds | None = classifier.ids
 
     def is_current(self, session: object) -> bool:
-        """Whether the classifier is in a session, and has room in it."""
+        """Whether a session is the classifier's current one, and has room."""
         return self.has_room(session)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def has_room(self, session: object) -> cython.bint:
-        """As `is_current`, for compiled code."""
+        """`is_current` for compiled code."""
         return session is self.classifier.session and session.left > 0
 
     @cython.cfunc
     @cython.exceptval(-2, check=False)
-    def compute_step(self, token: cython.Py_ssize_t) -> cython.int:
-        """Advance by a token whose step is not known: 1, 0 if it is not taken, -1 if it was not asked.
+    def meet_step(self, token: cython.Py_ssize_t) -> cython.int:
+        """Advance by a token whose step is not cached. 1: done; 0: not accepted; -1: it could not be
+        computed.
 
         Args:
             token: not negative.
@@ -76,8 +77,8 @@ class ComputingSequence(CachedSequence):
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def step_of(self, config: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Make a step of any configuration of the session known: the one after it, 0 if the token is not
-        taken, -1 if it was not asked.
+        """Cache the step of any configuration of the session. Return the configuration after it, 0 if the
+        token is not accepted, or -1 if it could not be computed.
 
         Args:
             token: not negative.
@@ -101,39 +102,39 @@ class ComputingSequence(CachedSequence):
                         return -1
             except BudgetExceeded:
                 return -1
-            if self.steps.is_full:  # else a call less
+            if self.steps.is_full:  # otherwise save a call
                 session.remember(config, token, after)
             else:
                 self.steps.add(config, token, after)
         return after
 
     def look_at_walks(self) -> None:
-        """Let the classifier be looked at if walks have become long; without the lock."""
+        """Call the classifier's `look` if walks have become long. The lock must not be held."""
         self.look()
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def look(self) -> cython.int:
-        """As `look_at_walks`, for compiled code."""
+        """`look_at_walks` for compiled code."""
         classifier = self.classifier
         if classifier.gather is None and self.session.store.summariser.n_entered >= classifier.look_entered:
             classifier.look_at_walks()
         return 0
 
-    def computes_mask(self) -> bool:
-        """As `compute_mask`, which is called by compiled code."""
-        return self.compute_mask()
+    def meets_mask(self) -> bool:
+        """`meet_mask` for Python."""
+        return self.meet_mask()
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def compute_mask(self) -> cython.bint:
-        """Make the mask known; whether it is. Raises as `mask_at`."""
+    def meet_mask(self) -> cython.bint:
+        """Compute and cache the mask. Return whether that was possible. Raises like `mask_at`."""
         return not self.ended and self.mask_at(self.config)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def mask_at(self, config: cython.Py_ssize_t) -> cython.bint:
-        """Make the mask of any configuration of the session known; whether it is.
+        """Compute and cache the mask of any configuration of the session. Return whether that was possible.
 
         Raises:
             BudgetExceeded: it took longer than `Budget.mask_seconds`.

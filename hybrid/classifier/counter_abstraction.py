@@ -1,14 +1,14 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Counts far from their bounds: counts that the rest of a token cannot distinguish.
+"""Counters far from their bounds: counts that the rest of a token cannot distinguish.
 
-What: for a configuration whose stacks have a counter's frame on top, `Counters` gives an equivalent one with
-a smaller count. Both read all texts of a bounded length alike, because far above the least count and far
-below the most one, the count does not matter.
-When: by walks over the vocabulary. A string of at most 2,048 characters is in another configuration after
-each of them, so that walks entered all 300,000 nodes of a trie: 6 ms for each length that a schema names.
-With abstract counts the configuration stays the same, and subtrees are skipped.
-Limits: only frames directly below a state, and one on each stack. Others stay as they are.
+What: a configuration may have the frame of a counter below the top of its stacks. `Counters` finds a
+configuration with a smaller count that reads the same texts of bounded length. The count does not matter if
+it is far below the minimum, or if it is at least the minimum and far below the maximum.
+When: by walks over the vocabulary. A string of at most 2,048 characters is a new configuration after each
+character: each walk entered all 300,000 nodes of a trie, in 6 ms for each length that a schema names. With
+smaller counts, the configuration stays the same, and subtrees are skipped.
+Limits: only frames directly below a state, one on each stack; other configurations are unchanged.
 """
 
 from __future__ import annotations
@@ -34,36 +34,34 @@ UNKNOWN = cython.declare(cython.int, -1)
 BYTE_LOOP = cython.declare(cython.Py_ssize_t, 2)
 
 ANY = cython.declare(cython.int, 1 << 30)
-"""A reach that every token has."""
+"""A reach that is enough for every token."""
 
 
 @cython.cclass
 class Counters:
-    """What is known of configurations with counters.
+    """The known facts about configurations with counters.
 
     Args:
-        space: whose configurations they are.
+        space: the space of the configurations.
 
     Attributes:
         any: whether the grammar has counters at all.
-        replaced: of each configuration the one with smaller counts, or itself; -1: not known yet.
-        reach: bytes below which both read alike.
-        loops: bytes below which the configuration stays itself where the facts say that it does.
-        room: the reach in the making.
-        inside: scratch of `find_character_loop`, by state of the decoder of UTF-8.
+        replaced: for each configuration, the one with smaller counts, or itself; -1: not known yet.
+        reach: both read the same texts below this number of bytes.
+        loops: if the facts say that the configuration stays the same, it does so below this number of bytes.
+        room: the reach that is being computed.
+        inside: scratch space of `find_character_loop`, by state of the UTF-8 decoder.
     """
 
     def __init__(self, space: Space) -> None:
         self.space = space
         self.any = space.automaton.counted.shape[0] > 0
-        account: Account = space.account
-        self.inside = account.new_integers(8)
-        self.inside[:] = 0
-        size: cython.Py_ssize_t = 64 if self.any else 0  # none is asked for where there are no counters
-        account.claim(12 * size)
-        self.replaced = account.new_ints(size)
-        self.reach = account.new_ints(size)
-        self.loops = account.new_ints(size)
+        self.inside = np.zeros(8, np.int64)
+        size: cython.Py_ssize_t = 64 if self.any else 0  # not needed without counters
+        space.account.claim(12 * size)
+        self.replaced = np.empty(size, np.int32)
+        self.reach = np.empty(size, np.int32)
+        self.loops = np.empty(size, np.int32)
         self.replaced[:] = UNKNOWN
         self.reach[:] = ANY
         self.loops[:] = ANY
@@ -72,7 +70,7 @@ class Counters:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def far(self, configuration: cython.Py_ssize_t, height: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The configuration that reads all texts of at most `height` bytes as this one does."""
+        """A configuration that reads the same texts of at most `height` bytes as this one."""
         if configuration >= self.replaced.shape[0]:
             with cython.gil:
                 self.grow()
@@ -84,7 +82,7 @@ class Counters:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def find(self, configuration: cython.Py_ssize_t) -> cython.int:
-        """Find what replaces a configuration."""
+        """Find the replacement of a configuration."""
         self.room = ANY
         changed: cython.bint = False
         begin = self.space.configurations.starts[configuration]
@@ -111,10 +109,10 @@ class Counters:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def told_apart(self, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The tail with the smaller count, or the tail itself; where it is another one, `room` is bounded.
+        """The tail with the smaller count, or the tail itself. If it is another one, `room` is bounded.
 
-        Each unit has at least one byte. Until the end of a text of h bytes a count c is compared as c + 1 to
-        c + h: with the least count, to return, and the most, to go on.
+        Each unit has at least one byte. Until the end of a text of h bytes, a count c is compared as c + 1
+        to c + h: with the minimum, to return, and with the maximum, to go on.
         """
         where = self.space.stacks.tails.starts[tail]
         if self.space.stacks.tails.starts[tail + 1] != where + 1:
@@ -123,7 +121,7 @@ class Counters:
         if frame == 0 or self.space.stacks.frames[frame].state >= 0:
             return tail
         state = self.space.stacks.frames[frame].state
-        if relative_of(state):  # counted from an unknown number on
+        if relative_of(state):  # counted from an unknown number
             return tail
         unit = unit_of(state)
         count = self.space.stacks.frames[frame].count
@@ -146,7 +144,7 @@ class Counters:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def find_character_loop(self, configuration: cython.Py_ssize_t) -> cython.int:
-        """As `Space.find_character_loop`, where counts may be forgotten behind a character."""
+        """Like `Space.find_character_loop`, if counts may be forgotten after a character."""
         self.space.facts[configuration].characters_known = 1
         if self.space.loops_on_others(configuration):
             self.space.facts[configuration].character_loop = BYTE_LOOP
@@ -185,7 +183,7 @@ class Counters:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow(self) -> cython.int:
-        """Room for as many configurations as the space has room for."""
+        """Make room for as many configurations as the space has room for."""
         old: cython.Py_ssize_t = self.replaced.shape[0]
         size: cython.Py_ssize_t = max(self.space.steps.shape[0], 2 * old)
         self.space.account.claim(12 * size, 12 * old)
@@ -196,7 +194,7 @@ class Counters:
 
 
 def _longer(numbers: Any, size: int, value: int) -> NDArray[np.int32]:
-    """A copy with room for so many numbers, which are `value` where there were none."""
+    """A copy with room for more numbers; new ones are `value`."""
     old = np.asarray(numbers)
     longer = filled(size, value, np.int32)
     longer[: len(old)] = old

@@ -1,14 +1,14 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Delta walks: the mask of a state, derived from the mask of a similar state.
+"""Walks by comparison: the tokens that a state reads are found from those of a similar state.
 
-What: a `DeltaWalker` is a `Walker` with a shortcut. If most bytes lead a state to a configuration that loops,
-it walks only the nodes at which the two differ, and takes the rest from the mask of the loop.
-When: for the first masks of a grammar. After `{"na` the key may be "name" or any other string, so each prefix
-of a key is a state of its own. Walked one by one, each of them entered 10,000 nodes (0.4 ms), and 100,000 if
-no other key may be "name".
-Limits: the loop is one state, on an unknown stack or on one frame above it, and the two differ at
-`MOST_ENTERED` nodes at most. Otherwise the state is walked.
+What: a `ComparingWalker` is a `Walker`. But if most bytes lead from a state to a configuration that loops,
+it only reads the nodes in which the two differ, and takes the rest from the results of the looping one.
+When: for the first masks of a grammar. After `{"na` the key may be "name" or any other string, so each
+prefix of a key is a state of its own. Walked one by one, each of them entered 10,000 nodes in 0.4 ms, and
+100,000 if no other key may be "name".
+Limits: the loop is one state, on an unknown stack or on one frame above it, and at most `MOST_ENTERED`
+nodes distinguish the two. Otherwise the state is walked.
 """
 
 from __future__ import annotations
@@ -38,25 +38,26 @@ ANY_LENGTH = cython.declare(cython.Py_ssize_t, 1 << 62)
 
 FIRST_BYTE = cython.declare(cython.Py_ssize_t, 0x20)
 END_BYTE = cython.declare(cython.Py_ssize_t, 0x7F)
-"""Bytes that are asked where they lead: those of most texts."""
+"""The bytes that are tested for where they lead: those of most texts."""
 
 _NO_NODES = np.empty(0, np.int64)
 
 MOST_ENTERED = cython.declare(cython.Py_ssize_t, 512)
-"""Nodes that may tell two configurations apart."""
+"""At most this many nodes may distinguish two configurations."""
 
 
 @cython.cclass
-class DeltaWalker(Walker):
-    """Reads the tokens of a vocabulary, as `Walker`.
+class ComparingWalker(Walker):
+    """Reads the tokens of a vocabulary; see `Walker`.
 
     Attributes:
-        levels: of each depth the configurations of both states, the child that is next, and where they end.
-        n_compared: states that were read beside others.
-        beside, beside_pending: mask and pending set of the configuration that a state is compared with.
-        gone: of each subtree of which a state reads nothing that the other one reads, its first group and
-            where its groups end, ascending.
-        closed: nodes where the other one may be used up, and the state may not.
+        levels: for each depth, the configurations of both states, the next child, and the end of the
+            children.
+        n_compared: number of states that were read by comparison.
+        beside, beside_pending: mask and pending set of the configuration with which a state is compared.
+        gone: for each subtree of which a state reads nothing that the other reads, its first group and the
+            end of its groups, ascending.
+        closed: nodes at which the other's known stack may be used up, but not the state's.
     """
 
     def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
@@ -82,12 +83,12 @@ class DeltaWalker(Walker):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def loop_of(self, begin: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The configuration to which more than half of the bytes lead, if it stays itself on many; else the
-        empty one."""
+        """The configuration to which more than half of the bytes lead, if it stays the same on many bytes;
+        otherwise the empty one."""
         found: cython.Py_ssize_t = REJECT
         votes: cython.Py_ssize_t = 0
         byte: cython.Py_ssize_t
-        for byte in range(FIRST_BYTE, END_BYTE):  # a majority is what is left when others are paired off
+        for byte in range(FIRST_BYTE, END_BYTE):  # find the majority by cancelling pairs of different ones
             after = self.space.after(begin, self.space.class_of_byte[byte])
             if votes == 0:
                 found = after
@@ -114,8 +115,8 @@ class DeltaWalker(Walker):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def read_loop(self, state: cython.Py_ssize_t, loop: cython.Py_ssize_t) -> cython.bint:
-        """Find what a configuration reads, if it is one state, on an unknown stack or on one frame above it:
-        the pieces of `beside`, and `beside_pending`. False for others."""
+        """Find what a configuration reads if it is one state, on an unknown stack or on one frame above it:
+        the pieces of `beside`, and `beside_pending`. Return False for others."""
         at = self.space.configurations.starts[loop] + 2 + self.space.facts[loop].n_ports
         if self.space.configurations.starts[loop + 1] != at + 2:
             return False  # more than one state
@@ -130,7 +131,7 @@ class DeltaWalker(Walker):
             if below < 0 or self.space.facts[loop].n_ports > 0:
                 return False
         if self.known.first[other].mask < 0:
-            # walked, as two states may be beside each other
+            # by a walk: otherwise two states could be compared with each other without end
             Walker.read_on(self, other)
         self.beside = self.known.first[other].mask
         self.beside_pending = self.known.first[other].pending
@@ -144,7 +145,7 @@ class DeltaWalker(Walker):
     @cython.nogil
     @cython.exceptval(check=False)
     def frame_of(self, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The state of a tail that is one frame on an unknown stack; -1: it is another one."""
+        """The state of a tail that is one frame on an unknown stack; -1 for other tails."""
         at = self.space.stacks.tails.starts[tail]
         if self.space.stacks.tails.starts[tail + 1] != at + 1:
             return -1
@@ -160,7 +161,8 @@ class DeltaWalker(Walker):
     def read_beside(
         self, state: cython.Py_ssize_t, begin: cython.Py_ssize_t, loop: cython.Py_ssize_t
     ) -> cython.bint:
-        """Note what a state reads, by what a configuration does; whether it could be found so."""
+        """Record what a state reads by comparing it with a configuration. Return whether that was
+        possible."""
         if not self.read_loop(state, loop):
             return False
         if self.levels is None:
@@ -188,7 +190,7 @@ class DeltaWalker(Walker):
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def take_away(self) -> cython.int:
-        """Leave out of `beside` and `beside_pending` what the state does not read."""
+        """Remove from `beside` and `beside_pending` what the state does not read."""
         gone = np.asarray(self.gone)[: 2 * self.n_gone].reshape(-1, 2)
         at: cython.Py_ssize_t = self.known.masks.starts[self.beside]
         words = np.array(np.asarray(self.known.masks.pool)[at : at + self.known.n_words])
@@ -219,7 +221,7 @@ class DeltaWalker(Walker):
 
     @cython.cfunc
     def ranges_of(self, piece: cython.Py_ssize_t) -> object:
-        """int64[n, 2]: the groups of a piece, rows (first, end)."""
+        """The groups of a piece, int64[n, 2], rows (first, end)."""
         ranges = np.asarray(self.pieces.pool)[self.pieces.starts[piece] : self.pieces.starts[piece + 1]]
         if ranges[0] < 0:
             ranges = self.reads[-1 - ranges[0]].ranges
@@ -229,7 +231,7 @@ class DeltaWalker(Walker):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def with_nodes(self, pending: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of the pending set that has n noted nodes, too. Most often it has them anyway."""
+        """The number of a pending set with n recorded nodes added. Most often it contains them already."""
         begin = self.known.pendings.starts[pending]
         m: cython.Py_ssize_t = self.known.pendings.starts[pending + 1] - begin
         n = self.in_order(n)
@@ -249,7 +251,7 @@ class DeltaWalker(Walker):
                 self.grow_pairs()
         i = n_new - 1
         j = m - 1
-        while j >= 0:  # from the end, where there is room
+        while j >= 0:  # from the end, where the room is
             if i >= 0 and self.pairs[i] > self.known.pendings.pool[begin + j]:
                 self.pairs[i + j + 1] = self.pairs[i]
                 i -= 1
@@ -265,7 +267,7 @@ class DeltaWalker(Walker):
         self, begin: cython.Py_ssize_t, low: cython.Py_ssize_t, high: cython.Py_ssize_t,
         node: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:  # fmt: skip
-        """The first place of a list of pending nodes, from one to another, that has no smaller node."""
+        """The first place, in a range of a list of pending nodes, whose node is not smaller than another."""
         while low < high:
             middle = (low + high) >> 1
             if self.known.pendings.pool[begin + middle] < node:
@@ -290,11 +292,11 @@ class DeltaWalker(Walker):
     @cython.nogil
     @cython.exceptval(-2, check=False)
     def compare(self, begin: cython.Py_ssize_t, other: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Read the trie from two configurations on, as far as they differ. Noted is what each of them reads
-        alone, and the nodes where the first one may be used up.
+        """Read the trie from two configurations as far as they differ. Record what each of them alone
+        reads, and the nodes at which the known stack of the first may be used up.
 
         Returns:
-            how many pending nodes are noted; -1: they differ in too much.
+            The number of pending nodes recorded; -1 if they differ in too much.
         """
         n: cython.Py_ssize_t = 0
         most = self.n_entered + MOST_ENTERED
@@ -313,7 +315,7 @@ class DeltaWalker(Walker):
             own = self.space.after(self.levels[d - 1].own, c)
             beside = self.space.after(self.levels[d - 1].other, c)
             if own == beside:
-                continue  # and so is all below
+                continue  # and so does everything below
             self.n_entered += 1
             may_return: cython.bint = self.space.facts[own].n_ports > 0
             if self.n_entered > most:
@@ -342,16 +344,16 @@ class DeltaWalker(Walker):
 
 
 def ranges_without(ranges: NDArray[np.int64], gone: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Ranges of groups without some others.
+    """Ranges of groups without some other ranges.
 
     Args:
         ranges: int64[n, 2], rows (first, end).
         gone: int64[m, 2], likewise; disjoint and ascending.
 
     Returns:
-        int64[k, 2], disjoint and ascending; None where none of them is in the ranges.
+        int64[k, 2], disjoint and ascending; None if `gone` and the ranges have nothing in common.
     """
-    place = np.searchsorted(gone[:, 1], ranges[:, 0], side="right")  # the first of `gone` that ends behind it
+    place = np.searchsorted(gone[:, 1], ranges[:, 0], side="right")  # the first of `gone` that ends after it
     followed = np.append(gone[:, 0], np.iinfo(np.int64).max)[place]
     touched = followed < ranges[:, 1]
     if not touched.any():

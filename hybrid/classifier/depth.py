@@ -1,9 +1,9 @@
-"""How deep into a stack a mask looks: a slow count for people, beside the compiled code.
+"""How many symbols of a stack a mask depends on: a slow count for people, separate from the compiled code.
 
-What: `depths_read` counts, for configurations whose masks are known, the stack symbols that the deepest stack
-had to be read for, the state on top included.
+What: `depths_read` counts, for configurations with known masks, how many symbols of the deepest stack had
+to be read, including the top.
 When: by ``python -m hybrid inspect``, after a text or a random walk.
-Limits: plain Python; reads the tables of one session, under its lock or when nobody else uses them.
+Limits: plain Python. It reads the tables of one session, under its lock or when nobody else uses them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Reads = dict[tuple[int, int], int]
 
 
 def depths_read(store: Store, configs: Iterable[int]) -> dict[int, int]:
-    """For each configuration the number of symbols read on its deepest stack; 0 for one without stacks.
+    """For each configuration, the number of symbols read on its deepest stack; 0 if it has no stacks.
 
     Args:
-        store: the tables in which `Store.class_mask` was asked for all of these.
+        store: the tables in which `Store.class_mask` was computed for all of these.
         configs: configurations.
     """
     rows = {(p, s): below for p, s, _, below in store.known.used_rows()[0].tolist()}
@@ -42,7 +42,7 @@ def depths_read(store: Store, configs: Iterable[int]) -> dict[int, int]:
 
 
 def _depth_below(stacks: _Stacks, rows: Rows, known: Reads, pending: int, tail: int) -> int:
-    """Symbols that a pending set reads on the deepest of the stacks of a tail."""
+    """Symbols that a pending set reads on the deepest stack of a tail."""
     waiting = [(pending, tail)]
     while waiting:
         place = waiting[-1]
@@ -64,7 +64,7 @@ def _depth_below(stacks: _Stacks, rows: Rows, known: Reads, pending: int, tail: 
 
 
 class _Stacks:
-    """The stacks of a store, copied."""
+    """A copy of the stacks of a store."""
 
     def __init__(self, store: Store) -> None:
         self._frames = store.space.stacks.known_frames()
@@ -75,8 +75,8 @@ class _Stacks:
         self._reach = store.fixed.longest + 1
 
     def symbols_on(self, tail: int) -> list[tuple[int, int]]:
-        """The symbols on top of a tail's stacks as `Summariser.symbol_of` numbers them, and the tails
-        below."""
+        """The symbols on top of a tail's stacks, numbered as by `Summariser.symbol_of`, and the tails below
+        them."""
         found = []
         for frame in self._pool[self._starts[tail] : self._starts[tail + 1]].tolist():
             if frame == 0:

@@ -1,12 +1,12 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""All rows of a step of a server: masks of many matchers, and those behind their draft tokens, in one call.
+"""All rows of a server's step: masks of many matchers, and masks after their draft tokens, in one call.
 
-What: `fill_drafts` for chains of draft tokens (or none), `fill_trees` for trees of them. Both look up what is
+What: `fill_drafts` is for chains of draft tokens (or none), `fill_trees` for trees. Both look up what is
 known without the interpreter's lock (`hybrid.classifier.lookup`), and move no matcher.
 When: called by `hybrid.api.batch.BatchGrammarMatcher` and `GrammarMatcher.traverse_draft_tree`; several
 threads may fill different rows of one bitmask.
-Limits: matchers that are not on a classifier, and those whose tables are full, are the caller's to ask.
+Limits: callers must handle matchers that do not use a classifier, and those whose tables are full.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ built.check(__name__, EQUIMASK_SOURCE)
 PADDING = cython.declare(cython.Py_ssize_t, -1)
 
 ONES: dict[int, Any] = {}
-"""Rows in which every bit is set, by their bytes."""
+"""Rows in which every bit is set, by their size in bytes."""
 
 EMPTY = np.zeros(2, np.int64)
 """The patch of a row of zeros."""
@@ -41,24 +41,24 @@ ADDRESS_OF_EMPTY = EMPTY.ctypes.data | 2
 def fill_drafts(
     matchers: list, bitmask: Any, numbers: Any, drafts: list | None, alone: Callable
 ) -> list[int]:
-    """Write each matcher's mask, and behind it that after each of its draft tokens.
+    """Write the mask of each matcher, followed by the masks after each of its draft tokens.
 
     Args:
         matchers: at least one.
-        bitmask: as `GrammarMatcher.fill_next_token_bitmask` takes it.
-        numbers: of each matcher's first row; no row twice.
-        drafts: the tokens of each matcher; None: there are none. From the first -1 on they are not read.
-        alone: called with a matcher and its tokens where it has to be asked itself: its rows, uint32[1 +
-            tokens, words], and how many tokens were taken.
+        bitmask: like that of `GrammarMatcher.fill_next_token_bitmask`.
+        numbers: the number of each matcher's first row; rows must not overlap.
+        drafts: the draft tokens of each matcher; None: there are none. A -1 ends the tokens.
+        alone: called with a matcher and its tokens if it cannot be served here. It returns its rows,
+            uint32[1 + tokens, words], and how many tokens were accepted.
 
     Returns:
-        How many tokens of each were taken.
+        How many tokens of each matcher were accepted.
 
     Raises:
-        BitmaskError: as `GrammarMatcher.fill_next_token_bitmask`.
+        BitmaskError: as for `GrammarMatcher.fill_next_token_bitmask`.
         MatcherError: a matcher has terminated.
-        BudgetExceeded: a matcher has no mask within its budget, and no other strategy.
-        TypeError, OverflowError: a token is no integer of 64 bits. Nothing was written, whatever is raised.
+        BudgetExceeded: a matcher has no mask within its budget, and there is no other strategy.
+        TypeError, OverflowError: a token is not an integer of 64 bits. After any error, nothing was written.
     """
     n: cython.Py_ssize_t = len(matchers)
     n_bytes: cython.Py_ssize_t = 4 * matchers[0]._width
@@ -78,7 +78,7 @@ def fill_drafts(
     for i in range(n):
         tokens = () if drafts is None else drafts[i]
         wanted: object = numbers[i]
-        if wanted < 0 or wanted >= count:  # of any size, so not yet a number of C
+        if wanted < 0 or wanted >= count:  # it may be too large for a C integer
             rows.checked(wanted)
         number: cython.Py_ssize_t = wanted
         last: cython.Py_ssize_t = number + len(tokens)
@@ -88,7 +88,7 @@ def fill_drafts(
         if is_here(calls, n_bytes, last > number):
             add_chain(lookup, calls.known, tokens, first + between * number, between)
         else:
-            matchers[i]._rows_of(bitmask)  # which looks at its width
+            matchers[i]._rows_of(bitmask)  # checks its width
             is_all_here = False
             add_chain(lookup, None, tokens, first + between * number, between)
     ones: cython.Py_ssize_t = address_of_ones(n_bytes)
@@ -114,7 +114,7 @@ def fill_drafts(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def is_here(calls: Calls, n_bytes: cython.Py_ssize_t, with_drafts: cython.bint) -> cython.bint:
-    """Whether a matcher is on a classifier with rows of so many bytes, where tokens alone end a text.
+    """Whether a matcher uses a classifier with rows of this size, and only tokens end its text.
 
     Raises:
         MatcherError: it has terminated.
@@ -132,12 +132,12 @@ def is_here(calls: Calls, n_bytes: cython.Py_ssize_t, with_drafts: cython.bint) 
 def add_chain(
     lookup: Lookup, follower: object, tokens: object, address: cython.Py_ssize_t, between: cython.Py_ssize_t
 ) -> cython.int:
-    """Add a sequence, a node for its place and for each token up to the first -1, and a row for each token.
+    """Add a sequence: a node for its place and for each token before the first -1, and a row for each token.
 
     Args:
-        follower: None where the rows are going to be given.
+        follower: None if the rows will be given.
         tokens: a list or tuple.
-        address, between: of the first row, and from each to the next.
+        address, between: the address of the first row, and the distance from each row to the next.
     """
     sequence = lookup.follow(follower)
     node: cython.Py_ssize_t = PADDING
@@ -159,24 +159,24 @@ def fill_trees(
     matchers: list, rows: Any, numbers: Any, children: cython.Py_ssize_t[:, ::1],
     siblings: cython.Py_ssize_t[:, ::1], tokens: cython.Py_ssize_t[:, ::1], writes_zeros: bool, finds: bool,
 ) -> list[int]:  # fmt: skip
-    """Write the masks of trees of draft tokens, each behind the place where its matcher stands.
+    """Write the masks of trees of draft tokens; each tree starts at the place of its matcher.
 
     Args:
         matchers: one for each tree.
-        rows: of the bitmask (`hybrid.api.bitmask.Rows`), which fits all of them.
-        numbers: of the row of each tree's node 0; its other nodes follow. They are rows of the bitmask, and
-            none is given twice.
-        children, siblings, tokens: int64[trees, nodes]: of each node the first child, the next child of the
-            same node, -1 where there is none, and the token; node 0 is where the matcher stands.
-        writes_zeros: whether a node that is not taken, or behind which the text has ended, gets a row of
-            zeros; else it stays as it is, as in any case what lies below it does.
-        finds: whether what is not known is computed.
+        rows: the rows of the bitmask (`hybrid.api.bitmask.Rows`), which fits all of them.
+        numbers: the number of the row of each tree's node 0, which the rows of its other nodes follow. They
+            are rows of the bitmask, and do not overlap.
+        children, siblings, tokens: int64[trees, nodes]: for each node the first child, the next child of
+            the same parent (-1 if there is none), and the token; node 0 is the place of the matcher.
+        writes_zeros: whether a node that is not accepted, or after which the text has ended, gets a row of
+            zeros. Otherwise its row is unchanged. Rows of nodes below it are always unchanged.
+        finds: whether unknown masks are computed.
 
     Returns:
-        The trees of which nothing was written: their matchers have to be asked.
+        The trees for which nothing was written: their matchers must be asked one by one.
 
     Raises:
-        ValueError: a tree that is none, by its number; nothing was written.
+        ValueError: the number of something that is not a tree; nothing was written.
         BudgetExceeded: as `fill_drafts`.
     """
     trees: cython.Py_ssize_t = len(matchers)
@@ -229,7 +229,7 @@ def add_tree(
     siblings: cython.Py_ssize_t[::1], tokens: cython.Py_ssize_t[::1], reached: cython.Py_ssize_t[::1],
     waiting: cython.Py_ssize_t[:, ::1], address: cython.Py_ssize_t, between: cython.Py_ssize_t,
 ) -> cython.bint:  # fmt: skip
-    """Add a node and a row for each node of a tree that the root reaches; whether it is a tree."""
+    """Add a node and a row for each node that can be reached from the root. Return whether it is a tree."""
     nodes = tokens.shape[0]
     n_waiting: cython.Py_ssize_t = 1
     i: cython.Py_ssize_t
@@ -261,7 +261,7 @@ def add_tree(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def address_of_ones(n_bytes: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Where there is a row of so many bytes in which every bit is set."""
+    """The address of a row with this number of bytes in which every bit is set."""
     found = ONES.get(n_bytes)
     if found is None:
         words = np.full(n_bytes // 4, -1, np.int32)

@@ -1,12 +1,12 @@
-"""The follower of strategy "classifier": no engine, a few look-ups for each token.
+"""The follower for the strategy "classifier": no engine, a few look-ups for each token.
 
-What: `hybrid.classifier.cached_sequence.CachedSequence` answers from caches, without a lock, and
-`hybrid.classifier.computing_sequence.ComputingSequence` computes most of what is new. `ClassifierFollower`
-asks for the rest, and moves to new tables.
-When: made by `hybrid.api.followers.follower_of`; one for each sequence. Different followers may be used in
-different threads.
-Limits: if even empty tables exceed the budget, or an id was read both as text and as an id
-(`hybrid.classifier.token_ids`), `Outgrown` brings a follower of the fallback strategy that has read the same.
+What: `hybrid.classifier.known.Known` answers from what is cached, without a lock, and
+`hybrid.classifier.meeting.Meeting` computes most of what is new. `ClassifierFollower` does the rest, and
+moves to new tables.
+When: made by `hybrid.api.followers.follower_of`; one for each sequence, in any threads.
+Limits: if even empty tables are not enough for the budget, or an id was read both as text and as an id
+(`hybrid.classifier.token_ids`), `Outgrown` hands over a follower of the fallback strategy that has read the
+same.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from hybrid.representatives.follower import EngineFollower, check_time
 from hybrid.representatives.gather import Gather
 
 MOST_FORCED_BYTES = 1 << 16
-"""Bound of a jump-forward string: `root ::= "a" root` forces text without end."""
+"""Most bytes of a jump-forward string: `root ::= "a" root` forces infinitely many."""
 
 Answer = TypeVar("Answer")
 
 
-class ClassifierFollower(ComputingSequence, Follower):
-    """Follows one sequence by its classifier.
+class ClassifierFollower(Meeting, Follower):
+    """Follows one sequence with its classifier.
 
     Args:
-        compiled: has a classifier.
+        compiled: a compiled grammar with a classifier.
         stops: ids that end the sequence.
-        free_end: the sequence ends as soon as it can.
-        temperature: what is answered to who asks for one.
+        free_end: whether the sequence ends as soon as it can.
+        temperature: the answer to calls that ask for a temperature.
     """
 
     def __init__(
@@ -71,11 +71,12 @@ class ClassifierFollower(ComputingSequence, Follower):
     # masks and steps
 
     def find_mask(self) -> None:
-        """Make the mask known.
+        """Compute the mask and cache it.
 
         Raises:
-            Outgrown: another follower has to. MatcherError: the sequence has ended. BudgetExceeded: it took
-                longer than `Budget.mask_seconds`.
+            Outgrown: another follower must do it.
+            MatcherError: the sequence has ended.
+            BudgetExceeded: it took longer than `Budget.mask_seconds`.
         """
         self.refuse_ended()
         if self.knows_mask() or self.computes_mask():
@@ -116,7 +117,8 @@ class ClassifierFollower(ComputingSequence, Follower):
         return gather
 
     def _note_classes(self, session: Session) -> Rows | None:
-        """The session's masks by class, this configuration's among them; None where masks are walked."""
+        """The session's masks by class, including that of this configuration; None if masks come from
+        walks."""
         if isinstance(session.gather, PieceGather):
             return None
         rows = session.rows_by_class()
@@ -171,7 +173,7 @@ class ClassifierFollower(ComputingSequence, Follower):
 
     @property
     def by_text(self) -> bool:
-        """Whether ids are read by their texts only."""
+        """Whether ids are read only by their texts."""
         return self.classifier.by_text
 
     @property
@@ -180,7 +182,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         return self.classifier.lock
 
     def _current(self) -> Session:
-        """The classifier's session, the configuration brought there; with the lock held."""
+        """The classifier's session, after moving the configuration to it. The lock must be held."""
         session = self.classifier.session
         if session.left < 0:
             session = self.classifier.renew()
@@ -190,10 +192,10 @@ class ClassifierFollower(ComputingSequence, Follower):
         return session
 
     def _ask(self, question: Callable[[Session], Answer]) -> Answer:
-        """An answer from the classifier; where its tables are full, from new ones.
+        """Ask the classifier a question. If its tables are full, ask again with new tables.
 
         Raises:
-            Outgrown: empty tables did not do either.
+            Outgrown: empty tables were not enough either.
         """
         try:
             return self._answer(question)
@@ -209,7 +211,7 @@ class ClassifierFollower(ComputingSequence, Follower):
                 return question(self._current())
 
     def _other(self, steps: int) -> EngineFollower:
-        """A follower of the fallback strategy that has made the first steps.
+        """A follower of the fallback strategy that has read the first steps.
 
         Raises:
             BudgetExceeded: there is no other strategy.
@@ -222,7 +224,7 @@ class ClassifierFollower(ComputingSequence, Follower):
             assert taken, "the fallback strategy accepts what the classifier accepted"
         return other
 
-    # the way back
+    # going back
 
     def check_made(self, steps: int) -> None:
         """See `Follower.check_made`."""
@@ -236,7 +238,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         if not self.is_brought(left):
             self.go_back(left)
             return
-        read = self.read(left)  # its tables are gone: read it again
+        read = self.read(left)  # the tables of its session are gone: read the history again
         try:
             config = self._answer(lambda session: self.classifier.read_again(session, read, self.tokens))
         except BudgetExceeded:
@@ -268,13 +270,13 @@ class ClassifierFollower(ComputingSequence, Follower):
         return whole_characters(self.forced_bytes(MOST_FORCED_BYTES, deadline))
 
     def forced_bytes(self, most: int, deadline: Deadline) -> bytes:
-        """The bytes that are forced next, so many at most."""
+        """The bytes that must come next, at most `most`."""
         try:
             return self._answer(
                 lambda session: forced_text(self.classifier, session, self.config, most, deadline)
             )
         except BudgetExceeded:
-            return b""  # the fallback's own search may not end
+            return b""  # the search of the fallback strategy may not end
 
     @property
     def temperature(self) -> float | None:

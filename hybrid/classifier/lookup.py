@@ -1,14 +1,15 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Where drafts of many sequences lead, and their masks: looked up and copied without the interpreter's lock.
+"""Where the drafts of many sequences lead, and their masks, without the interpreter's lock.
 
-What: a `Lookup` has a *node* for each row that is asked for: the place where a sequence stands, or that after
-a draft token behind another node. `fill` finds the configuration and the mask of every node and copies the
-masks, in one piece of compiled code where all are known; what is new is computed first. No matcher moves, so
-nothing has to be taken back.
-When: behind `hybrid.classifier.batch`, for the rows of one step of a server.
-Limits: sequences on classifiers; one call at a time for each of them, as for all of a matcher. Nodes that
-cannot be found (full tables, a session that is over, ids that are no text) are left to the caller.
+What: a `Lookup` has a *node* for each row that is requested: the place of a sequence, or the place after a
+draft token of another node. `fill` finds the configuration and the mask of each node and copies the masks,
+in one piece of compiled code if all are known. What is new is computed first. No matcher moves, so nothing
+has to be undone.
+When: used by `hybrid.classifier.batch`, for the rows of one step of a server.
+Limits: only sequences with classifiers, and one call at a time for each of them, as for every method of a
+matcher. Nodes that cannot be found (full tables, a session that is over, ids that are not text) are left to
+the caller.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ from equivalence import BudgetExceeded, built
 
 built.check(__name__, EQUIMASK_SOURCE)
 
-# numbers of a node: its sequence, the node before it (-1: none) and the token behind that; the configuration
-# there, and where its mask is, as `Rows` says it
+# the numbers of a node: its sequence, its parent (-1: none), the token that leads to it from there, its
+# configuration, and where its mask is, in the form of `Rows`
 SEQUENCE = cython.declare(cython.Py_ssize_t, 0)
 PARENT = cython.declare(cython.Py_ssize_t, 1)
 TOKEN = cython.declare(cython.Py_ssize_t, 2)
@@ -54,15 +55,15 @@ CONFIG = cython.declare(cython.Py_ssize_t, 3)
 SOURCE = cython.declare(cython.Py_ssize_t, 4)
 NODE = cython.declare(cython.Py_ssize_t, 5)
 
-# in place of a configuration: it is not known, the token is not taken, the text has ended, or one of the last
-# two is so of a node before
+# these replace a configuration: it is not known, the token is not accepted, the text has ended, or one of
+# the last two holds for an earlier node
 UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
 REFUSED = cython.declare(cython.Py_ssize_t, 0)
 ENDED = cython.declare(cython.Py_ssize_t, -2)
 BELOW = cython.declare(cython.Py_ssize_t, -3)
 
-# of a sequence, what `look` reads: where its steps are and their last slot, where masks of configurations are
-# noted and how many, its stop ids and how many, its configuration, and bits of a row
+# the numbers of a sequence, for `look`: where its steps are, and their last slot; where the masks of
+# configurations are, and how many; its stop ids, and how many; its configuration; bits of a row
 STEPS = cython.declare(cython.Py_ssize_t, 0)
 LAST_SLOT = cython.declare(cython.Py_ssize_t, 1)
 MASKS = cython.declare(cython.Py_ssize_t, 2)
@@ -73,38 +74,38 @@ STANDS = cython.declare(cython.Py_ssize_t, 6)
 N_BITS = cython.declare(cython.Py_ssize_t, 7)
 PLACE = cython.declare(cython.Py_ssize_t, 8)
 
-# in place of a row's node: it is filled up, or what is copied there is given
+# these replace a row's node: the row is padding, or its content is given
 PADDING = cython.declare(cython.Py_ssize_t, -1)
 GIVEN = cython.declare(cython.Py_ssize_t, -2)
 
 REPEATS = -1
-"""As `refused`: a row that is refused, and all behind it, are that before it."""
+"""A value of `refused`: a refused row, and all after it, repeat the row before."""
 
 LOCKED_UP_TO = cython.declare(cython.Py_ssize_t, 4)
-"""Rows that are copied with the interpreter's lock held: to let it go, and to wait for it, takes as long."""
+"""This many rows are copied while the lock is held: releasing it and waiting for it would take as long."""
 
 
 @cython.final
 @cython.cclass
 class Lookup:
-    """The nodes of some sequences, and the rows that they are copied to; both are added first.
+    """The nodes of some sequences, and the rows to which they are copied. Both are added before the look-up.
 
     Args:
-        most_sequences, most: sequences, and nodes and rows, that are added at most.
+        most_sequences, most: most sequences, and most nodes and rows, that will be added.
 
     Attributes:
-        followers: of the sequences; None: its rows are given.
-        begins: two numbers of each sequence, its first row and its first node.
-        nodes: five of each node, see above; a parent comes before its children.
-        where: eight of each sequence, see above.
-        place: three of each row: what is copied there (an address as `Rows` has them; 0:
+        followers: those of the sequences; None if the rows are given.
+        begins: two numbers for each sequence: its first row and its first node.
+        nodes: five numbers for each node, see above; parents come before their children.
+        where: eight numbers for each sequence, see above.
+        place: three numbers for each row: what is copied to it (an address in the form of `Rows`; 0:
             nothing), its own address, and its node.
-        held: what has to stay in memory while rows are copied.
-        n_left: nodes that are not known.
+        held: objects that must stay in memory while rows are copied.
+        n_left: number of unknown nodes.
     """
 
     def __init__(self, most_sequences: cython.Py_ssize_t, most: cython.Py_ssize_t) -> None:
-        # one array, as each costs some microseconds with cold caches
+        # one array, because each array costs some microseconds with cold caches
         numbers: cython.Py_ssize_t[::1] = np.empty((NODE + 3) * most + (PLACE + 2) * most_sequences, np.int64)
         self.nodes = numbers[: NODE * most]
         self.place = numbers[NODE * most : (NODE + 3) * most]
@@ -117,7 +118,7 @@ class Lookup:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def follow(self, follower: object) -> cython.Py_ssize_t:
-        """Add a sequence, whose nodes and rows are added next; its number."""
+        """Add a sequence, and return its number. Its nodes and rows must be added next."""
         sequence: cython.Py_ssize_t = len(self.followers)
         self.followers.append(follower)
         self.begins[2 * sequence + 0] = self.n_rows
@@ -129,7 +130,7 @@ class Lookup:
     def add(
         self, sequence: cython.Py_ssize_t, parent: cython.Py_ssize_t, token: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Add a node, for which there is room; its number."""
+        """Add a node, and return its number. There must be room for it."""
         node = self.n_nodes
         self.nodes[NODE * node + SEQUENCE] = sequence
         self.nodes[NODE * node + PARENT] = parent
@@ -142,14 +143,14 @@ class Lookup:
     @cython.cfunc
     @cython.exceptval(check=False)
     def row(self, node: cython.Py_ssize_t, address: cython.Py_ssize_t) -> cython.void:
-        """Add a row, for which there is room, at an address; a node, or -1, to be filled up."""
+        """Add a row at an address, for a node or, with -1, as padding. There must be room for it."""
         self.place[3 * self.n_rows + 0] = 0
         self.place[3 * self.n_rows + 1] = address
         self.place[3 * self.n_rows + 2] = node
         self.n_rows += 1
 
     def give(self, sequence: cython.Py_ssize_t, masks: cython.uint[:, ::1]) -> None:
-        """Say what is copied to the rows of a sequence."""
+        """Set what is copied to the rows of a sequence."""
         row = self.begins[2 * sequence + 0]
         for i in range(masks.shape[0]):
             self.place[3 * (row + i) + 0] = address_of_words(masks[i])
@@ -157,7 +158,7 @@ class Lookup:
         self.held.append(masks)
 
     def taken(self, sequence: cython.Py_ssize_t) -> int:
-        """How many tokens of a sequence were taken."""
+        """How many tokens of a sequence were accepted."""
         count: cython.Py_ssize_t = 0
         end = self.n_nodes
         if sequence + 1 < len(self.followers):
@@ -169,25 +170,24 @@ class Lookup:
         return count
 
     def fill(self, full: cython.Py_ssize_t, refused: cython.Py_ssize_t, n_bytes: cython.Py_ssize_t) -> bool:
-        """Copy all masks if all are known; whether it was done.
+        """Copy all masks, if all are known. Return whether that was done.
 
         Args:
-            full: the address of a row of ones: of places where the text has ended, and of those that are
-                filled up.
-            refused: the address of a row for tokens that are not taken, and for places where the text has
-                ended; 0: such rows stay as they are. `REPEATS`: see there.
-            n_bytes: of a row.
+            full: the address of a row of ones, for places where the text has ended, and for padding.
+            refused: the address of a row for tokens that are not accepted, and for places where the text
+                has ended; 0: such rows are unchanged; or `REPEATS`.
+            n_bytes: bytes of a row.
         """
         self.look(True, full, refused, n_bytes)
         return self.n_left == 0
 
     def find(self) -> None:
-        """Compute what is new, as far as it can be."""
+        """Compute what is new, as far as possible."""
         while self.n_left and self.find_once():
             self.look(False, 0, 0, 0)
 
     def left(self) -> list[int]:
-        """The sequences of which something is not known; their nodes do not count any more."""
+        """The sequences that are not completely known; their nodes are ignored from now on."""
         found = set()
         i: cython.Py_ssize_t
         for i in range(self.n_nodes):
@@ -202,7 +202,7 @@ class Lookup:
     @cython.nogil
     @cython.exceptval(check=False)
     def is_left(self, node: cython.Py_ssize_t) -> cython.bint:
-        """Whether a node is not known."""
+        """Whether a node is unknown."""
         config = self.nodes[NODE * node + CONFIG]
         return config == UNKNOWN or (config > 0 and self.nodes[NODE * node + SOURCE] == 0)
 
@@ -212,7 +212,7 @@ class Lookup:
         self, copies: cython.bint, full: cython.Py_ssize_t, refused: cython.Py_ssize_t,
         n_bytes: cython.Py_ssize_t,
     ) -> cython.int:  # fmt: skip
-        """Look up what is not known yet; copy if asked to, and if all is known."""
+        """Look up what is not known yet. Copy if `copies` is set and everything is known."""
         n: cython.Py_ssize_t = len(self.followers)
         i: cython.Py_ssize_t
         tables: list = []
@@ -252,7 +252,7 @@ class Lookup:
         self, copies: cython.bint, full: cython.Py_ssize_t, refused: cython.Py_ssize_t,
         n_bytes: cython.Py_ssize_t,
     ) -> cython.void:  # fmt: skip
-        """As `look`, in which tables are neither freed nor moved."""
+        """`look`, during which tables are neither freed nor moved."""
         self.look_up()
         if copies and self.n_left == 0:
             self.lay(full, refused)
@@ -262,7 +262,7 @@ class Lookup:
     @cython.nogil
     @cython.exceptval(check=False)
     def look_up(self) -> cython.void:
-        """Find configurations and masks of nodes."""
+        """Find the configurations and masks of nodes."""
         left: cython.Py_ssize_t = 0
         i: cython.Py_ssize_t
         for i in range(self.n_nodes):
@@ -288,7 +288,7 @@ class Lookup:
     @cython.nogil
     @cython.exceptval(check=False)
     def step_behind(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The configuration of a node that has a parent, or what stands in its place."""
+        """The configuration of a node that has a parent, or the value that replaces it."""
         parent = self.nodes[NODE * node + PARENT]
         above = self.nodes[NODE * parent + CONFIG]
         if above <= 0:
@@ -314,7 +314,7 @@ class Lookup:
     @cython.nogil
     @cython.exceptval(check=False)
     def lay(self, full: cython.Py_ssize_t, refused: cython.Py_ssize_t) -> cython.void:
-        """Write what is copied to each row."""
+        """Write for each row what is copied to it."""
         repeats: cython.bint = refused < 0
         is_refused: cython.bint = False
         source: cython.Py_ssize_t = 0
@@ -336,16 +336,16 @@ class Lookup:
             elif config == ENDED:
                 source = full
             else:
-                is_refused = True  # and what is copied is what was before
+                is_refused = True  # and the row before is copied
             self.place[3 * row + 0] = source
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     def copy(self, n_bytes: cython.Py_ssize_t) -> cython.void:
-        """Copy what is laid to the rows, each of so many bytes.
+        """Copy to the rows what `lay` wrote.
 
-        The beginnings of the next row's pages are asked for while a row is copied, as by
+        While a row is copied, the beginnings of the next row's pages are prefetched, as in
         `hybrid.classifier.rows.fetch_row`.
         """
         row: cython.Py_ssize_t
@@ -358,7 +358,8 @@ class Lookup:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def find_once(self) -> cython.bint:
-        """Compute the masks and the steps of all nodes whose parents are known; whether any is known now."""
+        """Compute the masks and the steps of all nodes with known parents. Return whether any became
+        known."""
         nodes = self.nodes
         masks: list = []
         steps: list = []
@@ -393,20 +394,20 @@ class Lookup:
 
 
 def look_ahead_masks(asked: list) -> None:
-    """Compute the class masks of some pairs of a follower and a configuration, those of a session at once."""
+    """Compute the class masks of pairs (follower, configuration), together for each session."""
     by_session: dict = {}
     for follower, config in asked:
         by_session.setdefault(follower.session, []).append((follower, config))
     for session, group in by_session.items():
         if len(group) > 1 and group[0][0].is_current(session):
             configs = np.array([config for _, config in group], np.int64)
-            # where the tables are full, each sequence sees to itself
+            # if the tables are full, each sequence handles that itself
             with group[0][0].lock, contextlib.suppress(BudgetExceeded):
                 session.store.class_masks(configs, np.empty(len(group), np.int64))
 
 
 def look_ahead_steps(asked: list) -> None:
-    """Make some steps known, each of a follower, a configuration and a token; those of a session at once."""
+    """Compute and cache steps, given as (follower, configuration, token), together for each session."""
     by_session: dict[Any, list[tuple[Any, int, int]]] = {}
     for follower, config, token in asked:
         if (

@@ -1,17 +1,18 @@
 # cython: language_level=3, boundscheck=True, show_performance_hints=False
 # mypy: ignore-errors
-"""Merging pending sets that behave alike, by partition refinement (Moore 1956).
+"""Merging pending sets with equal behaviour, by partition refinement (Moore 1956).
 
-What: two pending sets are one if on every symbol they name the same classes and leave sets behind that are
-one again; the states of the automaton that reads stacks from the top become as few as its rows allow.
-When: after `build_summaries` has built all of them. An automaton that is still growing must not be merged:
-what is not known yet of two sets may tell them apart.
-Limits: sets that were read on different symbols are not compared, though no stack may tell them apart.
-Indices are checked: that costs a few per cent of 0.1 to 1 ms.
+What: two pending sets are merged if on every symbol they give the same classes, and the sets that they
+leave are merged, too. The automaton that reads stacks from the top gets as few states as its rows allow.
+When: after `build_summaries` has computed all of them. An automaton that is still growing must not be
+minimised: two sets may differ in what is not known yet.
+Limits: sets that were read on different symbols are not compared, although perhaps no stack distinguishes
+them. Indices are checked, which costs a few per cent of 0.1 to 1 ms.
 
-Measured (llama3): little is left to merge. C++ keeps all 595 sets and 2,890 rows, XML 145 of 158 and 339 of
-354, the C-like grammar 1,031 of 1,047 and 5,893 of 5,909. It takes 3 to 6 % of `build_summaries` (9 % of 0.7
-ms for arithmetic), and leaves half of the memory, as spare room goes too (C++ 2.3 MB to 1.0).
+Measured (llama3): there is little to merge. C++ keeps all 595 sets and 2,890 rows, XML 145 of 158 and 339
+of 354, the C-like grammar 1,031 of 1,047 and 5,893 of 5,909. It takes 3 to 6 % of the time of
+`build_summaries` (9 % of 0.7 ms for arithmetic), and halves the memory, because spare room is dropped, too
+(C++ 2.3 MB to 1.0).
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ Integers = NDArray[np.int64]
 
 
 def minimised(known: Summaries) -> Summaries:
-    """The same masks from as few pending sets as possible, in tables without spare room for more.
+    """The same masks from as few pending sets as possible, in tables without spare room.
 
     Args:
-        known: all summaries that stacks can ask for, as `build_summaries` gives them without a cause.
+        known: all summaries that stacks can need, as `build_summaries` gives them when none are missing.
     """
     rows, row_starts = known.used_rows()
     starts, pool = known.pendings.lists()
     n = len(starts) - 1
     blocks = alike(rows, row_starts)
-    # blocks are numbered by first member: the first of a new number stands for its block, and the empty
-    # set, whose number 0 is known to all, stays 0
+    # blocks are numbered by their first member, which represents the block. The empty set keeps its
+    # number 0, on which other code relies
     members = np.unique(blocks, return_index=True)[1]
     stays = np.zeros(n, np.bool_)
     stays[members] = True
@@ -62,13 +63,13 @@ def minimised(known: Summaries) -> Summaries:
 def alike(
     rows: cython.const[cython.Py_ssize_t][:, ::1], row_starts: cython.const[cython.Py_ssize_t][::1]
 ) -> Integers:
-    """int64[sets]: the block of each pending set, numbered by first member.
+    """The block of each pending set, int64[sets], numbered by first member.
 
-    Blocks are split until the members of each have equal rows (symbol, mask, block below): as often as one
-    block more is found, so that every pass but the last splits at least one.
+    Blocks are split until the members of each have equal rows (symbol, mask, block below). Passes are
+    repeated while the number of blocks grows, so every pass but the last splits at least one.
 
     Args:
-        rows, row_starts: as `Summaries.used_rows` gives them.
+        rows, row_starts: the results of `Summaries.used_rows`.
     """
     n: cython.Py_ssize_t = row_starts.shape[0] - 1
     result = np.zeros(n, np.int64)

@@ -1,14 +1,15 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""What the symbols of a grammar mean over one vocabulary: which ids are read where, in compiled code.
+"""The meaning of a grammar's symbols for a vocabulary: which ids are read where, in compiled code.
 
-What: `NamedIds` finds the step of an id that may be read as text and as an id (`step`), and which ids can be
-read in a configuration beside texts, whose bits it puts into the row of a mask (`make_row`).
-When: where a classifier's grammar names ids (`hybrid.classifier.token_ids`); called by
-`hybrid.classifier.computing_sequence`, with the classifier's lock held.
-Limits: one for each compiled grammar. What follows from the vocabulary alone is found once (`TextIds`).
+What: `NamedIds` computes the step of an id that may be read as text and as an id (`step`). It also finds
+the ids that can be read in a configuration in addition to texts, and adds their bits to the row of a mask
+(`make_row`).
+When: for classifiers of grammars that name ids (`hybrid.classifier.token_ids`); called by
+`hybrid.classifier.meeting` with the classifier's lock held.
+Limits: one for each compiled grammar. What depends only on the vocabulary is computed once (`TextIds`).
 
-In Python the same took 3.5 us of each new token, 5 of each new mask, and 2.4 ms of each compilation.
+In Python the same took 3.5 us for each new token, 5 us for each new mask, and 2.4 ms for each compilation.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from equivalence.network.token_ids import MARKER, MOST_GROUPS, Symbols, escaped
 built.check(__name__, EQUIMASK_SOURCE)
 
 MOST_ESCAPED = 64
-"""Ids whose text holds the byte that symbols begin with, at most: real vocabularies have one or two, and each
-is read by itself for each new mask."""
+"""Most ids whose text contains the byte with which symbols begin. Real vocabularies have one or two; each
+is read separately for each new mask."""
 
 MOST_KNOWN = 64
-"""Rows of ids that are kept: most grammars read few sets of them."""
+"""Most cached rows of ids: most grammars read few sets of them."""
 
 BOTH_WAYS = cython.declare(cython.Py_ssize_t, -1)
 
@@ -43,18 +44,18 @@ _BEGIN = bytes((MARKER,))
 
 
 class TextIds:
-    """What a vocabulary's ids are to grammars that name some of them.
+    """How grammars that name ids see the ids of a vocabulary.
 
     Args:
-        vocabulary: the vocabulary. Ids without text are never taken, named or not.
+        vocabulary: the vocabulary. Ids without text are never accepted, named or not.
 
     Attributes:
         has_text: bool[V].
         row: uint32[words of a row], the ids that have text.
-        escaped: ids whose text the network reads in another spelling, and that spelling.
-        too_many: how many ids there are of those, where they are more than are allowed; 0: they are not.
-        as_written: uint32[words of a row], all ids but those.
-        begin_alike: whether the texts of those begin with the byte that symbols begin with.
+        escaped: ids whose text the network reads in another spelling, with that spelling.
+        too_many: number of these ids, if it is more than allowed; otherwise 0.
+        as_written: uint32[words of a row], all ids except these.
+        begin_alike: whether the texts of these ids begin with the byte with which symbols begin.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -75,7 +76,7 @@ _known: weakref.WeakKeyDictionary[Vocabulary, TextIds] = weakref.WeakKeyDictiona
 
 
 def text_ids(vocabulary: Vocabulary) -> TextIds:
-    """The `TextIds` of a vocabulary, found once."""
+    """The `TextIds` of a vocabulary, computed once."""
     found = _known.get(vocabulary)
     if found is None:
         found = _known[vocabulary] = TextIds(vocabulary)
@@ -83,7 +84,7 @@ def text_ids(vocabulary: Vocabulary) -> TextIds:
 
 
 def row_of_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint32]:
-    """uint32[words of a row]: a row with the bits of bool[V]."""
+    """A row with the bits of bool[V], uint32[words of a row]."""
     n_words = (len(bits) + 31) // 32
     packed = np.zeros(4 * n_words, np.uint8)
     found = np.packbits(bits, bitorder="little")
@@ -94,23 +95,24 @@ def row_of_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint32]:
 @cython.final
 @cython.cclass
 class NamedIds:
-    """What a grammar's symbols mean over one vocabulary.
+    """The meaning of a grammar's symbols for one vocabulary.
 
     Args:
         symbols: the groups of ids.
         vocabulary: the vocabulary.
 
     Attributes:
-        texts: what follows from the vocabulary alone.
-        group_of: the group of each id that the grammar names, if it has text and some edge reads the group.
-        reads_others: whether some edge reads ids that are not named.
-        members: the ids of each group that is named, those that have text.
-        rests: the groups that some edge reads, and what follows the first byte in their symbols.
+        texts: what depends only on the vocabulary.
+        group_of: the group of each id that the grammar names, if the id has text and some edge reads the
+            group.
+        reads_others: whether some edge reads the ids that are not named.
+        members: for each named group, its ids that have text.
+        rests: the groups that some edge reads, and what follows the first byte of their symbols.
         symbol_of: the symbol of each of these groups.
         nbytes: bytes of all arrays.
 
     Raises:
-        UnsupportedGrammar: too many ids hold the byte that symbols begin with.
+        UnsupportedGrammar: too many ids contain the byte with which symbols begin.
     """
 
     def __init__(self, symbols: Symbols, vocabulary: Vocabulary) -> None:
@@ -139,7 +141,7 @@ class NamedIds:
     # ---------------------------------------------------------------- steps
 
     def group(self, token: cython.Py_ssize_t) -> int:
-        """The group of an id; -1: no edge reads it."""
+        """The group of an id; -1 if no edge reads it."""
         return self.group_of_id(token)
 
     @cython.cfunc
@@ -151,16 +153,17 @@ class NamedIds:
         return 0 if self.reads_others and token not in self.named and self.texts.has_text[token] else -1
 
     def step(self, store: Store, config: cython.Py_ssize_t, token: cython.Py_ssize_t) -> int:
-        """The configuration after an id, 0 if it is not taken; -1: it is read as text and as an id.
+        """The configuration after an id, 0 if it is not accepted, or -1 if it is read both as text and as
+        an id.
 
-        Raises: as `Store.advance`.
+        Raises the errors of `Store.advance`.
         """
         return self.step_of(store, config, token)
 
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def step_of(self, store: Store, config: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """As `step`, for compiled code."""
+        """`step` for compiled code."""
         spelled = self.escaped.get(token)
         after: cython.Py_ssize_t = store.after(config, token) if spelled is None else (
             store.after_text(config, spelled)
@@ -177,8 +180,8 @@ class NamedIds:
 
     @cython.cfunc
     def read_at(self, store: Store, config: cython.Py_ssize_t) -> object:
-        """What may be read in a configuration beside texts as they are written: a tuple of groups and, as -1
-        - id, ids whose text is spelled in another way; None: nothing, and no such id has a bit."""
+        """What can be read in a configuration in addition to texts in their own spelling: a tuple of
+        groups, and of -1 - id for ids with another spelling. None: nothing, and no such id has a bit."""
         begun: cython.Py_ssize_t = store.after_text(config, _BEGIN)
         if not begun and self.begin_alike:
             return None
@@ -192,13 +195,13 @@ class NamedIds:
     def note_mask(
         self, numbers: dict, store: Store, rows: Rows, config: cython.Py_ssize_t, mask: cython.Py_ssize_t
     ) -> None:
-        """Make the row of a configuration for which `Store.class_mask` gave a number, and note it.
+        """Make the row of a configuration from the result of `Store.class_mask`, and cache it.
 
         Args:
-            numbers: of a session, by class mask and what is read beside.
-            store, rows: of the session.
+            numbers: numbers of a session's masks, by class mask and by what is read in addition.
+            store, rows: the tables of the session.
 
-        Raises: as `Store.advance`.
+        Raises the errors of `Store.advance`.
         """
         self.put_row(numbers, store, rows, config, mask)
 
@@ -207,8 +210,8 @@ class NamedIds:
     def put_row(
         self, numbers: dict, store: Store, rows: Rows, config: cython.Py_ssize_t, mask: cython.Py_ssize_t
     ) -> cython.int:
-        """As `note_mask`, for compiled code. Masks of classes are one row only where the same ids are read:
-        rows have even numbers (but for their last bit) where nothing is, odd ones where something is."""
+        """`note_mask` for compiled code. Masks of classes share a row only if the same ids are read. The
+        numbers of rows are even (without their last bit) if no ids are read, and odd otherwise."""
         read = self.read_at(store, config)
         whole: cython.Py_ssize_t = mask & 1
         number: cython.Py_ssize_t = 4 * (mask >> 1) + whole
@@ -225,7 +228,7 @@ class NamedIds:
 
     @cython.cfunc
     def row_of(self, read: tuple) -> object:
-        """uint32[words of a row]: what `read_at` names."""
+        """The row of what `read_at` returns, uint32[words of a row]."""
         found = self.rows.get(read)
         if found is None:
             found = self.others() if 0 in read else np.zeros_like(self.texts.row)
@@ -237,7 +240,7 @@ class NamedIds:
         return found
 
     def others(self) -> NDArray[np.uint32]:
-        """uint32[words of a row]: the ids that have text and are not named."""
+        """The ids that have text and are not named, uint32[words of a row]."""
         found = self.texts.row.copy()
         for token_id in self.named:
             found[token_id >> 5] &= ~np.uint32(1 << (token_id & 31))
@@ -246,7 +249,8 @@ class NamedIds:
     # ---------------------------------------------------------------- classes
 
     def refined(self, classes: TokenClasses, vocabulary: Vocabulary) -> TokenClasses:
-        """Classes of texts, cut so that ids of a class have equal bits in every mask of the grammar."""
+        """The classes of texts, split so that all ids of a class have equal bits in every mask of the
+        grammar."""
         group_of = np.where(self.texts.has_text & self.reads_others, 0, -1).astype(np.int32)
         for token_id in self.named:
             group_of[token_id] = self.group_of.get(token_id, -1)

@@ -17,7 +17,7 @@ cdef class PieceGather(Gather):
     cdef Py_ssize_t row(self, Py_ssize_t piece) except -1
 
 
-# Four words are read before any is written, so that the compiler may take them as one.
+# Four words are read before any is written, so that the compiler can combine them.
 cdef inline void unite_row(Py_ssize_t address, unsigned int[::1] out) noexcept nogil:
     cdef const unsigned int* row = <const unsigned int*>address
     cdef Py_ssize_t w = 0, n = out.shape[0]

@@ -2,10 +2,10 @@
 # mypy: ignore-errors
 """Pieces of masks, expanded to the vocabulary.
 
-What: walking notes what a state, or a pending set on a symbol, reads as one *piece*: ranges of groups of the
-trie. A mask is a set of pieces, and its row the union of their tokens.
-When: for the masks of a session that walks (`hybrid.classifier.walker`).
-Limits: one for each session, with whose lock it is called; never forgotten.
+What: a walk records what a state reads, or a pending set on a symbol, as one *piece*: ranges of groups of
+the trie. A mask is a set of pieces, and its row is the union of their tokens.
+When: for the masks of a session that walks (`hybrid.classifier.walking`).
+Limits: one for each session, called with the session's lock held; nothing is deleted.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 
 LARGE_PIECE = cython.declare(cython.Py_ssize_t, 1024)
-"""Tokens from which on a piece has a row of its own: to unite two rows of 128,000 bits takes 1 us, as long as
-to set the bits of 1,000 tokens."""
+"""A piece with this many tokens gets a row of its own: the union of two rows of 128,000 bits takes 1 us, as
+long as setting the bits of 1,000 tokens."""
 
 NOT_KNOWN = cython.declare(cython.Py_ssize_t, -2)
 
@@ -36,13 +36,14 @@ class PieceGather(Gather):
     """Expands masks of pieces to the vocabulary.
 
     Args:
-        walker: whose pieces they are.
+        walker: the walker that makes the pieces.
         vocab_size: number of ids.
 
     Attributes:
-        pieces: the interned lists that pieces are (`Walker.ranges`).
-        row_of_piece: the address of each large piece's row; 0: it is not large, `NOT_KNOWN`: nobody asked.
-        large: those rows, which are never changed: kept ones are shared with other grammars.
+        pieces: the pieces, as interned lists (`Walker.ranges`).
+        row_of_piece: the address of each large piece's row; 0: it is not large; `NOT_KNOWN`: not needed yet.
+        large: these rows. They are never changed, because rows of cached walks are shared with other
+            grammars.
     """
 
     def __init__(self, walker: Walker, vocab_size: cython.Py_ssize_t) -> None:
@@ -90,7 +91,7 @@ class PieceGather(Gather):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def row_of(self, piece: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """As of `Gather`, with pieces for classes."""
+        """Like `Gather.row_of`, for pieces instead of classes."""
         if piece >= self.row_of_piece.shape[0]:
             with cython.gil:
                 self.grow()
@@ -118,7 +119,7 @@ class PieceGather(Gather):
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow(self) -> cython.int:
-        """Room for the rows of as many pieces as there are, and some."""
+        """Make room for the rows of all pieces and some more."""
         old: cython.Py_ssize_t = self.row_of_piece.shape[0]
         size: cython.Py_ssize_t = 2 * self.pieces.count + 62
         longer: cython.Py_ssize_t[::1] = np.empty(size, np.int64)
@@ -146,7 +147,7 @@ class PieceGather(Gather):
         n: cython.Py_ssize_t = 0
         first = self.pieces.starts[piece]
         if self.pieces.pool[first] < 0:
-            n = LARGE_PIECE  # a walk that was long
+            n = LARGE_PIECE  # a long walk
         else:
             for k in range(first, self.pieces.starts[piece + 1], 2):
                 n += self.token_starts[self.pieces.pool[k + 1]] - self.token_starts[self.pieces.pool[k]]
@@ -160,7 +161,8 @@ class PieceGather(Gather):
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def row(self, piece: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The address of a piece's row: a kept walk has one for all grammars, once one has needed it."""
+        """The address of a piece's row. A cached walk has one row for all grammars, made when it is first
+        needed."""
         first = self.pieces.starts[piece]
         number = -1 - self.pieces.pool[first]
         read = self.walker.reads[number] if number >= 0 else None

@@ -1,11 +1,11 @@
 """Building a classifier ahead of time: all states that its automaton can reach.
 
-What: from each context of the network on, each pending set is read on each symbol that may lie below it, and
-what then remains is read in turn. This needs no stack, because the network's below sets say what may lie
-where.
+What: starting from every context of the network, every pending set is read on every symbol that may lie
+below it, and then the pending sets that remain. No stacks are needed: the network's below sets say what may
+lie where.
 When: once for each grammar, after its classes: 1 ms for arithmetic, 4 for JSON, 44 for C++ (llama3).
-Limits: below sets allow more stacks than occur, so some states are never used. States that exceed the budget
-are computed on demand, to the same masks.
+Limits: below sets allow more stacks than occur, so some states are never used. If the budget runs out, the
+missing states are computed on demand, with the same masks.
 """
 
 from __future__ import annotations
@@ -20,20 +20,23 @@ from hybrid.classifier.summaries import Summaries
 from hybrid.classifier.tables import Fixed
 
 STATES = 256
-"""States that are read between two looks at the clock: some milliseconds."""
+"""States that are read between two checks of the deadline: some milliseconds."""
 
 
 def build_summaries(
     fixed: Fixed, network: Network, *, limit: int, states: int, deadline: Deadline | None = None
 ) -> tuple[Summaries, str]:
-    """All summaries that can be asked for, and why there are not all of them (empty if there are).
+    """Compute all summaries that can be needed.
 
     Args:
         fixed: the tables of the same network.
         network: the network.
-        limit: bytes of the tables.
-        states: summaries at most; some more may be there.
+        limit: most bytes of the tables.
+        states: most summaries; it may be exceeded a little.
         deadline: when to give up.
+
+    Returns:
+        The summaries, and why some are missing (empty if none are).
     """
     store = Store(fixed, limit)
     deadline = deadline or Deadline()

@@ -1,7 +1,7 @@
-"""What may lie where on the stacks of a network: all that completing a classifier takes of it.
+"""What may lie where on the stacks of a network: all that completing a classifier needs to know about it.
 
-What: the contexts of a network and the sets below them, copied out of it, so that the rest can be freed.
-When: kept with a classifier whose states are found on demand (1 to 60 KB for JSON schemas).
+What: the contexts of a network and the sets below them, copied, so that the rest can be freed.
+When: kept with a classifier whose states are computed on demand (1 to 60 KB for JSON schemas).
 Limits: none.
 """
 
@@ -21,9 +21,10 @@ class Reachable(NamedTuple):
     """The arrays that `hybrid.classifier.building.Builder` reads.
 
     Attributes:
-        contexts: int64[C, 2]: (state, counter frame or -1) that may be on top.
+        contexts: int64[C, 2]: (state, counter frame or -1) that may be on top of a stack.
         context_starts, context_below: the below sets of each context.
-        below: int64[n, 2]: (symbol, below set of its own), those of each below set one after the other.
+        below: int64[n, 2]: (symbol, the below set under it), the rows of one below set after those of
+            another.
         below_starts: where the rows of each below set begin.
     """
 
@@ -40,7 +41,7 @@ class Reachable(NamedTuple):
 
 
 def reachable_of(network: Network) -> Reachable:
-    """What may lie where in a network."""
+    """Copy what may lie where in a network."""
     below = np.stack([network.below_symbols, network.below_of_symbol], axis=1)
     return Reachable(
         network.contexts, network.context_starts, network.context_below, below, network.below_starts

@@ -2,11 +2,11 @@
 # mypy: ignore-errors
 """Reading a stack from the top: the classes that may come next on some stack of a configuration.
 
-What: the states on top name the classes that they read alone, and the pending sets that they leave. These are
-read on the frames below, and so on. What a pending set reads on the stacks of a tail is cached: stacks share
-their tails, and a step changes only a few frames.
+What: each state on top gives the classes that it reads alone and the pending set that it leaves, which is
+read on the frames below, and so on. What a pending set reads on the stacks of a tail is cached: stacks
+share their tails, and a step changes only a few frames.
 When: once for each configuration whose mask is needed (`hybrid.classifier.store`).
-Limits: nothing is forgotten; the account pays for growth.
+Limits: nothing is deleted; the account pays for growth.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ LEVEL = Kind("pending tail next mask")
 SEED = cython.declare(cython.Py_ssize_t, 11)
 
 UNIONS = 8192
-"""Places for unions of two masks, 128 KiB: what a document unites again and again fits a processor's
+"""Slots for unions of two masks, 128 KiB: the unions that a document needs again and again fit a processor's
 cache."""
 
 FEW_UNIONS = 128
-"""The same where masks are walked: a first mask unites next to nothing, and new memory is dear."""
+"""The same for walks: a first mask needs hardly any unions, and new memory is expensive."""
 
 
 @cython.final
@@ -45,19 +45,19 @@ class Reader:
     """Reads the stacks of a space.
 
     Args:
-        summariser: what reads on single states and frames.
-        reads: rows that there is room for at first.
-        unions: places for unions of two masks, a power of two.
+        summariser: reads single states and frames.
+        reads: number of rows that fit at first.
+        unions: slots for unions of two masks, a power of two.
 
     Attributes:
         reads: a hash table of (pending set, tail) with the mask of what the set reads on the tail's stacks.
-        n_reads: its rows in use.
-        unions: the unions of two masks, each pair having one place, which it takes from another pair.
-        levels: the sets being read, deeper ones later: which frame is next, and the mask so far.
-        masks: of each configuration twice the number of its mask, plus one if the text may end there; -1:
+        n_reads: number of its rows in use.
+        unions: the unions of two masks. Each pair has one slot, and replaces another pair in it.
+        levels: the sets that are being read, the deepest last: which frame is next, and the mask so far.
+        masks: for each configuration, twice the number of its mask, plus 1 if the text may end there; -1:
             not known yet.
-        only, row: a mask in the making: its number, as long as it is that of one of its parts, then -1, and
-            its words.
+        only, row: the mask that is being computed: its number while it equals the mask of one part, later
+            -1; and its words.
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class Reader:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def mask_of(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Twice the number of the mask of classes that some stack of a configuration can read, plus one if
-        the text so far is whole."""
+        """Twice the number of the mask of classes that some stack of a configuration can read, plus 1 if
+        the text so far is complete."""
         if configuration < self.masks.shape[0] and self.masks[configuration] >= 0:
             return self.masks[configuration]
         return self.find(configuration)
@@ -99,7 +99,7 @@ class Reader:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def find(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Compute and note the mask of a configuration."""
+        """Compute and store the mask of a configuration."""
         begin = self.space.configurations.starts[configuration]
         end = self.space.configurations.starts[configuration + 1]
         begin += 2 + self.space.configurations.pool[begin + 1]
@@ -128,7 +128,7 @@ class Reader:
     @cython.nogil
     @cython.exceptval(check=False)
     def add(self, mask: cython.Py_ssize_t) -> cython.void:
-        """Unite the mask in the making with another one."""
+        """Add another mask to the mask that is being computed."""
         if mask == 0 or mask == self.only:
             return
         if self.only == 0:
@@ -146,7 +146,7 @@ class Reader:
     @cython.nogil
     @cython.exceptval(check=False)
     def add_row(self, mask: cython.Py_ssize_t) -> cython.void:
-        """Unite the words of the mask in the making with those of another one."""
+        """Add the words of another mask to those of the mask that is being computed."""
         begin = self.known.masks.starts[mask]
         for w in range(self.row.shape[0]):
             self.row[w] |= self.known.masks.pool[begin + w]
@@ -156,7 +156,7 @@ class Reader:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def mask_on(self, state: cython.Py_ssize_t, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The mask of what is pending after a state, on the stacks of the tail below it."""
+        """The mask of what a state leaves pending, on the stacks of the tail below it."""
         pending: cython.Py_ssize_t = self.known.first[state].pending
         if pending == 0 or tail == 0:
             return 0
@@ -170,7 +170,7 @@ class Reader:
     @cython.nogil
     @cython.exceptval(check=False)
     def slot(self, pending: cython.Py_ssize_t, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The place of what a pending set reads on a tail, or the empty one that it would have."""
+        """The slot with what a pending set reads on a tail, or the empty slot where it would be."""
         last: cython.Py_ssize_t = self.reads.shape[0] - 1
         slot = mix(mix(SEED, pending), tail) & last
         while self.reads[slot].pending >= 0:
@@ -185,7 +185,7 @@ class Reader:
     def read(self, pending: cython.Py_ssize_t, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The mask of what a pending set reads on the stacks of a tail.
 
-        Tails lie strictly deeper each time, so this ends.
+        Tails get strictly smaller at each level, so this ends.
         """
         depth: cython.Py_ssize_t = 0
         self.enter(0, pending, tail)
@@ -209,7 +209,7 @@ class Reader:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def read_frame(self, depth: cython.Py_ssize_t, frame: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Read the set of a level on one of its tail's frames; the level that is next."""
+        """Read the set of a level on one of its tail's frames. Return the next level."""
         pending = self.levels[depth].pending
         symbol = self.space.stacks.frames[frame].state
         if symbol < 0:
@@ -238,7 +238,7 @@ class Reader:
     def enter(
         self, depth: cython.Py_ssize_t, pending: cython.Py_ssize_t, tail: cython.Py_ssize_t
     ) -> cython.int:
-        """Begin to read a pending set on a tail."""
+        """Start reading a pending set on a tail."""
         if depth == self.levels.shape[0]:
             with cython.gil:
                 self.grow_levels()
@@ -253,7 +253,7 @@ class Reader:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def note(self, depth: cython.Py_ssize_t) -> cython.int:
-        """Remember the mask that a level has come to."""
+        """Cache the mask of a finished level."""
         if 2 * self.n_reads >= self.reads.shape[0]:
             with cython.gil:
                 self.grow_reads()
@@ -273,8 +273,8 @@ class Reader:
     def united(self, first: cython.Py_ssize_t, second: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The number of the union of two masks.
 
-        Stacks that differ far below unite the same masks again: to look up a pair takes 5 ns, to unite and
-        intern 50 words 200.
+        Stacks that differ far below need the same unions again: to look up a pair takes 5 ns, to unite and
+        intern 50 words 200 ns.
         """
         if second == 0 or first == second:
             return first
@@ -291,7 +291,7 @@ class Reader:
     def unite(
         self, first: cython.Py_ssize_t, second: cython.Py_ssize_t, slot: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Compute the union of two masks, and keep it in a place."""
+        """Compute the union of two masks, and store it in a slot."""
         at = self.known.masks.room(self.known.n_words)
         one = self.known.masks.starts[first]
         other = self.known.masks.starts[second]
@@ -308,7 +308,7 @@ class Reader:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_reads(self) -> cython.int:
-        """Twice the room for what was read."""
+        """Double the room for cached reads."""
         old: Read[::1] = self.reads  # noqa: F821 - in `reading.pxd`
         self.space.account.claim(32 * old.shape[0], 16 * old.shape[0])
         self.reads = absent(READ, 2 * old.shape[0])
@@ -321,7 +321,7 @@ class Reader:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_levels(self) -> cython.int:
-        """Twice the room for levels."""
+        """Double the room for levels."""
         old: cython.Py_ssize_t = self.levels.shape[0]
         self.space.account.claim(64 * old, 32 * old)
         self.levels = bigger(self.levels, 2 * old)
@@ -330,7 +330,7 @@ class Reader:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_masks(self) -> cython.int:
-        """Room for the masks of as many configurations as the space has room for."""
+        """Make room for the masks of as many configurations as the space has room for."""
         old: cython.Py_ssize_t = self.masks.shape[0]
         size: cython.Py_ssize_t = self.space.steps.shape[0]
         self.space.account.claim(4 * size, 4 * old)

@@ -1,11 +1,11 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""What a walk over the trie produces: the tokens that are read, and the pending nodes.
+"""The results of a walk: the tokens that are read, and the nodes at which the known part of a stack ends.
 
-What: `WalkOutput` collects ranges of groups, which become a piece of a mask, and pending nodes, where the
-known part of a stack is used up, which become a pending set. It knows which bytes can follow below the known
-part, and leaves out nodes that cannot go on.
-When: the base class of `hybrid.classifier.walker.Walker`.
+What: `Notes` collects ranges of groups, which become a piece of a mask, and pending nodes, which become a
+pending set. It also knows which bytes can follow further down the stack; nodes below which none of them
+occurs are not recorded.
+When: the base of `hybrid.classifier.walking.Walker`.
 Limits: one walk at a time.
 """
 
@@ -35,42 +35,46 @@ TRIE_NODE = Kind(NODE, np.int32)
 OTHERS = cython.declare(cython.Py_ssize_t, 9)
 
 MOST_PIECES, FEW_PIECES = 2048, 512
-"""Pieces of one session, and of one of a grammar with no more states than that. Among documents of 480 real
-JSON schemas half need 26 and none more than 340; each bit is written and compared with each mask."""
+"""Most pieces of one session, unless the grammar has more states than that. Among documents of 480 real
+JSON schemas, half need 26 pieces and none more than 340; each bit is written and compared with each
+mask.
+"""
 
 FIRST_PIECES, FIRST_WIDTH = 64, 16
-"""Pieces that there is room for at first, and numbers of each: most are kept walks, or few ranges."""
+"""Pieces that fit at first, and numbers for each: most are cached walks or few ranges."""
 
 FIRST_NODES = 256
-"""Pending nodes of one state that there is room for at first."""
+"""Pending nodes of one state that fit at first."""
 
 MANY_NODES = cython.declare(cython.Py_ssize_t, 20_000)
-"""Nodes that are entered before it is found out what may follow: 1 ms. Most JSON schemas never enter so many
-before their classes are found, and would wait 0.2 ms for it; it saves a quarter of C-like documents."""
+"""Nodes that are entered before it is computed what may follow: 1 ms. Most JSON schemas never enter so many
+before their classes are found, and it would take them 0.2 ms; for C-like documents it saves a quarter."""
 
 ALL_BYTES = cython.declare(cython.Py_ssize_t, -1)
 
 
 @cython.cclass
-class WalkOutput(Summariser):
-    """The output of one walk after the other.
+class Notes(Summariser):
+    """The results of one walk after another.
 
     Args:
         space: the stacks.
-        known: what is extended; its masks have a bit for each piece, in words of 64 bits.
-        fixed: the trie, and what may follow (`hybrid.classifier.walk_tables.WalkTables`), which is not asked
-            for before walks have entered so many nodes that it pays.
+        known: the summaries that are extended; their masks have a bit for each piece, in words of 64 bits.
+        fixed: the trie, and what may follow (`hybrid.classifier.walked.Walked`), which is only computed
+            when walks have entered enough nodes to make it worthwhile.
 
     Attributes:
-        trie: its nodes, a node's children side by side (`equivalence.trie.Trie.nodes`).
+        trie: its nodes, with a node's children side by side (`equivalence.trie.Trie.nodes`).
         filters: whether it is known what may follow anywhere.
         is_any: whether every byte can follow, as far as is known.
-        followers: uint8[B], the classes of bytes that can follow below the known part, unless any byte can.
+        followers: uint8[B], the classes of bytes that can follow below the known part; unused if any byte
+            can.
         follow_0 to follow_3, follow_others: the ASCII bytes among them, as four words of 32 bits, and whether
             there are others.
-        pairs: pending nodes in the making.
-        ranges: the groups that are read, first, end, first, end ...; or -1 - the number of a kept walk alone.
-        n_entered: nodes entered so far, as a measure of work.
+        pairs: the pending nodes so far.
+        ranges: the groups that are read: first, end, first, end ...; or only -1 - the number of a cached
+            walk.
+        n_entered: number of nodes entered so far, as a measure of work.
     """
 
     def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
@@ -99,7 +103,7 @@ class WalkOutput(Summariser):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def allow(self, first: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-        """Note groups that are read."""
+        """Record groups that are read."""
         n = self.n_ranges
         if n > 0 and self.ranges[n - 1] == first:
             self.ranges[n - 1] = end
@@ -125,7 +129,7 @@ class WalkOutput(Summariser):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def mask_of_ranges(self) -> cython.Py_ssize_t:
-        """The number of the mask of one piece: the groups that were noted."""
+        """The number of the mask with one piece: the recorded groups."""
         one: cython.Py_ssize_t = 1
         if self.n_ranges == 0:
             return 0
@@ -143,7 +147,7 @@ class WalkOutput(Summariser):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def set_follow(self, own: cython.Py_ssize_t) -> cython.int:
-        """Take the bytes that can follow below a state, or a counted rule; or all, as long as walks have not
+        """Load the bytes that can follow below a state, or a counted rule. All bytes can, until walks have
         entered many nodes."""
         if not self.filters:
             if self.n_entered < MANY_NODES:
@@ -163,7 +167,7 @@ class WalkOutput(Summariser):
     @cython.nogil
     @cython.exceptval(check=False)
     def follow_unit(self, unit: cython.Py_ssize_t) -> cython.void:
-        """Take the bytes that can follow a counted rule, wherever it is called, if nothing more is known."""
+        """Load the bytes that can follow a counted rule at any of its calls, if nothing more is known."""
         if self.filters:
             return
         self.follow_none()
@@ -171,7 +175,7 @@ class WalkOutput(Summariser):
             if self.space.automaton.calls[k].callee != -1 - unit:
                 continue
             back: cython.Py_ssize_t = self.space.automaton.calls[k].back
-            if back < 0 or self.space.automaton.final[back]:  # what is below the caller follows
+            if back < 0 or self.space.automaton.final[back]:  # then what is below the caller may follow
                 self.follow_all()
                 return
             for c in range(self.space.n_classes):
@@ -183,7 +187,7 @@ class WalkOutput(Summariser):
     @cython.nogil
     @cython.exceptval(check=False)
     def follow_all(self) -> cython.void:
-        """Let any byte follow."""
+        """Allow any byte to follow."""
         self.is_any = True
         self.follow_0 = self.follow_1 = self.follow_2 = self.follow_3 = ALL_BYTES
         self.follow_others = True
@@ -192,7 +196,7 @@ class WalkOutput(Summariser):
     @cython.nogil
     @cython.exceptval(check=False)
     def follow_none(self) -> cython.void:
-        """Let no byte follow."""
+        """Allow no byte to follow."""
         self.is_any = False
         self.follow_0 = self.follow_1 = self.follow_2 = self.follow_3 = 0
         self.follow_others = False
@@ -203,7 +207,7 @@ class WalkOutput(Summariser):
     @cython.nogil
     @cython.exceptval(check=False)
     def count_followers(self) -> cython.void:
-        """Bring the words up to date with the classes."""
+        """Update the words from the classes."""
         for c in range(self.space.n_classes):
             if self.followers[c]:
                 self.follow_0 |= self.space.byte_classes[c].word_0
@@ -219,7 +223,7 @@ class WalkOutput(Summariser):
     @cython.nogil
     @cython.exceptval(check=False)
     def may_follow(self, i: cython.Py_ssize_t) -> cython.bint:
-        """Can any byte that occurs below a node follow below the known part?"""
+        """Whether some byte that occurs below a node can follow below the known part."""
         return (self.follow_others and self.trie[i].bits >> OTHERS & 1) or (
             (self.trie[i].below_0 & self.follow_0)
             | (self.trie[i].below_1 & self.follow_1)
@@ -232,7 +236,7 @@ class WalkOutput(Summariser):
     @cython.nogil
     @cython.exceptval(check=False)
     def may_be_next(self, i: cython.Py_ssize_t) -> cython.bint:
-        """Can the byte into any child of a node follow below the known part, some byte being unable to?"""
+        """Whether the byte of some child of a node can follow below the known part, if not all bytes can."""
         for child in range(self.trie[i].child, self.trie[i + 1].child):
             if self.followers[self.space.class_of_byte[self.trie[child].bits & 255]]:
                 return True
@@ -245,7 +249,7 @@ class WalkOutput(Summariser):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def note_node(self, node: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Note a pending node behind n of them; how many there are."""
+        """Record a pending node after n others. Return their number."""
         if n == self.pairs.shape[0]:
             with cython.gil:
                 self.grow_pairs()
@@ -265,7 +269,7 @@ class WalkOutput(Summariser):
     @cython.nogil
     @cython.exceptval(check=False)
     def in_order(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Sort the nodes and leave out doubles; how many stay."""
+        """Sort the nodes and remove duplicates. Return how many are left."""
         self.sort_pairs(0, n)
         length: cython.Py_ssize_t = 0
         for k in range(n):
@@ -278,7 +282,7 @@ class WalkOutput(Summariser):
     @cython.nogil
     @cython.exceptval(check=False)
     def that_may_follow(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Of n pending nodes leave out those below which nothing is that can follow; how many stay."""
+        """Remove those of n pending nodes below which nothing can follow. Return how many are left."""
         if self.is_any:
             return n
         length: cython.Py_ssize_t = 0

@@ -1,4 +1,5 @@
-"""Lark grammars at run time: lexer automaton, LALR stacks, and masks by what reading a stack says."""
+"""Lark grammars at run time: a lexer automaton and LALR stacks, and masks computed from the top of the
+stack."""
 
 from hybrid.lark.build import Built, build
 from hybrid.lark.classifier import FactoredClassifier

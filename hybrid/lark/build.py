@@ -1,9 +1,9 @@
 """From a Lark grammar and a vocabulary to a classifier.
 
-What: `build` has lexer and parser made of the grammar, and classifies the tokens.
-When: by `GrammarCompiler.compile_lark`; a second for JSON, 2 to 5 for the grammars of programming languages.
-Limits: what cannot be kept exact is refused by name; there is no other strategy for a Lark grammar to fall
-to.
+What: `build` makes the lexer and the parser of a grammar, and computes the token classes.
+When: by `GrammarCompiler.compile_lark`. It takes a second for JSON, 2 to 5 for the grammars of programming
+languages.
+Limits: what cannot be kept exact is refused by name; no other strategy can serve a Lark grammar.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hybrid.xgrammar.guard import Guard
 
 
 class Built(NamedTuple):
-    """Lexer, parser and token classes of a grammar, and the seconds that each took."""
+    """Lexer, parser and token classes of a grammar, and the seconds that each of them took."""
 
     lexer: LexerMachine
     machine: LalrMachine
@@ -32,12 +32,12 @@ class Built(NamedTuple):
 def build(
     grammar: LarkGrammar, vocabulary: Vocabulary, budget: Budget, deadline: Deadline, guard: Guard
 ) -> Built:
-    """Lexer, parser and token classes of a grammar.
+    """Make the lexer, the parser and the token classes of a grammar.
 
     Raises:
         GrammarError: Lark refuses the grammar.
-        UnsupportedGrammar: a terminal or an option whose meaning is not kept; the message names it.
-        BudgetExceeded: more states, sequences or bytes than the budget allows, or it is too late.
+        UnsupportedGrammar: the meaning of a terminal or an option cannot be kept; the message names it.
+        BudgetExceeded: it needs more states, sequences or bytes than the budget allows, or the time ran out.
     """
     deadline.check("waiting for Lark")
     lexer, machine, seconds = guard.lark(*grammar, deadline)

@@ -1,10 +1,11 @@
-"""The parser stack classifier of a Lark grammar: what its matchers share.
+"""The parser stack classifier of a Lark grammar, which all its matchers share.
 
-What: masks and steps of one grammar, decided by its lexer automaton and by what reading the LALR stack from
-the top says of terminal sequences; everything met is remembered, as in `hybrid.classifier.classifier`.
-When: made by `GrammarCompiler.compile_lark`; any number of matchers, in any number of threads.
-Limits: `limit` bytes of tables. Where they are used up a new session begins with empty ones, and matchers
-bring over what they hold: the lexer's state and the stack.
+What: the masks and steps of one grammar. The lexer automaton decides them together with the terminal
+sequences that the LALR stack accepts, read from its top. All results are cached, as in
+`hybrid.classifier.classifier`.
+When: made by `GrammarCompiler.compile_lark`; for any number of matchers, in any number of threads.
+Limits: `limit` bytes of tables. When they are full, a new session starts with empty tables, and matchers
+move their state (the state of the lexer, and the stack) to it.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ class FactoredClassifier(Classifier):
     Args:
         fixed: lexer, parser and classes (`tables.fixed_tables`).
         classes: the token classes.
-        vocabulary: the vocabulary that they are of.
-        limit: bytes that tables, remembered steps and masks may take together.
+        vocabulary: the vocabulary of the classes.
+        limit: bytes that the tables and the cached steps and masks may take together.
     """
 
     whole_takes_lock = True
 
     def __init__(self, fixed: Fixed, classes: TokenClasses, vocabulary: Vocabulary, limit: int) -> None:
         self.fixed = fixed
-        self._known = self.reachable = None  # what is found on demand has no end here
+        self._known = self.reachable = None  # there is no bound on what is found on demand
         self._begin(classes, vocabulary, limit)
 
     def _new_session(self, serial: int) -> Session:

@@ -1,12 +1,13 @@
-"""From the text of a Lark grammar to its parser and its lexer, all that no vocabulary is needed for.
+"""From the text of a Lark grammar to its parser and its lexer: everything that needs no vocabulary.
 
-What: `read` has Lark build its parser of a text, or raises the one error that says why Lark does not;
-`construct` gives the parse table and the lexer automaton, `answer` the same packed for another process.
-When: by `hybrid.xgrammar.guard`, in a process that can be ended: Lark cannot be interrupted, tries patterns
-on texts that `re` may take any time for, and neither it nor the lexer bounds its memory. In this process
-where there is no such one.
-Limits: ``parser="lalr"``, ``lexer="basic"``; imports from Lark's own library only, as the text may come from
-anybody; at most `MOST_CHARACTERS`. Nothing is imported here that imports kernels or XGrammar.
+What: `read` lets Lark build its parser of a text, or raises the error that says why Lark refuses it.
+`construct` gives the parse table and the lexer automaton; `answer` gives the same, packed for another
+process.
+When: by `hybrid.xgrammar.guard`, in a process that can be killed: Lark cannot be interrupted, tests
+patterns on texts, which may take `re` any time, and neither Lark nor the lexer bounds its memory. If there
+is no such process, in this one.
+Limits: ``parser="lalr"``, ``lexer="basic"``; imports only from Lark's own library, because the text may
+come from anybody; at most `MOST_CHARACTERS`. This module imports nothing that imports kernels or XGrammar.
 """
 
 from __future__ import annotations
@@ -31,32 +32,33 @@ MOST_CHARACTERS = 1 << 20
 """Longest text of a grammar. Real ones have 10,000 to 50,000 characters."""
 
 MOST_STATES = 20_000
-"""Of Lark's parser. Real ones have 30 to 900; Lark takes some 0.1 ms and 2 KiB for each, more where many
-terminals may follow."""
+"""Most states of Lark's parser. Real parsers have 30 to 900; Lark takes about 0.1 ms and 2 KiB for each,
+and more if many terminals may follow."""
 
 RELATIVE_IMPORT = re.compile(r"^[ \t]*%import[ \t]+\.", re.MULTILINE)
 
 _SLIPS = (ValueError, AssertionError, LookupError, TypeError, AttributeError)
-"""What Lark lets through here and there where a grammar is not well-formed."""
+"""What Lark raises in various places if a grammar is not well-formed."""
 
 
 def read(text: str, start: str) -> lark.Lark:
     """Lark's parser of a grammar.
 
     Raises:
-        GrammarError: Lark refuses it, in Lark's words, or it is none that may be read.
-        BudgetExceeded: it is too large once Lark has written it out (`hybrid.lark.estimate`).
+        GrammarError: Lark refuses it (the message quotes Lark), or it must not be read.
+        BudgetExceeded: it would be too large once Lark has written it out (`hybrid.lark.estimate`).
     """
     if len(text) > MOST_CHARACTERS:
         raise GrammarError(f"the Lark grammar has {len(text)} characters, allowed are {MOST_CHARACTERS}")
     if RELATIVE_IMPORT.search(text):
         raise GrammarError(
-            "the Lark grammar imports from files beside it, which a text has not; "
+            "the Lark grammar imports from other files, but a text has no files beside it; "
             "allowed are imports from Lark's own library, such as %import common.NUMBER"
         )
     options: dict[str, Any] = {"parser": "lalr", "lexer": "basic", "start": start}
     try:
-        # what Lark does first, step by step; the text is parsed twice, 25 ms for a programming language
+        # Lark's first steps, one by one; the text is parsed twice, which takes 25 ms for a programming
+        # language
         refuse_large_terminals(_parse_grammar(text, "<string>"))  # type: ignore[no-untyped-call]
         trees, _ = load_grammar(text, "<string>", [], False)  # type: ignore[no-untyped-call]
         refuse_large_rules(trees)
@@ -68,17 +70,17 @@ def read(text: str, start: str) -> lark.Lark:
 
 
 def construct(text: str, start: str, max_states: int, deadline: Deadline | None = None) -> Construction:
-    """Lexer and parser of a grammar.
+    """Make the lexer and the parser of a grammar.
 
     Args:
         text, start: the grammar.
         max_states: bound on the states of the lexer.
-        deadline: when to give up, once Lark has done its part.
+        deadline: when to give up; it is checked after Lark has done its part.
 
     Raises:
         GrammarError: as `read`.
-        UnsupportedGrammar: a terminal or an option whose meaning is not kept; the message names it.
-        BudgetExceeded: more states than allowed, or it is too late.
+        UnsupportedGrammar: the meaning of a terminal or an option cannot be kept; the message names it.
+        BudgetExceeded: it needs more states than allowed, or the time ran out.
     """
     began = time.perf_counter()
     parser = read(text, start)
@@ -94,9 +96,9 @@ def construct(text: str, start: str, max_states: int, deadline: Deadline | None 
 
 
 def answer(text: str, start: str, max_states: int) -> bytes:
-    """What `construct` gives, or the error that it raises, packed.
+    """The result of `construct`, or the error that it raises, packed.
 
-    Lark's walk over the states that it makes is ended at `MOST_STATES`.
+    Lark's loop over the states that it makes is stopped at `MOST_STATES`.
     """
     analysis: Any = lalr_analysis
     walk = analysis.bfs

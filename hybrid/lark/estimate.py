@@ -1,14 +1,14 @@
-"""How large a Lark grammar becomes when Lark writes it out: counted before Lark is asked to.
+"""The size of a Lark grammar once Lark writes it out, counted before Lark runs.
 
-What: `estimate` counts what the rules expand to: their alternatives, with optional parts, groups and repeats
-multiplied out as Lark does it, and the templates that are instantiated. `pattern_characters` adds up the
-regular expressions of terminals, which have those of the terminals that they use inside.
-When: by `hybrid.lark.construction.read`, before each of the two steps of Lark that multiply, neither of
-which can be interrupted.
-Limits: upper bounds, as equal alternatives are counted apart. What comes later is not foreseen: a parser with
-far more states than the grammar has symbols, rules of hundreds of alternatives that end in themselves (cubic
-time), and regular expressions that backtrack. So Lark runs in a process that can be ended
-(`hybrid.xgrammar.guard`).
+What: `estimate` counts what the rules expand to: their alternatives, with optional parts, groups and
+repeats multiplied out as Lark does it, and the instances of templates. `pattern_characters` adds up the
+lengths of the regular expressions of terminals, which contain those of the terminals that they use.
+When: by `hybrid.lark.construction.read`, before each of the two steps of Lark that multiply. Neither can be
+interrupted.
+Limits: these are upper bounds, because equal alternatives are counted separately. Later costs are not
+predicted: a parser with far more states than the grammar has symbols, rules of hundreds of alternatives
+that end in themselves (cubic time), and regular expressions that backtrack. Lark therefore runs in a
+process that can be killed (`hybrid.xgrammar.guard`).
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ MOST_TEMPLATES = 10_000
 MOST_CHARACTERS = 1 << 20
 
 MOST = 10**12
-"""Where counting stops: the next number up is as good as any."""
+"""Counting stops here; greater numbers make no difference."""
 
 
 class Estimate(NamedTuple):
-    """What the rules of a grammar are written out to, at most.
+    """Upper bounds of what the rules of a grammar expand to.
 
     Attributes:
-        alternatives: of all rules, with the rules that repeats and templates make.
-        symbols: in these alternatives, and one for each.
-        actions: alternatives times terminals, as one may end before each of the others: the largest part of
-            a parse table that has about as many states as there are symbols.
+        alternatives: of all rules, including the rules that repeats and templates make.
+        symbols: the symbols in these alternatives, plus one for each alternative.
+        actions: alternatives times terminals, because an alternative may end before each terminal. This is
+            the largest part of a parse table, which has about as many states as there are symbols.
         templates: instances of templates with different arguments.
-        names: characters in the names of the instances, which Lark writes out, arguments and all.
+        names: characters in the names of the instances, which Lark writes out with all their arguments.
     """
 
     alternatives: int
@@ -58,7 +58,8 @@ class Estimate(NamedTuple):
 
 
 class _Size(NamedTuple):
-    """Alternatives that a part is multiplied out to, the symbols in all of them, and in the longest one."""
+    """The number of alternatives of a part when multiplied out, of symbols in all of them, and in the
+    longest."""
 
     alternatives: int
     symbols: int
@@ -71,26 +72,26 @@ _NO_RULE = _Size(0, 0, 0)
 
 
 def refuse_large_terminals(statements: Any) -> None:
-    """Refuse terminals that Lark would write out to more than `MOST_CHARACTERS`.
+    """Refuse terminals that Lark would expand to more than `MOST_CHARACTERS`.
 
     Args:
-        statements: the tree of a grammar's text, as Lark's own parser of grammars gives it.
+        statements: the tree of a grammar's text, from Lark's own parser of grammars.
 
     Raises:
         BudgetExceeded: the message says how many.
     """
-    way = "terminals that use others are written out, so name fewer in each"
+    way = "terminals are written out inside others, so use fewer in each"
     _refuse(pattern_characters(statements), MOST_CHARACTERS, "characters in its terminals' patterns", way)
 
 
 def refuse_large_rules(grammar: Grammar) -> None:
-    """Refuse rules that take Lark more than ten seconds, or a GiB, to write out and number.
+    """Refuse rules that would take Lark more than ten seconds, or a GiB, to expand and number.
 
     Args:
-        grammar: as `lark.load_grammar.load_grammar` gives it.
+        grammar: the result of `lark.load_grammar.load_grammar`.
 
     Raises:
-        BudgetExceeded: more than one of the limits above; the message says how many.
+        BudgetExceeded: one of the limits above is exceeded; the message says by how much.
     """
     found = estimate(grammar)
     _refuse(found.templates, MOST_TEMPLATES, "instances of templates", "use them with fewer arguments")
@@ -104,14 +105,12 @@ def refuse_large_rules(grammar: Grammar) -> None:
 def _refuse(number: int, most: int, what: str, way: str) -> None:
     if number > most:
         count = f"{number:,}" if number < MOST else f"{MOST:,} or more"
-        raise BudgetExceeded(
-            f"Lark would write the grammar out to {count} {what}, allowed are {most:,}; {way}"
-        )
+        raise BudgetExceeded(f"Lark would expand the grammar to {count} {what}, allowed are {most:,}; {way}")
 
 
 def estimate(grammar: Grammar) -> Estimate:
-    """What the rules are written out to; in time proportional to the grammar, and to the instances, of which
-    none is looked for beyond the limits.
+    """Compute what the rules expand to, in time proportional to the size of the grammar and to the number of
+    instances. Instances beyond the limits are not searched for.
     """
     plain = [tree for _, params, tree, _ in grammar.rule_defs if not params]
     templates = _Templates({name: (params, tree) for name, params, tree, _ in grammar.rule_defs if params})
@@ -134,14 +133,14 @@ def estimate(grammar: Grammar) -> Estimate:
 
 
 def _rule_size(tree: Any) -> _Size:
-    """A rule with the rules that its repeats make."""
+    """The size of a rule, including the rules that its repeats make."""
     more: list[_Size] = []
     whole = _folded(tree, lambda node, parts: _part_size(node, parts, more))
     return _sum([whole, *more])
 
 
 def _part_size(node: Any, parts: list[_Size], more: list[_Size]) -> _Size:
-    """A part of a rule; rules of their own that Lark makes for it go to `more`."""
+    """The size of a part of a rule. The sizes of rules that Lark makes for it are appended to `more`."""
     kind = node.data
     if kind == "expansions":
         return _sum(parts)
@@ -149,10 +148,10 @@ def _part_size(node: Any, parts: list[_Size], more: list[_Size]) -> _Size:
         return _product(parts)
     if kind == "alias":
         return parts[0]
-    if kind == "maybe":  # its empty alternative has a mark for each symbol that is missing
+    if kind == "maybe":  # its empty alternative has a marker for each missing symbol
         return _sum([parts[0], _Size(1, parts[0].longest, 0)])
     if kind != "expr":
-        return _ONE  # a symbol, a literal, a template, whatever it has inside
+        return _ONE  # a symbol, a literal or a template, whatever it contains
     inner, operator = parts[0], str(node.children[1])
     if operator == "?":
         return _sum([inner, _NOTHING])
@@ -166,8 +165,8 @@ def _part_size(node: Any, parts: list[_Size], more: list[_Size]) -> _Size:
 
 @lru_cache(maxsize=1024)
 def _repeated(inner: _Size, least: int, most: int) -> tuple[_Size, _Size]:
-    """What Lark makes of a repeat where it stands, and in rules of their own: it writes out all counts, or
-    rules for their factors (`lark.load_grammar.EBNF_to_BNF`).
+    """The sizes of a repeat in its place and in the rules that Lark makes for it. Lark writes out all
+    counts, or makes rules for their factors (`lark.load_grammar.EBNF_to_BNF`).
     """
     if most < least or least < 0:
         return _ONE, _NO_RULE  # Lark refuses it
@@ -202,7 +201,7 @@ def _sum(parts: list[_Size]) -> _Size:
 
 
 def _product(parts: list[_Size]) -> _Size:
-    """Parts in a row: every alternative of one with every one of the others."""
+    """The size of parts in a row: every combination of their alternatives."""
     found = _NOTHING
     for alternatives, symbols, longest in parts:
         found = _capped(
@@ -214,7 +213,7 @@ def _product(parts: list[_Size]) -> _Size:
 
 
 def _powers(part: _Size, most: int) -> list[_Size]:
-    """A part no times, once and so on."""
+    """The sizes of a part repeated 0 times, once, and so on."""
     found = [_NOTHING]
     for _ in range(most):
         found.append(_product([found[-1], part]))
@@ -225,12 +224,12 @@ def _powers(part: _Size, most: int) -> list[_Size]:
 
 
 class _Templates:
-    """The instances that rules ask for, and those that these ask for in turn.
+    """The template instances that rules use, and those that these use in turn.
 
     Attributes:
-        instances: their number; none is looked for beyond the limits.
-        size: of all their bodies, which Lark copies first.
-        characters: in their names.
+        instances: their number; instances beyond the limits are not searched for.
+        size: the size of all their bodies, which Lark copies first.
+        characters: the number of characters in their names.
     """
 
     def __init__(self, templates: dict[str, tuple[Any, Any]]) -> None:
@@ -247,7 +246,7 @@ class _Templates:
         return len(self._names)
 
     def use(self, tree: Any) -> None:
-        """Count what a rule asks for."""
+        """Count the instances that a rule uses."""
         self._waiting.append((tree, {}))
         while (
             self._waiting
@@ -259,7 +258,7 @@ class _Templates:
             _folded(body, partial(self._named, names))
 
     def _named(self, names: dict[str, str], node: Any, parts: list[str]) -> str:
-        """What stands for a part where it is an argument of a template."""
+        """The name of a part as an argument of a template."""
         kind = node.data
         if kind == "value":
             child = node.children[0]
@@ -272,7 +271,7 @@ class _Templates:
         return self._instance(names.get(name, name), parts)
 
     def _instance(self, name: str, arguments: list[str]) -> str:
-        """A short name of an instance: Lark's may have an argument several times, and so grow with powers."""
+        """A short name for an instance. Lark's name may repeat an argument, and so grow exponentially."""
         if name not in self._templates:
             return ""
         key = (name, *arguments)
@@ -294,9 +293,9 @@ class _Templates:
 
 
 def pattern_characters(statements: Any) -> int:
-    """Characters of the patterns of all terminals; of those inside others again in each.
+    """Characters of the patterns of all terminals. A terminal inside another counts again there.
 
-    Those that are imported, from Lark's own library, do not count.
+    Terminals that are imported from Lark's own library do not count.
     """
     definitions: dict[str, list[Any]] = {}
     for place, statement in enumerate(statements.children):
@@ -311,7 +310,7 @@ def pattern_characters(statements: Any) -> int:
     while waiting:
         name = waiting[-1]
         missing: list[str] = []
-        if name not in begun:  # a terminal that is met again inside itself, which Lark refuses, is nothing
+        if name not in begun:  # a terminal inside itself counts nothing: Lark refuses it
             begun.add(name)
             for tree in definitions[name]:
                 _folded(tree, partial(_add_used, missing))
@@ -327,18 +326,18 @@ def pattern_characters(statements: Any) -> int:
 
 
 def _add_used(found: list[str], node: Any, parts: list[Any]) -> None:
-    """Note a terminal that is used."""
+    """Record a terminal that is used."""
     if node.data == "value" and not parts:
         found.append(node.children[0].name)
 
 
 def _pattern_length(known: dict[str, int], node: Any, parts: list[int]) -> int:
-    """What `lark.load_grammar.TerminalTreeToPattern` writes around the parts, and they themselves."""
+    """What `lark.load_grammar.TerminalTreeToPattern` writes around the parts, plus the parts."""
     kind = node.data
     if kind == "value" and not parts:
         return known.get(node.children[0].name, 0)
     if kind in ("literal", "range"):
-        return 2 * sum(map(len, node.children))  # each character may be escaped
+        return 2 * sum(map(len, node.children))  # each character may need an escape
     more = 0
     if kind == "expansions":
         more = 3 + len(parts) if len(parts) > 1 else 0
@@ -350,7 +349,7 @@ def _pattern_length(known: dict[str, int], node: Any, parts: list[int]) -> int:
 
 
 def _add_literal(found: set[tuple[str, ...]], node: Any, parts: list[Any]) -> None:
-    """Note a terminal that has no name of its own; as (text,), or (first, last) of a range."""
+    """Record a terminal without a name of its own, as (text,), or as (first, last) for a range."""
     if node.data in ("literal", "range"):
         found.add(tuple(node.children))
 
@@ -363,13 +362,13 @@ def _number_of_nodes(tree: Any) -> int:
 
 
 def _folded(tree: Any, fold: Callable[[Any, list[Any]], Any]) -> Any:
-    """A value of a tree out of those of its subtrees, each found once, however often it is used.
+    """Compute a value for a tree from the values of its subtrees; shared subtrees are computed once.
 
-    Nothing recurses: trees may be deep.
+    It does not recurse, because trees may be deep.
 
     Args:
         tree: the tree.
-        fold: gives the value of a node, given those of the children that are no leaves.
+        fold: computes the value of a node from the values of its children that are not leaves.
     """
     known: dict[int, Any] = {}
     waiting = [tree]

@@ -1,10 +1,10 @@
-"""Lexer and parser of a Lark grammar as bytes: how they come from another process.
+"""Lexer and parser of a Lark grammar as bytes, for transport between processes.
 
-What: `Construction` is what is built before a vocabulary matters; `packed` makes bytes of it, `unpacked` the
-same again.
-When: between `hybrid.lark.construction`, which asks Lark, and `hybrid.xgrammar.guard`, which need not know
+What: `Construction` is everything that is built without a vocabulary. `packed` turns it into bytes,
+`unpacked` turns the bytes into a construction.
+When: between `hybrid.lark.construction`, which calls Lark, and `hybrid.xgrammar.guard`, which does not need
 Lark.
-Limits: nothing is unpickled; types, shapes and ranges are looked at on arrival, as kernels rely on them.
+Limits: nothing is unpickled. Types, shapes and ranges are checked on arrival, because kernels rely on them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ ARRAYS = (
     "step", "emitted", "at_end", "set_of_state", "set_sizes", "sets", "text_lengths", "texts", "action",
     "goto", "rule_length", "rule_origin",
 )  # fmt: skip
-"""All int32; `texts` are the sequences of the lexer, then those of continuations, which are sets of texts."""
+"""All are int32. `texts` are first the sequences of the lexer, then those of continuations, which are
+sets."""
 
 Numbers = NDArray[np.int32]
 
@@ -42,7 +43,7 @@ class Construction(NamedTuple):
 
 
 def packed(construction: Construction) -> bytes:
-    """A construction as bytes: the length of a JSON part, this part, the arrays that it describes."""
+    """A construction as bytes: the length of a JSON part, the JSON part, and the arrays that it describes."""
     lexer, machine, seconds = construction
     texts = {text: number for number, text in enumerate(lexer.sequences)}
     sets: dict[tuple[int, ...], int] = {}
@@ -85,10 +86,10 @@ def _framed(content: dict[str, Any], *parts: bytes) -> bytes:
 
 
 def unpacked(data: bytes) -> Construction:
-    """What `packed` gave the bytes of.
+    """The construction in the bytes that `packed` made.
 
     Raises:
-        GrammarError, BudgetExceeded, UnsupportedGrammar: what `packed_error` gave the bytes of.
+        GrammarError, BudgetExceeded, UnsupportedGrammar: the bytes are an error that `packed_error` packed.
         ValueError: the bytes are something else.
     """
     begin = 8 + int.from_bytes(data[:8], "little")
@@ -106,9 +107,9 @@ def unpacked(data: bytes) -> Construction:
         lexer, machine = _lexer(content, arrays), _machine(content, arrays)
         seconds = {str(name): float(value) for name, value in content["seconds"].items()}
     except (LookupError, TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(f"no construction ({type(error).__name__}: {error})") from error
+        raise ValueError(f"not a construction ({type(error).__name__}: {error})") from error
     if begin != len(data):
-        raise ValueError("a construction of another length")
+        raise ValueError("a construction with a wrong length")
     return Construction(lexer, machine, seconds)
 
 
@@ -145,7 +146,7 @@ def _machine(content: dict[str, Any], arrays: dict[str, Numbers]) -> LalrMachine
     if shapes != ((n_states, len(terminals)), (n_states, len(nonterminals)), (len(length),), (len(length),)):
         raise ValueError(f"a parser of the shapes {shapes}")
     _within(action[:, :-1], -len(length), n_states + 1)
-    _within(action, -len(length), n_states + 2)  # the end of input leads to a state that does not exist
+    _within(action, -len(length), n_states + 2)  # the end of input leads to one state beyond the last
     _within(goto, -1, n_states)
     _within(length, 0, 1 << 31)
     _within(origin, 0, len(nonterminals))
@@ -164,6 +165,6 @@ def _lists(lengths: Numbers, cells: Numbers) -> list[list[int]]:
     _within(lengths, 0, len(cells) + 1)
     ends = np.cumsum(lengths, dtype=np.int64).tolist()
     if (ends[-1] if ends else 0) != len(cells):
-        raise ValueError("lists of other lengths")
+        raise ValueError("lists with wrong lengths")
     flat = cells.tolist()
     return [flat[begin:end] for begin, end in itertools.pairwise([0, *ends])]

@@ -2,12 +2,12 @@
 # mypy: ignore-errors
 """Numbered pairs of integers, and what has been found for each.
 
-What: a `Pairs` gives equal pairs equal numbers, from 1 on, and keeps beside each what its owner finds. The
-pair 0 stands for nothing: no stack, no configuration.
-When: for stacks (the state on top, the stack below), configurations (lexer state, stack), what is read of a
-state below a top, and masks (`hybrid.lark.stacks`, `reading`, `store`).
-Limits: pairs are never forgotten; numbers below 2**31. A view of `rows` that is held while pairs are added is
-one of old rows once they have grown.
+What: a `Pairs` gives equal pairs equal numbers, starting with 1, and stores the result that its owner finds
+for each. The number 0 stands for nothing: no stack, no configuration.
+When: for stacks (top state, stack below), configurations (lexer state, stack), results of reading a state
+below the top, and masks (`hybrid.lark.stacks`, `reading`, `store`).
+Limits: pairs are never deleted; numbers are below 2**31. A view of `rows` becomes outdated when the table
+grows, so it must not be kept while pairs are added.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ built.check(__name__, EQUIMASK_SOURCE)
 PAIR = Kind("first second found left", np.int32)
 
 ROW_BYTES = cython.declare(cython.Py_ssize_t, 24)
-"""Of a pair: its row, and two places of the table."""
+"""Bytes for each pair: its row, and two slots of the table."""
 
 SEED = cython.declare(cython.Py_ssize_t, 7)
 
@@ -36,17 +36,17 @@ SEED = cython.declare(cython.Py_ssize_t, 7)
 @cython.final
 @cython.cclass
 class Pairs:
-    """Pairs of integers and their numbers, in the order in which they were added.
+    """Pairs of integers and their numbers, in order of insertion.
 
     Args:
-        capacity: pairs that there is room for at first, a power of two.
-        account: what pays for growth.
+        capacity: number of pairs that fit at first, a power of two.
+        account: the account that pays for growth.
 
     Attributes:
-        count: pairs, with the one that stands for nothing.
-        rows: of each pair its integers, what was found for it (-1: nothing yet), and what is left to be
+        count: number of pairs, including the one that stands for nothing.
+        rows: for each pair its integers, the result found for it (-1: none yet), and what is left to be
             found.
-        table: int32, twice as many places as rows: the hash table of numbers.
+        table: int32, twice as many slots as rows: the hash table of numbers.
     """
 
     def __init__(self, capacity: cython.Py_ssize_t, account: Account) -> None:
@@ -61,7 +61,7 @@ class Pairs:
     @cython.nogil
     @cython.exceptval(check=False)
     def slot(self, first: cython.Py_ssize_t, second: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The place in the table of a pair's number, or the empty one that it would have."""
+        """The slot in the table with a pair's number, or the empty slot where it would be."""
         last: cython.Py_ssize_t = self.table.shape[0] - 1
         slot = mix(mix(SEED, first), second) & last
         while self.table[slot] >= 0:
@@ -78,7 +78,7 @@ class Pairs:
         """The number of a pair.
 
         Raises:
-            BudgetExceeded: it is new, and the account does not pay for more.
+            BudgetExceeded: the pair is new, and the account does not pay for more.
         """
         slot = self.slot(first, second)
         if self.table[slot] >= 0:
@@ -91,7 +91,7 @@ class Pairs:
     def add(
         self, first: cython.Py_ssize_t, second: cython.Py_ssize_t, slot: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Note a new pair, whose place is known."""
+        """Add a new pair to its slot."""
         if self.count == self.rows.shape[0]:
             with cython.gil:
                 self.grow()
@@ -107,7 +107,7 @@ class Pairs:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow(self) -> cython.int:
-        """Twice the room; with an error, all is as it was."""
+        """Double the room. After an error, nothing has changed."""
         old: cython.Py_ssize_t = self.rows.shape[0]
         last: cython.Py_ssize_t = 4 * old - 1
         self.account.claim(ROW_BYTES * 2 * old, ROW_BYTES * old)

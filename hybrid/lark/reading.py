@@ -1,13 +1,13 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Reading stacks from the top: which kinds of terminal sequences a stack takes.
+"""Reading stacks from the top: which kinds of terminal sequences a stack accepts.
 
-What: the automaton of `equivalence.lark.lalr.StackAutomaton` is run for all kinds at once. The state on top
-decides some kinds and leaves a *frontier*: those that are undecided, each with its color and the states to
-skip before one is read. A frontier on the state that it is read on leaves another one. Both are remembered,
-as stacks look alike near their tops.
-When: for each stack that `hybrid.lark.store` asks for; what it takes is noted at its node.
-Limits: nothing is forgotten; the account pays for growth.
+What: the automaton of `equivalence.lark.lalr.StackAutomaton` runs for all kinds at once. The top state
+decides some kinds and leaves a *frontier*: the undecided kinds, each with its color and the number of
+states to skip before the next one is read. Reading a state with a frontier gives another frontier. Both are
+cached, because stacks are often alike near their tops.
+When: for each stack that `hybrid.lark.store` asks about; the result is stored at the stack's node.
+Limits: nothing is deleted; the account pays for growth.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ built.check(__name__, EQUIMASK_SOURCE)
 NOWHERE = cython.declare(cython.Py_ssize_t, 0)
 
 SKIP_BITS = cython.declare(cython.Py_ssize_t, 12)
-"""Of an outcome of `equivalence.lark.lalr.StackAutomaton`, less 2: states to skip. Its color is above."""
+"""In an outcome of `equivalence.lark.lalr.StackAutomaton` minus 2: number of bits of the states to skip;
+the color is in the higher bits."""
 
 SKIP_MASK = cython.declare(cython.Py_ssize_t, (1 << 12) - 1)
 
 KIND_BITS = cython.declare(cython.Py_ssize_t, 24)
-"""Of an entry of a frontier: the kind. Its outcome is above."""
+"""In an entry of a frontier: number of bits of the kind; the outcome is in the higher bits."""
 
 KIND_MASK = cython.declare(cython.Py_ssize_t, (1 << 24) - 1)
 
@@ -42,19 +43,19 @@ KIND_MASK = cython.declare(cython.Py_ssize_t, (1 << 24) - 1)
 @cython.final
 @cython.cclass
 class Reader:
-    """What is known of the kinds that stacks take.
+    """Which kinds the stacks accept, as far as it was computed.
 
     Args:
-        stacks: the stacks that are read.
+        stacks: the stacks.
         fixed: the stack automaton (`hybrid.lark.tables.Fixed`).
-        account: what pays for growth.
+        account: the account that pays for growth.
 
     Attributes:
-        kinds: sets of kinds, words of 32 bits; number 0 is the empty set.
-        frontiers: lists of entries (outcome << `KIND_BITS` | kind), the states to skip that all of them have
-            taken away and put behind them: equal lists may lie at different depths. Number 0 is the empty
-            list.
-        tops: int32[S, 2], of each state on top the set of kinds that it decides, and the frontier that it
+        kinds: sets of kinds, as words of 32 bits; number 0 is the empty set.
+        frontiers: lists of entries (outcome << `KIND_BITS` | kind). The number of states that all entries
+            skip is subtracted from each and appended to the list, so that equal lists may be at different
+            depths. Number 0 is the empty list.
+        tops: int32[S, 2], for each top state, the set of kinds that it decides, and the frontier that it
             leaves; -1: not read yet.
         reads: pairs (frontier, state), for each the set of kinds that are decided there, and the frontier
             that is left.
@@ -85,7 +86,7 @@ class Reader:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def kinds_of(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of the set of kinds that a stack takes.
+        """The number of the set of kinds that a stack accepts.
 
         Raises:
             BudgetExceeded: the account does not pay for more.
@@ -98,7 +99,7 @@ class Reader:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def read(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Read a stack from its top on, as far as anything is undecided."""
+        """Read a stack from its top until everything is decided."""
         single: cython.bint = True
         state: cython.Py_ssize_t = self.nodes.rows[node].first
         if self.tops[state, 0] < 0:
@@ -131,7 +132,7 @@ class Reader:
     @cython.nogil
     @cython.exceptval(check=False)
     def skipped(self, frontier: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The node that a frontier is read on, at or below another one."""
+        """The node, at or below another, where a frontier is read next."""
         for _ in range(self.frontiers.pool[self.frontiers.starts[frontier + 1] - 1]):
             below = self.nodes.rows[below].second
         return below
@@ -141,7 +142,7 @@ class Reader:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def read_on(self, frontier: cython.Py_ssize_t, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The row of `reads` of a frontier on a state, which is known then."""
+        """The row of `reads` for a frontier and a state, computed if it is new."""
         row = self.reads.number(frontier, state)
         if self.reads.rows[row].found < 0:
             self.read_below(row)
@@ -152,7 +153,7 @@ class Reader:
     @cython.nogil
     @cython.exceptval(check=False)
     def add_words(self, kinds: cython.Py_ssize_t) -> cython.void:
-        """Unite `words` with a set of kinds."""
+        """Add a set of kinds to `words`."""
         begin = self.kinds.starts[kinds]
         for w in range(self.words.shape[0]):
             self.words[w] |= self.kinds.pool[begin + w]
@@ -174,11 +175,11 @@ class Reader:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def read_top(self, state: cython.Py_ssize_t) -> cython.int:
-        """Read a state on top of a stack."""
+        """Read the top state of a stack."""
         n: cython.Py_ssize_t = 0
         self.begin(self.top_start[state + 1] - self.top_start[state])
         for k in range(self.top_start[state], self.top_start[state + 1]):
-            # casts for plain Python, too: numbers of 32 bits of numpy's would overflow when they are shifted
+            # the cast avoids an overflow when a number of 32 bits is shifted
             outcome = cython.cast(cython.Py_ssize_t, self.top_outcome[k])
             n = self.note(outcome, cython.cast(cython.Py_ssize_t, self.top_kind[k]), n)
         frontier = self.frontier_of(n)
@@ -191,12 +192,12 @@ class Reader:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def read_below(self, row: cython.Py_ssize_t) -> cython.int:
-        """Read a frontier on a state below the top."""
+        """Read a state below the top with a frontier."""
         n: cython.Py_ssize_t = 0
         frontier: cython.Py_ssize_t = self.reads.rows[row].first
         state: cython.Py_ssize_t = self.reads.rows[row].second
         begin = self.frontiers.starts[frontier]
-        end = self.frontiers.starts[frontier + 1] - 1  # without the states that all skip
+        end = self.frontiers.starts[frontier + 1] - 1  # the last entry is the number of states that all skip
         self.begin(end - begin)
         for k in range(begin, end):
             kind = self.frontiers.pool[k] & KIND_MASK
@@ -219,7 +220,7 @@ class Reader:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def begin(self, length: cython.Py_ssize_t) -> cython.int:
-        """Make room for a frontier of at most so many entries, and for a set of kinds, which is empty yet."""
+        """Make room for a frontier of at most `length` entries, and for an empty set of kinds."""
         self.frontiers.room(length + 1)
         at = self.kinds.room(self.words.shape[0])
         for w in range(self.words.shape[0]):
@@ -233,8 +234,8 @@ class Reader:
     def note(
         self, outcome: cython.Py_ssize_t, kind: cython.Py_ssize_t, n: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Note a kind's outcome on a state, in the set or the frontier that were begun; the number of the
-        frontier's entries."""
+        """Add the outcome of a kind in a state to the new set or to the new frontier. Return the number of
+        entries of the frontier."""
         one: cython.Py_ssize_t = 1
         if outcome == 1:
             self.kinds.pool[self.kinds.used + (kind >> 5)] |= one << (kind & 31)
@@ -247,7 +248,7 @@ class Reader:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def frontier_of(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of the frontier that was begun, with so many entries."""
+        """The number of the new frontier, which has n entries."""
         if n == 0:
             return 0
         at = self.frontiers.used
@@ -260,7 +261,7 @@ class Reader:
         return self.frontiers.intern(n + 1)
 
     def depth(self, node: cython.Py_ssize_t) -> int:
-        """How many states of a stack are read, or skipped, to know the kinds that it takes.
+        """How many states of a stack are read or skipped to find the kinds that it accepts.
 
         Raises:
             BudgetExceeded: the account does not pay for more.

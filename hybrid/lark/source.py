@@ -1,8 +1,8 @@
-"""A Lark grammar as it was given: its text and its start rule.
+"""The source of a Lark grammar: its text and its start rule.
 
 What: `LarkGrammar`, which compiled grammars and artefacts keep.
-When: made by `GrammarCompiler.compile_lark` and where artefacts are read.
-Limits: none; `hybrid.lark.construction` says what may be built.
+When: made by `GrammarCompiler.compile_lark` and when artefacts are read.
+Limits: none; `hybrid.lark.construction` says which grammars can be built.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Stacks of an LALR parser, which share what lies below, and terminals read over them.
+"""Stacks of an LALR parser that share their lower parts, and reading terminals with them.
 
-What: a stack is the number of a node: the state on top, and the stack below it. Equal stacks have equal
-numbers, so that what is found for one is found once. `shifted` reads a terminal: reductions, then the shift.
-When: by `hybrid.lark.store`, for each terminal that the lexer gives back.
-Limits: nodes are never forgotten; the account pays for growth. The parser's tables were checked where they
-were made or read: states, rules and nonterminals within their ranges.
+What: a stack is the number of a node: the top state, and the stack below it. Equal stacks have equal
+numbers, so everything is computed once for each stack. `shifted` reads a terminal: reductions, then the
+shift.
+When: by `hybrid.lark.store`, for each terminal that the lexer returns.
+Limits: nodes are never deleted; the account pays for growth. The parser's tables were checked when they
+were made or
+read: states, rules and nonterminals are within their ranges.
 """
 
 from __future__ import annotations
@@ -25,23 +27,24 @@ from equivalence import built
 built.check(__name__, EQUIMASK_SOURCE)
 
 NOWHERE = cython.declare(cython.Py_ssize_t, 0)
-"""What lies below the bottom of a stack, and is left of a stack that refuses a terminal."""
+"""The node below the bottom of a stack, and the result if a stack refuses a terminal."""
 
 MOST_REDUCTIONS = cython.declare(cython.Py_ssize_t, 1 << 16)
-"""Reductions before one shift. Lark's tables have no cycles; a forged artefact may have."""
+"""Most reductions before a shift. Lark's tables have no cycles, but those of a forged artefact may have
+some."""
 
 
 @cython.final
 @cython.cclass
 class Stacks:
-    """The stacks that were met.
+    """The stacks that were needed so far.
 
     Args:
         fixed: the parser's tables (`hybrid.lark.tables.Fixed`).
-        account: what pays for growth.
+        account: the account that pays for growth.
 
     Attributes:
-        nodes: pairs (state, node below), and for each the number of the set of kinds that the stack takes
+        nodes: pairs (state, node below), and for each the number of the set of kinds that the stack accepts
             (`hybrid.lark.reading`).
     """
 
@@ -56,7 +59,7 @@ class Stacks:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def shifted(self, node: cython.Py_ssize_t, terminal: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The stack after a terminal, `NOWHERE` if the parser refuses it.
+        """The stack after a terminal, or `NOWHERE` if the parser refuses it.
 
         Raises:
             BudgetExceeded: the account does not pay for more nodes.
@@ -80,7 +83,7 @@ class Stacks:
         """The number of a stack.
 
         Args:
-            states: int64, from the bottom on.
+            states: int64, from the bottom to the top.
 
         Raises:
             BudgetExceeded: the account does not pay for more nodes.
@@ -96,7 +99,7 @@ class Stacks:
         return node
 
     def states(self, node: cython.Py_ssize_t) -> NDArray[np.int64]:
-        """int64: the states of a stack, from the bottom on.
+        """The states of a stack, from the bottom to the top, int64.
 
         Raises:
             IndexError: there is no such stack.

@@ -1,14 +1,14 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""What the classifier of a Lark grammar has met: configurations, what their stacks take, and masks.
+"""The tables of a Lark grammar's classifier: configurations, the kinds that stacks accept, and masks.
 
-What: a `Store` reads text through lexer and parser (`advance`), and names the classes that may come next
-(`class_mask`). A configuration is a state of the lexer and a stack of the parser. All is interned, so that
-equal things have equal numbers and nothing is computed twice; its tables grow as they fill.
-When: one per compiled grammar at a time; a new one takes over where the budget of bytes is used up, and
-matchers bring over what they hold (`bring`). It has the methods of `hybrid.classifier.store.Store`.
-Limits: not for two threads at once: `hybrid.classifier.classifier` holds a lock around every call. What takes
-long runs without the interpreter's lock.
+What: a `Store` reads text with the lexer and the parser (`advance`), and finds the classes that may come next
+(`class_mask`). A configuration is a state of the lexer and a stack of the parser. Everything is interned,
+so that equal things have equal numbers and nothing is computed twice. The tables grow as they fill.
+When: one at a time for each compiled grammar. When the budget of bytes is used up, a new one replaces it,
+and matchers move their configurations (`bring`). It has the methods of `hybrid.classifier.store.Store`.
+Limits: two threads must not use it at once: `hybrid.classifier.classifier` holds a lock around every call.
+Long computations release the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from hybrid.classifier.store import NO_BYTE
 built.check(__name__, EQUIMASK_SOURCE)
 
 NOWHERE = cython.declare(cython.Py_ssize_t, 0)
-"""The configuration of a text that is refused."""
+"""The configuration after a refused text."""
 
 NO_ONE_BYTE = cython.declare(cython.Py_ssize_t, NO_BYTE)
 
 WORD = cython.declare(cython.Py_ssize_t, (1 << 32) - 1)
-"""The bits of a word: words of masks are interned as numbers with a sign."""
+"""The bits of a word: words of masks are interned as signed numbers."""
 
 
 @cython.final
@@ -46,16 +46,17 @@ class Store:
     """The growing tables of one classifier.
 
     Args:
-        fixed: what does not change (`hybrid.lark.tables.Fixed`), its numbers within their ranges.
-        limit: bytes that all tables may take; the first ones may be above it.
+        fixed: the constant data (`hybrid.lark.tables.Fixed`), with numbers within their ranges.
+        limit: bytes that all tables may take; the initial tables may exceed it.
 
     Attributes:
         stacks: the parser's stacks.
-        reader: which kinds of terminal sequences they take.
-        configurations: pairs (lexer state, stack), and for each the number that `class_mask` gives.
-        decided: pairs (lexer state, set of kinds), and for each the same.
-        masks: sets of classes, words of 32 bits; number 0 is the empty set.
-        allowed: uint8, which sets of kinds a set has one of: those that a lexer state asks for.
+        reader: finds the kinds of terminal sequences that stacks accept.
+        configurations: pairs (lexer state, stack), and for each the result of `class_mask`.
+        decided: pairs (lexer state, set of kinds), and for each the same result.
+        masks: sets of classes, as words of 32 bits; number 0 is the empty set.
+        allowed: uint8, scratch space: for each set that a lexer state asks for, whether the stack accepts a
+            kind in it.
     """
 
     def __init__(self, fixed: Any, limit: cython.Py_ssize_t) -> None:
@@ -87,25 +88,25 @@ class Store:
         self.allowed = np.zeros(len(fixed.set_start) - 1, np.uint8)
         self.data = fixed.data
         self.offsets = fixed.offsets
-        self.account.most = limit  # the first tables may be what they are
+        self.account.most = limit  # the limit does not apply to the initial tables
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tables that grow."""
+        """Bytes of the growing tables."""
         return self.account.taken
 
     @property
     def n_configurations(self) -> int:
-        """Configurations met, with the one that is refused."""
+        """Number of configurations so far, including the refused one."""
         return self.configurations.count
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def checked(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The configuration itself.
+        """Check a configuration and return it.
 
         Raises:
-            IndexError: there is none of this number.
+            IndexError: there is no configuration with this number.
         """
         if not 0 <= configuration < self.configurations.count:
             raise IndexError(f"there is no configuration {configuration}")
@@ -118,7 +119,7 @@ class Store:
         return self.configurations.number(0, self.stacks.of(np.zeros(1, np.int64)))
 
     def advance(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> int:
-        """The configuration after a token, 0 if it is not accepted.
+        """The configuration after a token, or 0 if the token is not accepted.
 
         Raises:
             BudgetExceeded: the tables are full.
@@ -133,7 +134,7 @@ class Store:
         return found  # noqa: RET504 - an object, with the lock held
 
     def advance_text(self, configuration: cython.Py_ssize_t, text: bytes) -> int:
-        """The configuration after some bytes, 0 if they are not accepted.
+        """The configuration after some bytes, or 0 if they are not accepted.
 
         Raises:
             BudgetExceeded, IndexError: as `advance`.
@@ -151,7 +152,7 @@ class Store:
         tokens: cython.const[cython.Py_ssize_t][::1],
         found: cython.Py_ssize_t[::1],
     ) -> None:
-        """Write `advance` of each configuration by its token.
+        """Call `advance` for each configuration and its token.
 
         Args:
             configurations, tokens: int64[n].
@@ -163,7 +164,7 @@ class Store:
         """
         n = configurations.shape[0]
         if tokens.shape[0] != n or found.shape[0] != n:
-            raise ValueError("there are not as many tokens, or places, as configurations")
+            raise ValueError("configurations, tokens and found must have the same length")
         for i in range(n):
             self.checked(configurations[i])
             if not 0 <= tokens[i] < self.offsets.shape[0] - 1:
@@ -192,7 +193,7 @@ class Store:
         begin: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """The configuration after the bytes between two places, `NOWHERE` if they are refused."""
+        """The configuration after the bytes between two places, or `NOWHERE` if they are refused."""
         state: cython.Py_ssize_t = self.configurations.rows[configuration].first
         node: cython.Py_ssize_t = self.configurations.rows[configuration].second
         if configuration == NOWHERE:
@@ -208,7 +209,7 @@ class Store:
                 node = self.read_sequence(node, emitted)
                 if node == NOWHERE:
                     return NOWHERE
-        # whether any text can follow: the lexer's state and the stack may not go together
+        # the lexer's state and the stack may be incompatible: check that some text can follow
         if not self.takes(self.reader.kinds_of(node), self.alive_set[state]):
             return NOWHERE
         return self.configurations.number(state, node)
@@ -218,7 +219,7 @@ class Store:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def read_sequence(self, node: cython.Py_ssize_t, sequence: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The stack after the terminals that the lexer gives back, `NOWHERE` if the parser refuses them."""
+        """The stack after the terminals that the lexer returns, or `NOWHERE` if the parser refuses them."""
         for k in range(self.sequence_start[sequence], self.sequence_start[sequence + 1]):
             node = self.stacks.shifted(node, self.sequence[k])
             if node == NOWHERE:
@@ -230,8 +231,8 @@ class Store:
     @cython.nogil
     @cython.exceptval(check=False)
     def takes(self, kinds: cython.Py_ssize_t, number: cython.Py_ssize_t) -> cython.bint:
-        """Whether a set of kinds that a stack takes has one of the set that is asked for; every stack takes
-        the kinds below 0."""
+        """Whether two sets of kinds have a common kind: what a stack accepts, and what is asked for. Every
+        stack accepts kinds below 0."""
         begin = self.reader.kinds.starts[kinds]
         for k in range(self.set_start[number], self.set_start[number + 1]):
             kind = self.set_kind[k]
@@ -240,15 +241,15 @@ class Store:
         return False
 
     def is_whole(self, configuration: cython.Py_ssize_t) -> bool:
-        """Whether Lark takes the text that leads to a configuration as it is.
+        """Whether Lark accepts the text that leads to a configuration as complete.
 
         Raises:
-            BudgetExceeded, IndexError: as `class_mask`, which it is read from.
+            BudgetExceeded, IndexError: like `class_mask`, from which it is computed.
         """
         return self.class_mask(configuration) & 1 == 1
 
     def forced_byte(self, configuration: cython.Py_ssize_t) -> int:
-        """The only byte that can come next; `NO_BYTE` if there are several or none, or the text may end
+        """The only byte that can come next, or `NO_BYTE` if there are several or none, or if the text may end
         here.
 
         Raises:
@@ -263,7 +264,7 @@ class Store:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def only_byte(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """See `forced_byte`: all bytes are tried."""
+        """See `forced_byte`. It tries all bytes."""
         found: cython.Py_ssize_t = NO_ONE_BYTE
         if self.mask_of(configuration) & 1 or configuration == NOWHERE:
             return NO_ONE_BYTE
@@ -279,7 +280,7 @@ class Store:
         return found
 
     def stack(self, configuration: cython.Py_ssize_t) -> NDArray[np.int64]:
-        """int64: the parser's states of a configuration, from the bottom on.
+        """The parser's states in a configuration, from the bottom to the top, int64.
 
         Raises:
             IndexError: there is no such configuration.
@@ -287,8 +288,8 @@ class Store:
         return self.stacks.states(self.configurations.rows[self.checked(configuration)].second)
 
     def top_hash(self, configuration: cython.Py_ssize_t, depth: cython.Py_ssize_t) -> int:
-        """A hash (30 bits) of the lexer's state and of the parser's states on top of the stack, `depth` with
-        the lexer's: of states alone, so that it is the same in every session of one grammar.
+        """A hash (30 bits) of the lexer's state and of the top states of the parser's stack, `depth` states
+        in all. It depends only on states, so it is the same in every session of one grammar.
 
         Raises:
             IndexError: there is no such configuration.
@@ -303,19 +304,19 @@ class Store:
         return found
 
     def bring(self, other: Store, configuration: cython.Py_ssize_t) -> int:
-        """The configuration that is in these tables what one is in an earlier session's.
+        """The configuration in these tables that equals one of an earlier session.
 
         Args:
-            other: the tables of that session, of the same grammar.
-            configuration: one of that session.
+            other: the tables of that session, for the same grammar.
+            configuration: a configuration of that session.
 
         Raises:
             BudgetExceeded: the tables are full.
             IndexError: there is no such configuration.
-            ValueError: they are of another grammar.
+            ValueError: the tables are for another grammar.
         """
         if other.fixed is not self.fixed:
-            raise ValueError("the configuration is one of another grammar")
+            raise ValueError("the configuration belongs to another grammar")
         if other.checked(configuration) == NOWHERE:
             return NOWHERE
         node: cython.Py_ssize_t = self.stacks.of(other.stack(configuration))
@@ -324,7 +325,7 @@ class Store:
     # ---------------------------------------------------------------- masks
 
     def class_mask(self, configuration: cython.Py_ssize_t) -> int:
-        """Twice the number of the mask of classes that may come next, plus one if the text may end here.
+        """Twice the number of the mask of classes that may come next, plus 1 if the text may end here.
 
         Raises:
             BudgetExceeded: the tables are full.
@@ -342,7 +343,7 @@ class Store:
         configurations: cython.const[cython.Py_ssize_t][::1],
         found: cython.Py_ssize_t[::1],
     ) -> None:
-        """Write `class_mask` of each configuration.
+        """Call `class_mask` for each configuration.
 
         Args:
             configurations: int64[n].
@@ -354,7 +355,7 @@ class Store:
         """
         n = configurations.shape[0]
         if found.shape[0] != n:
-            raise ValueError("there are not as many places as configurations")
+            raise ValueError("configurations and found must have the same length")
         for i in range(n):
             self.checked(configurations[i])
         with cython.nogil:
@@ -376,9 +377,9 @@ class Store:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def decide(self, state: cython.Py_ssize_t, kinds: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """What `class_mask` gives for a lexer state and the kinds that a stack takes.
+        """The result of `class_mask` for a lexer state and the kinds that a stack accepts.
 
-        Most classes of a lexer state ask for the same few sets: each is looked at once.
+        Most classes of a lexer state ask for the same few sets, so each set is tested once.
         """
         row = self.decided.number(state, kinds)
         if self.decided.rows[row].found >= 0:
@@ -391,7 +392,7 @@ class Store:
         for w in range(n_words):
             word: cython.uint = 0
             for c in range(32 * w, min(32 * w + 32, n_classes)):
-                # the cast is for plain Python too, where a byte of numpy's would be shifted away
+                # the cast is needed: a single byte would lose the bit when it is shifted
                 bit = cython.cast(cython.uint, self.allowed[self.set_of[state, c]])
                 word |= bit << (c & 31)
             self.masks.pool[at + w] = word
@@ -401,7 +402,7 @@ class Store:
         return found
 
     def mask_words(self, mask: cython.Py_ssize_t) -> NDArray[np.uint32]:
-        """uint32[n_words]: the words of a mask of classes, by its number.
+        """The words of a mask of classes, given its number, uint32[n_words].
 
         Raises:
             IndexError: there is no such mask.
@@ -418,7 +419,7 @@ class Store:
     # ---------------------------------------------------------------- for people
 
     def depth_read(self, configuration: cython.Py_ssize_t) -> int:
-        """States of the stack that are read for the mask of a configuration.
+        """How many states of the stack are read for the mask of a configuration.
 
         Raises:
             BudgetExceeded, IndexError: as `class_mask`.
@@ -426,7 +427,7 @@ class Store:
         return self.reader.depth(self.configurations.rows[self.checked(configuration)].second)
 
     def counts(self) -> dict[str, int]:
-        """How many there are of what, by names."""
+        """The sizes of the tables, by name."""
         return {
             "nodes": self.stacks.nodes.count,
             "configurations": self.configurations.count,

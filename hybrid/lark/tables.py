@@ -1,10 +1,10 @@
-"""What does not change while the classifier of a Lark grammar runs: lexer, parser, and classes of tokens.
+"""The constant data of a Lark grammar's classifier: lexer, parser, and token classes.
 
-What: `fixed_tables` makes a `Fixed` of these, as compiled code reads them; `places_of` and `used_sets` find
-the parts that files do not hold.
-When: once per compiled grammar; each session's `hybrid.lark.store.Store` reads it.
-Limits: nothing is validated: numbers are within their ranges where lexer and parser are made
-(`hybrid.lark.packing`), and where an artefact is read (`hybrid.files.lark_files`).
+What: `fixed_tables` makes a `Fixed` from these, in the form that compiled code reads. `places_of` and
+`used_sets` compute the parts that files do not contain.
+When: once for each compiled grammar; the `hybrid.lark.store.Store` of each session reads it.
+Limits: nothing is checked here. Numbers are checked when lexer and parser are made (`hybrid.lark.packing`),
+and when an artefact is read (`hybrid.files.lark_files`).
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ Integers = NDArray[np.int64]
 
 
 class Fixed(NamedTuple):
-    """What does not change. Q lexer states, B byte classes, S parser states, T terminals, N nonterminals, C
-    classes of tokens.
+    """Constant data. Q lexer states, B byte classes, S parser states, T terminals, N nonterminals, C token
+    classes.
 
     Attributes:
         class_of_byte: uint8[256].
-        step, emitted: int32[Q, B], the lexer: the next state, -1 for none; the sequence of terminals that it
-            gives back.
-        sequence, sequence_start: the terminals of all sequences, and where those of each begin.
+        step, emitted: int32[Q, B], the lexer: the next state, or -1; the sequence of terminals that it
+            returns.
+        sequence, sequence_start: the terminals of all sequences, and where each sequence begins.
         action: int32[S, T], the parser: 0 refuses, ``state + 1`` shifts, ``-1 - rule`` reduces.
-        goto: int32[S, N], -1 for none.
-        rule_length, rule_origin: of each rule the symbols that it takes away, and its nonterminal.
-        top_start, top_kind, top_outcome: outcomes of kinds by the state on top.
-        place, color_list, color_start, color_outcome: the automaton below the top
+        goto: int32[S, N]; -1: there is none.
+        rule_length, rule_origin: for each rule, the number of symbols that it pops, and its nonterminal.
+        top_start, top_kind, top_outcome: the outcomes of kinds for each top state.
+        place, color_list, color_start, color_outcome: the automaton for states below the top
             (`equivalence.lark.lalr.StackAutomaton`); place is int32[lists, S].
         set_start, set_kind: sets of kinds.
-        set_of: int32[Q, C], which of these is asked for a class.
-        stop_set, alive_set: int32[Q], which one is asked for the end of the text, and for the state itself.
+        set_of: int32[Q, C], the set that decides about a class: the stack must accept one of its kinds.
+        stop_set, alive_set: int32[Q], the sets that decide about the end of the text, and about the state
+            itself.
         used_start, used: the distinct sets of each lexer state.
         data, offsets: the bytes of each token id.
     """
@@ -81,7 +82,7 @@ class Fixed(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays but the vocabulary's."""
+        """Bytes of all arrays except the vocabulary's."""
         return sum(int(array.nbytes) for array in self[:-2])
 
 
@@ -92,7 +93,7 @@ def fixed_tables(
     data: NDArray[np.uint8],
     offsets: Integers,
 ) -> Fixed:
-    """The arrays of a grammar, and of the vocabulary's bytes."""
+    """Make the constant data of a grammar; `data` and `offsets` are the vocabulary's bytes."""
     columns, class_of_byte = np.unique(
         np.concatenate([lexer.step, lexer.emitted]), axis=1, return_inverse=True
     )
@@ -101,7 +102,7 @@ def fixed_tables(
     lengths = np.array([len(sequence) for sequence in lexer.sequences], np.int64)
     sequence = np.array([terminal for sequence in lexer.sequences for terminal in sequence], np.int32)
     automaton = classes.automaton
-    number = np.cumsum(np.diff(automaton.cell_start) > 0) - 1  # a kind without cells is in no set
+    number = np.cumsum(np.diff(automaton.cell_start) > 0) - 1  # kinds without cells are in no set
     kind_of_cell = np.repeat(number, np.diff(automaton.cell_start))
     set_kind = classes.sets.terminals.copy()
     set_kind[set_kind >= 0] = number[set_kind[set_kind >= 0]]
@@ -120,7 +121,7 @@ def fixed_tables(
 
 
 def places_of(list_start: Integers, list_state: NDArray[np.int32], n_states: int) -> NDArray[np.int32]:
-    """int32[lists, S], the place of each state in each sorted list, -1 where it is not in it."""
+    """The place of each state in each sorted list, int32[lists, S]; -1 if the list does not contain it."""
     place = np.full((len(list_start) - 1, n_states), -1, np.int32)
     of_cell = np.repeat(np.arange(len(place)), np.diff(list_start))
     place[of_cell, list_state] = np.arange(len(of_cell)) - list_start[:-1][of_cell]
@@ -128,7 +129,7 @@ def places_of(list_start: Integers, list_state: NDArray[np.int32], n_states: int
 
 
 def used_sets(set_of: NDArray[np.int32]) -> tuple[Integers, NDArray[np.int32]]:
-    """The distinct sets of each row: where those of each begin, and the sets."""
+    """The distinct sets of each row: where those of each row begin, and the sets."""
     used = [np.unique(row) for row in set_of]
     lengths = np.array([len(row) for row in used], np.int64)
     return _starts(lengths), np.concatenate([np.empty(0, np.int32), *used]).astype(np.int32)
