@@ -2,13 +2,13 @@
 # mypy: ignore-errors
 """Counts near their bounds: how many units of a counted repetition each token begins.
 
-What: a string of at most 20 characters allows other tokens after each of them. One number for each token
-tells these cases apart: how many characters it begins. `unit_reads` reads the trie once with the automaton of
-one unit, without counting. For any bounds, its result says what a walk would find (`read_units`).
-When: by `hybrid.classifier.walker`, for long walks on the frame of a counted rule. Walked for each count,
-such frames entered up to 100,000 nodes: 2 to 9 ms for each character that was left.
-Limits: units that call no rule, and of which none is a prefix of another, so that a text is divided into
-units in one way only. `unit_table` returns None for others.
+What: a string of at most 20 characters allows other tokens after each character. One number for each token
+decides: how many characters the token begins. `unit_reads` reads the trie once with the automaton of one
+unit, without counting. For any bounds, its result tells what a walk would find (`read_units`).
+When: by `hybrid.classifier.walking`, for long walks on the frame of a counted rule. Walked separately for
+each count, they entered up to 100,000 nodes, 2 to 9 ms for each remaining character.
+Limits: only for units that call no rule, and of which none is a prefix of another, so that a text is
+divided into units in one way; `unit_table` returns None for others.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TRIE_NODE = Kind(NODE, np.int32)
 ENDS = cython.declare(cython.Py_ssize_t, 8)
 
 MOST_STATES = cython.declare(cython.Py_ssize_t, 64)
-"""States of a unit: a character of a JSON string has 20."""
+"""Most states of a unit: a character of a JSON string has 20."""
 
 DEAD = cython.declare(cython.int, -1)
 WHOLE = cython.declare(cython.int, -2)
@@ -47,15 +47,15 @@ NEVER = cython.declare(cython.int, NEVER_READ)
 
 
 def unit_table(automaton: Automaton, start: cython.Py_ssize_t) -> NDArray[np.int16] | None:
-    """What the automaton of one unit does.
+    """The automaton of one unit as a table.
 
     Args:
         automaton: the automata of a grammar.
-        start: the state that a unit begins with.
+        start: the state with which a unit begins.
 
     Returns:
-        int16[states, 256]: the state after each byte, of which 0 is the first; -1: none, -2: the unit is
-        whole. None: the unit calls rules, or may go on where it may end, or has many states.
+        int16[states, 256]: the state after each byte; 0 is the start, -1 means refused, -2 means that the
+        unit is complete. None: the unit calls rules, may continue after it may end, or has too many states.
     """
     table = np.full((MOST_STATES, 256), DEAD, np.int16)
     after: cython.short[:, ::1] = table
@@ -96,13 +96,13 @@ def unit_reads(
     longest: cython.Py_ssize_t,
     after: cython.const[cython.short][:, ::1],
 ) -> UnitReads:
-    """Read the whole trie with units.
+    """Read the whole trie as units.
 
     Args:
-        trie: nodes of a vocabulary's trie (`equivalence.trie.Trie.nodes`).
-        n_groups: its groups.
+        trie: the nodes of a vocabulary's trie (`equivalence.trie.Trie.nodes`).
+        n_groups: number of its groups.
         longest: bytes of the longest token.
-        after: as `unit_table` has it.
+        after: the result of `unit_table`.
     """
     nodes: cython.const[Node][::1] = of_array(trie, TRIE_NODE)
     n_nodes: cython.Py_ssize_t = nodes.shape[0] - 1
@@ -169,18 +169,19 @@ def read_units(
     fewest: cython.Py_ssize_t,
     most: cython.Py_ssize_t,
 ) -> Read | None:
-    """What is read on the frame of a counted rule, below nodes to which one unit leads.
+    """What is read on the frame of a counted rule below nodes that complete one unit.
 
     Args:
-        known: of this trie and the rule's unit.
-        trie: as of `unit_reads`.
+        known: the result of `unit_reads` for this trie and the rule's unit.
+        trie: as for `unit_reads`.
         pending: the nodes, distinct.
-        fewest: units that have to be read, maybe below 0, before what is below is returned to.
+        fewest: units that must be read before the rule may return; it may be negative.
         most: units that may be begun, at least 0.
 
     Returns:
-        The strings below that begin no more, as ranges of groups; and the nodes where enough are read, but
-        for those below which all strings are read. None: to some node something else leads than one unit.
+        The strings below that begin no more than `most` units, as ranges of groups; and the nodes at which
+        enough units are read, except those below which all strings are read. None: some node is not reached
+        by exactly one unit.
     """
     nodes: cython.const[Node][::1] = of_array(trie, TRIE_NODE)
     begun: cython.const[cython.short][::1] = known.begun
@@ -198,7 +199,7 @@ def read_units(
     cover: cython.uchar[::1] = covered
     last = 1 + min(most, cython.cast(cython.Py_ssize_t, NEVER) - 2)
     fewest = 1 + max(fewest, 0)
-    ranges = np.empty(2 * begun.shape[0] + 2, np.int64)  # a range has a group or more
+    ranges = np.empty(2 * begun.shape[0] + 2, np.int64)  # each range has at least one group
     range_at: cython.Py_ssize_t[::1] = ranges
     n_ranges: cython.Py_ssize_t = 0
     entry: cython.const[cython.int][::1] = known.nodes

@@ -41,14 +41,14 @@ cdef class Rows:
     cdef void note(self, Py_ssize_t configuration, Py_ssize_t source)
 
 
-# Inlined where they are used, so that a known mask reads no other module's code.
+# Inlined into its callers, so that a cached mask runs no code of another module.
 cdef inline Py_ssize_t source_of(Rows rows, Py_ssize_t configuration) noexcept nogil:
     if 0 <= configuration < rows.of_configuration.shape[0]:
         return rows.of_configuration[configuration]
     return 0
 
 
-# Who reads without the interpreter's lock sees all that was written before an address was.
+# Readers without the interpreter's lock see everything that was written before an address.
 cdef extern from *:
     """
     #if defined(__GNUC__) || defined(__clang__)
@@ -71,7 +71,7 @@ cdef inline Py_ssize_t source_at(Py_ssize_t address, Py_ssize_t count, Py_ssize_
     return get_source(<Py_ssize_t*>address + configuration) if 0 <= configuration < count else 0
 
 
-# Between these two calls, both with the interpreter's lock, the array at the address is neither freed nor moved.
+# Between these two calls, which need the interpreter's lock, the array at the address is neither freed nor moved.
 cdef inline Py_ssize_t begin_reading_rows(Rows rows) noexcept:
     rows.readers += 1
     return <Py_ssize_t>&rows.of_configuration[0]

@@ -1,17 +1,17 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Rows of finished masks, by configuration: what was asked before is copied.
+"""Rows of finished masks, by configuration: a cached mask is copied.
 
-What: `Rows` holds the masks over the vocabulary that a session has met under some stop ids. Configurations
-with the same mask of classes share one; each finds the address of its own by one look into an array.
-When: one for each session and set of stop ids; matchers copy known rows without any lock.
-
-A row that is nearly empty, or nearly another one, is kept as a *patch*: the words in which it differs. Of the
-masks of a JSON document nearly all are: a patch takes some hundred bytes where a row takes 16 KB of memory,
-which is new for each mask and may cost a page fault for each 4 KB.
-Limits: rows are never changed or forgotten. All methods hold the interpreter's lock from beginning to end
-where they look or write, so that threads see arrays before or after they grew. Who reads without it
-(`hybrid.classifier.lookup`) has said so: what is replaced meanwhile is kept until all readers are done.
+What: `Rows` holds the masks over the vocabulary that a session has computed for some stop ids.
+Configurations with the same mask of classes share a row. Each finds the address of its row with one look
+into an array.
+When: one for each session and set of stop ids; matchers copy cached rows without any lock.
+A row that is nearly empty, or nearly equal to another, is stored as a *patch*: the words in which it
+differs. Nearly all masks of JSON documents are patches: a patch takes some hundred bytes. A row takes 16 KB
+of memory, which is new for each mask, and may cost a page fault for each 4 KB.
+Limits: rows are never changed or deleted. All methods hold the interpreter's lock while they look or write,
+so that threads see arrays before or after they grew. Readers without the lock (`hybrid.classifier.lookup`)
+announce themselves: replaced arrays are kept until all readers are done.
 """
 
 from __future__ import annotations
@@ -41,38 +41,38 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 
 ROW_BYTES = 200
-"""Memory of one mask besides its words: the array that holds them."""
+"""Memory of one mask in addition to its words: the array that holds them."""
 
 PATCHED = cython.declare(cython.Py_ssize_t, 4)
-"""The part of a row's words that a patch may change: more would be copied faster as a row."""
+"""The part of a row's words that a patch may change. If more change, copying a row is faster."""
 
 BASES = cython.declare(cython.Py_ssize_t, 4)
-"""Rows, the last ones, that a new one is compared with, and as many of the gather's."""
+"""A new row is compared with this many of the last rows, and of the gather's rows."""
 
 WORD = cython.declare(cython.Py_ssize_t, (1 << 32) - 1)
 IS_PATCH = cython.declare(cython.Py_ssize_t, 2)
 
 MOST_STOPS = cython.declare(cython.Py_ssize_t, 64)
-"""Stop ids with which a patch may be made without its row."""
+"""Most stop ids for which a patch can be made without its row."""
 
 _spare: dict[int, list[Any]] = {}
-"""A `Spare` by the words of its row: a new one would be page faults again. Whoever takes it has it alone."""
+"""A `Spare` for each size of row: a new one would cost page faults. It belongs to one user at a time."""
 
 
 @cython.final
 @cython.cclass
 class Spare:
-    """What is written to before it is known how a row is kept.
+    """Scratch space for a mask, before it is known how its row is stored.
 
     Args:
         n_words: words of a row.
 
     Attributes:
         row: uint32[n_words].
-        marks: the same; zeros, but while a patch is made.
+        marks: the same; zeros, except while a patch is made.
         pairs: a patch, with room for as many words as it may change, and for stop ids.
-        places: its part for words that have tokens.
-        words: uint32, of a mask of classes.
+        places: the part of it for words with tokens.
+        words: uint32, words of a mask of classes.
     """
 
     def __init__(self, n_words: cython.Py_ssize_t) -> None:
@@ -86,7 +86,7 @@ class Spare:
 
 @cython.cfunc
 def spare_of(n_words: cython.Py_ssize_t) -> Spare:
-    """A `Spare` for the caller alone."""
+    """A `Spare` that only the caller uses."""
     unused: list = _spare.setdefault(n_words, [])
     return unused.pop() if unused else Spare(n_words)
 
@@ -94,7 +94,7 @@ def spare_of(n_words: cython.Py_ssize_t) -> Spare:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def give_back(spare: Spare, n_words: cython.Py_ssize_t) -> cython.int:
-    """Leave one for the next caller; not where an error left it as it was."""
+    """Return a `Spare` for the next caller; not after an error, which may leave it in any state."""
     unused: list = _spare[n_words]
     if not unused:
         unused.append(spare)
@@ -104,21 +104,23 @@ def give_back(spare: Spare, n_words: cython.Py_ssize_t) -> cython.int:
 @cython.final
 @cython.cclass
 class Rows:
-    """The masks met under some stop ids.
+    """The masks that were computed for some stop ids.
 
     Args:
         gather: expands masks of classes.
-        stops: the stop ids, which are allowed where the text may end, and only there; ids of the vocabulary.
+        stops: the stop ids, which are ids of the vocabulary. They are allowed where the text may end, and
+            only there.
 
     Attributes:
-        of_configuration: of each configuration the address of its row's words, plus 1 where the row forbids
-            any id, plus 2 where it is a patch; 0: not known. What a copy needs to know stands in one place.
-        of_mask: of each number that `Store.class_mask` gives, the same.
-        rows: the rows and patches, which keep them in memory.
-        bases: the last rows that are no patches.
-        readers: how many read `of_configuration` without the interpreter's lock.
-        former: arrays that were replaced while they were read so.
-        nbytes: memory held.
+        of_configuration: for each configuration, the address of its row's words, plus 1 if the row forbids
+            any id, plus 2 if it is a patch; 0: not known. Everything that a copy needs to know is in one
+            place.
+        of_mask: the same for each result of `Store.class_mask`.
+        rows: the rows and patches; this keeps them in memory.
+        bases: the last rows that are not patches.
+        readers: how many threads are reading `of_configuration` without the interpreter's lock.
+        former: arrays that were replaced while such threads were reading them.
+        nbytes: bytes of memory.
     """
 
     def __init__(self, gather: Gather, stops: Sequence[int]) -> None:
@@ -136,12 +138,12 @@ class Rows:
         self.nbytes = 0
 
     def __len__(self) -> int:
-        """How many configurations have their row."""
+        """How many configurations have a row."""
         return self.n_configurations
 
     @property
     def n_rows(self) -> int:
-        """How many different masks there are."""
+        """Number of different masks."""
         return len(self.rows)
 
     def knows(self, configuration: cython.Py_ssize_t) -> bool:
@@ -156,7 +158,7 @@ class Rows:
             words: uint32, as many as a row has.
 
         Returns:
-            Whether the row forbids any id; -1: it is not known, and nothing was written.
+            Whether the row forbids any id; -1 if the row is not known. Then nothing was written.
         """
         if words.shape[0] != self.gather.n_words:
             raise ValueError(f"{words.shape[0]} words are no row, which has {self.gather.n_words}")
@@ -167,28 +169,28 @@ class Rows:
         return source & 1
 
     def of(self, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t) -> bool:
-        """Whether another configuration has the mask; its row is this one's too then.
+        """Whether another configuration has the same mask. If so, they share the row from now on.
 
         Args:
-            configuration: one of the session.
-            mask: the number that `Store.class_mask` says of it.
+            configuration: a configuration of the session.
+            mask: its result of `Store.class_mask`.
         """
         return self.shares(configuration, mask)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def shares(self, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t) -> cython.bint:
-        """As `of`, for compiled code."""
+        """`of` for compiled code."""
         if mask >= self.of_mask.shape[0] or self.of_mask[mask] == 0:
             return False
         self.note(configuration, self.of_mask[mask])
         return True
 
     def make(self, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t, words: Any) -> None:
-        """Make and keep the row of a mask that has none.
+        """Make and store the row of a mask that has none.
 
         Args:
-            configuration, mask: as `of` takes them.
+            configuration, mask: as for `of`.
             words: uint32, the words of the mask of classes.
         """
         given: cython.const[cython.uint][::1] = words
@@ -204,12 +206,12 @@ class Rows:
         self, configuration: cython.Py_ssize_t, number: cython.Py_ssize_t, mask: cython.Py_ssize_t,
         known: Summaries, kept: object, more: object,
     ) -> cython.int:  # fmt: skip
-        """As `make`, of a mask that is found among summaries.
+        """`make` for a mask in summaries.
 
         Args:
-            number: what `of` will be asked for.
-            kept, more: uint32[words of a row], what of the classes' row is kept, and what is added to that;
-                ``None``: it is the row.
+            number: the number by which `of` will look for the row.
+            kept, more: uint32[words of a row]: the bits of the classes' row that are kept, and the bits
+                that are added; ``None``: the row is unchanged.
         """
         is_changed: cython.bint = kept is not None
         spare = spare_of(self.gather.n_words)
@@ -218,7 +220,7 @@ class Rows:
             raise ValueError(f"there is no mask {mask}, or it has not enough words")
         if spare.words.shape[0] < n:
             spare.words = np.empty(n, np.uint32)
-        words: cython.uint[::1] = spare.words[:n]  # behind them is what another grammar's masks have left
+        words: cython.uint[::1] = spare.words[:n]  # after them may be old words of another grammar's masks
         begin = known.masks.starts[mask >> 1]
         for w in range(n):
             words[w] = cython.cast(cython.uint, known.masks.pool[begin + w] & WORD)
@@ -239,8 +241,7 @@ class Rows:
         given: cython.const[cython.uint][::1], is_changed: cython.bint,
         both: cython.const[cython.uint][::1], added: cython.const[cython.uint][::1],
     ) -> cython.int:  # fmt: skip
-        """As `make`, which has checked what it was given; `both` and `added` are read where something is
-        changed."""
+        """`make` after its checks; `both` and `added` are read if `is_changed`."""
         whole: cython.bint = mask & 1
         needed: cython.Py_ssize_t = -1 if is_changed else self.patch_at_once(given, whole, spare)
         is_patch: cython.bint = needed >= 0
@@ -279,10 +280,10 @@ class Rows:
     def patch_at_once(
         self, given: cython.const[cython.uint][::1], whole: cython.bint, spare: Spare
     ) -> cython.Py_ssize_t:
-        """Write the patch of a mask of few tokens, or of one large class and few others, without its row.
+        """Write the patch of a mask with few tokens, or with one large class and few others, without its row.
 
-        Of the masks of JSON documents nearly all are such. To write a row, to compare it with others and to
-        read what differs takes 6 to 10 us, this one or two.
+        Nearly all masks of JSON documents are of this kind. Writing a row, comparing it with others and
+        finding the differences takes 6 to 10 us, this one or two.
 
         Args:
             given: the words of the mask of classes.
@@ -290,7 +291,7 @@ class Rows:
             spare: gets the patch.
 
         Returns:
-            Whether the row forbids any id; -1: the mask is no such one.
+            Whether the row forbids any id; -1 if the mask is not of this kind.
         """
         base: cython.Py_ssize_t = 0
         n: cython.Py_ssize_t = 0 if self.stops.shape[0] <= MOST_STOPS else -1
@@ -331,8 +332,8 @@ class Rows:
         self, base: cython.Py_ssize_t, whole: cython.bint, marks: cython.uint[::1],
         pairs: cython.longlong[::1], n: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:  # fmt: skip
-        """Set the bits of the stop ids, or note the words of which one has to be cleared; how many words are
-        noted now, of n before."""
+        """Set the bits of the stop ids, or record the words in which a bit must be cleared. `n` words were
+        recorded before; return how many are now."""
         one: cython.uint = 1
         for i in range(self.stops.shape[0]):
             w = self.stops[i] >> 5
@@ -354,7 +355,7 @@ class Rows:
         self, base: cython.Py_ssize_t, whole: cython.bint, marks: cython.uint[::1],
         pairs: cython.longlong[::1],
     ) -> cython.void:  # fmt: skip
-        """Put the words behind their places."""
+        """Write the words after their places."""
         one: cython.uint = 1
         k: cython.Py_ssize_t
         for k in range(2, 2 + pairs[1]):
@@ -370,7 +371,7 @@ class Rows:
     @cython.nogil
     @cython.exceptval(check=False)
     def is_full(self, base: cython.Py_ssize_t, marks: cython.const[cython.uint][::1]) -> cython.bint:
-        """Whether a base and the bits beside it allow every id."""
+        """Whether a base and some more bits allow every id."""
         one: cython.uint = 1
         full: cython.Py_ssize_t = self.gather.vocab_size >> 5
         for w in range(full):
@@ -384,7 +385,7 @@ class Rows:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def patch(self, words: cython.const[cython.uint][::1], pairs: cython.longlong[::1]) -> cython.bint:
-        """Write the patch that a row is of an empty one, or of one of the last; False: too much differs."""
+        """Write a row as a patch of an empty row, or of one of the last. Return False if too much differs."""
         most: cython.Py_ssize_t = max(1, self.gather.n_words // PATCHED)
         base: cython.const[cython.uint][::1] = words
         address: cython.Py_ssize_t = 0
@@ -413,7 +414,7 @@ class Rows:
 
     @cython.cfunc
     def note(self, configuration: cython.Py_ssize_t, source: cython.Py_ssize_t) -> cython.void:
-        """Note where a configuration's row is."""
+        """Store where a configuration's row is."""
         size: cython.Py_ssize_t = self.of_configuration.shape[0]
         if configuration >= size:
             if self.readers:
@@ -428,7 +429,8 @@ class Rows:
     @cython.nogil
     @cython.exceptval(check=False)
     def finish(self, out: cython.uint[::1], whole: cython.bint) -> cython.bint:
-        """Set the stop ids of a row iff the text so far is whole; whether the row forbids any id."""
+        """Set the stop ids of a row if and only if the text may end. Return whether the row forbids any
+        id."""
         one: cython.uint = 1
         i: cython.Py_ssize_t
         for i in range(self.stops.shape[0]):
@@ -448,8 +450,8 @@ def differing(
     is_empty: cython.bint,
     most: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Words in which a row differs from another one, or from an empty one; no more are counted than one above
-    the most."""
+    """The number of words in which a row differs from another, or from an empty row. Counting stops after
+    one more than `most`."""
     n: cython.Py_ssize_t = 0
     w: cython.Py_ssize_t = next_differing(words, base, is_empty, 0)
     while w < words.shape[0]:
@@ -470,10 +472,10 @@ def next_differing(
     is_empty: cython.bint,
     w: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """The first word from one on in which a row differs from another one, or from an empty one; as many as
-    there are words if none does.
+    """The first word from `w` on in which a row differs from another, or from an empty row; the number of
+    words if there is none.
 
-    Eight words are one step where they are alike: most are.
+    Eight equal words are skipped in one step, because most are equal.
     """
     n: cython.Py_ssize_t = words.shape[0]
     both: cython.uint
@@ -497,7 +499,7 @@ def next_differing(
 
 
 def _longer(numbers: Any, size: int) -> NDArray[np.int64]:
-    """A copy with room for so many numbers; 0 where there were none."""
+    """A copy with room for more numbers; new ones are 0."""
     longer = np.zeros(size, np.int64)
     longer[: len(numbers)] = np.asarray(numbers)
     return longer

@@ -12,8 +12,8 @@ cdef class Steps:
     cdef list former
 
 
-# Who reads without the interpreter's lock sees all of a record, or none of it: its configuration is written last,
-# and read first.
+# Readers without the interpreter's lock see all of a record or none of it: its configuration is written last, and read
+# first.
 cdef extern from *:
     """
     #if defined(__GNUC__) || defined(__clang__)
@@ -28,7 +28,7 @@ cdef extern from *:
     int published "EQUIMASK_PUBLISHED" (int *place) noexcept nogil
 
 
-# Inlined where it is used, so that a known step reads no other module's code.
+# Inlined into its callers, so that a cached step runs no code of another module.
 cdef inline Py_ssize_t first_slot(Py_ssize_t last, Py_ssize_t configuration, Py_ssize_t token) noexcept nogil:
     cdef Py_ssize_t h = (configuration * 0x2545F491) ^ (token * 0x61C88647)
     return (h ^ (h >> 17)) & last
@@ -66,7 +66,7 @@ cdef inline void put(Steps steps, Py_ssize_t slot, Py_ssize_t configuration, Py_
     publish(&steps.table[slot].configuration, <int>configuration)
 
 
-# Between these two calls, both with the interpreter's lock, the table at the address is neither freed nor moved.
+# Between these two calls, which need the interpreter's lock, the table at the address is neither freed nor moved.
 cdef inline Py_ssize_t begin_reading_steps(Steps steps) noexcept:
     steps.readers += 1
     return <Py_ssize_t>&steps.table[0]

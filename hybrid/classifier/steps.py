@@ -1,13 +1,13 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Steps that were made before: (configuration, token) and the configuration after it.
+"""Cached steps: (configuration, token) and the configuration after it.
 
-What: a hash table in which a step that is known takes one look, into one line of a processor's cache; in a
-dictionary of Python's it takes four.
+What: a hash table in which a known step is found with one look, into one line of a processor's cache. A
+Python dictionary needs four.
 When: one for each session of a classifier; matchers look without any lock.
-Limits: nothing is forgotten. All methods hold the interpreter's lock, so that threads see the table before
-or after it grew. Who reads without it (`hybrid.classifier.lookup`) has said so: a table that has grown since
-is kept until all readers are done, and a record is seen whole or not at all.
+Limits: nothing is deleted. All methods hold the interpreter's lock, so that threads see the table before or
+after it grew. Readers without the lock (`hybrid.classifier.lookup`) announce themselves: a table that was
+replaced is kept until all readers are done, and they see a record completely or not at all.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ STEP = Kind("configuration token following unused", np.int32)
 @cython.final
 @cython.cclass
 class Steps:
-    """The steps that are remembered.
+    """The cached steps.
 
     Attributes:
-        table: records of 16 bytes; a configuration of -1 is none.
-        count: steps.
-        readers: how many read the table without the interpreter's lock.
-        former: tables that grew while they were read so.
+        table: records of 16 bytes; an empty one has configuration -1.
+        count: number of steps.
+        readers: how many threads are reading the table without the interpreter's lock.
+        former: tables that were replaced while such threads were reading them.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Steps:
         self.former = []
 
     def __len__(self) -> int:
-        """How many steps are known."""
+        """Number of known steps."""
         return self.count
 
     @property
@@ -56,20 +56,20 @@ class Steps:
 
     @property
     def is_full(self) -> bool:
-        """Whether the table grows before the next step is added."""
+        """Whether adding one more step makes the table grow."""
         return 2 * self.count >= self.table.shape[0]
 
     def get(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> int:
-        """The configuration after a token, 0 if it is not accepted; -1: not known."""
+        """The configuration after a token, 0 if it is not accepted, or -1 if the step is not known."""
         return following(self, configuration, token)
 
     def add(
         self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t, following: cython.Py_ssize_t
     ) -> None:
-        """Remember a step.
+        """Cache a step.
 
         Args:
-            configuration, following: of the session.
+            configuration, following: configurations of the session.
             token: an id of the vocabulary.
         """
         if 2 * self.count >= self.table.shape[0]:

@@ -1,14 +1,14 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""What a classifier has met: stacks, what is known of pending sets, and the masks of configurations.
+"""The tables of a classifier: stacks, summaries, and the masks of configurations.
 
-What: a `Store` reads text over the stacks of sequences (`advance`), and names the classes that may come next
-(`class_mask`). All is interned, so that equal things have equal numbers and nothing is computed twice; its
-tables grow as they fill.
-When: one per compiled grammar at a time; a new one takes over where the budget of bytes is used up, and
-matchers bring over what they hold (`bring`).
-Limits: not for two threads at once: `hybrid.classifier.classifier` holds a lock around every call but
-`is_whole`. What takes long runs without the interpreter's lock.
+What: a `Store` reads text with the stacks of sequences (`advance`), and finds the classes that may come next
+(`class_mask`). Everything is interned, so that equal things have equal numbers and nothing is computed
+twice. The tables grow as they fill.
+When: one at a time for each compiled grammar. When the budget of bytes is used up, a new one replaces it,
+and matchers move their configurations (`bring`).
+Limits: two threads must not use it at once: `hybrid.classifier.classifier` holds a lock around every call
+except `is_whole`. Long computations release the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from hybrid.classifier.walk_tables import WalkTables
 built.check(__name__, EQUIMASK_SOURCE)
 
 LARGE_LIMIT = 1 << 25
-"""Bytes from which on the tables of a complete automaton begin large: it was built to be used often, and to
-double them in the middle of a document took a tenth of its steps and masks."""
+"""A complete automaton of this many bytes gets large tables from the start. It was built to be used often,
+and doubling its tables in the middle of a document took a tenth of the time of its steps and masks."""
 
 NO_BYTE = 256
-"""What `forced_byte` finds where no single byte is forced."""
+"""The result of `forced_byte` if no single byte is forced."""
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 
 WORD = cython.declare(cython.Py_ssize_t, (1 << 32) - 1)
-"""The bits of a word: words of masks are interned as numbers with a sign."""
+"""The bits of a word: words of masks are interned as signed numbers."""
 
 MOST_HASH = cython.declare(cython.Py_ssize_t, (1 << 30) - 1)
 """The bits of `top_hash`."""
 
 MOST_FRAMES = cython.declare(cython.Py_ssize_t, 16)
-"""Of a tail that `top_hash` looks at: three levels of them are 4,096."""
+"""Most frames of a tail that `top_hash` reads: three levels of them are 4,096."""
 
 
 @cython.final
@@ -58,14 +58,14 @@ class Store:
     """The growing tables of one classifier.
 
     Args:
-        fixed: what does not change (`hybrid.classifier.tables.Fixed`).
-        limit: bytes that all tables may take; the first ones may be above it.
-        known: summaries to begin with; they are copied. ``None``: nothing is known.
-        met: configurations to begin with, a `Space` of the same automata; they are copied, unless that would
+        fixed: the constant data (`hybrid.classifier.tables.Fixed`).
+        limit: bytes that all tables may take; the initial tables may exceed it.
+        known: the initial summaries, which are copied. ``None``: there are none.
+        met: the initial configurations, a `Space` of the same automata. They are copied, unless that would
             take a quarter of the limit. ``None``: there are none.
 
     Attributes:
-        space: the stacks met.
+        space: the stacks.
         known: the summaries.
         nbytes: bytes of the tables.
     """
@@ -92,7 +92,7 @@ class Store:
                 fixed.automaton, fixed.byte_tables, fixed.rank, fixed.absorbing, frames, configurations,
                 account=self.account, excess=excess,
             )  # fmt: skip
-        self.account.most = 1 << 62  # the first tables may be what they are
+        self.account.most = 1 << 62  # the limit does not apply to the initial tables
         if known is None:
             rows, lists, width = (32, 64, 8) if walked else (2048, 128, 64)
             n_states = len(fixed.net[0])
@@ -108,17 +108,17 @@ class Store:
 
     @property
     def limit(self) -> int:
-        """Bytes that the tables may take."""
+        """Most bytes of the tables."""
         return self.account.most
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tables that grow."""
+        """Bytes of the growing tables."""
         return self.account.taken
 
     @property
     def n_found(self) -> int:
-        """States of the automaton that were read: first ones, and those below them."""
+        """Number of the automaton's states that are known: at the top of stacks and below."""
         return self.known.n_known + self.known.n_first
 
     @property
@@ -127,7 +127,7 @@ class Store:
         return self.space.configurations.count
 
     def bound(self, limit: cython.Py_ssize_t) -> int:
-        """Let the tables take another number of bytes from now on; the former one."""
+        """Set a new limit of bytes, and return the former one."""
         before = self.account.most
         self.account.most = limit
         return before
@@ -135,10 +135,10 @@ class Store:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def checked(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The configuration itself.
+        """Check a configuration and return it.
 
         Raises:
-            IndexError: there is none of this number.
+            IndexError: there is no configuration with this number.
         """
         if not 0 <= configuration < self.space.configurations.count:
             raise IndexError(f"there is no configuration {configuration}")
@@ -150,15 +150,15 @@ class Store:
         """The configuration before any text.
 
         Args:
-            state: where the grammar begins; -1: it reads nothing.
-            is_final: whether the empty text is whole.
+            state: the start of the grammar; -1 if it reads nothing.
+            is_final: whether the empty text is complete.
         """
         if not -1 <= state < self.space.n_states:
             raise IndexError(f"there is no state {state}")
         return self.space.bottom(state, is_final)
 
     def advance(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> int:
-        """The configuration after a token, 0 if it is not accepted.
+        """The configuration after a token, or 0 if the token is not accepted.
 
         Raises:
             BudgetExceeded: the tables are full.
@@ -169,7 +169,7 @@ class Store:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def after(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """As `advance`, for compiled code."""
+        """`advance` for compiled code."""
         if not 0 <= token < self.offsets.shape[0] - 1:
             raise IndexError(f"there is no token {token}")
         return self.step_over(
@@ -177,7 +177,7 @@ class Store:
         )
 
     def advance_text(self, configuration: cython.Py_ssize_t, text: bytes) -> int:
-        """The configuration after some bytes, 0 if they are not accepted.
+        """The configuration after some bytes, or 0 if they are not accepted.
 
         Raises:
             BudgetExceeded, IndexError: as `advance`.
@@ -187,7 +187,7 @@ class Store:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def after_text(self, configuration: cython.Py_ssize_t, text: bytes) -> cython.Py_ssize_t:
-        """As `advance_text`, for compiled code."""
+        """`advance_text` for compiled code."""
         given: cython.p_const_uchar = text
         return self.step_over(self.checked(configuration), given, 0, len(text))
 
@@ -206,8 +206,8 @@ class Store:
         begin: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """The configuration after the bytes between two places. What is known of them is read with the
-        interpreter's lock held: to let it go takes as long."""
+        """The configuration after the bytes between two places. Known steps are read with the interpreter's
+        lock held: releasing it would take as long."""
         following: cython.Py_ssize_t = configuration
         while begin < end:
             following = self.space.steps[configuration, self.space.class_of_byte[text[begin]]]
@@ -247,7 +247,7 @@ class Store:
         tokens: cython.const[cython.Py_ssize_t][::1],
         found: cython.Py_ssize_t[::1],
     ) -> None:
-        """Write `advance` of each configuration by its token.
+        """Call `advance` for each configuration and its token.
 
         Args:
             configurations, tokens: int64[n].
@@ -275,14 +275,14 @@ class Store:
     def is_whole(self, configuration: cython.Py_ssize_t) -> bool:
         """Whether the text that leads to a configuration is a sentence of the grammar.
 
-        It may be asked while another thread is in another method: the interpreter's lock is held from
-        beginning to end, as it is where arrays are replaced by larger ones.
+        Other threads may be in other methods meanwhile: the interpreter's lock is held from the beginning
+        to the end, and also while arrays are replaced by larger ones.
         """
         return self.space.facts[self.checked(configuration)].n_ports > 0
 
     def forced_byte(self, configuration: cython.Py_ssize_t, but: cython.Py_ssize_t = -1) -> int:
-        """The only byte that can come next, one of them left out; `NO_BYTE` if there are several or none, or
-        the text may end here."""
+        """The only byte that can come next, not counting `but`. `NO_BYTE` if there are several or none, or
+        if the text may end here."""
         none: cython.Py_ssize_t = NO_BYTE
         found: cython.Py_ssize_t = none
         if self.space.facts[self.checked(configuration)].n_ports > 0:
@@ -303,8 +303,8 @@ class Store:
         return found
 
     def top_hash(self, configuration: cython.Py_ssize_t, depth: cython.Py_ssize_t) -> int:
-        """A hash (30 bits) of the states on top of a configuration's stacks, so many deep: of the automata's
-        states alone, so that it is the same in every session of one grammar.
+        """A hash (30 bits) of the top `depth` states of a configuration's stacks. It depends only on states
+        of the automata, so it is the same in every session of one grammar.
 
         Raises:
             IndexError: there is no such configuration.
@@ -314,7 +314,7 @@ class Store:
         end: cython.Py_ssize_t = self.space.configurations.starts[configuration + 1]
         found: cython.Py_ssize_t = self.space.configurations.pool[begin + 1] != 0
         for i in range(begin + 2 + self.space.configurations.pool[begin + 1], end, 2):
-            # a sum: the order of stacks is not part of what they are
+            # a sum, because the order of stacks does not matter
             below = self.tail_hash(self.space.configurations.pool[i + 1], depth - 1)
             found += mix(mix(5, self.space.configurations.pool[i]), below)
         return found & MOST_HASH
@@ -322,7 +322,7 @@ class Store:
     @cython.cfunc
     @cython.exceptval(check=False)
     def tail_hash(self, tail: cython.Py_ssize_t, depth: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The same of a tail; of one with many frames, their number."""
+        """The same for a tail. For a tail with many frames, it is only their number."""
         begin: cython.Py_ssize_t = self.space.stacks.tails.starts[tail]
         end: cython.Py_ssize_t = self.space.stacks.tails.starts[tail + 1]
         if depth <= 0 or end - begin > MOST_FRAMES:
@@ -336,11 +336,11 @@ class Store:
         return found & MOST_HASH
 
     def bring(self, other: Store, configuration: cython.Py_ssize_t) -> int:
-        """The configuration that is in these tables what one is in an earlier session's.
+        """The configuration in these tables that equals one of an earlier session.
 
         Args:
             other: the tables of that session.
-            configuration: one of that session.
+            configuration: a configuration of that session.
 
         Raises:
             BudgetExceeded: the tables are full.
@@ -350,12 +350,12 @@ class Store:
     # ---------------------------------------------------------------- masks
 
     def class_mask(self, configuration: cython.Py_ssize_t) -> int:
-        """Twice the number of the mask of classes that some stack of a configuration can read, plus one if
-        the text so far is whole.
+        """Twice the number of the mask of classes that some stack of a configuration can read, plus 1 if
+        the text so far is complete.
 
         Raises:
-            BudgetExceeded: the tables are full; or they are complete, and are asked for more (an error of
-                ours, which must not become a wrong mask).
+            BudgetExceeded: the tables are full; or they are complete and would have to be extended (a bug
+                of ours, which must not become a wrong mask).
             IndexError: there is no such configuration.
         """
         self.checked(configuration)
@@ -372,7 +372,7 @@ class Store:
         configurations: cython.const[cython.Py_ssize_t][::1],
         found: cython.Py_ssize_t[::1],
     ) -> None:
-        """Write `class_mask` of each configuration.
+        """Call `class_mask` for each configuration.
 
         Args:
             configurations: int64[n].
@@ -392,7 +392,7 @@ class Store:
                 found[i] = self.reader.mask_of(configurations[i])
 
     def mask_words(self, mask: cython.Py_ssize_t) -> NDArray[np.uint32]:
-        """uint32[n_words]: the words of a mask of classes, by its number.
+        """The words of a mask of classes, given its number, uint32[n_words].
 
         Raises:
             IndexError: there is no such mask.

@@ -1,12 +1,12 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Summaries: what is known of pending sets, whatever the stacks met; the automaton that reads stacks.
+"""Summaries: the known results of pending sets on any stack. They form the automaton that reads stacks.
 
-What: of each state on top, the classes that it reads and the pending set that it leaves; of each pending set
-on each symbol, the same again. Pending sets, masks of classes and counter frames are interned lists.
-When: owned by what extends them (`hybrid.classifier.store`); built ahead of time they are kept with a
-classifier, written to files, and copied by each session that begins with them.
-Limits: never forgotten; the account pays for growth. A complete automaton must not be extended.
+What: for each state on top, the classes that it reads and the pending set that it leaves; for each pending
+set on each symbol, the same. Pending sets, masks of classes and counter frames are interned lists.
+When: owned by the code that extends them (`hybrid.classifier.store`). If they are computed ahead of time,
+they are kept with a classifier, written to files, and copied by each session that starts with them.
+Limits: nothing is deleted; the account pays for growth. A complete automaton must not be extended.
 """
 
 from __future__ import annotations
@@ -43,19 +43,20 @@ class Summaries:
     Args:
         n_states: states of the network.
         n_words: words of 32 bits of a mask of classes.
-        account: what pays for growth; ``None``: nobody counts.
-        rows, pendings, masks: that there is room for at first.
+        account: the account that pays for growth; ``None``: nothing is counted.
+        rows, pendings, masks: how many fit at first.
 
     Attributes:
-        first: of each state on top, its mask and its pending set; -1: not known yet.
-        rows: a hash table of (pending set, symbol) with the mask, and the pending set below the symbol;
-            a pending set of -1 is no row.
-        n_known: rows in use.
-        pendings: sets of suffix * classes + class. Number 0 is the empty one, here and of masks.
-        masks: sets of classes, in words of 32 bits.
-        units: counter frames: (counted rule, count as far as a token can tell).
-        complete: whether all is known that stacks can ask for, and pending sets that behave alike are one
-            (`minimise`). Their members are those of one of them, so that nothing may be added any more.
+        first: for each state on top, its mask and its pending set; -1: not known yet.
+        rows: a hash table of (pending set, symbol) with the mask, and the pending set below the symbol; an
+            unused row has pending set -1.
+        n_known: number of rows in use.
+        pendings: sets of suffix * classes + class. Number 0 is the empty set, here and in `masks`.
+        masks: sets of classes, as words of 32 bits.
+        units: counter frames: (counted rule, count as far as a token can distinguish it).
+        complete: whether everything is known that stacks can need, and pending sets with equal behaviour
+            are merged (`minimise`). A merged set has the members of only one of its sets, so nothing may be
+            added any more.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Summaries:
         self.masks.intern(n_words)
 
     def _begin(self, n_states: int, n_words: int, account: Any, rows: int) -> None:
-        """The arrays that are no interned lists, empty."""
+        """Make the arrays that are not interned lists, empty."""
         self.account = Account() if account is None else account
         self.n_states = n_states
         self.n_words = n_words
@@ -99,7 +100,7 @@ class Summaries:
     @cython.nogil
     @cython.exceptval(check=False)
     def slot(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The place of the row of a pending set on a symbol, or the empty one that it would have."""
+        """The slot of the row of a pending set on a symbol, or the empty slot where it would be."""
         last: cython.Py_ssize_t = self.rows.shape[0] - 1
         slot = mix(mix(SEED, pending), symbol) & last
         while self.rows[slot].pending >= 0:
@@ -129,7 +130,7 @@ class Summaries:
         mask: cython.Py_ssize_t,
         below: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """Add a row that is not there yet; its place."""
+        """Add a new row, and return its place."""
         self.make_room()
         slot = self.slot(pending, symbol)
         self.rows[slot].symbol = cython.cast(cython.int, symbol)
@@ -142,7 +143,7 @@ class Summaries:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow(self) -> cython.int:
-        """Twice the room for rows."""
+        """Double the room for rows."""
         old: Summary[::1] = self.rows  # noqa: F821 - in `summaries.pxd`
         self.account.claim(32 * old.shape[0], 16 * old.shape[0])
         self.rows = absent(SUMMARY, 2 * old.shape[0])
@@ -156,12 +157,12 @@ class Summaries:
 
     @property
     def n_first(self) -> int:
-        """States on top whose pending set is known."""
+        """Number of states on top whose pending set is known."""
         return int((self.first_rows()[:, 0] >= 0).sum())
 
     def first_rows(self) -> Integers:
-        """int64[states, 2]: a copy of the mask and the pending set of each state on top; -1: not known."""
-        # their bytes: numpy reads the names of a structure's fields for 0.1 ms
+        """A copy of the mask and the pending set of each state on top, int64[states, 2]; -1: not known."""
+        # by bytes: numpy takes 0.1 ms to read the names of a structure's fields
         flat = np.frombuffer(self.first, np.int32) if self.n_states else np.empty(0, np.int32)
         return flat.reshape(-1, 2).astype(np.int64)
 
@@ -178,18 +179,18 @@ class Summaries:
         return rows, starts.astype(np.int64)
 
     def mask_words(self, mask: cython.Py_ssize_t) -> Integers:
-        """int64[n_words]: the words of a mask of classes, as a copy."""
+        """A copy of the words of a mask of classes, int64[n_words]."""
         if not 0 <= mask < self.masks.count:
             raise IndexError(f"there is no mask {mask}")
         begin: cython.Py_ssize_t = self.masks.starts[mask]
         return np.array(self.masks.pool[begin : begin + self.n_words])
 
     def copied(self, account: Account = None, masks: cython.Py_ssize_t = 0) -> Summaries:
-        """The same summaries in arrays of their own.
+        """A copy of the summaries in new arrays.
 
         Args:
-            account: what pays for them.
-            masks: that there is room for beyond those in use.
+            account: the account that pays for them.
+            masks: room for this many more masks than are in use.
         """
         copy: Summaries = Summaries.__new__(Summaries)
         copy._begin(self.n_states, self.n_words, account, self.rows.shape[0] // 2)
@@ -218,17 +219,17 @@ def summaries_of(
     n_words: int,
     complete: bool,
 ) -> Summaries:
-    """Summaries of what their methods say they are, with hardly more room than that takes.
+    """Make summaries from arrays, with hardly any spare room.
 
     Args:
-        first: int64[states, 2], as `Summaries.first_rows` gives it.
-        rows: int64[n, 4], as `Summaries.used_rows` does, in any order.
-        pendings, masks, units: as `Interned.lists` does.
+        first: int64[states, 2], like the result of `Summaries.first_rows`.
+        rows: int64[n, 4], like that of `Summaries.used_rows`, in any order.
+        pendings, masks, units: like those of `Interned.lists`.
         n_words: words of a mask.
         complete: see `Summaries`.
 
     Raises:
-        ValueError: two rows of one pending set and symbol, or lists that are not as said.
+        ValueError: there are two rows for one pending set and symbol, or malformed lists.
     """
     found: Summaries = Summaries.__new__(Summaries)
     found._begin(len(first), n_words, None, len(rows) if complete else max(1024, len(rows)))
@@ -241,7 +242,7 @@ def summaries_of(
             raise ValueError("two rows are of one pending set and one symbol")
         found.add(values[i, 0], values[i, 1], values[i, 2], values[i, 3])
     found.pendings = _interned(*pendings, 16)
-    # masks are also met on the way, by every classifier that runs
+    # every running classifier adds masks
     found.masks = _interned(*masks, max(512, 2 * (len(masks[0]) - 1)))
     found.units = _interned(*units, 64)
     found.complete = complete
@@ -249,14 +250,14 @@ def summaries_of(
 
 
 def _copied(lists: Interned, more: int, account: Account) -> Interned:
-    """The lists with the same room, or room for some more."""
+    """The lists with the same room, or with room for `more` more."""
     room: cython.Py_ssize_t = lists.starts.shape[0] - 2
     width: cython.Py_ssize_t = (lists.pool.shape[0] - 2) // max(room, 1) + 1
     return lists.copied(max(lists.count + more, room), width, account)
 
 
 def _interned(starts: Integers, pool: Integers, room: int) -> Interned:
-    """Interned lists with room for so many at least."""
+    """Interned lists with room for at least `room` lists."""
     capacity = max(len(starts) - 1, room)
     width = max(-(-len(pool) // capacity), 1)
     return Interned(capacity, width).fill(starts, pool)
@@ -269,13 +270,13 @@ def pairs_fit(
     suffix_parent: cython.const[cython.int][::1],
     whole: cython.const[cython.int][::1],
 ) -> bool:
-    """Whether each pending set is sorted, without doubles, and pairs classes with suffixes of their own.
+    """Whether each pending set is sorted, without duplicates, and pairs classes with their own suffixes.
 
     Args:
         starts: int64[sets + 1], where each set begins.
-        suffixes, classes: int64, the pairs; there are suffixes and classes of these numbers.
-        suffix_parent: int32, the suffix that is left of each once its first byte is read; 0 is the empty one.
-        whole: int32, the suffix that each class's representative is.
+        suffixes, classes: int64, the pairs; all these suffixes and classes exist.
+        suffix_parent: int32, the suffix that is left of each after its first byte; 0 is the empty one.
+        whole: int32, the suffix that is the representative of each class.
     """
     n = starts.shape[0] - 1
     fits: cython.bint = True

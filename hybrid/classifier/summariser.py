@@ -1,13 +1,13 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Summaries: what the representatives do on a state, and pending suffixes on the symbol below it.
+"""Summarising: representatives are read on a state, and their remaining suffixes on the symbol below.
 
-What: `Summariser` reads every representative on a state over an unknown stack (`read_on`), or every pending
-suffix on a symbol (`read_below`). The result is a mask of the classes that are read completely, and a pending
-set of suffixes that are left when the known part of the stack is used up.
-When: when a stack first asks for it (`hybrid.classifier.reader`), or ahead of time
+What: `Summariser` reads every representative on a state with an unknown stack below (`read_on`), or every
+pending suffix on a symbol (`read_below`). What is read completely gives a mask of classes. What is left of
+a representative when the known part of the stack ends belongs to a pending set.
+When: when a stack first needs it (`hybrid.classifier.reading`), or ahead of time
 (`hybrid.classifier.building`).
-Limits: if the account is exhausted, everything that was found is kept, so each call gets further.
+Limits: if the account runs out, the results so far are kept, so that every call gets further.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SUFFIX = Kind("parent byte_class", np.int32)
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 
 FEW = cython.declare(cython.Py_ssize_t, 12)
-"""Pairs that are sorted by insertion."""
+"""Up to this many pairs are sorted by insertion."""
 
 
 @cython.cclass
@@ -43,16 +43,17 @@ class Summariser:
 
     Args:
         space: the stacks.
-        known: what is extended.
+        known: the summaries that are extended.
         fixed: the representatives, and what may follow (`hybrid.classifier.tables.Fixed`).
 
     Attributes:
-        nodes: the trie of the representatives, depth first, and a row behind it: the class of the byte into
-            a node, its depth, where its subtree ends, and its group, which is a class of tokens.
-        suffixes: the trie of the reversed representatives: what is left of a suffix once its first byte is
-            read, and the class of that byte. Number 0 is the empty one.
-        whole: of each class, the suffix that its representative is.
-        behind: uint8[S + counted rules, B]: classes of bytes that can follow once a symbol has been dropped.
+        nodes: the trie of the representatives, depth first, and one more row. For each node, the class of
+            the byte that leads to it, its depth, the end of its subtree, and its group, which is a class of
+            tokens.
+        suffixes: the trie of the reversed representatives: what is left of each suffix after its first
+            byte, and the class of that byte. Number 0 is the empty suffix.
+        whole: for each class, the suffix that is its representative.
+        behind: uint8[S + counted rules, B]: classes of bytes that can follow after a symbol was popped.
         longest: bytes of the longest representative.
     """
 
@@ -79,8 +80,8 @@ class Summariser:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def read_on(self, state: cython.Py_ssize_t) -> cython.int:
-        """Read every representative on a state over an unknown stack."""
-        one: cython.Py_ssize_t = 1  # a literal would be an int to C, and bit 31 its sign
+        """Read every representative on a state with an unknown stack below."""
+        one: cython.Py_ssize_t = 1  # a literal would be a C int, whose bit 31 is the sign
         end: cython.Py_ssize_t = self.nodes.shape[0] - 1
         self.configurations[0] = self.space.context(state, -1)
         self.valid[0] = 0
@@ -94,7 +95,7 @@ class Summariser:
             following: cython.Py_ssize_t = REJECT
             if above != REJECT:
                 byte_class: cython.Py_ssize_t = self.nodes[i].byte_class
-                # what lies below a state that may be dropped at once is in the configuration by itself
+                # if a state may be popped at once, the configuration contains what lies below it
                 if depth > 1 and self.space.facts[above].n_ports > 0 and self.behind[state, byte_class]:
                     self.popped[pops] = depth - 1
                     pops += 1
@@ -127,8 +128,8 @@ class Summariser:
     def note_pending(
         self, n: cython.Py_ssize_t, group: cython.Py_ssize_t, pops: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Note what is left of a class's representative where the stack was used up, behind n pairs; how
-        many there are."""
+        """Record what is left of a class's representative when the known stack ended, after n pairs. Return
+        the number of pairs."""
         suffix: cython.Py_ssize_t = self.whole[group]
         at: cython.Py_ssize_t = 0
         p: cython.Py_ssize_t
@@ -146,7 +147,7 @@ class Summariser:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def symbol_of(self, state: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of what lies on the stack: a state, or behind them a counter frame."""
+        """The number of a stack symbol: of a state, or, after all states, of a counter frame."""
         if state >= 0:
             return state
         unit = unit_of(state)
@@ -170,12 +171,12 @@ class Summariser:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def read_below(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Read a pending set on a symbol over an unknown stack; the place in `known.rows` of what it
-        reads.
+        """Read a pending set on a symbol with an unknown stack below. Return the place of the result in
+        `known.rows`.
 
         Raises:
-            BudgetExceeded: there is no room; or (an error of ours, which must not become a wrong mask) the
-                automaton is complete.
+            BudgetExceeded: there is no room; or the automaton is complete (a bug of ours, which must not
+                become a wrong mask).
         """
         if self.known.complete:
             with cython.gil:
@@ -224,7 +225,7 @@ class Summariser:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def begin_on(self, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The configuration of a symbol on an unknown stack."""
+        """The configuration of a symbol with an unknown stack below."""
         if symbol < self.n_states:
             return self.space.context(symbol, -1)
         at = self.known.units.starts[symbol - self.n_states]
@@ -236,7 +237,7 @@ class Summariser:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def empty_mask(self) -> cython.Py_ssize_t:
-        """Write the empty mask to where a new one goes; where that is in the pool of masks."""
+        """Write an empty mask where the next mask goes. Return its place in the pool of masks."""
         at = self.known.masks.room(self.known.n_words)
         for w in range(self.known.n_words):
             self.known.masks.pool[at + w] = 0
@@ -246,8 +247,8 @@ class Summariser:
     @cython.nogil
     @cython.exceptval(check=False)
     def distinct_pairs(self, n: cython.Py_ssize_t, mask_at: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Leave out doubles of the sorted pairs, and those of classes that are read anyway; how many
-        stay."""
+        """Remove from the sorted pairs duplicates, and classes that are read completely anyway. Return how
+        many are left."""
         length: cython.Py_ssize_t = 0
         suffix: cython.Py_ssize_t = 0
         first: cython.Py_ssize_t = 0
@@ -267,7 +268,7 @@ class Summariser:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def pending_set(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of the pending set of the first pairs."""
+        """The number of the pending set of the first n pairs."""
         at = self.known.pendings.room(n)
         for i in range(n):
             self.known.pendings.pool[at + i] = self.pairs[i]
@@ -277,7 +278,7 @@ class Summariser:
     @cython.nogil
     @cython.exceptval(check=False)
     def sort_pairs(self, low: cython.Py_ssize_t, high: cython.Py_ssize_t) -> cython.void:
-        """Sort ``pairs[low:high]``: quicksort with the median of three; the larger part is a loop."""
+        """Sort ``pairs[low:high]``: quicksort with the median of three, looping over the larger part."""
         i: cython.Py_ssize_t
         k: cython.Py_ssize_t
         while high - low > FEW:
@@ -332,6 +333,6 @@ def told_apart_here(
 def told_apart(
     count: cython.Py_ssize_t, least: cython.Py_ssize_t, most: cython.Py_ssize_t, reach: cython.Py_ssize_t
 ) -> int:
-    """A count that no token tells from this one, a token being shorter than `reach`: far from both bounds it
-    does not matter."""
+    """A count that no token distinguishes from this one, if all tokens are shorter than `reach`: a count
+    far from both bounds does not matter."""
     return told_apart_here(count, least, most, reach)

@@ -1,9 +1,9 @@
-"""What does not change while a classifier runs: the automata, the representatives, and what may follow.
+"""The constant data of a classifier: the automata, the representatives, and what may follow.
 
-What: `fixed_tables` makes a `Fixed` from a network and the distinct representatives; `assembled` makes one of
-parts that were found before.
-When: once per compiled grammar; each session's `hybrid.classifier.store.Store` reads it.
-Limits: nothing is validated: networks and artefacts are where they are made or read.
+What: `fixed_tables` makes a `Fixed` from a network and the distinct representatives; `assembled` makes one
+from parts that exist already.
+When: once for each compiled grammar; the `hybrid.classifier.store.Store` of each session reads it.
+Limits: nothing is checked here: networks and artefacts are checked when they are made or read.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from hybrid.classifier.summariser import Summariser
 Integers = NDArray[np.int64]
 
 PHASE = "the tables of the classifier"
-"""What errors call the tables that do not change."""
+"""The name of the constant data in errors."""
 
 
 class Fixed(NamedTuple):
-    """What does not change. S states, U counted rules, B classes of bytes, G classes of tokens.
+    """Constant data. S states, U counted rules, B classes of bytes, G classes of tokens.
 
     Attributes:
-        net: the arrays of the network's automata; counts are bounded by the text's length.
+        net: the arrays of the network's automata; the text's length bounds counts.
         byte_tables: the classes of bytes.
         rank: int64[S], see `equivalence.parser.space.Space`.
         absorbing: uint8[S], likewise.
-        behind: uint8[S + U, B]: classes of bytes that can follow once a symbol has been dropped.
-        nodes: int32[N + 1, 4], suffixes: int32[M, 2], whole: int32[G]: the representatives, which are one for
-            each class of tokens, see `hybrid.classifier.summariser.Summariser`.
-        longest: bytes of the longest one.
-        n_groups: classes.
-        n_pairs: pairs of a class and a suffix that there may be.
+        behind: uint8[S + U, B]: classes of bytes that can follow after a symbol was popped.
+        nodes: int32[N + 1, 4], suffixes: int32[M, 2], whole: int32[G]: the representatives, one for each
+            class of tokens, see `hybrid.classifier.summarising.Summariser`.
+        longest: bytes of the longest representative.
+        n_groups: number of classes.
+        n_pairs: number of possible pairs of a class and a suffix.
         data, offsets: the bytes of each token id.
-        start, start_final: where the grammar begins, -1 for nowhere; whether the empty text is whole.
+        start, start_final: the start of the grammar, -1 if there is none; whether the empty text is complete.
     """
 
     net: tuple[NDArray[Any], ...]
@@ -77,7 +77,7 @@ class Fixed(NamedTuple):
         return Automaton(self.net)
 
     def summariser(self, space: Any, known: Any) -> Any:
-        """What reads the representatives, a `Summariser`."""
+        """A `Summariser`, which reads the representatives."""
         return Summariser(space, known, self)
 
 
@@ -85,13 +85,14 @@ def fixed_tables(
     network: Network, representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers,
     deadline: Deadline | None = None, met: Met | None = None,
 ) -> Fixed:  # fmt: skip
-    """What follows from the network, the distinct representatives in byte order, and the vocabulary.
+    """Make the constant data from the network, the distinct representatives in byte order, and the
+    vocabulary.
 
     Args:
-        met: what exploring this network found; ``None``: it is found again.
+        met: what the exploration of this network found; ``None``: it is computed again.
 
     Raises:
-        BudgetExceeded: it is too late.
+        BudgetExceeded: the deadline has passed.
     """
     with (deadline or Deadline()).stopping(PHASE) as stop:
         return _fixed_tables(network, representatives, data, offsets, stop, met)
@@ -103,7 +104,7 @@ def _fixed_tables(
 ) -> Fixed:  # fmt: skip
     net, automaton = automaton_of(network)
     rank = call_ranks(automaton)
-    # neither depends on how far counts go
+    # neither depends on the bounds of counts
     byte_tables = byte_tables_of(automaton, rank, stop) if met is None else met.byte_tables
     behind = behind_of(network, byte_tables, stop, met)
     return assembled(
@@ -112,10 +113,10 @@ def _fixed_tables(
 
 
 def automaton_of(network: Network) -> tuple[tuple[NDArray[Any], ...], Automaton]:
-    """``net`` of `Fixed`, and the automata themselves."""
+    """``net`` of `Fixed`, and the automata."""
     net = tuple(np.ascontiguousarray(array) for array in network.automaton)
     counted = net[5].copy()
-    counted[:, 3] = counted[:, 2]  # counts are kept over many tokens here, not within a single one
+    counted[:, 3] = counted[:, 2]  # here counts live over many tokens, not only within one
     net = (*net[:5], counted, *net[6:])
     return net, Automaton(net)
 
@@ -126,22 +127,22 @@ def behind_of(
     """``behind`` of `Fixed`.
 
     Raises:
-        BudgetExceeded: told to stop, or what lies below the states takes too much.
+        BudgetExceeded: told to stop, or computing what lies below the states takes too much.
     """
     _, example, first, _ = byte_tables
     counted = network.automaton[5]
     follow = follow_of(network, first, stop) if met is None else met.follow
     behind = np.zeros((network.n_states + len(counted), len(example)), np.uint8)
     contexts, unit = network.contexts[:, 0], network.contexts[:, 1]
-    # below a state that is explored together with a counter frame, the next unit may begin too
+    # below a state that is explored together with a counter frame, the next unit may begin as well
     on_frame = unit >= 0
     follows = follow.contexts.copy()
     follows[on_frame] |= first[counted[unit[on_frame], 0]]
     for symbols, rows in ((contexts, follows), (follow.symbols, follow.returns)):
         place = np.where(symbols >= 0, symbols, network.n_states - 1 - symbols)
         unite_rows(behind, place, rows)
-    # a unit that begins again on its frame is on top of the stack then, though it is no context of the
-    # network
+    # a unit that begins again on its frame is then on top of the stack, although the network has no such
+    # context
     unite_rows(behind, np.ascontiguousarray(counted[:, 0]), first[counted[:, 0]] | behind[network.n_states :])
     return behind
 
@@ -151,12 +152,12 @@ def assembled(
     representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers, start: int,
     start_final: bool,
 ) -> Fixed:  # fmt: skip
-    """The fixed tables from those of their parts that take a network to find (see `fixed_tables`)."""
+    """Make the constant data from the parts whose computation needs a network (see `fixed_tables`)."""
     lengths = np.array([len(text) for text in representatives], np.int64)
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     text = np.frombuffer(b"".join(representatives), np.uint8)
     longest = int(lengths.max(initial=0))
-    # without `equivalence.trie.trie.build_trie`, which also orders the suffixes (7 ms)
+    # not with `equivalence.trie.trie.build_trie`, which also sorts the suffixes (7 ms)
     byte, depth, skip, group, _ = depth_first(text, ends)
     parent, first, whole = suffixes_of(text, ends)
     class_of_byte = byte_tables.class_of_byte

@@ -1,23 +1,24 @@
-"""A classifier of a grammar that names token ids: masks and steps by text, and by id.
+"""The classifier of a grammar that names token ids: masks and steps by text and by id.
 
-What: `IdClassifier` is a classifier over a network in which edges that read ids read symbols
-(`equivalence.network.token_ids`). Its tables know nothing of that; an id that is accepted is read by its
-symbol, too, and a mask gets the ids whose symbols can be read next (`hybrid.classifier.named_ids`).
+What: `IdClassifier` is a classifier for a network in which edges that read ids read symbols instead
+(`equivalence.network.token_ids`). Its tables do not know about ids. An id that is accepted is also read by
+its symbol, and a mask gets the ids whose symbols can be read next (`hybrid.classifier.named_ids`).
 When: made by `hybrid.compile.compilation` for grammars with token edges, excluded tokens and token tag
-dispatches, and nothing else that bytes and stacks do not decide.
-Limits: where an id is read as text and as an id at once, `ReadBothWays` sends the sequence to another
-strategy. Not written to files; masks are not asked for by classes.
+dispatches, if bytes and stacks decide everything else.
+Limits: if an id is read both as text and as an id, `ReadBothWays` sends the sequence to another strategy.
+It is not written to files, and there are no masks by class.
 
-A new mask costs one more step, by the byte that symbols begin with, and one for each group of ids where that
-can be read; it is then a row like all others.
+A new mask costs one more step, by the byte with which symbols begin, and one for each group of ids if that
+byte can be read. Then it is a row like all others.
 
-Both ways: `accept_token` joins what both lead to. What it begins behind the id is noted at the place behind
-the first byte of the text, so that it ends elsewhere; which stacks that makes depends on the rules as
-XGrammar has them, and the network has not. The mask before does not depend on it. A text of one byte is
-joined rightly, but two sets of stacks would have to become one, which nothing else asks for.
+Ids that are read both ways: `accept_token` of XGrammar unites both results. It records what the id begins
+at the position after the first byte of the text, so it ends at another place. Which stacks result depends
+on the rules in XGrammar's own form, which the network does not have. The mask before the id does not depend
+on it. A text of one byte is united correctly, but two sets of stacks would have to become one, which
+nothing else needs.
 
-Rejected: symbols as tokens of a larger vocabulary, walked and classified as others. Each vocabulary would
-have a second trie (0.8 s), for what takes a step or two.
+Rejected: symbols as tokens of a larger vocabulary, which are walked and classified like others. Each
+vocabulary would have a second trie (0.8 s) for what takes a step or two.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ from hybrid.classifier.rows import Rows
 
 
 class ReadBothWays(Exception):
-    """An id is read as text and as an id at once: another strategy has to say what follows."""
+    """An id is read both as text and as an id: another strategy must decide what follows."""
 
 
 class IdClassifier(Classifier):
     """Masks and steps of a grammar that names ids; see `Classifier`.
 
     Args:
-        ids: what its symbols mean.
+        ids: the meaning of the grammar's symbols.
 
     Attributes:
-        ids: the same.
+        ids: the argument.
     """
 
     by_text = False
@@ -59,7 +60,7 @@ class IdClassifier(Classifier):
         """See `Classifier.step`.
 
         Raises:
-            ReadBothWays: the token is read as text and as an id.
+            ReadBothWays: the token is read both as text and as an id.
         """
         after = self.ids.step(session.store, config, token)
         if after < 0:
@@ -72,7 +73,7 @@ class IdClassifier(Classifier):
         return super().read(session, config, escaped(text))
 
     def read_again(self, session: Session, read: list[int | bytes | None], tokens: Sequence[bytes]) -> int:
-        """See `Classifier.read_again`: what was an id is not its text."""
+        """See `Classifier.read_again`. An id of the history is not replaced by its text."""
         config = session.start
         for one in read:
             if isinstance(one, bytes):
@@ -82,7 +83,7 @@ class IdClassifier(Classifier):
         return config
 
     def forced_byte(self, session: Session, config: int) -> int:
-        """See `Classifier.forced_byte`; for XGrammar an id that may come in place of text does not count."""
+        """See `Classifier.forced_byte`. As in XGrammar, an id that could replace the text does not count."""
         return int(session.store.forced_byte(config, MARKER))
 
     def note_mask(self, session: Session, config: int, mask: int, rows: Rows) -> None:

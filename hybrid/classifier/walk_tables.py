@@ -1,9 +1,9 @@
-"""The constant tables of walks: the automata, what may follow, and the vocabulary's trie.
+"""The constant data for masks from walks: the automata, what may follow, and the vocabulary's trie.
 
-What: `walk_tables` makes `WalkTables` from a network and a vocabulary, as `hybrid.classifier.tables` makes
-`Fixed` from a network and representatives. No part takes longer for a larger vocabulary.
-When: once for each grammar whose first masks are walked.
-Limits: it validates nothing. Networks and tries are validated where they are made or read.
+What: `walked_tables` makes a `Walked` from a network and a vocabulary, as `hybrid.classifier.tables` makes
+a `Fixed` from a network and representatives. Nothing in it takes longer for a larger vocabulary.
+When: once for each grammar whose first masks come from walks.
+Limits: nothing is checked here: networks and tries are checked when they are made or read.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from hybrid.classifier.walk_output import FEW_PIECES, MOST_PIECES
 Integers = NDArray[np.int64]
 
 BEHIND_SECONDS = 0.25
-"""What finding out what may follow may take, in the middle of a mask: 0.2 ms for the median JSON schema."""
+"""Budget for computing what may follow, in the middle of a mask. The median JSON schema takes 0.2 ms."""
 
 
-class WalkTables(NamedTuple):
-    """What does not change. Names that `hybrid.classifier.tables.Fixed` has mean the same.
+class Walked(NamedTuple):
+    """Constant data. Fields with the names of `hybrid.classifier.tables.Fixed` mean the same.
 
     Attributes:
         automaton: the automata of `net`.
-        network: that all of this follows from.
-        nodes, height: of the vocabulary's trie (`equivalence.trie.Trie`).
+        network: the network from which all of this is made.
+        nodes, height: the vocabulary's trie (`equivalence.trie.Trie`).
         token_starts, tokens: the ids of each group (`equivalence.runs.ByteOrder`).
-        kept: what other grammars read of the vocabulary.
+        kept: the cached walks of other grammars over the vocabulary.
     """
 
     net: tuple[NDArray[Any], ...]
@@ -64,8 +64,8 @@ class WalkTables(NamedTuple):
         return (FEW_PIECES if self.network.n_states <= FEW_PIECES else MOST_PIECES) // 32
 
     def behind(self) -> NDArray[np.uint8]:
-        """As of `Fixed`, found now; where that would take too long, all bytes may follow everywhere: walks
-        enter more then, and find the same masks."""
+        """As in `Fixed`, computed on first use. If that takes too long, all bytes may follow everywhere.
+        Then walks enter more nodes, and find the same masks."""
         try:
             with Deadline(BEHIND_SECONDS).stopping(PHASE) as stop:
                 self.network.finish(Deadline(BEHIND_SECONDS))
@@ -75,15 +75,15 @@ class WalkTables(NamedTuple):
             return np.ones((n_symbols, len(self.byte_tables.example)), np.uint8)
 
     def summariser(self, space: Any, known: Any) -> Any:
-        """What walks the vocabulary, a `hybrid.classifier.walker.Walker`."""
-        return DeltaWalker(space, known, self)
+        """A `hybrid.classifier.walking.Walker`, which walks the vocabulary."""
+        return ComparingWalker(space, known, self)
 
 
-def walk_tables(network: Network, vocabulary: Vocabulary, deadline: Deadline | None = None) -> WalkTables:
-    """The fixed tables of a grammar whose masks are walked.
+def walked_tables(network: Network, vocabulary: Vocabulary, deadline: Deadline | None = None) -> Walked:
+    """The constant data of a grammar whose masks come from walks.
 
     Raises:
-        BudgetExceeded: it is too late.
+        BudgetExceeded: the deadline has passed.
     """
     net, automaton = automaton_of(network)
     with (deadline or Deadline()).stopping(PHASE) as stop:

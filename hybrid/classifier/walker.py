@@ -1,17 +1,18 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Walks: reading the vocabulary's trie on a state, and pending nodes on the symbol below it.
+"""Walking: the vocabulary's trie is read on a state, and its remaining subtrees on the symbol below.
 
-What: a `Walker` does what a `Summariser` does, without classes. Its masks have a bit for each piece of the
-vocabulary. Its pending sets are sets of nodes of the trie, whose subtrees are read on the symbol below.
-When: for the first masks of a grammar, before it has been used often enough for classes to pay off. A walk
-that turns out to be long is shared with other grammars, because its result depends on what the state can do
-(`hybrid.classifier.canonical_form`), and not on the grammar.
-Limits: those of `Summariser`. It trusts the nodes, which `equivalence.trie` made or checked, and the tokens
+What: a `Walker` does the work of a `Summariser` without classes. Its masks have a bit for each token. When
+the known part of a stack ends, what is pending is a set of nodes of the trie, whose subtrees are read on
+the symbol below.
+When: for the first masks of a grammar, before it has been used enough to make classes worthwhile. The
+result of a walk depends only on what the state can do (`hybrid.classifier.contents`), not on the grammar. A
+long walk is therefore taken from the cache, or stored there for other grammars.
+Limits: those of `Summariser`. The nodes are made or checked by `equivalence.trie`, and the tokens are those
 of its groups.
 
-If a configuration stays the same in a whole subtree, the subtree is taken at once, as in walks of an
-exploration. Of the 300,000 nodes of a vocabulary of 128,000 tokens, a walk on a string enters some thousands.
+A subtree in which a configuration stays the same is accepted as a whole, as in the walks of an exploration:
+of the 300,000 nodes of a vocabulary of 128,000 tokens, a string enters some thousands.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ REJECT = cython.declare(cython.Py_ssize_t, 0)
 
 WIDE_BYTES = cython.declare(cython.Py_ssize_t, 10)
 WIDE_NODES = cython.declare(cython.Py_ssize_t, 64)
-"""Bytes that a state can read, and nodes that are read on a symbol, from which on a walk is probably long: a
-digit is the least of what mostly is."""
+"""A walk is probably long if a state can read this many bytes, or if this many nodes are read on a symbol.
+The smallest such set that is common is a digit."""
 
 TOO_LONG = cython.declare(cython.Py_ssize_t, -2)
-"""What a walk finds that has entered so many."""
+"""The result of a walk that has entered too many nodes."""
 
 ANY_LENGTH = cython.declare(cython.Py_ssize_t, 1 << 62)
 
@@ -60,20 +61,20 @@ class Walker(WalkOutput):
 
     Args:
         space: the stacks.
-        known: what is extended.
-        fixed: the trie, and what may follow (`hybrid.classifier.walk_tables.WalkTables`).
+        known: the summaries that are extended.
+        fixed: the trie, and what may follow (`hybrid.classifier.walked.Walked`).
 
     Attributes:
         token_starts, tokens: the ids of each group (`equivalence.runs.ByteOrder`).
-        path: of each depth below the node at which a walk begins, the configuration, the child that is next,
-            where the children end, and whether the stack may be used up there.
-        most_entered: how many may be until a walk is too long.
-        kept: what other grammars' states and frames read (`equivalence.walks.kept.reads`).
-        contents: names what is looked for there; None as long as nothing was.
-        reads, number_of_read: the kept walks that this one has taken, and the number of each.
-        key: of the long walk under way.
-        unit_tables: what the units of counted rules do, by the state that each begins with.
-        mask: that was found last.
+        path: for each depth below the node at which a walk begins, the configuration, the next child, the
+            end of the children, and whether the known stack may end there.
+        most_entered: a walk that enters more nodes is too long.
+        kept: the cached walks of other grammars' states and frames (`equivalence.walks.kept.reads`).
+        contents: makes the keys of the cache; None until it is needed.
+        reads, number_of_read: the cached walks that this walker uses, and the number of each.
+        key: the key of the current long walk.
+        unit_tables: the automata of the units of counted rules, by the state with which each begins.
+        mask: the last mask that was found.
     """
 
     def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
@@ -101,8 +102,8 @@ class Walker(WalkOutput):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def read_on(self, state: cython.Py_ssize_t) -> cython.int:
-        """As of `Summariser`: what lies below a state that may be dropped at once is in the configuration by
-        itself."""
+        """See `Summariser`. If a state may be popped at once, the configuration contains what lies below
+        it."""
         pending = self.read_from(-1, state, state, self.space.context(state, -1))
         self.known.first[state].mask = cython.cast(cython.int, self.mask)
         self.known.first[state].pending = cython.cast(cython.int, pending)
@@ -129,14 +130,15 @@ class Walker(WalkOutput):
         own: cython.Py_ssize_t,
         begin: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """Read what is below the nodes of a pending set, or with -1 the whole trie, from a configuration on.
+        """Read what is below the nodes of a pending set, or with -1 the whole trie, starting in a
+        configuration.
 
         Args:
-            symbol: what the configuration is of.
-            own: the row of `behind` for what may follow below it.
+            symbol: the symbol of the configuration.
+            own: the row of `behind` with what may follow below it.
 
         Returns:
-            the number of the pending set that is left; `mask` has the number of the mask.
+            The number of the pending set that is left; `mask` has the number of the mask.
         """
         self.set_follow(own)
         n: cython.Py_ssize_t = -1
@@ -157,7 +159,7 @@ class Walker(WalkOutput):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def walk_from(self, pending: cython.Py_ssize_t, begin: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The walks of `read_from`; how many pending nodes are noted, or `TOO_LONG`."""
+        """The walks of `read_from`. Return the number of pending nodes recorded, or `TOO_LONG`."""
         self.n_ranges = 0
         if pending < 0:
             return self.walk(0, begin, 0)
@@ -178,8 +180,8 @@ class Walker(WalkOutput):
     @cython.nogil
     @cython.exceptval(check=False)
     def is_wide(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.bint:
-        """Whether a walk is probably long: it is looked for before it is begun, which takes 5 us and saves 50
-        where it is found."""
+        """Whether a walk is probably long. Then it is looked up in the cache before it begins: that takes 5
+        us, and saves 50 if it is found."""
         if pending >= 0:
             return self.known.pendings.starts[pending + 1] - self.known.pendings.starts[pending] >= WIDE_NODES
         if symbol >= self.n_states:
@@ -200,8 +202,10 @@ class Walker(WalkOutput):
         begin: cython.Py_ssize_t,
         is_new: cython.bint,
     ) -> cython.Py_ssize_t:
-        """As `read_from`, taken from what is kept unless it is known to be new, or walked whatever may follow
-        below, and kept; how many pending nodes there are."""
+        """`read_from` with the cache. The walk is taken from the cache, unless it is known to be new.
+        Otherwise it is walked regardless of what may follow below, and stored. Return the number of pending
+        nodes.
+        """
         n: cython.Py_ssize_t = -1
         if not is_new:
             with cython.gil:
@@ -223,8 +227,8 @@ class Walker(WalkOutput):
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def recall(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Take what is kept of a walk: its ranges and pending nodes; how many nodes there are, -1 where
-        nothing is kept."""
+        """Take a walk from the cache, its ranges and pending nodes. Return the number of nodes, or -1 if
+        there is none."""
         if self.contents is None:
             self.contents = CanonicalForm(self.space.automaton)
         if symbol < self.n_states:
@@ -248,11 +252,11 @@ class Walker(WalkOutput):
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def recall_units(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The same for the frame of a counted rule, from how many units strings begin, which is kept for all
-        counts; -1 where units are not such that it can be."""
+        """The same for the frame of a counted rule, computed from the cached number of units that each
+        string begins, which serves all counts. -1 if the units do not allow that."""
         at = self.known.units.starts[symbol - self.n_states]
         counted = self.space.automaton.counted[self.known.units.pool[at]]
-        begun = self.known.units.pool[at + 1] + 1  # one has been read where the frame is on top
+        begun = self.known.units.pool[at + 1] + 1  # one unit has been read when the frame is on top
         most: cython.Py_ssize_t = ANY_LENGTH if counted.most < 0 else counted.most - begun
         if counted.start not in self.unit_tables:
             self.unit_tables[counted.start] = unit_table(self.space.automaton, counted.start)
@@ -273,7 +277,8 @@ class Walker(WalkOutput):
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def taken(self, read: Any) -> cython.Py_ssize_t:
-        """Take a kept walk: its pending nodes, and itself for its ranges; how many nodes there are."""
+        """Use a cached walk: its pending nodes, and the walk itself as its ranges. Return the number of
+        nodes."""
         self.take(read)
         found: cython.const[cython.Py_ssize_t][::1] = read.nodes
         while self.pairs.shape[0] < found.shape[0]:
@@ -286,7 +291,7 @@ class Walker(WalkOutput):
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def take(self, read: Any) -> cython.int:
-        """Let a kept walk stand for its ranges, which are thousands where it is long."""
+        """Let a cached walk represent its ranges; a long walk has thousands."""
         number = self.number_of_read.get(read)
         if number is None:
             number = self.number_of_read[read] = len(self.reads)
@@ -298,7 +303,7 @@ class Walker(WalkOutput):
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def keep(self, n: cython.Py_ssize_t) -> cython.int:
-        """Keep what a walk has found, with n pending nodes, for other grammars."""
+        """Cache the results of a walk with n pending nodes for other grammars."""
         if self.key is not None:
             ranges = np.array(np.asarray(self.ranges)[: self.n_ranges])
             read = Read(ranges, np.array(np.asarray(self.pairs)[:n]))
@@ -317,8 +322,8 @@ class Walker(WalkOutput):
         configuration: cython.Py_ssize_t,
         n: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """Read all that is below a node from a configuration on; how many pending nodes are noted, of which
-        there were n; or `TOO_LONG`."""
+        """Read everything below a node, starting in a configuration. Return the number of pending nodes
+        recorded, counting n before, or `TOO_LONG`."""
         if self.counters.any:
             configuration = self.counters.far(configuration, self.height[node])
         if self.stays_below(node, configuration):
@@ -356,8 +361,8 @@ class Walker(WalkOutput):
     def pass_over(
         self, i: cython.Py_ssize_t, last: cython.Py_ssize_t, above: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """The first child from i on that has to be entered: most are rejected, or go on in a loop that holds
-        all below them."""
+        """The first child from i on that must be entered. Most children are refused, or stay in a loop that
+        contains everything below them."""
         while i < last:
             byte = self.trie[i].bits & 255
             c = self.space.class_of_byte[byte]
@@ -385,10 +390,10 @@ class Walker(WalkOutput):
     def child_from(
         self, i: cython.Py_ssize_t, last: cython.Py_ssize_t, byte: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """The first child from i on whose byte is not below one; `last` if there is none.
+        """The first child from i on whose byte is not less than `byte`; `last` if there is none.
 
-        Children are in the order of their bytes, and so are classes of bytes: after white space a document
-        goes on with a quote, where a node has 200 children.
+        Children are sorted by their bytes, and so are classes of bytes. After white space a document
+        continues with a quote, for example, where a node has 200 children.
         """
         while i < last and self.trie[i].bits & 255 < byte:
             step: cython.Py_ssize_t = 1
@@ -402,7 +407,7 @@ class Walker(WalkOutput):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def enter(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.bint:
-        """Read the byte into a node at depth d; whether its children are next."""
+        """Read the byte that leads to a node at depth d. Return whether its children come next."""
         byte = self.trie[i].bits & 255
         c = self.space.class_of_byte[byte]
         configuration: cython.Py_ssize_t = self.space.steps[self.path[d - 1].configuration, c]
@@ -410,7 +415,7 @@ class Walker(WalkOutput):
             configuration = self.space.step(self.path[d - 1].configuration, c)
         if configuration == REJECT:
             return False
-        # half of what it takes to find a child is waiting for its line of memory
+        # half of the time to find a child is spent waiting for its cache line
         fetch(cython.cast(cython.Py_ssize_t, cython.address(self.trie[self.trie[i].child])))
         self.n_entered += 1
         self.path[d].configuration = configuration
@@ -430,7 +435,7 @@ class Walker(WalkOutput):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def forget_counts(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.int:
-        """Let what was read at depth d go on with smaller counts, if no text below the node tells."""
+        """Continue from depth d with smaller counts, if no text below the node can distinguish them."""
         exact = self.path[d].configuration
         configuration = self.counters.far(exact, self.height[i])
         if configuration != exact:
@@ -446,7 +451,8 @@ class Walker(WalkOutput):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def learn(self, byte: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.int:
-        """Note that the configuration at depth d stays itself, where it does; see `walks.Walks.learn`."""
+        """Record that the configuration at depth d stays the same on a byte, if it does; see
+        `walks.Walks.learn`."""
         configuration = self.path[d].configuration
         if configuration == self.path[d - 1].configuration:
             c = self.space.class_of_byte[byte]
@@ -471,8 +477,8 @@ class Walker(WalkOutput):
     @cython.nogil
     @cython.exceptval(check=False)
     def stays_below(self, i: cython.Py_ssize_t, configuration: cython.Py_ssize_t) -> cython.bint:
-        """Is a configuration known to stay itself on all that occurs below a node? All tokens there are
-        allowed then, and what is left of them on other stacks does not matter."""
+        """Whether a configuration is known to stay the same on everything that occurs below a node. Then
+        all tokens there are allowed, and what is left of them on other stacks does not matter."""
         if self.counters.any and configuration < self.counters.loops.shape[0]:
             if self.height[i] >= self.counters.loops[configuration]:
                 return False
