@@ -207,7 +207,7 @@ def test_an_id_read_both_ways_goes_on_elsewhere() -> None:
     ours, plain = compiled_both(parse("token that is also read as text"))
     first, second = GrammarMatcher(ours), GrammarMatcher(plain)
     assert first.accept_token(2) and second.accept_token(2)  # "ab", whatever its bytes, or these
-    assert ours.strategy == "classifier" and "as text and as an id at once" in ours.reason
+    assert ours.strategy == "classifier" and "both as text and as an id" in ours.reason
     found, wanted = (mask(each, VOCABULARY.size)[0] for each in (first, GrammarMatcher(ours)))
     assert found.tolist() == [second.fork().accept_token(i) for i in range(VOCABULARY.size)]
     first.rollback()
@@ -244,7 +244,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     many = Vocabulary.from_bytes(
         [b"a%d\xff" % i for i in range(MOST_ESCAPED + 1)] + [b""], stop_token_ids=[65]
     )
-    assert "hold byte 255" in compiled_both(xgrammar.Grammar.from_ebnf("root ::= Token(3)"), many)[0].reason
+    assert "contain byte 255" in compiled_both(xgrammar.Grammar.from_ebnf("root ::= Token(3)"), many)[0].reason
     groups = " | ".join(f"Token({i})" for i in range(MOST_GROUPS))
     with pytest.raises(UnsupportedGrammar, match="254 groups of token ids"):
         ids_as_bytes(read_grammar(xgrammar.Grammar.from_ebnf(f"root ::= {groups}")))

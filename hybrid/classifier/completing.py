@@ -56,7 +56,7 @@ class Completing:
         with self._classifier.lock:
             session = self._session
             if session is not self._classifier.session:
-                raise BudgetExceeded("its tables were used up meanwhile")
+                raise BudgetExceeded("its tables became full meanwhile, and were replaced")
             store = session.store
             if store.known.n_known > self._states:
                 raise BudgetExceeded(f"more than {self._states} states")
@@ -76,6 +76,6 @@ class Completing:
         """
         with self._classifier.lock:
             if self._session is not self._classifier.session:
-                raise BudgetExceeded("its tables were used up meanwhile")
+                raise BudgetExceeded("its tables became full meanwhile, and were replaced")
             known = self._session.store.known.copied()
         self._classifier.complete_with(minimised(known))

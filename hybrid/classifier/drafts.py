@@ -182,7 +182,7 @@ def fill_trees(
     trees: cython.Py_ssize_t = len(matchers)
     nodes: cython.Py_ssize_t = tokens.shape[1]
     if children.shape[0] != trees or siblings.shape[0] != trees or tokens.shape[0] != trees:
-        raise IndexError("there are not as many trees as matchers")
+        raise IndexError("matchers and trees must have the same length")
     if children.shape[1] != nodes or siblings.shape[1] != nodes:
         raise IndexError("the trees have different numbers of nodes")
     n_bytes: cython.Py_ssize_t = 4 * matchers[0]._width

@@ -149,7 +149,7 @@ class ClassifierFollower(Meeting, Follower):
         try:
             return self._ask(lambda session: self.classifier.step(session, self.config, token))
         except ReadBothWays:
-            self.compiled.note("an id was read as text and as an id at once")
+            self.compiled.note("an id was read both as text and as an id")
             other = self._other(self.made)
             self.classifier.has_handed_over = True  # there is another strategy
             raise Outgrown(other) from None

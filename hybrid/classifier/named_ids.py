@@ -119,7 +119,7 @@ class NamedIds:
         self.texts = text_ids(vocabulary)
         if self.texts.too_many:
             raise UnsupportedGrammar(
-                f"the grammar names token ids, and {self.texts.too_many} tokens of the vocabulary hold byte "
+                f"the grammar names token ids, and {self.texts.too_many} tokens of the vocabulary contain byte "
                 f"{MARKER}, allowed are {MOST_ESCAPED}"
             )
         self.named = symbols.named

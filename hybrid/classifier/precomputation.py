@@ -46,7 +46,7 @@ def build_summaries(
             if store.known.n_known > states:
                 return store.known, f"more than {states} summaries"
             if deadline.is_over:
-                return store.known, "more seconds than the budget has for it"
+                return store.known, "the budget's time ran out"
     except BudgetExceeded:
         return store.known, f"more than {limit} bytes"
     return store.known, ""

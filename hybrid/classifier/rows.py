@@ -161,7 +161,7 @@ class Rows:
             Whether the row forbids any id; -1 if the row is not known. Then nothing was written.
         """
         if words.shape[0] != self.gather.n_words:
-            raise ValueError(f"{words.shape[0]} words are no row, which has {self.gather.n_words}")
+            raise ValueError(f"a row has {self.gather.n_words} words, not {words.shape[0]}")
         source = source_of(self, configuration)
         if source == 0:
             return -1
@@ -195,7 +195,7 @@ class Rows:
         """
         given: cython.const[cython.uint][::1] = words
         if given.shape[0] < (self.gather.n_classes + 31) // 32 or mask < 0:
-            raise ValueError(f"a mask of {given.shape[0]} words has not enough of them")
+            raise ValueError(f"a mask of {given.shape[0]} words is too short")
         spare = spare_of(self.gather.n_words)
         self.make_with(spare, configuration, mask, given, False, given, given)
         give_back(spare, self.gather.n_words)
@@ -217,7 +217,7 @@ class Rows:
         spare = spare_of(self.gather.n_words)
         n: cython.Py_ssize_t = known.n_words
         if n < (self.gather.n_classes + 31) // 32 or not 0 <= mask >> 1 < known.masks.count:
-            raise ValueError(f"there is no mask {mask}, or it has not enough words")
+            raise ValueError(f"there is no mask {mask}, or it is too short")
         if spare.words.shape[0] < n:
             spare.words = np.empty(n, np.uint32)
         words: cython.uint[::1] = spare.words[:n]  # after them may be old words of another grammar's masks

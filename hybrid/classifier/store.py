@@ -259,7 +259,7 @@ class Store:
         """
         n = configurations.shape[0]
         if tokens.shape[0] != n or found.shape[0] != n:
-            raise ValueError("there are not as many tokens, or places, as configurations")
+            raise ValueError("configurations, tokens and found must have the same length")
         for i in range(n):
             self.checked(configurations[i])
             if not 0 <= tokens[i] < self.offsets.shape[0] - 1:
@@ -384,7 +384,7 @@ class Store:
         """
         n = configurations.shape[0]
         if found.shape[0] != n:
-            raise ValueError("there are not as many places as configurations")
+            raise ValueError("configurations and found must have the same length")
         for i in range(n):
             self.checked(configurations[i])
         with cython.nogil:

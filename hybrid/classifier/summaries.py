@@ -239,7 +239,7 @@ def summaries_of(
     for i in range(values.shape[0]):
         slot = found.slot(values[i, 0], values[i, 1])
         if found.rows[slot].pending >= 0:
-            raise ValueError("two rows are of one pending set and one symbol")
+            raise ValueError("two rows have the same pending set and symbol")
         found.add(values[i, 0], values[i, 1], values[i, 2], values[i, 3])
     found.pendings = _interned(*pendings, 16)
     # every running classifier adds masks

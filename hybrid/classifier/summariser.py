@@ -180,7 +180,7 @@ class Summariser:
         """
         if self.known.complete:
             with cython.gil:
-                raise BudgetExceeded("a stack asks for a summary that was not built, though all should be")
+                raise BudgetExceeded("a stack needs a summary that is missing, although all should be there")
         one: cython.Py_ssize_t = 1
         own = symbol
         if symbol >= self.n_states:
