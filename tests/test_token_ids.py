@@ -244,7 +244,9 @@ def test_what_is_refused(tmp_path: Path) -> None:
     many = Vocabulary.from_bytes(
         [b"a%d\xff" % i for i in range(MOST_ESCAPED + 1)] + [b""], stop_token_ids=[65]
     )
-    assert "contain byte 255" in compiled_both(xgrammar.Grammar.from_ebnf("root ::= Token(3)"), many)[0].reason
+    assert (
+        "contain byte 255" in compiled_both(xgrammar.Grammar.from_ebnf("root ::= Token(3)"), many)[0].reason
+    )
     groups = " | ".join(f"Token({i})" for i in range(MOST_GROUPS))
     with pytest.raises(UnsupportedGrammar, match="254 groups of token ids"):
         ids_as_bytes(read_grammar(xgrammar.Grammar.from_ebnf(f"root ::= {groups}")))
