@@ -4,8 +4,8 @@
 
 What: `Builder` goes through the contexts of a network and what may lie below them, and fills the tables of
 a store. `run` does a part of the work and continues where the last call stopped.
-When: by `hybrid.classifier.ahead` all at once; by `hybrid.classifier.completing` in pieces, between which
-matchers use the same tables.
+When: by `hybrid.classifier.precomputation` all at once; by `hybrid.classifier.completing` in pieces,
+between which matchers use the same tables.
 Limits: below sets allow more stacks than occur.
 """
 

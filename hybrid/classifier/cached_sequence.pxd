@@ -3,7 +3,7 @@ from hybrid.classifier.steps cimport Steps
 
 
 # The fields that a known step and a known mask read come first, so that they share few cache lines.
-cdef class Known:
+cdef class CachedSequence:
     cdef readonly Py_ssize_t config
     cdef Py_ssize_t first_stop
     cdef Py_ssize_t last_stop

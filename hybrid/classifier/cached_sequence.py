@@ -1,13 +1,13 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""The place of a sequence in its session: cached steps and masks, and the way back.
+"""The state of one sequence: its configuration, its history, and the caches of its session.
 
-What: `Known` holds a configuration, the history before it, and the tables in which cached steps and masks
-are looked up. The history is an array of pairs (configuration, what was read there); text is stored
-separately.
-When: the base of `hybrid.classifier.follower.ClassifierFollower`, which computes what is new.
-Limits: nothing is computed here. Threads and signals see each method as one piece: it runs Python code only
-before its first change.
+What: `CachedSequence` holds a configuration and the tables in which cached steps and masks are found. Its
+history is an array of (configuration, what was read there), which is what rolling back needs; text is kept
+beside it.
+When: the base class of `hybrid.classifier.computing_sequence.ComputingSequence`.
+Limits: it computes nothing. Each method is atomic for threads and signals: all Python code that it runs comes
+before the first change.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class CachedSequence:
             found.append(number if number >= 0 else None if number == STOP else self.texts[-2 - number])
         return found
 
-    def follow(self, other: Known) -> None:
+    def follow(self, other: CachedSequence) -> None:
         """Copy the place of another sequence with the same grammar and stop ids; then both are
         independent."""
         history = np.array(other.history)

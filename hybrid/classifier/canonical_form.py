@@ -1,13 +1,13 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""What a state can do, as a list of integers: states with equal lists read the same texts, in any grammar.
+"""The canonical form of a state: a list of integers that says what the state can do.
 
-What: `Contents` describes the part of the automata that can be reached from a state, or from the frame of a
-counted rule: the states in the order in which they are found, whether they may return, their edges, and the
-rules that they call.
-When: for long walks, to find the same walk among those of other grammars (`hybrid.classifier.walking`).
-Limits: parts with more than `MOST_STATES` states have no list, because two grammars hardly ever share them.
-Equivalent parts may have different lists; then they are walked twice.
+What: `CanonicalForm.of` writes down the part of the automata that a state, or the frame of a counted rule,
+can reach: the states in the order in which they are found, whether they may return, their edges, and the
+rules that they call. States with equal lists read the same texts, in any grammar.
+When: for long walks, to find them among those of other grammars (`hybrid.classifier.walker`).
+Limits: there is none for parts of more than `MOST_STATES` states, which two grammars hardly share. Equivalent
+parts may have different forms; then both are walked.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FIRST_WORDS = 1024
 
 @cython.final
 @cython.cclass
-class Contents:
+class CanonicalForm:
     """Makes the lists for one grammar.
 
     Args:

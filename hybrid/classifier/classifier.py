@@ -105,7 +105,7 @@ class Classifier:
 
     Args:
         fixed: the grammar network and the representatives (`tables.fixed_tables`), or the vocabulary's trie
-            (`walked.walked_tables`).
+            (`walk_tables.walk_tables`).
         classes: the tokens of the classes of the same grammar, numbered like the representatives
             (`distinct_classes`); ``None``: there are none yet, and masks come from walks.
         vocabulary: the vocabulary of the classes.

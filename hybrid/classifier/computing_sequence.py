@@ -1,15 +1,15 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Cache misses: new steps and masks are computed and cached in one piece of compiled code.
+"""A sequence that computes what its session has not cached: new steps and new masks.
 
-What: `Meeting` asks the session's store for a step or a mask that is not cached, with the classifier's lock
-held, and caches it. If that is impossible, it reports that and changes nothing: the session is over, its
-tables are full, or an id is read both as text and as an id.
-When: the base of `hybrid.classifier.follower.ClassifierFollower`, called by `hybrid.api.calls.Calls`.
-Limits: one call at a time for each sequence, as for every method of a matcher.
+What: on a cache miss, `ComputingSequence` asks the session's store for the step or the mask, with the
+classifier's lock held, and caches it. If the session is over, its tables are full, or an id is read as text
+and as an id at once, it says so and has changed nothing.
+When: the base class of `hybrid.classifier.follower.ClassifierFollower`, called by `hybrid.api.calls.Calls`.
+Limits: one call at a time for each sequence, like all calls of a matcher.
 
-Half of the steps and masks of a schema that is used once are new. The same in Python, through the methods
-of matcher, follower, classifier and session, took 2 to 3 us more for each call.
+Half of the steps and masks of a schema that is used once are new. In Python, through the methods of matcher,
+follower, classifier and session, each took 2 to 3 us longer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 
 @cython.cclass
-class Meeting(Known):
+class ComputingSequence(CachedSequence):
     """A place in a session, and the classifier that computes what is new there.
 
     Args:
@@ -58,7 +58,7 @@ class Meeting(Known):
 
     @cython.cfunc
     @cython.exceptval(-2, check=False)
-    def meet_step(self, token: cython.Py_ssize_t) -> cython.int:
+    def compute_step(self, token: cython.Py_ssize_t) -> cython.int:
         """Advance by a token whose step is not cached. 1: done; 0: not accepted; -1: it could not be
         computed.
 
@@ -121,13 +121,13 @@ class Meeting(Known):
             classifier.look_at_walks()
         return 0
 
-    def meets_mask(self) -> bool:
-        """`meet_mask` for Python."""
-        return self.meet_mask()
+    def computes_mask(self) -> bool:
+        """`compute_mask` for Python."""
+        return self.compute_mask()
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def meet_mask(self) -> cython.bint:
+    def compute_mask(self) -> cython.bint:
         """Compute and cache the mask. Return whether that was possible. Raises like `mask_at`."""
         return not self.ended and self.mask_at(self.config)
 

@@ -56,12 +56,14 @@ class Counters:
     def __init__(self, space: Space) -> None:
         self.space = space
         self.any = space.automaton.counted.shape[0] > 0
-        self.inside = np.zeros(8, np.int64)
-        size: cython.Py_ssize_t = 64 if self.any else 0  # not needed without counters
-        space.account.claim(12 * size)
-        self.replaced = np.empty(size, np.int32)
-        self.reach = np.empty(size, np.int32)
-        self.loops = np.empty(size, np.int32)
+        account: Account = space.account
+        self.inside = account.new_integers(8)
+        self.inside[:] = 0
+        size: cython.Py_ssize_t = 64 if self.any else 0  # none is asked for where there are no counters
+        account.claim(12 * size)
+        self.replaced = account.new_ints(size)
+        self.reach = account.new_ints(size)
+        self.loops = account.new_ints(size)
         self.replaced[:] = UNKNOWN
         self.reach[:] = ANY
         self.loops[:] = ANY

@@ -1,8 +1,8 @@
 """The follower for the strategy "classifier": no engine, a few look-ups for each token.
 
-What: `hybrid.classifier.known.Known` answers from what is cached, without a lock, and
-`hybrid.classifier.meeting.Meeting` computes most of what is new. `ClassifierFollower` does the rest, and
-moves to new tables.
+What: `hybrid.classifier.cached_sequence.CachedSequence` answers from what is cached, without a lock, and
+`hybrid.classifier.computing_sequence.ComputingSequence` computes most of what is new. `ClassifierFollower`
+does the rest, and moves to new tables.
 When: made by `hybrid.api.followers.follower_of`; one for each sequence, in any threads.
 Limits: if even empty tables are not enough for the budget, or an id was read both as text and as an id
 (`hybrid.classifier.token_ids`), `Outgrown` hands over a follower of the fallback strategy that has read the
@@ -34,7 +34,7 @@ MOST_FORCED_BYTES = 1 << 16
 Answer = TypeVar("Answer")
 
 
-class ClassifierFollower(Meeting, Follower):
+class ClassifierFollower(ComputingSequence, Follower):
     """Follows one sequence with its classifier.
 
     Args:

@@ -4,7 +4,7 @@
 
 What: a walk records what a state reads, or a pending set on a symbol, as one *piece*: ranges of groups of
 the trie. A mask is a set of pieces, and its row is the union of their tokens.
-When: for the masks of a session that walks (`hybrid.classifier.walking`).
+When: for the masks of a session that walks (`hybrid.classifier.walker`).
 Limits: one for each session, called with the session's lock held; nothing is deleted.
 """
 

@@ -1,11 +1,11 @@
 """Building a classifier ahead of time: all states that its automaton can reach.
 
-What: starting from every context of the network, every pending set is read on every symbol that may lie
-below it, and then the pending sets that remain. No stacks are needed: the network's below sets say what may
-lie where.
+What: from each context of the network on, each pending set is read on each symbol that may lie below it, and
+what then remains is read in turn. This needs no stack, because the network's below sets say what may lie
+where.
 When: once for each grammar, after its classes: 1 ms for arithmetic, 4 for JSON, 44 for C++ (llama3).
-Limits: below sets allow more stacks than occur, so some states are never used. If the budget runs out, the
-missing states are computed on demand, with the same masks.
+Limits: below sets allow more stacks than occur, so some states are never used. States that exceed the budget
+are computed on demand, to the same masks.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 # mypy: ignore-errors
 """Reading a stack from the top: the classes that may come next on some stack of a configuration.
 
-What: each state on top gives the classes that it reads alone and the pending set that it leaves, which is
-read on the frames below, and so on. What a pending set reads on the stacks of a tail is cached: stacks
-share their tails, and a step changes only a few frames.
+What: the states on top name the classes that they read alone, and the pending sets that they leave. These are
+read on the frames below, and so on. What a pending set reads on the stacks of a tail is cached: stacks share
+their tails, and a step changes only a few frames.
 When: once for each configuration whose mask is needed (`hybrid.classifier.store`).
-Limits: nothing is deleted; the account pays for growth.
+Limits: nothing is forgotten; the account pays for growth.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Summarising: representatives are read on a state, and their remaining suffixes on the symbol below.
+"""Summaries: what the representatives do on a state, and pending suffixes on the symbol below it.
 
-What: `Summariser` reads every representative on a state with an unknown stack below (`read_on`), or every
-pending suffix on a symbol (`read_below`). What is read completely gives a mask of classes. What is left of
-a representative when the known part of the stack ends belongs to a pending set.
-When: when a stack first needs it (`hybrid.classifier.reading`), or ahead of time
+What: `Summariser` reads every representative on a state over an unknown stack (`read_on`), or every pending
+suffix on a symbol (`read_below`). The result is a mask of the classes that are read completely, and a pending
+set of suffixes that are left when the known part of the stack is used up.
+When: when a stack first asks for it (`hybrid.classifier.reader`), or ahead of time
 (`hybrid.classifier.building`).
-Limits: if the account runs out, the results so far are kept, so that every call gets further.
+Limits: if the account is exhausted, everything that was found is kept, so each call gets further.
 """
 
 from __future__ import annotations

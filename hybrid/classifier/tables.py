@@ -42,7 +42,7 @@ class Fixed(NamedTuple):
         absorbing: uint8[S], likewise.
         behind: uint8[S + U, B]: classes of bytes that can follow after a symbol was popped.
         nodes: int32[N + 1, 4], suffixes: int32[M, 2], whole: int32[G]: the representatives, one for each
-            class of tokens, see `hybrid.classifier.summarising.Summariser`.
+            class of tokens, see `hybrid.classifier.summariser.Summariser`.
         longest: bytes of the longest representative.
         n_groups: number of classes.
         n_pairs: number of possible pairs of a class and a suffix.

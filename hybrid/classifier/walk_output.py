@@ -1,11 +1,11 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""The results of a walk: the tokens that are read, and the nodes at which the known part of a stack ends.
+"""What a walk over the trie produces: the tokens that are read, and the pending nodes.
 
-What: `Notes` collects ranges of groups, which become a piece of a mask, and pending nodes, which become a
-pending set. It also knows which bytes can follow further down the stack; nodes below which none of them
-occurs are not recorded.
-When: the base of `hybrid.classifier.walking.Walker`.
+What: `WalkOutput` collects ranges of groups, which become a piece of a mask, and pending nodes, where the
+known part of a stack is used up, which become a pending set. It knows which bytes can follow below the known
+part, and leaves out nodes that cannot go on.
+When: the base class of `hybrid.classifier.walker.Walker`.
 Limits: one walk at a time.
 """
 
@@ -54,14 +54,14 @@ ALL_BYTES = cython.declare(cython.Py_ssize_t, -1)
 
 
 @cython.cclass
-class Notes(Summariser):
+class WalkOutput(Summariser):
     """The results of one walk after another.
 
     Args:
         space: the stacks.
         known: the summaries that are extended; their masks have a bit for each piece, in words of 64 bits.
-        fixed: the trie, and what may follow (`hybrid.classifier.walked.Walked`), which is only computed
-            when walks have entered enough nodes to make it worthwhile.
+        fixed: the trie, and what may follow (`hybrid.classifier.walk_tables.WalkTables`), which is only
+            computed when walks have entered enough nodes to make it worthwhile.
 
     Attributes:
         trie: its nodes, with a node's children side by side (`equivalence.trie.Trie.nodes`).

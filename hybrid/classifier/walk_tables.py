@@ -1,9 +1,9 @@
-"""The constant data for masks from walks: the automata, what may follow, and the vocabulary's trie.
+"""The constant tables of walks: the automata, what may follow, and the vocabulary's trie.
 
-What: `walked_tables` makes a `Walked` from a network and a vocabulary, as `hybrid.classifier.tables` makes
-a `Fixed` from a network and representatives. Nothing in it takes longer for a larger vocabulary.
-When: once for each grammar whose first masks come from walks.
-Limits: nothing is checked here: networks and tries are checked when they are made or read.
+What: `walk_tables` makes `WalkTables` from a network and a vocabulary, as `hybrid.classifier.tables` makes
+`Fixed` from a network and representatives. No part takes longer for a larger vocabulary.
+When: once for each grammar whose first masks are walked.
+Limits: it validates nothing. Networks and tries are validated where they are made or read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BEHIND_SECONDS = 0.25
 """Budget for computing what may follow, in the middle of a mask. The median JSON schema takes 0.2 ms."""
 
 
-class Walked(NamedTuple):
+class WalkTables(NamedTuple):
     """Constant data. Fields with the names of `hybrid.classifier.tables.Fixed` mean the same.
 
     Attributes:
@@ -75,11 +75,11 @@ class Walked(NamedTuple):
             return np.ones((n_symbols, len(self.byte_tables.example)), np.uint8)
 
     def summariser(self, space: Any, known: Any) -> Any:
-        """A `hybrid.classifier.walking.Walker`, which walks the vocabulary."""
-        return ComparingWalker(space, known, self)
+        """A `hybrid.classifier.walker.Walker`, which walks the vocabulary."""
+        return DeltaWalker(space, known, self)
 
 
-def walked_tables(network: Network, vocabulary: Vocabulary, deadline: Deadline | None = None) -> Walked:
+def walk_tables(network: Network, vocabulary: Vocabulary, deadline: Deadline | None = None) -> WalkTables:
     """The constant data of a grammar whose masks come from walks.
 
     Raises:

@@ -1,18 +1,17 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Walking: the vocabulary's trie is read on a state, and its remaining subtrees on the symbol below.
+"""Walks: reading the vocabulary's trie on a state, and pending nodes on the symbol below it.
 
-What: a `Walker` does the work of a `Summariser` without classes. Its masks have a bit for each token. When
-the known part of a stack ends, what is pending is a set of nodes of the trie, whose subtrees are read on
-the symbol below.
-When: for the first masks of a grammar, before it has been used enough to make classes worthwhile. The
-result of a walk depends only on what the state can do (`hybrid.classifier.contents`), not on the grammar. A
-long walk is therefore taken from the cache, or stored there for other grammars.
-Limits: those of `Summariser`. The nodes are made or checked by `equivalence.trie`, and the tokens are those
+What: a `Walker` does what a `Summariser` does, without classes. Its masks have a bit for each piece of the
+vocabulary. Its pending sets are sets of nodes of the trie, whose subtrees are read on the symbol below.
+When: for the first masks of a grammar, before it has been used often enough for classes to pay off. A walk
+that turns out to be long is shared with other grammars, because its result depends on what the state can do
+(`hybrid.classifier.canonical_form`), and not on the grammar.
+Limits: those of `Summariser`. It trusts the nodes, which `equivalence.trie` made or checked, and the tokens
 of its groups.
 
-A subtree in which a configuration stays the same is accepted as a whole, as in the walks of an exploration:
-of the 300,000 nodes of a vocabulary of 128,000 tokens, a string enters some thousands.
+If a configuration stays the same in a whole subtree, the subtree is taken at once, as in walks of an
+exploration. Of the 300,000 nodes of a vocabulary of 128,000 tokens, a walk on a string enters some thousands.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class Walker(WalkOutput):
     Args:
         space: the stacks.
         known: the summaries that are extended.
-        fixed: the trie, and what may follow (`hybrid.classifier.walked.Walked`).
+        fixed: the trie, and what may follow (`hybrid.classifier.walk_tables.WalkTables`).
 
     Attributes:
         token_starts, tokens: the ids of each group (`equivalence.runs.ByteOrder`).
