@@ -309,7 +309,7 @@ class Reader:
     @cython.exceptval(-1, check=False)
     def grow_reads(self) -> cython.int:
         """Double the room for cached reads."""
-        old: Read[::1] = self.reads  # noqa: F821 - in `reading.pxd`
+        old: Read[::1] = self.reads  # noqa: F821 - in `reader.pxd`
         self.space.account.claim(32 * old.shape[0], 16 * old.shape[0])
         self.reads = absent(READ, 2 * old.shape[0])
         with cython.nogil:

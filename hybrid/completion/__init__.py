@@ -1,10 +1,10 @@
-"""Closing in time: the shortest text that ends a sentence, and the tokens that leave room for one.
+"""Closing in time: the shortest text that completes a sentence, and the tokens that leave room for one.
 
-What: `Completion` says for any text of a grammar which tokens complete it soonest, and takes out of a mask
-those after which no completion fits into the tokens that are left (docs/completion.md). It reads the
-grammar's network, which every strategy's grammars have, with tables of its own.
-When: by `hybrid.GrammarMatcher.shortest_completion` and `fill_closing_bitmask`; made when first asked for.
-Limits: grammars that bytes and stacks decide, in XGrammar's notations; others are refused by name.
+What: for any text of a grammar, `Completion` finds the tokens that complete it soonest, and removes from a
+mask the tokens after which no completion fits into the remaining tokens (docs/completion.md). It reads the
+grammar's network, which exists for every strategy, and has its own tables.
+When: by `hybrid.GrammarMatcher.shortest_completion` and `fill_closing_bitmask`; made on first use.
+Limits: grammars in XGrammar's notations that bytes and stacks decide; others are refused by name.
 """
 
 from hybrid.completion.completion import Completion, Place

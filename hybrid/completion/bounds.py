@@ -1,16 +1,17 @@
-"""How dear a stack may become while it is read on: what no token has to be looked at for.
+"""Upper bounds of what a stack may cost while it is read on: they make it unnecessary to examine every token.
 
-What: `bounds_of` finds for each state the most that a stack with it on top can cost from then on, as long as
-no rule is entered again from within itself; and for each byte how much entering such rules may add to that.
-When: once for a grammar, beside its distances.
-Limits: upper bounds. Where a rule that derives no text can be reached, there is none.
+What: for each state, `bounds_of` finds the most that a stack with this state on top can cost from then on,
+as long as no rule is entered again from inside itself; and for each byte, how much entering such rules may
+add to that.
+When: once for each grammar, with its distances.
+Limits: these are upper bounds. If a rule that derives no text can be reached, there is no bound.
 
-Within a rule nothing is added: what may come is part of the most already. A call adds what the state to
-return to costs, and where calls form no circle that is counted beforehand, too. Only a call that leads back
-to where it came from may be made any number of times, and is paid for by each byte that it can begin with.
-So the most of a stack never rises where schemas do not recur, whatever token is read.
+Inside a rule nothing is added: the maximum includes what may come. A call adds the cost of the return
+state; if calls form no cycle, that is included beforehand, too. Only a call that leads back to its own rule
+may be made any number of times, so each byte with which it can begin pays for it. For schemas without
+recursion, the maximum of a stack therefore never rises, whatever token is read.
 
-Source: strongly connected components by one search in depth (Tarjan 1972), which gives callees first.
+Source: strongly connected components by one depth-first search (Tarjan 1972), which gives callees first.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from equivalence.parser.byte_tables import ByteTables
 from hybrid.completion.distances import Distances, Lists
 
 MOST_RISE = 1 << 40
-"""What a byte may add where there is no bound: sums over a vocabulary stay below 2 ** 63."""
+"""What a byte adds if there is no bound: sums over a vocabulary stay below 2 ** 63."""
 
 Arc = tuple[int, float]
 
 
 class Bounds(NamedTuple):
-    """Bounds of a network of S states.
+    """The bounds of a network of S states.
 
     Attributes:
-        most: of each state, the most that what is above the rest of the stack costs from here on.
-        rise: int64[256], of each byte, what it may add to that of a whole stack.
+        most: for each state, the most that the part of a stack above the rest costs from here on.
+        rise: int64[256], for each byte, how much it may add to the maximum of a whole stack.
     """
 
     most: list[float]
@@ -46,15 +47,15 @@ class Bounds(NamedTuple):
 def bounds_of(
     network: Lists, distances: Distances, tables: ByteTables, rank: NDArray[np.int64], stop: Stop
 ) -> Bounds:
-    """The bounds of a network.
+    """Compute the bounds of a network.
 
     Args:
-        network, distances: the network, and its distances.
-        tables, rank: of the same network, see `equivalence.parser.byte_tables`.
-        stop: says when it is too late.
+        network, distances: the network and its distances.
+        tables, rank: those of the same network, see `equivalence.parser.byte_tables`.
+        stop: says when the time is over.
 
     Raises:
-        BudgetExceeded: it is too late.
+        BudgetExceeded: the time is over.
     """
     cost = distances.cost
     arcs: list[list[Arc]] = []
@@ -70,7 +71,7 @@ def bounds_of(
     members: list[list[int]] = [[] for _ in most]
     for state, number in enumerate(component):
         members[number].append(state)
-    for number, states in enumerate(members):  # a component leads to lower numbers only
+    for number, states in enumerate(members):  # a component only leads to lower numbers
         found = 0.0
         for state in states:
             leaving = (added + most[component[to]] for to, added in arcs[state] if component[to] != number)
@@ -81,13 +82,13 @@ def bounds_of(
 
 
 def _added(cost: list[float], begin: int, units: int, back: int) -> float:
-    """What a call adds to what the state costs that it begins with."""
+    """How much a call adds to the cost of the state with which it begins."""
     more = (units - 1) * cost[begin] if units > 1 else 0.0
     return more if back < 0 else more + cost[back]
 
 
 def _components(arcs: list[list[Arc]], stop: Stop) -> list[int]:
-    """The component of each state; arcs lead to the same one, or to one of a lower number."""
+    """The component of each state. Arcs lead to the same component, or to one with a lower number."""
     n = len(arcs)
     component, low, order = [-1] * n, [0] * n, [0] * n
     open_states: list[int] = []
@@ -126,7 +127,7 @@ def _rises(
     network: Lists, cost: list[float], component: list[int], tables: ByteTables, rank: NDArray[np.int64],
     stop: Stop,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """``rise`` of `Bounds`: the most that the calls add which one byte enters, callees first."""
+    """``rise`` of `Bounds`: for each byte, the most that the calls add that it enters, callees first."""
     n_classes = len(tables.example)
     begins = {begin for calls in network.calls for begin, *_ in calls}
     rows: dict[int, NDArray[np.float64]] = {}

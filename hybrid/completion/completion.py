@@ -1,19 +1,20 @@
 """Completions of texts, and the tokens that leave room for one.
 
-What: the *plan* of a text is the cheapest text that completes it, of all such the least byte by byte, spelled
-in the fewest tokens. `Completion.shortest` writes it out; `Completion.restrict` takes out of a mask every
-token after which no completion fits into the tokens that are left.
-When: one for a compiled grammar and a set of stop ids, shared by its matchers, in any threads.
-Limits: plans of at most `MOST_PLANNED` bytes. A longer text may have fewer tokens: such are searched where no
-plan fits (`hybrid.completion.search`), and behind the tokens of a mask as far as `READS_AT_TOKENS` goes.
+What: the *plan* of a text is the cheapest text that completes it, the first such text in the order of
+bytes, spelled with the fewest tokens. `Completion.shortest` returns it. `Completion.restrict` removes from
+a mask every token after which no completion fits into the remaining tokens.
+When: one for each compiled grammar and set of stop ids, shared by its matchers, in any threads.
+Limits: plans of at most `MOST_PLANNED` bytes. A longer text may have fewer tokens. Such texts are searched
+for if no plan fits (`hybrid.completion.search`), and after the tokens of a mask as far as `READS_AT_TOKENS`
+allows.
 
-Why it never gets stuck: the plan is found byte by byte, and each byte follows from the configuration alone.
-So the plan of a text that went on with the first token of its plan is the rest of it, one token shorter: as
-long as a plan fits into what is left, the mask has that token at least. A way that was searched is found
-again from its next configuration.
+Why it never gets stuck: the plan is found byte by byte, and each byte depends only on the configuration. If
+a text continues with the first token of its plan, its new plan is the rest of the old one, one token
+shorter. So as long as a plan fits into the remaining tokens, the mask has at least that token. A way that
+was found by a search is found again from its next configuration.
 
-Most tokens need no look: a token is safe if the most that any stack may cost from here on, and what its bytes
-may add to that (`hybrid.completion.bounds`), fit into what is left.
+Most tokens need not be examined: a token is safe if the most that any stack may cost from here on, plus
+what the token's bytes may add (`hybrid.completion.bounds`), fits into the remaining tokens.
 """
 
 from __future__ import annotations
@@ -34,41 +35,44 @@ from hybrid.completion.search import Way, search
 from hybrid.completion.spelling import LONGEST, Spelling
 
 MOST_PLANNED = 1 << 16
-"""Bytes of the longest plan."""
+"""Most bytes of a plan."""
 
 TABLE_BYTES = 32 * 2**20
-"""Of the tables of one `Reading`; what is noted of their rows beside them takes about as much again. A JSON
-text of 40 kB, with plans at 1,000 of its places, took 6 MiB of each; of a schema without `any`, 0.3 MiB."""
+"""Bytes of the tables of one `Reading`; the data stored with their rows takes about as much again. A JSON
+text of 40 kB, with plans at 1,000 of its places, took 6 MiB of each; with a schema without `any`, 0.3
+MiB.
+"""
 
 WORTH_KEEPING = 4096
-"""Tokens from which on it is kept where they lead: to read 128,000 takes 20 ms, to look them up 1 ms."""
+"""From this number of tokens on, it is cached where they lead: reading 128,000 takes 20 ms, a look-up 1
+ms."""
 
 ENDS_KEPT = 4
-"""Configurations of which that is kept, 1 MiB each."""
+"""Configurations for which that is cached, 1 MiB each."""
 
 READS_HERE = 1 << 18
-"""Tokens read in the search for a completion of the text itself: 2 configurations of 128,000 tokens, 2 to
-40 ms, which a row pays at each step that has no room for its plan."""
+"""Tokens read in a search for a completion of the text itself: 2 configurations of 128,000 tokens, in 2 to
+40 ms. A row pays that at each step that has no room for its plan."""
 
 READS_AT_TOKENS = 1 << 14
-"""Tokens read behind each token of a mask after which the plan does not fit: 256 configurations of 64
-tokens, and none of 128,000, where one alone takes 1 to 20 ms."""
+"""Tokens read after each token of a mask after which the plan does not fit: 256 configurations of 64
+tokens, and no configuration of 128,000, where one alone takes 1 to 20 ms."""
 
 MOST_SEARCHED = 256
-"""Configurations of one search: where few tokens are read at each, to find 256 takes some 25 ms."""
+"""Configurations of one search: if each reads few tokens, finding 256 takes about 25 ms."""
 
 SECONDS_HERE, SECONDS_AT_TOKENS = 0.5, 0.02
-"""What such searches may take."""
+"""Seconds that such searches may take."""
 
 Answer = TypeVar("Answer")
 
 
 class TooLong(BudgetExceeded):
-    """A plan has more bytes than any may have, or a search was given up: new tables would not help."""
+    """A plan has too many bytes, or a search was given up. New tables would not help."""
 
 
 class Place(NamedTuple):
-    """Where a text stands: in which reading, after which text, at which configuration."""
+    """The place of a text: the reading, the text before it, and the configuration."""
 
     reading: Reading
     text: bytes
@@ -76,7 +80,8 @@ class Place(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """Of a configuration: the tokens of its plan, the first one, and how many bytes that one has."""
+    """For a configuration: the number of tokens of its plan, the first token, and how many bytes that one
+    has."""
 
     n_tokens: float
     token: int
@@ -87,12 +92,12 @@ _NOTHING_LEFT = _Cut(0, -1, 0)
 
 
 class Completion:
-    """Plans of one grammar's texts; thread-safe.
+    """The plans of one grammar's texts; thread-safe.
 
     Args:
-        tables: of the grammar's network.
+        tables: the tables of the grammar's network.
         vocabulary: the vocabulary.
-        spelling: of the same vocabulary.
+        spelling: the spelling of the same vocabulary.
     """
 
     def __init__(self, tables: Tables, vocabulary: Vocabulary, spelling: Spelling) -> None:
@@ -101,49 +106,52 @@ class Completion:
         sums = np.concatenate([[0], np.cumsum(tables.bounds.rise[data])])
         rise = np.minimum(sums[offsets[1:]] - sums[offsets[:-1]], MOST_RISE)[spelling.ids]
         order = np.argsort(-rise, kind="stable")
-        self._risky: NDArray[np.int64] = spelling.ids[order]  # those that may raise most come first
+        self._risky: NDArray[np.int64] = spelling.ids[order]  # the riskiest first
         self._minus_rise: NDArray[np.int64] = -rise[order]
         self._lock = forking.listed(threading.Lock(), forking.Order.TABLES, self._renew)
         self._renew()
 
     def _renew(self) -> None:
         self._reading = Reading(self._tables, self._vocabulary, TABLE_BYTES)
-        self._steps: dict[int, tuple[int, int]] = {}  # the first byte of each plan, and what follows it
+        self._steps: dict[int, tuple[int, int]] = {}  # first byte of each plan, and what follows
         self._cuts: dict[int, _Cut] = {}
         self._ways: dict[tuple[int, float, int], Way] = {}
         self._ends_known: dict[int, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
 
     @property
     def nbytes(self) -> int:
-        """Bytes held; what is noted beside the tables that grow is counted as much as these."""
+        """Bytes of memory; the data stored beside the growing tables is counted as the same amount."""
         kept = sum(len(ids) for ids, _ in list(self._ends_known.values()))
         size = self._tables.nbytes + self._risky.nbytes + self._minus_rise.nbytes + 8 * kept
         return size + 2 * self._reading.nbytes
 
     def shortest(self, text: bytes, before: Place | None) -> tuple[list[int] | None, Place]:
-        """The tokens of the plan, of the shortest way that is found where no tokens spell it, or None where
-        nothing completes the text; and where the text stands.
+        """The tokens that complete the text soonest, and the place of the text.
 
         Args:
             text: what was read.
-            before: where an earlier text stood.
+            before: the place of an earlier text.
+
+        Returns:
+            The tokens of the plan; if no tokens spell it, those of the shortest way that is found; None if
+            nothing completes the text. Then the place.
 
         Raises:
-            BudgetExceeded: the plan, or what finding it takes, is larger than there is room for.
+            BudgetExceeded: the plan, or finding it, needs more room than there is.
         """
         return self._asked(text, before, self._tokens)
 
     def closes(self, text: bytes, before: Place | None, left: int, brief: bool) -> tuple[bool | None, Place]:
-        """Whether at most so many tokens complete the text, None where the search was given up; and where
-        the text stands.
+        """Whether at most `left` tokens complete the text (None if the search was given up), and the place
+        of the text.
 
         Args:
-            text, before: as of `shortest`.
-            left: the tokens.
-            brief: search as far as behind each token of a mask.
+            text, before: as for `shortest`.
+            left: the number of tokens.
+            brief: search only as far as after each token of a mask.
 
         Raises:
-            BudgetExceeded: as `shortest`.
+            BudgetExceeded: as for `shortest`.
         """
         reads = READS_AT_TOKENS if brief else READS_HERE
         return self._asked(text, before, lambda here: self._closes(here, left, reads))
@@ -151,60 +159,61 @@ class Completion:
     def restrict(
         self, text: bytes, before: Place | None, left: int, words: NDArray[np.uint32]
     ) -> tuple[bool, Place]:
-        """Take out of a mask all tokens after which no completion is known that fits; whether it had any of
-        these. The mask stays as it is where the search for one was given up at the text itself.
+        """Remove from a mask all tokens after which no fitting completion is known. Return whether it had
+        any, and the place of the text. If the search at the text itself was given up, the mask is
+        unchanged.
 
         Args:
-            text, before: as of `shortest`.
-            left: tokens that may still follow, the next one included.
-            words: the mask, of the tokens that can be read.
+            text, before: as for `shortest`.
+            left: how many more tokens may follow, including the next one.
+            words: the mask of the tokens that can be read.
 
         Raises:
             MatcherError: nothing completes the text in so few tokens.
-            BudgetExceeded: as `shortest`.
+            BudgetExceeded: as for `shortest`.
         """
         return self._asked(text, before, lambda configuration: self._restrict(configuration, left, words))
 
     def count_untouched(self, text: bytes, before: Place | None, left: int) -> tuple[int, Place]:
-        """How many masks from here on, this one included, `restrict` leaves as they are, whatever tokens are
-        read meanwhile; and where the text stands.
+        """For how many masks from here on, including this one, `restrict` changes nothing, whatever tokens
+        are read meanwhile; and the place of the text.
 
         Args:
-            text, before: as of `shortest`.
-            left: tokens that may still follow here; one less at each mask.
+            text, before: as for `shortest`.
+            left: how many more tokens may follow here; one less at each mask.
 
         Returns:
-            A lower bound: each token that is read takes one of those that are left, and may make what is to
-            come dearer by what the dearest token of the vocabulary may.
+            A lower bound: each token that is read uses up one of the remaining tokens, and may raise the
+            cost of the rest by the most that any token of the vocabulary may add.
 
         Raises:
-            BudgetExceeded: as `shortest`.
+            BudgetExceeded: as for `shortest`.
         """
         return self._asked(text, before, lambda configuration: self._untouched(configuration, left))
 
     def shortest_behind(self, left: bytes) -> list[int] | None:
-        """As `shortest`, of bytes that have to be spelled before the first text of the grammar begins."""
+        """`shortest` if some bytes must be spelled before the first text of the grammar begins."""
         return self._asked(b"", None, lambda start: self._tokens_behind(left, start))[0]
 
     def closes_behind(self, left: bytes, tokens_left: int, brief: bool) -> bool | None:
-        """As `closes`, of the same bytes."""
+        """`closes` with such bytes."""
         return self._asked(b"", None, lambda start: self._closes_behind(left, start, tokens_left, brief))[0]
 
     def restrict_behind(self, left: bytes, tokens_left: int, words: NDArray[np.uint32]) -> bool:
-        """As `restrict`, where some bytes, one at least, have to be spelled before the grammar begins.
+        """`restrict` if some bytes, at least one, must be spelled before the grammar begins.
 
         Args:
             left: the bytes.
-            tokens_left: as `left` there.
-            words: the mask, of tokens that are beginnings of these bytes, or begin with them and go on with
-                what the grammar reads.
+            tokens_left: `left` of `restrict`.
+            words: the mask of the tokens that are prefixes of these bytes, or begin with them and continue
+                with text of the grammar.
         """
         return self._asked(b"", None, lambda start: self._restrict_behind(left, start, tokens_left, words))[0]
 
     def _asked(
         self, text: bytes, before: Place | None, question: Callable[[int], Answer]
     ) -> tuple[Answer, Place]:
-        """An answer from the tables; where they are full, from new ones."""
+        """Ask the tables; if they are full, ask new ones."""
         with self._lock:
             try:
                 place = self._find(text, before)
@@ -233,20 +242,20 @@ class Completion:
         return self._whole(way)
 
     def _whole(self, way: Way) -> list[int] | None:
-        """The tokens of a way, those of the plan behind it included; None where there is none."""
+        """All tokens of a way, including those of the plan after it; None if there is no way."""
         if way.n_tokens == math.inf:
             if way.is_whole:
                 return None
             raise TooLong(
-                "no tokens spell the shortest text of the sentence, and none that spell another were "
-                "found within the bounds of a search; use masks without a limit of tokens for this grammar"
+                "no tokens spell the shortest completion, and no other completion was found within the "
+                "bounds of a search; use masks without a limit of tokens for this grammar"
             )
         behind = self._planned_tokens(way.last)
         assert behind is not None, "a search ends where there is a plan"
         return way.tokens + behind
 
     def _planned_tokens(self, configuration: int) -> list[int] | None:
-        """The tokens of the plan; None where no tokens spell it."""
+        """The tokens of the plan; None if no tokens spell it."""
         tokens: list[int] = []
         while (cut := self._cut(configuration)).token >= 0:
             tokens.append(cut.token)
@@ -255,7 +264,7 @@ class Completion:
         return tokens if cut is _NOTHING_LEFT else None
 
     def _step(self, configuration: int) -> tuple[int, int]:
-        """The first byte of a plan, which is not empty, and the configuration behind it."""
+        """The first byte of a plan that is not empty, and the configuration after it."""
         found = self._steps.get(configuration)
         if found is None:
             byte = self._reading.first(configuration)
@@ -263,8 +272,8 @@ class Completion:
         return found
 
     def _cut(self, configuration: int) -> _Cut:
-        """How the plan of a configuration is cut into tokens; infinitely many where it cannot be, or there is
-        no plan."""
+        """How the plan of a configuration is divided into tokens. The number is infinite if that is
+        impossible, or if there is no plan."""
         found = self._cuts.get(configuration)
         if found is not None:
             return found
@@ -285,20 +294,20 @@ class Completion:
             at.append(following)
         text = bytes(plan)
         self._cuts[at[-1]] = _NOTHING_LEFT
-        # from the end on; what is known from a place on was found with all that lies behind it
+        # from the end; if a place is known, everything after it is known
         for i in range(len(text) - 1, -1, -1):
             if at[i] not in self._cuts:
                 self._cuts[at[i]] = _Cut(*self._spelling.least(text, i, lambda k: self._cuts[at[k]].n_tokens))
         return self._cuts[configuration]
 
-    # --- ways that are no plans ---
+    # --- ways other than plans ---
 
     def _most_read(self, reads: int) -> int:
-        """Configurations at which all tokens may be read."""
+        """The number of configurations at which all tokens may be read."""
         return min(reads // max(len(self._spelling.ids), 1), MOST_SEARCHED)
 
     def _closes(self, configuration: int, left: int, reads: int) -> bool | None:
-        """Whether at most so many tokens complete what was read; None where the search was given up."""
+        """Whether at most `left` tokens complete what was read; None if the search was given up."""
         if self._reading.fewest(configuration) > left:
             return False
         if self._fits(configuration, left):
@@ -307,7 +316,7 @@ class Completion:
         return way.n_tokens <= left or (False if way.is_whole else None)
 
     def _search(self, configuration: int, most: float, reads: int) -> Way:
-        """The shortest way of at most so many tokens, or the first one where there is a number."""
+        """The shortest way of at most `most` tokens. If `most` is finite, the first that is found."""
         key = configuration, most, reads
         found = self._ways.get(key)
         if found is None:
@@ -320,24 +329,24 @@ class Completion:
         return found
 
     def _ends_of(self, configuration: int) -> Iterator[tuple[int, int]]:
-        """A token for each configuration that one leads to, the least one, and that configuration."""
+        """For each configuration that one token leads to: the smallest such token, and the configuration."""
         ids = self._spelling.ids
         ends, first = np.unique(self._reading.read_tokens(configuration, ids), return_index=True)
-        order = np.argsort(first)  # by their tokens: numbers of configurations depend on what was read before
+        order = np.argsort(first)  # by token: numbers of configurations depend on the history
         return zip(ids[first[order]].tolist(), ends[order].tolist(), strict=True)
 
     def _planned(self, configuration: int) -> float:
-        """The tokens of the plan; infinitely many where none spell it, or it is too long."""
+        """The number of tokens of the plan; infinite if no tokens spell it, or it is too long."""
         try:
             return self._cut(configuration).n_tokens
         except TooLong:
             return math.inf
 
-    # --- behind bytes that are spelled first ---
+    # --- after bytes that must be spelled first ---
 
     def _cuts_behind(self, left: bytes, start: int) -> list[_Cut]:
-        """How these bytes and the plan behind them are cut, from each place of the bytes on and from their
-        end; a token may cross it."""
+        """How these bytes and the plan after them are divided into tokens, from each place of the bytes and
+        from their end. A token may reach across the end."""
         plan, at = bytearray(), [start]
         if self._reading.cost(start) < math.inf:
             while len(plan) < LONGEST and self._reading.cost(at[-1]) > 0:
@@ -354,7 +363,7 @@ class Completion:
     def _search_behind(
         self, left: bytes, start: int, cuts: list[_Cut], most: float, reads: int, place: int = 0
     ) -> Way:
-        """As `_search`, from a place of the bytes on: place i is node -2 - i."""
+        """`_search` from a place in the bytes; place i is node -2 - i."""
         tokens = self._vocabulary.tokens
 
         def ends_of(node: int) -> Iterator[tuple[int, int]]:
@@ -431,7 +440,7 @@ class Completion:
         late = ids[within][~fits[lengths[within]]]
         slack = tokens_left - 1 - self._reading.most(start)
         risky = self._risky
-        if slack > -math.inf:  # the bytes that are left raise nothing, but are counted with their token
+        if slack > -math.inf:  # the remaining bytes add nothing, but are counted with their token
             risky = risky[: int(np.searchsorted(self._minus_rise, -slack, side="left"))]
         for token in np.intersect1d(ids[~within], risky).tolist():
             rest = self._vocabulary.tokens[token][len(left) :]
@@ -449,7 +458,7 @@ class Completion:
         if not closes:
             if closes is None:
                 return False
-            # an error where it is longer than any plan
+            # an error if it is longer than any plan may be
             planned = self._cut(configuration).n_tokens
             raise _too_few(left, planned, self._reading.fewest(configuration) == math.inf)
         slack = left - 1 - self._reading.most(configuration)
@@ -470,7 +479,7 @@ class Completion:
             bits[late] = 1
             words &= ~np.packbits(bits, bitorder="little").view(np.uint32)
         if self._reading.cost(configuration) > left:
-            # on the engine, masks may lack what is taken; behind the first token of a way, fewer are read
+            # the engine's masks may lack accepted tokens; after the first token of a way, fewer are read
             if self._fits(configuration, left):
                 token = self._cut(configuration).token
             else:
@@ -486,8 +495,8 @@ class Completion:
         return max(0, int(left - most) // (dearest + 1))
 
     def _ends(self, configuration: int, ids: NDArray[np.int64]) -> NDArray[Any]:
-        """The configuration after each of some tokens; long answers are kept, as a string goes on with the
-        same configuration, and rows of a batch meet the same ones."""
+        """The configuration after each of some tokens. Long results are cached, because a string stays in
+        the same configuration, and rows of a batch reach the same ones."""
         if len(ids) < WORTH_KEEPING:
             return self._reading.read_tokens(configuration, ids)
         known = self._ends_known.get(configuration)
@@ -503,7 +512,7 @@ class Completion:
         """Whether the plan has at most so many tokens."""
         cost = self._reading.cost(configuration)
         if cost < UNSPELLED:
-            if cost <= left:  # a token a byte
+            if cost <= left:  # one token for each byte
                 return True
             if cost > min(left * LONGEST, MOST_PLANNED):
                 return False
@@ -511,15 +520,15 @@ class Completion:
 
 
 def _too_few(left: int, planned: float, is_endless: bool) -> MatcherError:
-    """The error where no completion fits into what is left.
+    """The error if no completion fits into the remaining tokens.
 
     Args:
-        left: the tokens that are left.
-        planned: those of the plan; infinitely many where none spell it.
-        is_endless: whether nothing ends the text.
+        left: the number of remaining tokens.
+        planned: the number of tokens of the plan; infinite if no tokens spell it.
+        is_endless: whether nothing completes the text.
     """
     known = f"the shortest text takes {planned:.0f}" if planned < math.inf else "the shortest takes more"
     return MatcherError(
         f"the text cannot be completed within {left} tokens: {'nothing ends it' if is_endless else known}; "
-        "allow more tokens from the start on, or ask for masks without a limit"
+        "allow more tokens from the start, or ask for masks without a limit"
     )

@@ -1,9 +1,10 @@
 """The completions of one compiled grammar, by the ids that end a sequence.
 
-What: `Completions` builds a grammar's network once more, with all counts, and makes a `Completion` of it for
-each set of stop ids that is asked for.
-When: kept by a `hybrid.CompiledGrammar`; nothing is built before it is asked for.
-Limits: what bytes and stacks do not decide is refused by name. `Budget` bounds the states and the seconds.
+What: `Completions` builds the network of a grammar again, with all counts, and makes a `Completion` of it
+for each set of stop ids that is needed.
+When: kept by a `hybrid.CompiledGrammar`; nothing is built before first use.
+Limits: grammars that bytes and stacks do not decide are refused by name. `Budget` bounds the states and the
+seconds.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from hybrid.lark import LarkGrammar
 from hybrid.xgrammar.guard import Guard
 
 KEPT = 4
-"""Sets of stop ids for which a completion is kept."""
+"""Most sets of stop ids for which a completion is cached."""
 
 
 class Completions:
-    """Makes and keeps completions; thread-safe. Two threads may make the same one at once; one of them stays.
+    """Makes and caches completions; thread-safe. If two threads make the same one at once, one of them is
+    kept.
 
     Args:
-        grammar: as XGrammar parsed it, or what `equivalence.network` reads; a Lark grammar is refused.
+        grammar: XGrammar's object, or what `equivalence.network` reads; a Lark grammar is refused.
         vocabulary: the vocabulary.
         budget: bounds of building.
     """
@@ -46,12 +48,12 @@ class Completions:
         self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
 
     def of(self, stops: tuple[int, ...]) -> Completion:
-        """The completion under some stop ids. Those without text, which spell nothing, make no other one.
+        """The completion for some stop ids. Stop ids without text spell nothing, so they make no difference.
 
         Raises:
             UnsupportedGrammar: bytes and stacks do not decide the grammar, or it is a Lark grammar.
-            BudgetExceeded: building it takes more than the budget. What is raised once is raised again: a
-                server asks for each request.
+            BudgetExceeded: building it takes more than the budget. An error is raised again by later calls,
+                because a server asks for each request.
         """
         tokens = self._vocabulary.tokens
         stops = tuple(sorted(stop for stop in stops if tokens[stop]))
@@ -62,7 +64,7 @@ class Completions:
             kind, message = self._refusal
             raise kind(message)
         try:
-            made = self._build(spelling_of(self._vocabulary, stops))  # no lock is held while it is made
+            made = self._build(spelling_of(self._vocabulary, stops))  # without holding the lock
         except (UnsupportedGrammar, BudgetExceeded) as error:
             self._refusal = type(error), str(error)
             raise

@@ -1,13 +1,14 @@
-"""How far each state of a network is from the end of its rule.
+"""The distance of each state of a network from the end of its rule.
 
-What: `distances_of` finds the cost of the cheapest text from each state to where its rule ends, and the first
-byte of that text.
-When: once for a grammar and the bytes that tokens spell alone.
-Limits: a rule that derives no text at all costs infinitely much; costs beyond 2 ** 53 are not exact, and
-nothing so long is ever written out.
+What: `distances_of` finds the cost of the cheapest text from each state to the end of its rule, and the
+first byte of that text.
+When: once for each grammar and set of bytes that are tokens.
+Limits: a rule that derives no text costs infinitely much. Costs beyond 2 ** 53 are not exact; nothing so
+long is ever written.
 
-The costs are the least fixpoint of: nothing at a final state, a byte and what its target costs, a call and
-what the state to return to costs. All of these only add, so the cheapest unknown one is always settled next.
+The costs are a least fixpoint: a final state costs nothing; an edge costs its byte and its target; a call
+costs the state where it begins and the state to which it returns. These sums never decrease, so the
+cheapest unknown cost is always final.
 
 Source: Knuth, A generalization of Dijkstra's algorithm (1977).
 """
@@ -25,21 +26,21 @@ from equivalence.deadline import Stop
 from hybrid.completion.spelling import Spelling
 
 UNSPELLED = float(1 << 32)
-"""Cost of a byte that is no token by itself, so that texts without such bytes are preferred: of those, a
-shortest one costs its length, and can be spelled in no more tokens than it has bytes."""
+"""Cost of a byte that is not a token, so that texts without such bytes are preferred. Among those texts,
+the cost of the shortest is its length, and it can be spelled with no more tokens than it has bytes."""
 
 PRICE, SHARE = 1, 5
-"""Columns of an edge: what its byte costs, and the least share of a token that its bytes have."""
+"""Columns of an edge: the cost of its byte, and the smallest share of a token among its bytes."""
 
 
 def place_of(byte: int) -> int:
-    """The place of a byte in the order in which plans take bytes: from the space on, control characters
+    """The place of a byte in the order in which plans choose bytes: from the space on, control characters
     last."""
     return (byte - 32) & 255
 
 
 def byte_at(place: int) -> int:
-    """The byte of a place."""
+    """The byte at a place."""
     return (place + 32) & 255
 
 
@@ -47,13 +48,13 @@ class Distances(NamedTuple):
     """Costs of a network of S states with K counted rules.
 
     Attributes:
-        cost: of each state, the cheapest text to the end of its rule; infinite where there is none.
-        first: the place (`place_of`) of the first byte of that text, the least of all such texts; -1 where
-            there is none.
-        unit_cost, unit_first: of each counted rule, the same of one unit.
-        begin, least: of each counted rule, the state that a unit begins with, and units that it has at least.
-        fewest: of each state, no text to the end of its rule has fewer tokens: the least sum of its bytes'
-            shares (`hybrid.completion.spelling.Spelling`).
+        cost: for each state, the cost of the cheapest text to the end of its rule; infinite if there is none.
+        first: the place (`place_of`) of the first byte of that text, the smallest among all such texts; -1
+            if there is none.
+        unit_cost, unit_first: for each counted rule, the same for one unit.
+        begin, least: for each counted rule, the state with which a unit begins, and the minimum of units.
+        fewest: for each state, a lower bound of the tokens of a text to the end of its rule: the smallest
+            sum of its bytes' shares (`hybrid.completion.spelling.Spelling`).
     """
 
     cost: list[float]
@@ -69,11 +70,11 @@ class Lists:
     """A network as lists.
 
     Args:
-        net: its arrays, as of `equivalence.network.states.Merged`.
-        spelling: of the vocabulary.
+        net: its arrays, as in `equivalence.network.states.Merged`.
+        spelling: the spelling of the vocabulary.
 
-    Edges are (target, cost, place of the byte to be written, first byte, last byte, least share of a byte),
-    calls are (begin, units, back); counted rules are (begin of a unit, least number of units).
+    Edges are (target, cost, place of the byte to write, first byte, last byte, smallest share of a byte),
+    calls are (begin, units, back), counted rules are (begin of a unit, minimum of units).
     """
 
     def __init__(self, net: tuple[NDArray[Any], ...], spelling: Spelling) -> None:
@@ -83,7 +84,7 @@ class Lists:
         self.counted = [(row[0], max(row[1], 1)) for row in counted.tolist()]
         spelled, share = spelling.spelled, spelling.share.tolist()
         least_share: dict[tuple[int, int], float] = {}
-        following = 256  # the least byte that is spelled, from each byte on
+        following = 256  # for each byte, the smallest byte from it on that is a token
         next_spelled = [256] * 257
         for byte in range(255, -1, -1):
             following = byte if byte in spelled else following
@@ -106,15 +107,15 @@ class Lists:
 
 
 def distances_of(network: Lists, rank: NDArray[np.int64], stop: Stop) -> Distances:
-    """The distances of a network.
+    """Compute the distances of a network.
 
     Args:
         network: the network.
-        rank: of its states, see `equivalence.parser.byte_tables`.
-        stop: says when it is too late.
+        rank: the ranks of its states, see `equivalence.parser.byte_tables`.
+        stop: says when the time is over.
 
     Raises:
-        BudgetExceeded: it is too late.
+        BudgetExceeded: the time is over.
     """
     cost = _costs(network, PRICE, stop)
     first = _first_bytes(network, cost, rank, stop)
@@ -126,13 +127,13 @@ def distances_of(network: Lists, rank: NDArray[np.int64], stop: Stop) -> Distanc
 
 
 def _by_state(rows: list[Any], starts: NDArray[np.int64]) -> list[list[Any]]:
-    """Rows in the order of their states, as a list for each."""
+    """The rows, grouped in one list for each state."""
     ends = starts.tolist()
     return [rows[ends[state] : ends[state + 1]] for state in range(len(ends) - 1)]
 
 
 def _costs(network: Lists, column: int, stop: Stop) -> list[float]:
-    """What each state costs, by one column of the edges."""
+    """The cost of each state, by one column of the edges."""
     n = network.n_states
     by_target: list[list[tuple[int, float]]] = [[] for _ in range(n)]
     by_begin: list[list[tuple[int, int, int]]] = [[] for _ in range(n)]
@@ -166,7 +167,7 @@ def _costs(network: Lists, column: int, stop: Stop) -> list[float]:
 
 
 def _first_bytes(network: Lists, cost: list[float], rank: NDArray[np.int64], stop: Stop) -> list[int]:
-    """The place of the least first byte of the cheapest texts of each state."""
+    """For each state, the place of the smallest first byte of its cheapest texts."""
     first = [-1] * network.n_states
     for state in np.argsort(rank, kind="stable").tolist():  # callees before their callers
         stop.look()

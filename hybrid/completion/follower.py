@@ -1,15 +1,16 @@
-"""Follows a sequence whose text has to be whole within so many tokens.
+"""Follows a sequence whose text must be complete within a number of tokens.
 
-What: a `ClosingFollower` has another follower, of any strategy. Its masks are those of the other one without
-the tokens behind which no completion is known that fits into the tokens that are left: the masks of
-`hybrid.GrammarMatcher.fill_closing_bitmask`. It counts what is read and what is taken back, so that drafts,
-trees of drafts and batches have the masks of their places.
-When: behind `hybrid.GrammarMatcher.limit_tokens`.
-Limits: those of `completion.py`. Where no way fits, the mask is the other one's: the text holds what was
-masked out, such as a draft that will be rejected, or the limit was too short from the start.
+What: a `ClosingFollower` contains another follower, of any strategy. Its masks are those of the inner one
+without the tokens after which no completion is known that fits into the remaining tokens: the masks of
+`hybrid.GrammarMatcher.fill_closing_bitmask`. It counts what is read and taken back, so that drafts, trees
+of drafts and batches get the masks of their places.
+When: used by `hybrid.GrammarMatcher.limit_tokens`.
+Limits: those of `completion.py`. If no completion fits, the mask is the inner one's: either the text
+contains something that was masked out, such as a draft that will be rejected, or the limit was too small
+from the start.
 
-Most masks cost nothing: `Completion.count_untouched` says how many from a place on are the other one's,
-whatever is read meanwhile, and the next look is taken when these are over.
+Most masks cost nothing: `Completion.count_untouched` says how many masks from a place on are the same as
+the inner one's, whatever is read meanwhile. It is asked again after these.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ class ClosingFollower(OuterFollower):
     """A follower with a limit of tokens.
 
     Args:
-        inner: follows the grammar.
-        completion: of the same grammar, under the same stop ids.
-        left: tokens that may still follow.
-        stops: ids that end the sequence; of them one is counted, where there is room for it. Empty: none is.
+        inner: the follower of the grammar.
+        completion: the completion of the same grammar, with the same stop ids.
+        left: how many more tokens may follow.
+        stops: ids that end the sequence; one of them is counted, if there is room for it. Empty: none is.
 
     Attributes:
-        left: tokens that may still follow; each step takes one, be it a token or a text.
-        trouble: what ended the closing for good, in words; None while it goes on.
+        left: how many more tokens may follow; each step, by a token or a text, counts as one.
+        trouble: why closing has ended for good, in words; None while it continues.
     """
 
     def __init__(self, inner: Follower, completion: Completion, left: int, stops: tuple[int, ...]) -> None:
@@ -44,12 +45,12 @@ class ClosingFollower(OuterFollower):
         self._completion, self._stops, self.left = completion, stops, left
         self.trouble: str | None = None
         self._place: Place | None = None
-        # with more tokens left than the second, and at most the first, masks are the inner one's
+        # masks are the inner one's while more tokens are left than the second, and at most the first
         self._untouched = (-1, -1)
 
     @property
     def inner(self) -> Follower:
-        """Who follows the grammar."""
+        """The follower of the grammar."""
         return self._inner
 
     # masks
@@ -77,7 +78,7 @@ class ClosingFollower(OuterFollower):
         return least < self.left <= most
 
     def _close(self, words: NDArray[np.uint32]) -> bool:
-        """Take out of a mask what leaves no room; whether it had any of that."""
+        """Remove from a mask the tokens that leave no room. Return whether it had any."""
         text, left = self.text_read(), self.left
         for_stop = 1 if self._stops else 0
         n_untouched, self._place = self._completion.count_untouched(text, self._place, left - for_stop)
@@ -125,4 +126,4 @@ class ClosingFollower(OuterFollower):
         super().rollback(steps)
         self.left += steps
         if self.left > self._untouched[0]:
-            self._untouched = (-1, -1)  # it stands before the place that was looked at
+            self._untouched = (-1, -1)  # it is before the place for which that was computed

@@ -1,9 +1,9 @@
-"""Texts read over a network, and what it takes to complete them.
+"""Texts read over a network, and the cost of completing them.
 
-What: a `Reading` holds the configurations that texts led to, with what each of them costs to complete: the
-cheapest of its stacks, and the dearest. A stack costs what its top state costs and what all below it do.
-When: by `hybrid.completion.completion`; a new one begins where the bytes are used up.
-Limits: `most_bytes` of tables. Not for two threads at once.
+What: a `Reading` holds the configurations that texts led to, and the costs of completing each: of its
+cheapest and of its dearest stack. A stack costs as much as its top state and everything below it.
+When: by `hybrid.completion.completion`; when the bytes are used up, a new one is made.
+Limits: `most_bytes` of tables. Two threads must not use it at once.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from hybrid.completion.distances import Distances, Lists, byte_at, distances_of
 from hybrid.completion.spelling import Spelling
 
 REJECT = 0
-"""The configuration of texts that cannot be read."""
+"""The configuration after texts that cannot be read."""
 
 EMPTY_TEXT = -1
-"""Stands for the first configuration where the empty text is whole: the same stacks may be met again where
+"""Stands for the first configuration if the empty text is complete: the same stacks may occur again where
 the text is not."""
 
 ROWS = 512
-"""Configurations and frames that there is room for at first."""
+"""Configurations and frames that fit at first."""
 
 
 class Tables(NamedTuple):
-    """What does not change: of a network, and of the bytes that tokens spell alone."""
+    """Constant data: of a network, and of the bytes that are tokens."""
 
     automaton: Automaton
     byte_tables: ByteTables
@@ -53,7 +53,7 @@ class Tables(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, about: 16 for each number of a list."""
+        """Bytes of memory, approximately: 16 for each number in a list."""
         arrays: Any = self.automaton.arrays
         size: int = sum(array.nbytes for array in arrays) + self.rank.nbytes
         size += sum(table.nbytes for table in self.byte_tables)
@@ -61,15 +61,15 @@ class Tables(NamedTuple):
 
 
 def tables_of(network: Network, spelling: Spelling, deadline: Deadline) -> Tables:
-    """The tables of a network.
+    """Make the tables of a network.
 
     Args:
-        network: whose counts all matter (displacement).
-        spelling: of the vocabulary.
+        network: a network in which all counts matter (displacement).
+        spelling: the spelling of the vocabulary.
         deadline: when to give up.
 
     Raises:
-        BudgetExceeded: it is too late.
+        BudgetExceeded: the deadline has passed.
     """
     net, automaton = automaton_of(network)
     with deadline.stopping(PHASE) as stop:
@@ -85,14 +85,14 @@ def tables_of(network: Network, spelling: Spelling, deadline: Deadline) -> Table
 
 
 class _Cost(NamedTuple):
-    """What it costs to complete some stacks.
+    """The cost of completing some stacks.
 
     Attributes:
-        least, first: the cheapest of them, and the place of the first byte of its text (-1: the text is
-            empty, or there is none).
-        dearest: the dearest.
-        most: the most that any of them costs while it is read on, but for what bytes add (`Bounds`).
-        fewest: no text completes any of them in fewer tokens.
+        least, first: the cost of the cheapest stack, and the place of the first byte of its text (-1: the
+            text is empty, or there is none).
+        dearest: the cost of the dearest stack.
+        most: the most that any of them costs while it is read on, without what bytes add (`Bounds`).
+        fewest: a lower bound of the tokens of a text that completes any of them.
     """
 
     least: float
@@ -107,12 +107,12 @@ _NONE = _Cost(math.inf, -1, -math.inf, -math.inf, math.inf)
 
 
 class Reading:
-    """Configurations by number, and what each costs.
+    """Configurations by number, and their costs.
 
     Args:
-        tables: of the network.
-        vocabulary: whose tokens are read.
-        most_bytes: of all tables that grow.
+        tables: the tables of the network.
+        vocabulary: the vocabulary whose tokens are read.
+        most_bytes: most bytes of all growing tables.
 
     Attributes:
         start: the configuration before any text.
@@ -128,7 +128,7 @@ class Reading:
         self._classes: list[int] = self._class_of_byte.tolist()
         self._data, self._offsets = vocabulary.flat
         n_states, n_classes = tables.byte_tables.first.shape
-        fixed = n_states * (2 * n_classes + 64)  # what a space copies of its network does not count
+        fixed = n_states * (2 * n_classes + 64)  # the space's copy of its network does not count
         account = Account(None, most_bytes + fixed, excess)
         self._space = Space(
             tables.automaton, tables.byte_tables, tables.rank, tables.absorbing, ROWS, ROWS,
@@ -136,7 +136,7 @@ class Reading:
         )  # fmt: skip
         self._first = REJECT if tables.start < 0 else self._space.context_of(tables.start, -1)
         self.start: int = EMPTY_TEXT if tables.start_final else self._first
-        self._tails = [_WHOLE]  # of each tail; the first one is the empty stack
+        self._tails = [_WHOLE]  # for each tail; the first is the empty stack
         self._costs = {REJECT: _NONE}
         if tables.start_final:
             self._costs[EMPTY_TEXT] = _united([_WHOLE, self._cost(self._first)])
@@ -149,7 +149,7 @@ class Reading:
     # --- reading ---
 
     def read(self, configuration: int, text: bytes) -> int:
-        """The configuration after some bytes, `REJECT` if they cannot be read.
+        """The configuration after some bytes, or `REJECT` if they cannot be read.
 
         Raises:
             BudgetExceeded: the tables are full.
@@ -162,10 +162,11 @@ class Reading:
         return configuration
 
     def read_tokens(self, configuration: int, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The configuration after each of some tokens: all first bytes, all second bytes, and so on.
+        """The configuration after each of some tokens; it reads all first bytes, then all second bytes, and
+        so on.
 
         Args:
-            configuration: where each of them begins.
+            configuration: the configuration before each of them.
             tokens: ids that have bytes.
 
         Raises:
@@ -195,20 +196,20 @@ class Reading:
     # --- what it costs ---
 
     def cost(self, configuration: int) -> float:
-        """What the cheapest text costs that completes what was read; infinite where there is none."""
+        """The cost of the cheapest text that completes what was read; infinite if there is none."""
         return self._cost(configuration).least
 
     def fewest(self, configuration: int) -> int | float:
-        """A number of tokens: no text completes what was read in fewer; infinite where none does."""
+        """A lower bound of the tokens of a text that completes what was read; infinite if there is none."""
         found = self._cost(configuration).fewest
-        return math.ceil(found - 1e-6) if found < math.inf else found  # sums of 10 ** 6 shares are that exact
+        return math.ceil(found - 1e-6) if found < math.inf else found  # sums of 10 ** 6 shares are this exact
 
     def most(self, configuration: int) -> float:
-        """What no text that can be read on costs more than, but for what its bytes add."""
+        """The most that completing costs, whatever is read, not counting what its bytes add."""
         return self._cost(configuration).most
 
     def first(self, configuration: int) -> int:
-        """The first byte of the cheapest text, which is not empty."""
+        """The first byte of the cheapest text, which must not be empty."""
         return byte_at(self._cost(configuration).first)
 
     def _cost(self, configuration: int) -> _Cost:
@@ -216,14 +217,14 @@ class Reading:
         if found is None:
             numbers = self._space.list_of(configuration).tolist()
             n_ports = numbers[1]
-            parts = [_WHOLE] if n_ports else []  # stacks begin at the bottom: the one way out is the end
+            parts = [_WHOLE] if n_ports else []  # stacks begin at the bottom, so the only exit is the end
             for i in range(2 + n_ports, len(numbers), 2):
                 parts.append(self._on_tail(numbers[i], 0, numbers[i + 1]))
             found = self._costs[configuration] = _united(parts)
         return found
 
     def _on_tail(self, state: int, count: int, tail: int) -> _Cost:
-        """What a state costs, or a counted rule of which some units are read, with what lies below it."""
+        """The cost of a state, or of a counted rule after some units, together with what is below it."""
         if tail >= len(self._tails):
             self._find_tails()
         below, known, bounds = self._tails[tail], self._distances, self._bounds
@@ -232,7 +233,7 @@ class Reading:
             fewest = known.fewest[state]
         else:
             unit = unit_of(state)
-            more = max(known.least[unit] - count - 1, 0)  # one is under way, above this frame
+            more = max(known.least[unit] - count - 1, 0)  # one unit is being read, above this frame
             own, first = (more * known.unit_cost[unit], known.unit_first[unit]) if more else (0.0, -1)
             fewest = more * known.fewest[known.begin[unit]] if more else 0.0
             most = bounds.most[known.begin[unit]] + ((more - 1) * known.unit_cost[unit] if more > 1 else 0.0)
@@ -242,7 +243,7 @@ class Reading:
         )  # fmt: skip
 
     def _find_tails(self) -> None:
-        """Find what the tails cost that came since; below a tail there are only such with lower numbers."""
+        """Compute the costs of new tails. Below a tail are only tails with lower numbers."""
         stacks = self._space.stacks
         for tail in range(len(self._tails), stacks.tails.count):
             parts = [
@@ -253,7 +254,7 @@ class Reading:
 
 
 def _united(parts: list[_Cost]) -> _Cost:
-    """What a set of stacks costs."""
+    """The cost of a set of stacks."""
     if not parts:
         return _NONE
     least = min(part.least for part in parts)

@@ -1,17 +1,17 @@
-"""The fewest tokens that complete a text, searched token by token.
+"""The fewest tokens that complete a text, by a search token by token.
 
-What: `search` goes from a configuration to all that one token leads to, then two tokens, and so on, until it
-meets one whose plan is known to fit (`hybrid.completion.completion`).
-When: where the plan itself does not fit, or no tokens spell it: a text that is longer in bytes may have fewer
-tokens.
-Limits: the nodes that are read are bounded, the levels, and the seconds. A search that gives up says so, and
+What: `search` goes from a configuration to all that one token leads to, then two tokens, and so on, until
+it finds one with a known plan that fits (`hybrid.completion.completion`).
+When: if the plan itself does not fit, or no tokens spell it: a text with more bytes may have fewer tokens.
+Limits: the nodes that are read, the levels and the seconds are bounded. A search that gives up says so, and
 proves nothing.
 
-The number of nodes is looked at before each level, never within one. So if a search finds a way, the search
-from the next configuration of that way finds the rest of it: it reads a part of what the first one read.
+The number of nodes is checked before each level, never inside one. So if a search finds a way, the search
+from the next configuration of that way finds the rest of it, because it reads a part of what the first one
+read.
 
-Rejected: a least cost over pairs of vocabulary positions and states (the grammar times the vocabulary's
-trie), which is exact at once and needs the square of 300,000 trie nodes for each rule.
+Rejected: least costs over pairs of vocabulary positions and states (the product of the grammar and the
+vocabulary's trie). They would be exact at once, but take the square of 300,000 trie nodes for each rule.
 
 Source: breadth-first search.
 """
@@ -24,16 +24,16 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 MOST_LEVELS = 16
-"""Tokens that a search looks ahead: in an ambiguous grammar that ends nowhere each configuration is larger
-than the last, and 140 levels take 20 s."""
+"""Most tokens that a search looks ahead. In an ambiguous grammar that never ends, each configuration is
+larger than the one before, and 140 levels take 20 s."""
 
 
 class Way(NamedTuple):
-    """What a search found.
+    """The result of a search.
 
     Attributes:
-        n_tokens: the fewest tokens that are known to complete the text; infinite where no way is known.
-        tokens: the first of them, up to `last`; its plan has the others.
+        n_tokens: the fewest tokens that are known to complete the text; infinite if no way is known.
+        tokens: the first of them, up to `last`; the plan of `last` has the others.
         last: the node that they lead to.
         is_whole: whether the search saw all ways; if not, a shorter one may exist.
     """
@@ -54,18 +54,18 @@ def search(
     planned: Callable[[int], float],
     least: Callable[[int], float],
 ) -> Way:
-    """Search the fewest tokens from a node on.
+    """Search for the fewest tokens from a node to an end.
 
     Args:
         start: the node.
-        most: ways of more tokens are of no use.
+        most: ways of more tokens are useless.
         enough: a way of so few tokens ends the search.
-        most_read: nodes that may be read.
-        seconds: how long they may take. Other bounds are met first in all but ambiguous grammars, where each
-            configuration may be larger than the last.
-        ends_of: of a node, (token, node behind it) for each token that can be read.
-        planned: of a node, the tokens of a way that is known; infinite where none is.
-        least: of a node, no way has fewer tokens; infinite where there is none.
+        most_read: how many nodes may be read.
+        seconds: how long that may take. Only ambiguous grammars, where each configuration may be larger
+            than the one before, reach this bound before the others.
+        ends_of: for a node, pairs (token, node after it) for each token that can be read.
+        planned: for a node, the number of tokens of a known way; infinite if none is known.
+        least: for a node, a lower bound of the tokens of its ways; infinite if there is no way.
     """
     came: dict[int, tuple[int, int]] = {start: (start, -1)}
     level, depth, best, last, is_whole = [start], 0, planned(start), start, True
@@ -81,7 +81,7 @@ def search(
                 is_whole = False
                 break
             for token, end in ends_of(node):
-                if end in came:  # by as many tokens, or fewer
+                if end in came:  # with as many tokens, or fewer
                     continue
                 came[end] = node, token
                 needed = least(end)

@@ -1,7 +1,8 @@
-"""Which tokens spell a text.
+"""The tokens that spell a text.
 
-What: `Spelling` finds the id of a piece of text, among the ids of a vocabulary that do not end a sequence.
-When: one for a vocabulary and its stop ids, shared by all grammars; made in some 20 ms for 128,000 ids.
+What: `Spelling` finds the id of a piece of text among the ids of a vocabulary that do not end a sequence.
+When: one for each vocabulary and set of stop ids, shared by all grammars; made in about 20 ms for 128,000
+ids.
 Limits: pieces of at most `LONGEST` bytes.
 """
 
@@ -17,13 +18,13 @@ from numpy.typing import NDArray
 from equivalence import Vocabulary, forking
 
 LONGEST = 64
-"""Bytes of the longest token that is looked for: longer ones are runs of one character."""
+"""Most bytes of a token that is looked for: longer tokens are runs of one character."""
 
 _lock = forking.listed(threading.Lock(), forking.Order.SLOW)
 _made: weakref.WeakKeyDictionary[Vocabulary, dict[tuple[int, ...], Spelling]] = weakref.WeakKeyDictionary()
 
 KEPT = 4
-"""Sets of stop ids for which a vocabulary's spelling is kept."""
+"""Most sets of stop ids for which a vocabulary's spelling is cached."""
 
 
 class Spelling:
@@ -31,14 +32,14 @@ class Spelling:
 
     Args:
         vocabulary: the vocabulary.
-        stops: ids that end a sequence, so that none of them spells anything.
+        stops: ids that end a sequence, so they spell nothing.
 
     Attributes:
         ids: the ids that are text, ascending.
-        spelled: the bytes that are a token by themselves.
-        share: float64[256], of each byte, 1 / the length of the longest token that has it; infinite where
-            none has. The shares of a token's bytes are at most 1 together, so no text has fewer tokens than
-            the sum of its bytes' shares.
+        spelled: the bytes that are tokens.
+        share: float64[256]: for each byte, 1 / the length of the longest token that contains it; infinite
+            if no token does. The shares of a token's bytes sum up to at most 1, so a text has at least as
+            many tokens as the sum of its bytes' shares.
     """
 
     def __init__(self, vocabulary: Vocabulary, stops: tuple[int, ...]) -> None:
@@ -51,12 +52,13 @@ class Spelling:
         self.share = _shares(vocabulary, self.ids)
 
     def least(self, text: bytes, at: int, counts: Callable[[int], float]) -> tuple[float, int, int]:
-        """The fewest tokens that spell a text from a place on: (how many, id of the first one, its bytes).
+        """The fewest tokens that spell a text from a place on: (number, id of the first one, its length in
+        bytes).
 
         Args:
             text: the text.
             at: the place.
-            counts: how many are needed from each later place on.
+            counts: returns the number for each later place.
         """
         best: tuple[float, int, int] = (np.inf, -1, 0)
         of = self._of
@@ -64,7 +66,7 @@ class Spelling:
             token = of.get(text[at : at + length])
             if token is not None:
                 needed = 1 + counts(at + length)
-                if needed <= best[0] and needed < np.inf:  # of equals the longest
+                if needed <= best[0] and needed < np.inf:  # on a tie, the longest token
                     best = (needed, token, length)
         return best
 
@@ -82,7 +84,7 @@ def _shares(vocabulary: Vocabulary, ids: NDArray[np.int64]) -> NDArray[np.float6
 
 
 def spelling_of(vocabulary: Vocabulary, stops: tuple[int, ...]) -> Spelling:
-    """The spelling of a vocabulary under some stop ids."""
+    """The spelling of a vocabulary for a set of stop ids."""
     with _lock:
         known = _made.setdefault(vocabulary, {})
         if stops not in known:
