@@ -1,1 +1,1 @@
-"""Walks: the parser reads the trie of a vocabulary, block by block; walks are kept for the next grammar."""
+"""Walks: the parser reads the trie of a vocabulary, block by block. Walks are cached for the next grammar."""

@@ -1,13 +1,13 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Blocks: what contexts have in common after a token's first byte.
+"""Blocks: what contexts have in common after the first byte of a token.
 
-What: a *block* is (byte, configuration after it). Contexts that agree after a token's first byte treat all
-tokens with that first byte alike, so a block is walked once for all of them. The 50 contexts inside the
-property names of an object with additional properties have one block of string text in common.
+What: a *block* is (byte, configuration after it). Contexts with the same configuration after the first byte
+treat all tokens with this first byte alike, so a block is walked once for all of them. For example, the 50
+contexts inside the property names of an object with additional properties share one block of string text.
 When: before the tokens of blocks are walked (`equivalence.walks.walks`), or looked up
 (`equivalence.walks.kept`).
-Limits: as of the `Space`.
+Limits: those of the `Space`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Blocks(NamedTuple):
     """The blocks of some contexts.
 
     Attributes:
-        block_starts: int64[257], the blocks of each first byte.
-        blocks: int64[blocks], the configuration of each.
-        user_starts: int64[257], the users of each first byte.
+        block_starts: int64[257], where the blocks of each first byte start.
+        blocks: int64[blocks], the configuration of each block.
+        user_starts: int64[257], where the users of each first byte start.
         users: int64[users, 2], rows (context, block).
     """
 
@@ -48,22 +48,22 @@ def find_blocks(
     contexts: cython.const[cython.Py_ssize_t][:, ::1],
     child: NDArray[np.int64],
 ) -> Blocks:
-    """The blocks of some contexts.
+    """Find the blocks of some contexts.
 
     Args:
         space: the configurations.
-        contexts: int64[n, 2], rows (symbol, unit) as `Space.context_of` has them.
-        child: int64[256], not 0 for the bytes that tokens begin with.
+        contexts: int64[n, 2], rows (symbol, unit) as for `Space.context_of`.
+        child: int64[256], nonzero for the bytes with which tokens begin.
 
     Raises:
-        BudgetExceeded: more configurations or bytes than may be, or told to stop.
+        BudgetExceeded: more configurations or bytes than allowed, or told to stop.
         ValueError: arrays of another type or shape.
     """
     if contexts.shape[1] != 2 or len(child) != 256:
         raise ValueError("contexts that are no pairs, or other than 256 bytes")
     n_contexts: cython.Py_ssize_t = contexts.shape[0]
     n_classes: cython.Py_ssize_t = space.n_classes
-    after = np.zeros((n_classes, n_contexts), np.int32)  # is read class by class
+    after = np.zeros((n_classes, n_contexts), np.int32)  # it is read class by class
     following: cython.int[:, ::1] = after
     with cython.nogil:
         for i in range(n_contexts):
@@ -77,8 +77,8 @@ def find_blocks(
 
 
 def _numbered(space: Space, after: cython.const[cython.int][:, ::1], begins: NDArray[np.bool_]) -> Blocks:
-    """The blocks, given what follows int32[B, contexts] each class of bytes on each context, and whether
-    tokens begin with a byte."""
+    """Number the blocks, given the configuration after each class of bytes on each context, int32[B,
+    contexts], and whether tokens begin with each byte."""
     n_contexts: cython.Py_ssize_t = after.shape[1]
     per_class = np.count_nonzero(after, axis=1)
     starts = np.zeros(257, np.int64)
@@ -115,15 +115,15 @@ def united_firsts(
     firsts: cython.const[cython.uchar][:, ::1],
     n_blocks: cython.Py_ssize_t,
 ) -> NDArray[np.uint8]:
-    """What can follow below the known part, for some user of each block.
+    """What can follow below the known part of the stack, for some user of each block.
 
     Args:
-        users: as of `Blocks`.
+        users: see `Blocks`.
         firsts: uint8[contexts, B], what can follow below the known part of each context.
-        n_blocks: blocks.
+        n_blocks: number of blocks.
 
     Returns:
-        uint8[blocks, B], B rounded up: eight classes are one word (there are many users a block).
+        uint8[blocks, B], with B rounded up: eight classes are one word, because a block has many users.
     """
     padded = np.zeros((firsts.shape[0], (firsts.shape[1] + 7) & ~7), np.uint8)
     padded[:, : firsts.shape[1]] = firsts

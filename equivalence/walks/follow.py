@@ -1,12 +1,12 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Follow: which bytes can come next below what is known of a stack.
+"""Follow: which bytes can come next below the known part of a stack.
 
-What: a below set holds the symbols (states, or counted rules after a unit) that may lie below, each over
-another below set; what can come next on a set is what its symbols can read, and, where a symbol may return,
-what can come next on the set below it.
-When: once per network, before exploring; classifiers use the same rows.
-Limits: an upper bound: a byte that can come next in some stack of the set. Least fixed points.
+What: a below set contains the symbols (states, or counted rules after a unit) that may lie below, each on
+another below set. The bytes that can come next on a set are those that its symbols can read, and, if a
+symbol may return, those that can come next on the set below it.
+When: once for each network, before exploring; classifiers use the same rows.
+Limits: an upper bound: the bytes that can come next in some stack of the set. They are least fixed points.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ class Follow(NamedTuple):
     Attributes:
         contexts: uint8[contexts, B], below the known part of each context.
         below: uint8[below sets, B], on each below set.
-        occurrences: uint8[occurrences, B], on each symbol occurrence of a below set.
-        symbols, symbol_index: the distinct symbols int64, and the one of each occurrence int64[occurrences].
-        returns: uint8[symbols, B], after each distinct symbol has returned, wherever it occurs, as it is read
-            once for all.
+        occurrences: uint8[occurrences, B], on each occurrence of a symbol in a below set.
+        symbols, symbol_index: int64, the distinct symbols; int64[occurrences], the index of each
+            occurrence's symbol.
+        returns: uint8[symbols, B], after each distinct symbol has returned, at any of its occurrences,
+            because it is read once for all of them.
     """
 
     contexts: NDArray[np.uint8]
@@ -47,12 +48,12 @@ class Follow(NamedTuple):
 
 
 def follow_of(network: Any, state_first: NDArray[np.uint8], stop: Any = None) -> Follow:
-    """What can come next in a network.
+    """Compute what can come next in a network.
 
     Args:
         network: an `equivalence.network.Network`.
         state_first: uint8[S, B], the classes that each state can read next (`ByteTables.first`).
-        stop: an `equivalence.deadline.deadline.Stop`, or nothing that says stop.
+        stop: an `equivalence.deadline.deadline.Stop`; None: never stop.
 
     Raises:
         BudgetExceeded: told to stop.
@@ -71,14 +72,14 @@ def follow_of(network: Any, state_first: NDArray[np.uint8], stop: Any = None) ->
 @cython.final
 @cython.cclass
 class Spread:
-    """The rows in the making.
+    """The rows while they are computed.
 
     Attributes:
-        set_starts: the occurrences of set i are those from ``set_starts[i]``.
-        set_below: of each occurrence, the set below it.
-        symbol: of each occurrence, its symbol's number.
-        begins: of each occurrence, the state that it reads with.
-        returning: of each occurrence, whether it may return.
+        set_starts: the occurrences of set i start at ``set_starts[i]``.
+        set_below: for each occurrence, the set below it.
+        symbol: for each occurrence, the number of its symbol.
+        begins: for each occurrence, the state in which it reads.
+        returning: for each occurrence, whether it may return.
         first: what each state can read next.
         below, occurrences: see `Follow`.
     """
@@ -118,7 +119,7 @@ class Spread:
         final: cython.const[cython.uchar][::1],
         counted: cython.const[cython.Py_ssize_t][:, ::1],
     ) -> cython.int:
-        """What each occurrence reads with, and whether it may return."""
+        """Find the state in which each occurrence reads, and whether it may return."""
         for k in range(symbols.shape[0]):
             if symbols[k] >= 0:
                 self.begins[k] = symbols[k]
@@ -131,7 +132,7 @@ class Spread:
     @cython.ccall
     @cython.exceptval(-1, check=False)
     def begin(self) -> cython.int:
-        """What symbols read themselves."""
+        """Add what symbols read themselves."""
         with cython.nogil:
             for i in range(self.n_sets):
                 for k in range(self.set_starts[i], self.set_starts[i + 1]):
@@ -143,7 +144,7 @@ class Spread:
     @cython.ccall
     @cython.exceptval(-1, check=False)
     def pass_on(self) -> cython.int:
-        """What can be read below symbols that return, and below those, until there is no more."""
+        """Add what can be read below symbols that return, until nothing changes."""
         changed: cython.bint = True
         with cython.nogil:
             while changed:
@@ -160,7 +161,7 @@ class Spread:
     @cython.nogil
     @cython.exceptval(check=False)
     def unite(self, target: cython.Py_ssize_t, source: cython.Py_ssize_t) -> cython.bint:
-        """Add a set's row to another's; whether that changes it."""
+        """Add a set's row to another's. Return whether that changes it."""
         more: cython.uchar = 0
         for c in range(self.n_classes):
             more |= self.below[source, c] & ~self.below[target, c]
@@ -170,7 +171,7 @@ class Spread:
     @cython.ccall
     @cython.exceptval(-1, check=False)
     def after_symbols(self, returns: cython.uchar[:, ::1]) -> cython.int:
-        """What can be read once symbols have returned: of occurrences that may, and of each symbol."""
+        """Compute what can be read after symbols have returned, for each occurrence and for each symbol."""
         with cython.nogil:
             for k in range(self.set_below.shape[0]):
                 self.account.look()
@@ -188,7 +189,7 @@ class Spread:
         context_below: cython.const[cython.Py_ssize_t][::1],
         contexts: cython.uchar[:, ::1],
     ) -> cython.int:
-        """What can be read below contexts, each over some sets."""
+        """Compute what can be read below contexts, each on some sets."""
         with cython.nogil:
             for i in range(contexts.shape[0]):
                 self.account.look()

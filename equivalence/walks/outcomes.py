@@ -1,12 +1,13 @@
-"""What walks write down: outcomes of tokens, and the rows that point to them.
+"""The output of walks: outcomes of tokens, and the rows that refer to them.
 
 What: the first outcomes, and the arrays that `equivalence.walks.walks` and `equivalence.walks.kept` return.
-When: by whoever walks, keeps walks or reads what they found.
-Limits: arrays only; nothing is checked.
+When: by all code that makes, caches or reads walks.
+Limits: only arrays; nothing is checked.
 
-An outcome is the interned list [label, (port, suffix) ...]: what a token does on a context. label -1: not
-read by the known part; 0: read outright (then nothing follows); c > 0: as in configurations; then the
-suffixes still to be read below the known part. With displacement, label is the final configuration.
+An outcome is the interned list [label, (port, suffix) ...]: what a token does in a context. The label is -1
+if the known part does not read the token; 0 if it reads the token completely (then nothing follows); c > 0
+as in configurations. Then come the suffixes that must still be read below the known part. With
+displacement, the label is the final configuration.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ NOTHING, OUTRIGHT = 0, 1
 
 
 class Rows(NamedTuple):
-    """What the tokens of some blocks do; behind the last rows there may be room, which holds anything.
+    """What the tokens of some blocks do. After the last rows there may be unused room with any content.
 
     Attributes:
         range_starts, ranges: int64[blocks + 1] and int64[n, 2], groups (first, end) that a block reads
-            outright.
-        event_starts, events: int64[blocks + 1] and int64[n, 2], rows (group, outcome) of the others that it
-            does not reject.
+            completely.
+        event_starts, events: int64[blocks + 1] and int64[n, 2], rows (group, outcome) of the other groups
+            that it does not reject.
     """
 
     range_starts: NDArray[np.int64]
@@ -52,10 +53,10 @@ class Walked(NamedTuple):
 
 
 def first_outcomes(capacity: int, most: int, account: Account | None, excess: str) -> Interned:
-    """The outcomes `NOTHING` and `OUTRIGHT`, and room for more.
+    """The outcomes `NOTHING` and `OUTRIGHT`, with room for more.
 
     Args:
-        capacity, most, account, excess: as of `Interned`.
+        capacity, most, account, excess: as for `Interned`.
     """
     outcomes = Interned(capacity, 16, most, account, excess)
     outcomes.add(np.array([-1]))

@@ -1,15 +1,15 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Twins: suffixes that read alike on every symbol, so that one of them stands for all.
+"""Twins: suffixes that read the same on every symbol, so that one of them can represent all.
 
-What: `twins_of` compares what walks over suffixes found; `rewrite_outcomes` puts the twin of each suffix in
-its place, so that thousands of outcomes become some hundreds.
-When: in explorations that met many outcomes, between the walk over the vocabulary and what lies below.
-Limits: suffixes are compared by what all contexts of their first byte do with them, exactly; the account pays
-for lists.
+What: `twins_of` compares the results of walks over suffixes. `rewrite_outcomes` replaces each suffix by its
+twin, which turns thousands of outcomes into some hundreds.
+When: in explorations with many outcomes, between the walk over the vocabulary and the walks below it.
+Limits: suffixes are compared exactly, by what all contexts of their first byte do with them. The account
+pays for lists.
 
-What an outcome leaves to be read is shorter, and a shorter suffix has a lower number: suffixes are taken in
-the order of their numbers, and compared by outcomes that are rewritten already.
+What an outcome leaves to be read is shorter, and a shorter suffix has a smaller number. So suffixes are
+processed in the order of their numbers, and compared by outcomes that are already rewritten.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ built.check(__name__, EQUIMASK_SOURCE)
 Integers = NDArray[np.int64]
 
 NOTHING, OUTRIGHT = 0, 1
-"""The outcomes that there always are."""
+"""The outcomes that always exist."""
 
 FIRST_LISTS = 4096
-"""Lists of each kind that there is room for at first."""
+"""Lists of each kind that fit at first."""
 
 
 class Rounds(NamedTuple):
-    """Walks over suffixes, one after the other, R of them, each with blocks and users of its own.
+    """R walks over suffixes, one after another, each with its own blocks and users.
 
     Attributes:
         suffixes: int32[n], the suffixes that were walked, each in one round.
         round_of: int64[n], their rounds.
-        range_sets: int32[n], which blocks of its first byte read a suffix outright, as a row of `words`.
-        words: int64[sets, words], bit i of the 32-bit words is the i-th block.
-        block_starts, user_starts: int64[R, 257], the blocks, and the users, of each first byte.
+        range_sets: int32[n], the blocks of its first byte that read a suffix completely, as a row of `words`.
+        words: int64[sets, words], bit i of the 32-bit words stands for the i-th block.
+        block_starts, user_starts: int64[R, 257], where the blocks, and the users, of each first byte start.
         users: int64[u, 2], rows (symbol, block).
         owners, events: int64[e] and int64[e, 2], the block of each event, and its row (place in `suffixes`,
             outcome).
@@ -65,13 +65,13 @@ class Rounds(NamedTuple):
 def twins_of(
     rounds: Rounds, first_byte: NDArray[np.uint8], outcomes: Interned, account: Account
 ) -> NDArray[np.int32]:
-    """For each suffix, one that reads alike on every symbol.
+    """For each suffix, a suffix that reads the same on every symbol.
 
     Args:
-        rounds: the walks; none is left to be read by `outcomes` that was not walked.
+        rounds: the walks; `outcomes` leave no suffixes to be read that were not walked.
         first_byte: uint8[S], the first byte of each suffix.
-        outcomes: what `rounds` counts as outcomes.
-        account: pays for the result, which is kept, and for lists on the way.
+        outcomes: the outcomes that `rounds` refers to.
+        account: pays for the result, which is kept, and for temporary lists.
 
     Returns:
         int32[S]; -1 for suffixes that were not walked.
@@ -94,13 +94,14 @@ def rewrite_outcomes(
     events: cython.Py_ssize_t[:, ::1],
     account: Account,
 ) -> Interned:
-    """Outcomes with every suffix replaced by its twin, interned anew.
+    """Replace every suffix in outcomes by its twin, and intern the results.
 
     Args:
-        outcomes: what is rewritten; nobody needs them afterwards, and nobody pays for them any more.
-        twin: int32[S], of `twins_of`.
+        outcomes: what is rewritten. They are not needed afterwards, and their bytes are returned to the
+            account.
+        twin: int32[S], the result of `twins_of`.
         event_starts: int64[B + 1], where the events of blocks begin.
-        events: int64[n, 2], rows (group, outcome), are changed; more than the last start are allowed.
+        events: int64[n, 2], rows (group, outcome); they are changed, and may be more than the last start.
         account: pays for the result.
 
     Raises:
@@ -120,14 +121,14 @@ def rewrite_outcomes(
 @cython.final
 @cython.cclass
 class Rewriting:
-    """Outcomes, and what they are with twins in place of suffixes.
+    """Outcomes, and the same with twins instead of suffixes.
 
     Attributes:
-        outcomes: as they were.
+        outcomes: the original outcomes.
         twin: the twins known so far.
-        fresh: the rewritten ones.
-        numbers: of each outcome the number of its rewritten one, -1: it was not asked for.
-        pairs: what the outcome at hand leaves to be read.
+        fresh: the rewritten outcomes.
+        numbers: for each outcome, the number of the rewritten one; -1: not needed yet.
+        pairs: what the current outcome leaves to be read.
     """
 
     outcomes: Interned
@@ -154,7 +155,7 @@ class Rewriting:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def number_of(self, outcome: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of an outcome's rewritten one; the twins of its suffixes are known."""
+        """The number of the rewritten outcome; the twins of its suffixes must be known."""
         if self.numbers[outcome] < 0:
             self.account.look()
             self.numbers[outcome] = self.rewritten(outcome)
@@ -181,7 +182,7 @@ class Rewriting:
 
     @cython.cfunc
     def own_bytes(self) -> cython.Py_ssize_t:
-        """Bytes of what is of no use once all is rewritten."""
+        """Bytes that are useless once everything is rewritten."""
         return 8 * (self.numbers.shape[0] + self.pairs.shape[0])
 
 
@@ -190,17 +191,18 @@ class Rewriting:
 class Twins:
     """The comparison of suffixes.
 
-    A suffix is spelled out twice: by the blocks of its first byte, which is short and mostly known, and only
-    if it is not, by all symbols, which says whether suffixes of other bytes and rounds read alike.
+    Each suffix has two descriptions: one by the blocks of its first byte, which is short and mostly known
+    already; and only if it is not known, one by all symbols, which decides whether suffixes of other bytes
+    and rounds are equal.
 
     Attributes:
-        own_starts, own: of each suffix its events, rows (block, outcome).
-        by_block: lists [round and first byte, set of blocks that read outright, (block, outcome) ...].
-        class_of: of each of these, the number of its list in `full`.
+        own_starts, own: for each suffix its events, rows (block, outcome).
+        by_block: lists [round and first byte, set of blocks that read it completely, (block, outcome) ...].
+        class_of: for each of these, the number of its list in `full`.
         full: lists [(symbol, what it does) ...].
-        example: of each of these, the suffix that stands for all.
-        value: what the blocks of the first byte at hand do: 0: they reject, 1: they read outright, else 2
-            and an outcome.
+        example: for each of these, the suffix that represents all.
+        value: what the blocks of the current first byte do: 0: they reject, 1: they read completely,
+            otherwise 2 plus an outcome.
     """
 
     account: Account
@@ -249,7 +251,7 @@ class Twins:
         owners: cython.const[cython.Py_ssize_t][::1],
         events: cython.const[cython.Py_ssize_t][:, ::1],
     ) -> cython.int:
-        """List the events of each suffix, in the order of their blocks."""
+        """List the events of each suffix in the order of their blocks."""
         n: cython.Py_ssize_t = self.suffixes.shape[0]
         self.own = np.empty((owners.shape[0], 2), np.int64)
         self.own_starts = np.zeros(n + 2, np.int64)
@@ -258,7 +260,7 @@ class Twins:
                 self.own_starts[events[e, 0] + 2] += 1
             for i in range(n):
                 self.own_starts[i + 2] += self.own_starts[i + 1]
-            # each start moves to its end as events are listed, and is the next one's start then
+            # while events are listed, each start moves to its end, which is the start of the next one
             for e in range(owners.shape[0]):
                 at = self.own_starts[events[e, 0] + 1]
                 self.own[at, 0] = owners[e]
@@ -285,7 +287,7 @@ class Twins:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def list_by_block(self, place: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of what blocks do with a suffix."""
+        """The number of the list of what blocks do with a suffix."""
         begin = self.own_starts[place]
         n_own = self.own_starts[place + 1] - begin
         at = self.by_block.room(2 + 2 * n_own)
@@ -301,7 +303,8 @@ class Twins:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def list_in_full(self, place: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of what all symbols do with a suffix, which stands for it from then on if it is new."""
+        """The number of the list of what all symbols do with a suffix. If it is new, the suffix represents
+        it."""
         byte: cython.Py_ssize_t = self.first_byte[self.suffixes[place]]
         turn = self.round_of[place]
         first_block = self.block_starts[turn, byte]

@@ -1,13 +1,14 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Walks over the vocabulary: what every token does on every context.
+"""Walks over the vocabulary: what every token does in every context.
 
-What: `Walks` follows the trie of a vocabulary and the configurations of a `Space` side by side, one block
-(`equivalence.walks.blocks`) after the other, and writes down the tokens that are read outright, and an
-*outcome* (`equivalence.walks.outcomes`) for each of the others that are not rejected.
-When: by `equivalence.classes.explore` and `equivalence.walks.kept`; the innermost loop of a compilation.
-Limits: the trie is one that `equivalence.trie.trie` built or checked; what is met is bounded by the space and
-by the outcomes, and the space's account pays for tables that grow. Not for two threads at once.
+What: `Walks` follows the trie of a vocabulary and the configurations of a `Space` together, one block
+(`equivalence.walks.blocks`) after another. It records the tokens that are read completely, and an *outcome*
+(`equivalence.walks.outcomes`) for each of the others that are not rejected.
+When: by `equivalence.classes.explore` and `equivalence.walks.kept`; it is the innermost loop of a
+compilation.
+Limits: the trie was built or checked by `equivalence.trie.trie`. The space and the outcomes bound what can
+be found, and the space's account pays for growing tables. Two threads must not use it at once.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ OTHERS = cython.declare(cython.Py_ssize_t, 9)
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 
 FIRST_ROWS = 16384
-"""Ranges, and events, that there is room for at first."""
+"""Ranges, and events, that fit at first."""
 
 
 @cython.final
@@ -65,23 +66,23 @@ class Walks:
 
     Args:
         space: the configurations.
-        nodes: int32[N + 1, 8], as `equivalence.trie.trie.Trie` has them.
-        suffix_parent, group_suffix: int32[S] and int32[G], as there.
+        nodes: int32[N + 1, 8], those of `equivalence.trie.trie.Trie`.
+        suffix_parent, group_suffix: int32[S] and int32[G], likewise.
         longest: bytes of the longest token.
-        outcomes: of `first_outcomes`.
-        displacement: distinguish also what tokens leave behind.
+        outcomes: the result of `first_outcomes`.
+        displacement: also distinguish what tokens leave on the stack.
 
     Attributes:
-        outcomes: as given.
-        levels: of each depth on the path, the configuration, how many returns are noted up to there, the
-            child that is next, and where the children end.
+        outcomes: the argument.
+        levels: for each depth on the path, the configuration, the number of returns recorded so far, the
+            next child, and the end of the children.
         returns: where the text so far has left the known part of the stack: at which depth, by which port.
-        pairs: scratch of `add_event`.
+        pairs: scratch space of `add_event`.
         first, row: the byte classes that can follow below the known part, uint8[n, B], and the row of the
-            block at hand.
+            current block.
         start: the block's configuration.
         ranges, events: the rows; `range_rows` and `event_rows` are the same as arrays.
-        open_range: ranges from here on are the block's, and may be extended.
+        open_range: ranges from here on belong to the block, and may be extended.
     """
 
     space: Space
@@ -139,11 +140,11 @@ class Walks:
         """Walk every block of some contexts.
 
         Args:
-            contexts: int64[n, 2], rows (symbol, unit) as `Space.context_of` has them.
+            contexts: int64[n, 2], rows (symbol, unit) as for `Space.context_of`.
             firsts: uint8[n, B], the byte classes that can follow below each context's known part.
 
         Raises:
-            BudgetExceeded: more configurations, outcomes or bytes than may be, or told to stop.
+            BudgetExceeded: more configurations, outcomes or bytes than allowed, or told to stop.
             ValueError: arrays of another type or shape.
         """
         if firsts.shape != (len(contexts), self.space.n_classes):
@@ -156,7 +157,7 @@ class Walks:
         return Walked(found.block_starts, found.user_starts, found.users, *rows)
 
     def apart(self) -> Walks:
-        """The same walks into outcomes of their own, which are bounded, and paid for, alike."""
+        """The same walks with their own outcomes, which have the same bounds and account."""
         known = self.outcomes
         outcomes = first_outcomes(min(64, known.most), known.most, known.account, known.excess)
         nodes = np.frombuffer(self.nodes, np.int32).reshape(-1, 8)
@@ -166,7 +167,7 @@ class Walks:
         )  # fmt: skip
 
     def children(self) -> NDArray[np.int64]:
-        """int64[256]: the child of the root by first byte, 0 where there is none."""
+        """The child of the root by first byte, int64[256]; 0 if there is none."""
         child: cython.Py_ssize_t[::1] = np.zeros(256, np.int64)
         for i in range(self.nodes[0].child, self.nodes[1].child):
             child[self.nodes[i].bits & 255] = i
@@ -179,7 +180,8 @@ class Walks:
         first_rows: cython.const[cython.Py_ssize_t][::1],
         first: cython.const[cython.uchar][:, ::1],
     ) -> Rows:
-        """Walk some blocks: all tokens below a child of the root, from the configuration after its byte.
+        """Walk some blocks: all tokens below a child of the root, starting in the configuration after its
+        byte.
 
         Args:
             nodes: int64[n], the child of the root (`children`) of each block.
@@ -188,7 +190,7 @@ class Walks:
             first: uint8[rows, B or more], the byte classes that can follow below the known part.
 
         Raises:
-            BudgetExceeded: as `walk_all`.
+            BudgetExceeded: as for `walk_all`.
         """
         n: cython.Py_ssize_t = blocks.shape[0]
         if nodes.shape[0] != n or first_rows.shape[0] != n or first.shape[1] < self.space.n_classes:
@@ -202,7 +204,7 @@ class Walks:
         with cython.nogil:
             for i in range(n):
                 self.account.look()
-                # room for all that this block can add, so that what adds it need not look
+                # room for everything that this block can add, so that later additions need no check
                 room = self.nodes[nodes[i]].group_end - self.nodes[nodes[i]].group
                 if self.n_ranges + room > self.ranges.shape[0] or self.n_events + room > self.events.shape[0]:
                     with cython.gil:
@@ -221,7 +223,7 @@ class Walks:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def walk(self, node: cython.Py_ssize_t) -> cython.int:
-        """All tokens of the block at hand, below a child of the root."""
+        """Walk all tokens of the current block, below a child of the root."""
         self.levels[1].child = node
         self.levels[1].end = node + 1
         d: cython.Py_ssize_t = 1
@@ -249,8 +251,8 @@ class Walks:
         above: cython.Py_ssize_t,
         n_returns: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """The first child from i on that has to be entered: most are rejected, or go on in a loop that holds
-        all below them, and these take a loop of few words."""
+        """The first child from i on that must be entered. Most children are rejected, or stay in a loop
+        that contains everything below them; both take little time in this loop."""
         looping: cython.bint = self.space.facts[above].label == 0 and not self.displacement
         returning: cython.bint = self.space.facts[above].n_ports > 0
         while i < last:
@@ -274,7 +276,7 @@ class Walks:
     @cython.nogil
     @cython.exceptval(check=False)
     def is_learned(self, configuration: cython.Py_ssize_t, byte: cython.Py_ssize_t) -> cython.bint:
-        """Is a configuration known to stay itself on an ASCII byte?"""
+        """Whether a configuration is known to stay the same on an ASCII byte."""
         if byte < 64:
             if byte < 32:
                 return (self.space.facts[configuration].loop_0 >> byte) & 1
@@ -288,7 +290,7 @@ class Walks:
     @cython.nogil
     @cython.exceptval(check=False)
     def loops_below(self, i: cython.Py_ssize_t, configuration: cython.Py_ssize_t) -> cython.bint:
-        """Is a configuration known to stay itself on all that occurs below a node?"""
+        """Whether a configuration is known to stay the same on everything that occurs below a node."""
         others = self.nodes[i].bits >> OTHERS
         loop = self.space.facts[configuration].character_loop
         if others & 1 and loop != BYTE_LOOP and not (loop and others & 2):
@@ -304,8 +306,8 @@ class Walks:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def enter(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Read the byte into a node at depth d; the depth to go on at, which is more if its children are
-        next."""
+        """Read the byte that leads to a node at depth d. Return the depth at which to continue, which is
+        greater if its children come next."""
         above = self.levels[d - 1].configuration
         n = self.levels[d - 1].n_returns
         configuration: cython.Py_ssize_t = REJECT
@@ -337,8 +339,8 @@ class Walks:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def read_outright(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Note what is read outright at a node: all groups below it if none of them leaves a loop; the depth
-        to go on at."""
+        """Record what is read completely at a node: all groups below it, if none of them leaves a loop.
+        Return the depth at which to continue."""
         self.learn(i, d)
         if self.loops_below(i, self.levels[d].configuration):
             self.add_range(self.nodes[i].group, self.nodes[i].group_end)
@@ -352,7 +354,7 @@ class Walks:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def learn(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.int:
-        """Loops are learned where they are met: to try every byte of every loop cost four times the steps."""
+        """Learn loops where they occur: trying every byte of every loop took four times as many steps."""
         configuration = self.levels[d].configuration
         byte = self.nodes[i].bits & 255
         if configuration == self.levels[d - 1].configuration:
@@ -376,7 +378,7 @@ class Walks:
     @cython.nogil
     @cython.exceptval(check=False)
     def descend(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Let the children of a node at depth d be next; their depth."""
+        """Continue with the children of a node at depth d. Return their depth."""
         self.levels[d + 1].child = self.nodes[i].child
         self.levels[d + 1].end = self.nodes[i + 1].child
         return d + 1
@@ -388,7 +390,7 @@ class Walks:
     @cython.nogil
     @cython.exceptval(check=False)
     def add_range(self, first: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.void:
-        """Note groups that are read outright."""
+        """Record groups that are read completely."""
         last = self.n_ranges - 1
         if last >= self.open_range and self.ranges[last].end == first:
             self.ranges[last].end = end
@@ -403,8 +405,8 @@ class Walks:
     def add_returns(
         self, configuration: cython.Py_ssize_t, depth: cython.Py_ssize_t, n: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Note that text may leave the known part of the stack by the ports of a configuration, where n
-        returns are noted; how many are now."""
+        """Record that the text may leave the known part of the stack by the ports of a configuration. `n`
+        returns were recorded before; return how many are now."""
         at = self.space.configurations.starts[configuration] + 2
         for k in range(at, at + self.space.facts[configuration].n_ports):
             if n >= self.returns.shape[0]:
@@ -421,8 +423,8 @@ class Walks:
     def add_event(
         self, label: cython.Py_ssize_t, n_returns: cython.Py_ssize_t, group: cython.Py_ssize_t
     ) -> cython.int:
-        """Note a group's outcome: its label, and the suffixes at the depths of its returns, in order of
-        (port, suffix)."""
+        """Record the outcome of a group: its label, and the suffixes at the depths of its returns, in the
+        order of (port, suffix)."""
         n: cython.Py_ssize_t = 0
         if n_returns > 0:
             depth: cython.Py_ssize_t = 0
@@ -444,7 +446,7 @@ class Walks:
 
     @cython.cfunc
     def keep_rows(self, ranges: object, events: object) -> object:
-        """Let ranges and events be written into arrays int64[n, 2]."""
+        """Write ranges and events into arrays int64[n, 2] from now on."""
         self.range_rows = ranges
         self.event_rows = events
         self.ranges = of_array(ranges, RANGE)
@@ -453,7 +455,7 @@ class Walks:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow(self, room: cython.Py_ssize_t) -> cython.int:
-        """Make room for as many more ranges and events, and for a block of all groups."""
+        """Make room for this many more ranges and events, and for a block of all groups."""
         old: cython.Py_ssize_t = self.ranges.shape[0]
         size: cython.Py_ssize_t = 2 * (self.n_ranges + self.group_suffix.shape[0])
         if self.n_ranges + room > old:

@@ -1,4 +1,4 @@
-"""Walks that are kept from one grammar to the next: see `equivalence.walks.kept.walks`, and `reads`."""
+"""Caching walks from one grammar to the next: see `equivalence.walks.kept.walks`, and `reads`."""
 
 from equivalence.walks.kept.reads import KeptReads
 from equivalence.walks.kept.stored import Shelf

@@ -1,12 +1,11 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Events of walks that were made for more bytes to follow, as those of the bytes that can.
+"""Restricting events: from walks with more bytes that can follow to the bytes that really can.
 
-What: a `Filter` writes events of one set of outcomes in terms of another, without the suffixes that cannot
-follow; what is left with nothing to read is rejected, and has no event.
-When: by `equivalence.walks.kept`, for walks that are kept, and for those that are made for other grammars,
-too.
-Limits: events and outcomes are those of walks, or were checked (`equivalence.walks.kept.stored`).
+What: a `Filter` translates events from one set of outcomes to another, without the suffixes that cannot
+follow. An outcome that is left with nothing to read is a rejection, and has no event.
+When: by `equivalence.walks.kept`, for cached walks, and for walks that are made for other grammars, too.
+Limits: events and outcomes come from walks, or were checked (`equivalence.walks.kept.stored`).
 """
 
 from __future__ import annotations
@@ -30,15 +29,16 @@ NOTHING = cython.declare(cython.Py_ssize_t, 0)
 @cython.final
 @cython.cclass
 class Filter:
-    """What outcomes of walks are without the suffixes that cannot follow.
+    """Outcomes of walks without the suffixes that cannot follow.
 
     Args:
         source: the outcomes of the walks.
-        outcomes: those that the events are written in terms of.
+        outcomes: the outcomes that the new events use.
         suffix_byte: uint8[S], the first byte of each suffix of the trie.
 
     Attributes:
-        number, number_of_mask: the number that each outcome of `source` got last, and for which mask.
+        number, number_of_mask: the last new number of each outcome of `source`, and the mask for which it
+            got it.
         masks: int64[blocks, 8].
     """
 
@@ -59,7 +59,7 @@ class Filter:
     def events(
         self, masks: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64], rows: Any
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """The events of some blocks.
+        """Compute the events of some blocks.
 
         Args:
             masks: int64[n, 8], the bytes that can follow.
@@ -67,11 +67,11 @@ class Filter:
             rows: int32[m, 2], rows (group, outcome).
 
         Returns:
-            where the events of each block begin and end, int64[n] each, and rows (group, outcome), int64[k,
+            Where the events of each block begin and end, int64[n] each, and rows (group, outcome), int64[k,
             2].
 
         Raises:
-            BudgetExceeded: more outcomes than there may be.
+            BudgetExceeded: more outcomes than allowed.
         """
         lengths = ends - begins
         chosen, numbers = in_order_of_masks(masks, np.flatnonzero(lengths))
@@ -90,7 +90,7 @@ class Filter:
         events: cython.Py_ssize_t[:, ::1],
     ) -> int:
         """Write the events of blocks in order of their masks, given rows (block, number of its mask, begin,
-        end); how many there are."""
+        end). Return their number."""
         n: cython.Py_ssize_t = 0
         with cython.nogil:
             for i in range(ordered.shape[0]):

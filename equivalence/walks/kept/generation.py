@@ -1,15 +1,16 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""A generation of kept walks: what the tokens of blocks do, by name of the block.
+"""A generation of cached walks: what the tokens of blocks do, by name of the block.
 
-What: a `Generation` owns the lists that names are numbers of (`equivalence.walks.kept.naming`), and for each
-block the rows that `equivalence.walks.walks` found; it finds the walks of blocks, and takes others in.
-When: by `equivalence.walks.kept.walks`, which holds a lock around whatever touches a generation.
-Limits: acceptance only. Nothing is ever taken out: the caller drops a generation as a whole, and bounds its
-bytes.
+What: a `Generation` owns the lists that names are numbers of (`equivalence.walks.kept.naming`), and for
+each block the rows that `equivalence.walks.walks` found. It finds the walks of blocks, and adds new ones.
+When: by `equivalence.walks.kept.walks`, which holds a lock during every access.
+Limits: only for the relation "acceptance". Nothing is ever removed: the caller drops a generation as a
+whole, and bounds its bytes.
 
-A block is the list [name of its configuration, byte]. A walk will do for another grammar if it was made with
-all the bytes that can follow there: what else it says is left out (`equivalence.walks.kept.filtering`).
+The key of a block is the list [name of its configuration, byte]. A walk can be used for another grammar if
+it was made with at least the bytes that can follow there: what it says about other bytes is left out
+(`equivalence.walks.kept.filtering`).
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ class Snapshot(NamedTuple):
     Attributes:
         list_starts, list_cells: the lists, as `Interned` has them.
         blocks: int64[n, 2], rows (name, first byte).
-        masks: int64[n, 8], the bytes that were taken to follow below the known part.
+        masks: int64[n, 8], the bytes that were assumed to follow below the known part.
         places: int64[n, 4], begin and end of a walk's rows in `ranges`, and in `events`.
-        outcome_starts, outcome_cells: the outcomes, likewise.
-        ranges, events: int32[n, 2], as of `equivalence.walks.outcomes.Rows`; the outcomes are these.
+        outcome_starts, outcome_cells: the outcomes, in the form of `Interned`.
+        ranges, events: int32[n, 2], see `equivalence.walks.outcomes.Rows`; they use these outcomes.
     """
 
     list_starts: NDArray[np.int64]
@@ -69,12 +70,12 @@ class Snapshot(NamedTuple):
 
 
 def interned_of(starts: NDArray[np.int64], cells: NDArray[np.int64]) -> Interned:
-    """Lists that were written down as arrays, under the same numbers and with room for a quarter more.
+    """Make interned lists from arrays, with the same numbers, and with room for a quarter more.
 
     Args:
         starts: int64[n + 1], where each list begins, and at last the number of cells; ascending.
-        cells: int64, the integers of all. Of lists that are equal, as a forged file may have them, the first
-            is found.
+        cells: int64, the integers of all lists. If lists are equal, which only a forged file can contain,
+            the first is found.
     """
     n: cython.Py_ssize_t = len(starts) - 1
     used: cython.Py_ssize_t = len(cells)
@@ -85,8 +86,8 @@ def interned_of(starts: NDArray[np.int64], cells: NDArray[np.int64]) -> Interned
 @cython.final
 @cython.cclass
 class _Source:
-    """Where walks are taken from: rows, the outcomes of their events, and the numbers that these get here, or
-    -1."""
+    """The source of walks: rows, the outcomes of their events, and the numbers that these have here, or -1 if
+    none yet."""
 
     ranges: cython.const[cython.int][:, ::1]
     events: cython.const[cython.int][:, ::1]
@@ -106,10 +107,10 @@ class Generation:
     """Walks of blocks, by name; empty at first.
 
     Attributes:
-        lists: what names are numbers of.
-        blocks: lists [name, byte], numbered as the rows of `masks` and `places` are.
+        lists: the lists that names are numbers of.
+        blocks: lists [name, byte], numbered like the rows of `masks` and `places`.
         masks, places, outcomes, ranges, events: see `Snapshot`.
-        n_ranges, n_events: rows in use, with those of walks that were replaced.
+        n_ranges, n_events: number of rows in use, including those of replaced walks.
     """
 
     lists: Interned
@@ -135,7 +136,7 @@ class Generation:
     # ---------------------------------------------------------------- finding
 
     def names_of(self, configurations: NDArray[np.int64], space: Any, longest: int) -> NDArray[np.int64]:
-        """As `equivalence.walks.kept.naming.names_of`, by the lists of this generation."""
+        """`equivalence.walks.kept.naming.names_of` with the lists of this generation."""
         return names_of(configurations, space, longest, self.lists)
 
     def find(
@@ -148,18 +149,18 @@ class Generation:
     ) -> int:
         """Find the walk of each block that has none yet.
 
-        One that was made with other bytes to follow has to be made again with these and those, `wide`: what
-        follows strings of all schemas is soon one mask.
+        A walk that was made with other bytes to follow must be made again with both these and those,
+        `wide`. For strings, one mask soon covers what follows in all schemas.
 
         Args:
-            names: int64[n], of the configurations, by the lists of this generation; -1: none.
+            names: int64[n], of the configurations, with the lists of this generation; -1: none.
             first_bytes: int64[n].
             masks: int64[n, 8], the bytes that can follow.
-            wide: int64[n, 8], with the bytes for which a walk that is missing has to be made; is widened.
-            entries: int64[n], the walks found; -1, which is replaced, where there is none.
+            wide: int64[n, 8], the bytes with which a missing walk must be made; it is extended.
+            entries: int64[n], the walks found so far; -1, which is replaced, if there is none.
 
         Returns:
-            how many of the blocks that have names have no walk.
+            How many of the blocks with names have no walk.
         """
         n: cython.Py_ssize_t = entries.shape[0]
         missing: cython.Py_ssize_t = 0
@@ -199,14 +200,14 @@ class Generation:
         """The rows of walks, without what cannot follow.
 
         Args:
-            blocks: int64[n], what the blocks are called in the part.
+            blocks: int64[n], the numbers of the blocks in the part.
             entries: int64[n], their walks.
             masks: int64[n, 8], the bytes that can follow.
             suffix_byte: uint8[S], the first byte of each suffix of the trie.
-            outcomes: what the events are written in terms of.
+            outcomes: the outcomes that the events use.
 
         Raises:
-            BudgetExceeded: more outcomes than there may be.
+            BudgetExceeded: more outcomes than allowed.
         """
         places, ranges = self._ranges_of(entries)
         filtered = Filter(self.outcomes, outcomes, suffix_byte)
@@ -214,8 +215,8 @@ class Generation:
         return Part(blocks, places[:, 0], places[:, 1], ranges, *events)
 
     def _ranges_of(self, entries: cython.const[cython.Py_ssize_t][::1]) -> tuple[Any, Any]:
-        """The ranges of some walks side by side, int64[k, 2], and before them the walks' places in these (and
-        in all events), int64[n, 4]."""
+        """The ranges of some walks side by side, int64[k, 2], and, as first result, the places of the walks
+        in them (and in all events), int64[n, 4]."""
         n: cython.Py_ssize_t = entries.shape[0]
         total: cython.Py_ssize_t = 0
         for i in range(n):
@@ -246,17 +247,17 @@ class Generation:
         part: Part,
         outcomes: Interned,
     ) -> None:
-        """Keep the walks of those blocks that have names.
+        """Store the walks of those blocks that have names.
 
         Args:
-            names: int64[n], of all blocks' configurations, by the lists of this generation.
+            names: int64[n], of all blocks' configurations, with the lists of this generation.
             first_bytes: int64[n], of all blocks.
-            wide: int64[n, 8], the bytes that were taken to follow.
+            wide: int64[n, 8], the bytes that were assumed to follow.
             part: the walks of some of the blocks.
-            outcomes: of their events.
+            outcomes: the outcomes of their events.
         """
         source = _Source(part.ranges.astype(np.int32), part.events.astype(np.int32), outcomes)
-        # walks of one configuration lie side by side, as they are asked for together
+        # walks of one configuration are stored side by side, because they are needed together
         order: cython.Py_ssize_t[::1] = np.argsort(np.asarray(names)[part.blocks], kind="stable")
         blocks: cython.const[cython.Py_ssize_t][::1] = part.blocks
         places = np.stack([part.range_begins, part.range_ends, part.event_begins, part.event_ends], axis=1)
@@ -286,12 +287,12 @@ class Generation:
         names: cython.const[cython.Py_ssize_t][::1],
         first_bytes: cython.const[cython.Py_ssize_t][::1],
     ) -> None:
-        """Keep walks that another generation has.
+        """Store walks that another generation has.
 
         Args:
             former: the other generation.
             entries: int64[n], its walks.
-            names: int64[n], of the configurations, by the lists of this generation.
+            names: int64[n], of the configurations, with the lists of this generation.
             first_bytes: int64[n].
         """
         source = _Source(former.ranges, former.events, former.outcomes)
@@ -314,7 +315,7 @@ class Generation:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def entry_of(self, name: cython.Py_ssize_t, byte: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of a block, a new one or that of a walk which is replaced."""
+        """The number of a block: a new one, or that of a walk which will be replaced."""
         if self.blocks.count >= self.masks.shape[0]:
             with cython.gil:
                 self.grow_blocks()
@@ -335,7 +336,7 @@ class Generation:
         event_begin: cython.Py_ssize_t,
         event_end: cython.Py_ssize_t,
     ) -> cython.int:
-        """Copy the rows of a walk; those of a former walk of the block are lost."""
+        """Copy the rows of a walk. The rows of a former walk of the block are lost."""
         n_ranges = self.n_ranges
         n_events = self.n_events
         if n_ranges + range_end - range_begin > self.ranges.shape[0]:
@@ -365,7 +366,7 @@ class Generation:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def add_outcome(self, outcomes: Interned, outcome: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number here of an outcome of others."""
+        """The number that an outcome of a source has here."""
         begin = outcomes.starts[outcome]
         length = outcomes.starts[outcome + 1] - begin
         at = self.outcomes.room(length)
@@ -387,7 +388,7 @@ class Generation:
 
     @property
     def n_walks(self) -> int:
-        """Walks that are kept."""
+        """Number of cached walks."""
         return self.blocks.count
 
     @property
@@ -398,15 +399,15 @@ class Generation:
 
     @property
     def used_bytes(self) -> int:
-        """About what this takes in a file."""
+        """Approximate size in a file."""
         cells = 2 * (self.lists.count + self.outcomes.count) + self.lists.used + self.outcomes.used
         return 4 * cells + 57 * self.blocks.count + 8 * (self.n_ranges + self.n_events)
 
     def snapshot(self) -> Snapshot:
-        """The arrays as they are now, while this goes on growing.
+        """The arrays as they are now, while the generation may grow further.
 
-        Lists and rows are only ever added, behind those in use; masks and places of a walk are replaced in
-        place, so those are copied.
+        Lists and rows are only appended. The masks and places of a walk are replaced in place, so they are
+        copied.
         """
         n: cython.Py_ssize_t = self.blocks.count
         return Snapshot(
@@ -423,10 +424,10 @@ class Generation:
 
 
 def restored(snapshot: Snapshot) -> Generation:
-    """A generation in arrays of its own that may grow.
+    """Make a generation in new arrays, which may grow.
 
     Args:
-        snapshot: arrays that have been checked: see `equivalence.walks.kept.stored`.
+        snapshot: arrays that were checked, see `equivalence.walks.kept.stored`.
     """
     kept: Generation = Generation()
     n: cython.Py_ssize_t = len(snapshot.blocks)

@@ -1,10 +1,10 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Walks of several origins, some kept and some new, as those of all blocks in order.
+"""Joining walks of several sources, some cached and some new, in the order of all blocks.
 
-What: a `Part` is what the tokens of some blocks do; `joined` puts parts together.
+What: a `Part` says what the tokens of some blocks do; `joined` puts parts together.
 When: at the end of each look-up, by `equivalence.walks.kept.walks`.
-Limits: each block is of one part; the parts' rows lie within their arrays.
+Limits: each block is in one part, and the parts' rows lie within their arrays.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Part(NamedTuple):
 
 @cython.wraparound(True)
 def part_of(blocks: NDArray[np.int64], rows: Rows) -> Part:
-    """Walks as a part, without the room behind the last rows.
+    """A part of walks, without the unused room after the last rows.
 
     Args:
-        blocks: int64[n], what the blocks are called in the part.
-        rows: what was found for them.
+        blocks: int64[n], the numbers of the blocks in the part.
+        rows: the results for these blocks.
     """
     range_starts, ranges, event_starts, events = rows
     return Part(
@@ -66,8 +66,8 @@ def joined(n_blocks: int, parts: Sequence[Part]) -> Rows:
     """What the tokens of all blocks do.
 
     Args:
-        n_blocks: blocks.
-        parts: each block is of one of them.
+        n_blocks: number of blocks.
+        parts: the parts; each block is in one of them.
     """
     ranges = [(part.blocks, part.range_begins, part.range_ends, part.ranges) for part in parts]
     events = [(part.blocks, part.event_begins, part.event_ends, part.events) for part in parts]
@@ -76,7 +76,7 @@ def joined(n_blocks: int, parts: Sequence[Part]) -> Rows:
 
 @cython.wraparound(True)
 def _joined_rows(n_blocks: int, parts: list[tuple[NDArray[np.int64], ...]]) -> tuple[NDArray[np.int64], ...]:
-    """Where the rows of each block start, and the rows, given parts (blocks, begins, ends, rows)."""
+    """Where the rows of each block start, and the rows, from parts (blocks, begins, ends, rows)."""
     starts = np.zeros(n_blocks + 1, np.int64)
     for blocks, begins, ends, _ in parts:
         starts[blocks + 1] = ends - begins
@@ -93,7 +93,7 @@ def _copy_rows(
     source: cython.const[cython.Py_ssize_t][:, ::1],
     target: cython.Py_ssize_t[:, ::1],
 ) -> None:
-    """Copy the rows from ``places[i, 0]`` to ``places[i, 1]`` to those from ``places[i, 2]`` on."""
+    """Copy the rows from ``places[i, 0]`` to ``places[i, 1]`` to the places from ``places[i, 2]`` on."""
     with cython.nogil:
         for i in range(places.shape[0]):
             at: cython.Py_ssize_t = places[i, 2]

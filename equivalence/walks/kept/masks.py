@@ -1,10 +1,10 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Masks of bytes: what can follow below the known part of a block, for grammars with other byte classes.
+"""Masks of bytes: what can follow below the known part of a block, independent of a grammar's byte classes.
 
-What: a mask is eight words of 32 bits, one bit a byte, as int64[8].
+What: a mask is eight words of 32 bits, one bit for each byte, as int64[8].
 When: by `equivalence.walks.kept.walks`, for the blocks of each grammar.
-Limits: none of its own.
+Limits: none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 
 def class_masks(space: Space) -> NDArray[np.int64]:
-    """int64[B, 8]: the bytes of each class."""
+    """The bytes of each class, int64[B, 8]."""
     masks: cython.Py_ssize_t[:, ::1] = np.zeros((space.n_classes, 8), np.int64)
     for b in range(256):
         masks[space.class_of_byte[b], b >> 5] |= cython.cast(cython.Py_ssize_t, 1) << (b & 31)
@@ -35,13 +35,13 @@ def masks_of_blocks(
     firsts: cython.const[cython.uchar][:, ::1],
     of_class: cython.const[cython.Py_ssize_t][:, ::1],
 ) -> NDArray[np.int64]:
-    """int64[blocks, 8]: what can follow below the known part, for some user of each block.
+    """What can follow below the known part, for some user of each block, int64[blocks, 8].
 
     Args:
         users: int64[n, 2], rows (context, block).
-        n_blocks: blocks.
+        n_blocks: number of blocks.
         firsts: uint8[contexts, B], the byte classes that can follow below the known part of each context.
-        of_class: of `class_masks`.
+        of_class: the result of `class_masks`.
     """
     of_context: cython.Py_ssize_t[:, ::1] = np.zeros((firsts.shape[0], 8), np.int64)
     with cython.nogil:
@@ -67,7 +67,7 @@ def masks_of_blocks(
 def numbered(
     masks: cython.const[cython.Py_ssize_t][:, ::1],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Numbers of masks in the order in which they occur: int64[n], and the distinct masks int64[k, 8]."""
+    """The numbers of masks in order of first occurrence, int64[n], and the distinct masks, int64[k, 8]."""
     n: cython.Py_ssize_t = masks.shape[0]
     known = Interned(64, 8)
     numbers: cython.Py_ssize_t[::1] = np.empty(n, np.int64)
@@ -86,7 +86,8 @@ def numbered(
 def in_order_of_masks(
     masks: NDArray[np.int64], chosen: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Some blocks, equal masks side by side: int64[n] the blocks, and int64[n] the number of each one's mask.
+    """Sort blocks so that equal masks are side by side: int64[n], the blocks; int64[n], the number of each
+    mask.
 
     Args:
         masks: int64[blocks, 8].
@@ -94,7 +95,7 @@ def in_order_of_masks(
     """
     numbers, distinct = numbered(masks[chosen])
     if len(distinct) > 1:
-        # a sort of 16 bits counts, one of 64 compares
+        # numpy sorts 16 bits by counting, 64 bits by comparing
         narrow = numbers.astype(np.uint16) if len(distinct) < 1 << 16 else numbers
         order = np.argsort(narrow, kind="stable")
         chosen, numbers = chosen[order], numbers[order]
@@ -104,23 +105,23 @@ def in_order_of_masks(
 def class_rows(
     masks: NDArray[np.int64], of_class: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Masks as rows of byte classes: int64[n] the row of each, and uint8[k, B] the distinct rows.
+    """Masks as rows of byte classes: int64[n], the row of each mask; uint8[k, B], the distinct rows.
 
-    Byte classes that a mask holds in part count as a whole.
+    A byte class of which a mask contains only a part counts as a whole.
 
     Args:
         masks: int64[n, 8].
-        of_class: of `class_masks`.
+        of_class: the result of `class_masks`.
     """
     numbers, distinct = numbered(masks)
     return numbers, ((distinct[:, None] & of_class[None]) != 0).any(axis=2).astype(np.uint8)
 
 
 def widened(masks: NDArray[np.int64], of_class: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Masks widened to whole byte classes: those of another grammar may be cut otherwise.
+    """Masks widened to whole byte classes, because the masks of another grammar may divide bytes differently.
 
     Args:
-        masks, of_class: as of `class_rows`.
+        masks, of_class: as for `class_rows`.
     """
     rows, classes = class_rows(masks, of_class)
     distinct = np.where(classes[:, :, None] != 0, of_class[None], 0)

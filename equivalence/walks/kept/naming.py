@@ -1,12 +1,12 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Canonical names of tails and configurations, whatever a grammar calls its rules.
+"""Canonical names of tails and configurations, independent of the names of a grammar's rules.
 
-What: `names_of` gives each configuration a name: the number of a list of integers that spells out all that
-a walk can depend on. Lists are compared as a whole (`Interned`), so equal names mean equal walks.
+What: `names_of` gives each configuration a name: the number of a list of integers with everything that a
+walk can depend on. Whole lists are compared (`Interned`), so equal names mean equal walks.
 When: for the blocks of each grammar, by `equivalence.walks.kept.walks`, which holds a lock around the lists.
-Limits: unequal names may mean equal walks too: that costs a walk. What holds a state that makes calls, now or
-later, has no name (`equivalence.walks.kept.state_names`).
+Limits: unequal names may also mean equal walks; that costs a walk. Whatever contains a state that makes
+calls, now or later, has no name (`equivalence.walks.kept.state_names`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from equivalence.walks.kept.state_names import names_of_states
 
 built.check(__name__, EQUIMASK_SOURCE)
 
-# The first integer of a list tells what it is: one of these, or -1 and above, which are lists of states.
+# The first integer of a list is its kind: one of these, or -1 and above for lists of states.
 TAIL = cython.declare(cython.Py_ssize_t, -2)
 CONFIGURATION = cython.declare(cython.Py_ssize_t, -3)
 
@@ -37,7 +37,7 @@ RETURN = cython.declare(cython.Py_ssize_t, 1)
 ABSOLUTE = cython.declare(cython.Py_ssize_t, 2)
 RELATIVE = cython.declare(cython.Py_ssize_t, 3)
 
-# In place of a name: there is none. Of configurations: not looked at yet; to be given a name.
+# These replace a name: there is none. For configurations: not examined yet; to be named.
 UNNAMED = cython.declare(cython.Py_ssize_t, -1)
 WAITING = cython.declare(cython.Py_ssize_t, -2)
 NAMED = cython.declare(cython.Py_ssize_t, -3)
@@ -46,11 +46,11 @@ NAMED = cython.declare(cython.Py_ssize_t, -3)
 def names_of(
     configurations: cython.const[cython.Py_ssize_t][::1], space: Space, longest: int, lists: Interned
 ) -> NDArray[np.int64]:
-    """The name of each of some configurations, -1 for those that have none.
+    """The name of each of some configurations; -1 if it has none.
 
     Args:
         configurations: int64[n].
-        space: what they are of.
+        space: the space of the configurations.
         longest: bytes of the longest token: no walk counts further.
         lists: the lists that names are numbers of; new ones are added.
     """
@@ -60,10 +60,10 @@ def names_of(
 @cython.final
 @cython.cclass
 class _Naming:
-    """The names of what one space has met.
+    """The names in one space.
 
     Attributes:
-        state_names, tail_names: names, or what stands in their places.
+        state_names, tail_names: names, or what replaces them.
     """
 
     space: Space
@@ -82,7 +82,7 @@ class _Naming:
         self.tail_names = np.full(space.stacks.tails.count, UNNAMED, np.int64)
 
     def names_of(self, configurations: cython.const[cython.Py_ssize_t][::1]) -> Any:
-        """As the function of this name."""
+        """See the function of this name."""
         n: cython.Py_ssize_t = configurations.shape[0]
         needed: cython.uchar[::1] = np.zeros(self.tail_names.shape[0], np.uint8)
         name_of: cython.Py_ssize_t[::1] = np.full(self.space.configurations.count, WAITING, np.int64)
@@ -106,7 +106,7 @@ class _Naming:
     @cython.nogil
     @cython.exceptval(check=False)
     def has_states(self, configuration: cython.Py_ssize_t) -> cython.bint:
-        """Have all states of a configuration names?"""
+        """Whether all states of a configuration have names."""
         begin = self.space.configurations.starts[configuration]
         end = self.space.configurations.starts[configuration + 1]
         for k in range(begin + 2 + self.space.configurations.pool[begin + 1], end, 2):
@@ -118,7 +118,7 @@ class _Naming:
     @cython.nogil
     @cython.exceptval(check=False)
     def need_tails(self, configuration: cython.Py_ssize_t, needed: cython.uchar[::1]) -> cython.void:
-        """Note the tails of a configuration as those that need names."""
+        """Mark the tails of a configuration as needing names."""
         begin = self.space.configurations.starts[configuration]
         end = self.space.configurations.starts[configuration + 1]
         for k in range(begin + 2 + self.space.configurations.pool[begin + 1], end, 2):
@@ -128,7 +128,7 @@ class _Naming:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def name_tails(self, needed: cython.uchar[::1]) -> cython.int:
-        """Name the tails that need names, and those below them, which have lower numbers."""
+        """Name the tails that need names, and those below them, which have smaller numbers."""
         t: cython.Py_ssize_t = needed.shape[0]
         while t > 0:
             t -= 1
@@ -168,7 +168,7 @@ class _Naming:
     @cython.nogil
     @cython.exceptval(check=False)
     def list_frame(self, frame: cython.Py_ssize_t, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Write a frame into the list of a tail; how many integers that takes, 0 if it has no name."""
+        """Write a frame into the list of a tail. Return how many integers it takes; 0 if it has no name."""
         state = self.space.stacks.frames[frame].state
         below = self.tail_names[self.space.stacks.frames[frame].tail]
         unit: cython.Py_ssize_t = -1
@@ -187,11 +187,11 @@ class _Naming:
         most: cython.Py_ssize_t = self.automaton.counted[unit].most
         self.lists.pool[at] = ABSOLUTE
         if relative_of(state):
-            # relative counts begin at 0 and count at most one unit a byte
+            # relative counts begin at 0 and grow by at most one unit for each byte
             self.lists.pool[at] = RELATIVE
             most = min(self.automaton.counted[unit].relative, self.longest + 1)
             if most >= 0:
-                least = 0  # is asked by the stacks below only
+                least = 0  # only the stacks below depend on it
         self.lists.pool[at + 3] = least
         self.lists.pool[at + 4] = most
         self.lists.pool[at + 5] = self.space.stacks.frames[frame].count
@@ -203,7 +203,7 @@ class _Naming:
     @cython.nogil
     @cython.exceptval(-2, check=False)
     def name_configuration(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The name of a configuration whose states have names, if its tails have."""
+        """The name of a configuration whose states have names, if its tails have names, too."""
         begin = self.space.configurations.starts[configuration]
         end = self.space.configurations.starts[configuration + 1]
         first = self.lists.room(end - begin + 1)
@@ -216,7 +216,7 @@ class _Naming:
             at += 1
         lowest = at
         for k in range(begin_states, end, 2):
-            # in order of names: the numbers of states differ between grammars
+            # sorted by name, because the numbers of states differ between grammars
             name = self.state_names[self.space.configurations.pool[k]]
             tail = self.tail_names[self.space.configurations.pool[k + 1]]
             if tail == UNNAMED:

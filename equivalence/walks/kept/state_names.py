@@ -1,18 +1,17 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Canonical names of states: what a state leads to, whatever a grammar calls its rules.
+"""Canonical names of states: what can be read from a state, independent of the names of a grammar's rules.
 
-What: `names_of_states` gives each state the number of a list of integers that spells out all that can be read
-from it on. Lists are compared as a whole (`Interned`), so equal names mean equal futures.
-When: by `equivalence.walks.kept.naming`, whose names of tails and configurations are written in terms of
-these.
-Limits: unequal names may mean equal futures too. States that make calls, now or later, have no name: to name
-them too found a quarter more walks of 600 schemas in four times the memory.
+What: `names_of_states` gives each state the number of a list of integers with everything that can be read
+from it. Whole lists are compared (`Interned`), so equal names mean equal futures.
+When: by `equivalence.walks.kept.naming`, which builds the names of tails and configurations from these.
+Limits: unequal names may also mean equal futures. States that make calls, now or later, have no name:
+naming them, too, found a quarter more walks of 600 schemas with four times the memory.
 
-A strongly connected component of states is one list: its states in the order in which they are met from one
-of them, with their edges. What leads out of it is written by name, so a list is as long as its component is
-large. Which state is first is decided by a hash: where two have the same, equal components may get different
-lists.
+A strongly connected component of states is one list: its states in the order in which they are found from
+one of them, with their edges. States outside of it are written by name, so the length of a list is
+proportional to the size of its component. A hash chooses the first state. If two states have the same hash,
+equal components may get different lists.
 
 Source: components by Tarjan's algorithm (1972).
 """
@@ -34,10 +33,12 @@ from equivalence.arrays.records import Kind
 built.check(__name__, EQUIMASK_SOURCE)
 
 MEMBER = cython.declare(cython.Py_ssize_t, -1)
-"""The first integer of the list of a state of a component, which has its number within it. The list of a
-component begins with the number of its states; what begins below -1 is no list of states."""
+"""The first integer of the list of a state of a component, which contains its number in the component. The
+list of a component begins with the number of its states. A list that begins with less than -1 is not a list
+of states.
+"""
 
-# In place of a name: there is none; the component is not complete yet.
+# These replace a name: there is none; the component is not complete yet.
 UNNAMED = cython.declare(cython.Py_ssize_t, -1)
 WAITING = cython.declare(cython.Py_ssize_t, -2)
 
@@ -52,10 +53,10 @@ Visit = cython.struct(
 
 
 def names_of_states(automaton: Automaton, lists: Interned) -> NDArray[np.int64]:
-    """int64[states]: the name of each state, -1 for those that have none.
+    """The name of each state, int64[states]; -1 if it has none.
 
     Args:
-        automaton: what the states are of.
+        automaton: the automaton of the states.
         lists: the lists that names are numbers of; new ones are added.
     """
     return _States(automaton, lists).names()
@@ -64,16 +65,16 @@ def names_of_states(automaton: Automaton, lists: Interned) -> NDArray[np.int64]:
 @cython.final
 @cython.cclass
 class _States:
-    """The states of one automaton, on the way to their names.
+    """The states of one automaton while they are named.
 
     Attributes:
-        state_names: names, or what stands in their places.
-        visits: of each state, when it was `found`, and the first state that it leads back to, `low`; the edge
-            that is next; the `component`, as one of its states; and its number within the component's list,
+        state_names: names, or what replaces them.
+        visits: for each state, when it was `found`; the first state that it leads back to, `low`; the next
+            edge; the `component`, given as one of its states; and its number in the component's list,
             `local`.
-        hashes: of the states of a component, now and before.
-        path, members, order: the states that lead to the one at hand; those whose component is not complete;
-            and those of a component in the order of its list.
+        hashes: the hashes of a component's states, now and in the step before.
+        path, members, order: the states that lead to the current one; those whose component is not
+            complete; and those of a component in the order of its list.
     """
 
     automaton: Automaton
@@ -109,7 +110,7 @@ class _States:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def name_states(self) -> cython.int:
-        """Name all states: components in the order in which they are complete."""
+        """Name all states, component by component, in the order in which these are completed."""
         for state in range(self.automaton.n_states):
             self.visits[state].position = self.automaton.edge_starts[state]
             self.visits[state].component = -1
@@ -123,7 +124,7 @@ class _States:
     @cython.nogil
     @cython.exceptval(check=False)
     def push(self, state: cython.Py_ssize_t, depth: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Put a state at the end of the path; how long it is now."""
+        """Append a state to the path. Return the new length."""
         self.n_found += 1
         self.visits[state].found = self.n_found
         self.visits[state].low = self.n_found
@@ -136,7 +137,7 @@ class _States:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def follow(self, begin: cython.Py_ssize_t) -> cython.int:
-        """Name all states that a state leads to."""
+        """Name all states that can be reached from a state."""
         depth = self.push(begin, 0)
         while depth > 0:
             state = self.path[depth - 1]
@@ -161,7 +162,7 @@ class _States:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def name_component(self, component: cython.Py_ssize_t) -> cython.int:
-        """Name the states found last, which are a component, down to the one that it is called by here."""
+        """Name the states found last, which are a component, back to the state that identifies it here."""
         first = self.n_members - 1
         while self.members[first] != component:
             first -= 1
@@ -185,7 +186,7 @@ class _States:
     @cython.nogil
     @cython.exceptval(check=False)
     def is_calling(self, component: cython.Py_ssize_t, first: cython.Py_ssize_t) -> cython.bint:
-        """Note what component its states are of; does one of them make calls, now or later?"""
+        """Set the component of its states. Return whether one of them makes calls, now or later."""
         calling: cython.bint = False
         for i in range(first, self.n_members):
             state = self.members[i]
@@ -201,8 +202,8 @@ class _States:
     @cython.nogil
     @cython.exceptval(check=False)
     def first_of(self, component: cython.Py_ssize_t, first: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The state of a component that is listed first: one of the least hash of what it leads to in four
-        steps."""
+        """The state of a component that is listed first: one with the smallest hash of what it leads to in
+        four steps."""
         root = component
         if first + 1 == self.n_members:
             return root
@@ -230,7 +231,7 @@ class _States:
     def list_component(
         self, component: cython.Py_ssize_t, first: cython.Py_ssize_t, root: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """The name of a component: its states in the order in which they are met from `root`."""
+        """The name of a component: its states in the order in which they are found from `root`."""
         size = self.n_members - first
         length: cython.Py_ssize_t = 1
         n: cython.Py_ssize_t = 1

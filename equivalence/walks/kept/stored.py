@@ -1,15 +1,15 @@
-"""Kept walks as arrays of a file: what is written, and what is checked before it is believed.
+"""Cached walks in a file: what is written, and what is checked before it is used.
 
-What: `as_arrays` writes snapshots of two generations of walks down without what they do not need, `read_back`
-makes generations of arrays again. `Shelf` is the place of one vocabulary's file.
-When: by `equivalence.walks.kept.walks` only.
-Limits: the digest of `equivalence.store` finds damage, and the checks here find arrays that do not fit one
-another or the trie: none of them may make compiled code read what is not its own. What a file says about
-tokens is not walked again, so that a forged file gives wrong masks: the folder has to be as trustworthy as
-the code.
+What: `as_arrays` turns snapshots of two generations of walks into arrays, without what is not needed.
+`read_back` turns arrays into generations. `Shelf` is the place of one vocabulary's file.
+When: only by `equivalence.walks.kept.walks`.
+Limits: the digest of `equivalence.store` detects damage. The checks here detect arrays that do not fit each
+other or the trie, so that no file can make compiled code read memory that is not its own. What a file says
+about tokens is not computed again, so a forged file can give wrong masks: the folder must be as trustworthy
+as the code.
 
-A walk means something to the very code that made it. So the kind of a file holds a digest of the code of this
-package, and a file that other code wrote is not read, whether or not anybody thought of a number.
+A walk only has meaning for the very code that made it. The kind of a file therefore includes a digest of
+the code of this package, and files of other code are not read, even if nobody has changed a version number.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from equivalence.walks.kept.generation import Generation, Snapshot, restored
 from equivalence.walks.outcomes import OUTRIGHT
 
 STORED_VERSION = 1
-"""Of the names and the layout of the arrays."""
+"""The version of the names and the layout of the arrays."""
 
 GENERATIONS = ("young", "old")
 MEMBERS = {
@@ -51,7 +51,7 @@ Integers = NDArray[np.int64]
 
 
 class Shelf(NamedTuple):
-    """Where the walks of a vocabulary are kept: a folder, the vocabulary's fingerprint, and its trie."""
+    """The place of a vocabulary's walks: a folder, the vocabulary's fingerprint, and its trie."""
 
     folder: Path
     fingerprint: str
@@ -79,12 +79,13 @@ class Shelf(NamedTuple):
         return young, old, digest
 
     def write(self, arrays: Arrays, known: bytes | None) -> bytes | None:
-        """Write the file, unless another process wrote one with more walks; returns the digest, None if not.
+        """Write the file, unless another process wrote one with more walks. Return the digest, or None if
+        not written.
 
         Args:
-            arrays: of `as_arrays`.
-            known: digest of the file that these walks began with, or that was written last: what is there
-                under this digest is replaced by more recent walks, even if they are fewer.
+            arrays: the result of `as_arrays`.
+            known: digest of the file from which these walks were read, or that was written last. A file
+                with this digest is replaced by more recent walks, even if they are fewer.
 
         Raises:
             OSError: the file cannot be written.
@@ -95,18 +96,18 @@ class Shelf(NamedTuple):
                 if n_walks(there) > n_walks(arrays):
                     return None
         except (OSError, Unusable, KeyError, TypeError):
-            pass  # nothing is there that could be used
+            pass  # there is nothing usable
         return write_arrays(self.path, arrays, kind=kind(), key=self.fingerprint)
 
 
 @functools.cache
 def kind() -> str:
-    """What the arrays of a file are, the code that made them included."""
+    """The kind of a file: what its arrays are, and the code that made them."""
     digest = hashlib.blake2b(digest_size=16)
     folder = Path(__file__).parents[2]
     files = sorted(folder.rglob("*.py"))
     if not files:
-        # a package without its sources: nothing tells its version from another
+        # a package without its sources: its versions cannot be distinguished
         digest.update(os.urandom(16))
     for file in files:
         text = file.read_bytes()
@@ -120,7 +121,7 @@ def n_walks(arrays: Arrays) -> int:
 
 
 def as_arrays(young: Snapshot, old: Snapshot) -> Arrays:
-    """Arrays of a file, from what each generation was at some time."""
+    """The arrays of a file, from a snapshot of each generation."""
     arrays: Arrays = {}
     for generation, kept in zip(GENERATIONS, (young, old), strict=True):
         range_starts, ranges = _packed(kept.places[:, 0], kept.places[:, 1], kept.ranges)
@@ -135,10 +136,10 @@ def as_arrays(young: Snapshot, old: Snapshot) -> Arrays:
 
 
 def read_back(arrays: Arrays, trie: Trie) -> tuple[Generation, Generation]:
-    """The young and the old generation, in arrays of their own that may grow.
+    """The young and the old generation, in new arrays, which may grow.
 
     Raises:
-        Unusable: arrays that do not fit one another or the trie.
+        Unusable: the arrays do not fit each other or the trie.
     """
     expected = [f"{generation}.{name}" for generation in GENERATIONS for name in MEMBERS]
     if list(arrays) != expected:
@@ -151,7 +152,7 @@ def read_back(arrays: Arrays, trie: Trie) -> tuple[Generation, Generation]:
 
 
 def _read_generation(members: list[NDArray[Any]], trie: Trie) -> Generation:
-    """One generation, of arrays in the order of `MEMBERS`."""
+    """One generation, from arrays in the order of `MEMBERS`."""
     for array, (name, dtype) in zip(members, MEMBERS.items(), strict=True):
         allowed = (np.int32, np.int64) if dtype is None else (dtype,)
         columns = {"masks": (8,), "ranges": (2,), "events": (2,)}.get(name, ())
@@ -170,7 +171,7 @@ def _read_generation(members: list[NDArray[Any]], trie: Trie) -> Generation:
     _check_starts(range_starts, len(ranges), "ranges", n)
     _check_starts(event_starts, len(events), "events", n)
     _check(bool(((names >= 0) & (names < len(list_starts) - 1)).all()), "names of no list")
-    # groups are in byte order, so those of a first byte are one range
+    # groups are in byte order, so those with the same first byte are one range
     bounds = np.searchsorted(trie.first_byte, np.arange(257))
     lower, upper = bounds[first_bytes], bounds[first_bytes.astype(np.int64) + 1]
     for rows, starts, ends, what in (
@@ -203,7 +204,7 @@ def _read_generation(members: list[NDArray[Any]], trie: Trie) -> Generation:
 
 
 def _check_outcomes(starts: Integers, cells: NDArray[Any], trie: Trie) -> None:
-    """Outcomes are [label, (port, suffix) ...], the first two NOTHING and OUTRIGHT, pairs in ascending order.
+    """Check outcomes: [label, (port, suffix) ...], first NOTHING and OUTRIGHT, with pairs in ascending order.
 
     Raises:
         Unusable: they are not.
@@ -236,7 +237,7 @@ def _check(holds: bool, otherwise: str) -> None:
 
 
 def _check_starts(starts: NDArray[Any], total: int, what: str, n: int | None = None) -> None:
-    """Where lists or rows start, and at last where they end."""
+    """Check where lists or rows start, and where the last one ends."""
     _check(
         len(starts) == (max(len(starts), 1) if n is None else n + 1)
         and starts[0] == 0
@@ -247,19 +248,19 @@ def _check_starts(starts: NDArray[Any], total: int, what: str, n: int | None = N
 
 
 def _ascending(begins: NDArray[Any], ends: NDArray[Any], starts: Integers) -> bool:
-    """Does each row begin at or behind the end of the row before, where both are of one list?"""
+    """Whether each row begins at or after the end of the row before, if both belong to one list."""
     wrong = np.flatnonzero(ends[:-1] > begins[1:]) + 1
     return bool(np.isin(wrong, starts).all())
 
 
 def _narrowed(cells: Integers) -> NDArray[Any]:
-    """Integers in the smallest type that holds them, as a copy."""
+    """A copy of integers in the smallest type that can hold them."""
     narrow = not len(cells) or (cells.min() >= -(1 << 31) and cells.max() < 1 << 31)
     return cells.astype(np.int32 if narrow else np.int64)
 
 
 def _packed(begins: Integers, ends: Integers, rows: NDArray[Any]) -> tuple[Integers, NDArray[Any]]:
-    """Rows of walks side by side, without those of walks that were replaced; and where each walk's start."""
+    """Rows of walks side by side, without those of replaced walks, and where the rows of each walk start."""
     lengths = ends - begins
     starts = np.zeros(len(begins) + 1, np.int64)
     np.cumsum(lengths, out=starts[1:])

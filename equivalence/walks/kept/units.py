@@ -1,8 +1,8 @@
-"""How many units of a counted rule the strings of a vocabulary begin, for all bounds at once.
+"""How many units of a counted rule each string of a vocabulary begins, for any bounds.
 
 What: `UnitReads` holds these numbers.
-When: made and read by `hybrid.classifier.repeat_units`, kept by `equivalence.walks.kept.reads`.
-Limits: none of its own.
+When: made and read by `hybrid.classifier.repeat_units`, cached by `equivalence.walks.kept.reads`.
+Limits: none.
 """
 
 from __future__ import annotations
@@ -13,20 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 NEVER_READ = 32767
-"""Units of what is not read; no token has so many."""
+"""The number of units of strings that are not read; no token has so many."""
 
 
 class UnitReads(NamedTuple):
-    """How many units strings begin, from the root of the trie on. Nothing of it changes.
+    """How many units strings begin, from the root of the trie on. Nothing in it changes.
 
     Attributes:
-        begun: int16[groups], units that a group begins, the last one whole or not; `NEVER_READ`: not read.
-        of_node: int16[nodes], units read up to a node where none is under way and strings go on; else -1.
-        nodes: int32, the nodes where that is 1 or more, in order.
-        completed: int16, that number of each of `nodes`.
-        worst: int16, the most units that a string below each begins; `NEVER_READ`: some string is not read.
-        group: int32, the first group at or below each.
-        n_once: how many of `nodes` have read one unit.
+        begun: int16[groups], units that a group begins, including an unfinished last one; `NEVER_READ`: not
+            read.
+        of_node: int16[nodes], units read up to a node if all are complete and strings continue; otherwise -1.
+        nodes: int32, the nodes where that is at least 1, in order.
+        completed: int16, that number for each of `nodes`.
+        worst: int16, the most units that a string below each node begins; `NEVER_READ`: some string is not
+            read.
+        group: int32, the first group at or below each node.
+        n_once: how many of `nodes` have read exactly one unit.
     """
 
     begun: NDArray[np.int16]

@@ -1,19 +1,21 @@
-"""Walks that are kept for the next grammar over the same vocabulary.
+"""Walks that are cached for the next grammar over the same vocabulary.
 
-What: `KeptWalks.walk_all` does what `equivalence.walks.walks.Walks.walk_all` does, but walks only the blocks
-that no grammar before had. XGrammar's converters write strings, numbers, dates or any value the same way in
-each schema; what a block can do is written as one list of integers, whatever the rules were called, and the
-walk of a block with an equal list is taken from here (docs/theory.md, section 4; docs/caches.md).
-When: by `equivalence.classes.explore`, for the relation "acceptance"; one store belongs to one `Vocabulary`.
-Limits: bounded by bytes. Safe to use from several threads: a lock is held where the store is read or written,
-not while blocks are walked, nor while a file is.
+What: `KeptWalks.walk_all` gives the results of `equivalence.walks.walks.Walks.walk_all`, but only walks
+blocks that no earlier grammar had. XGrammar's converters write strings, numbers, dates or any value in the
+same way in each schema. What a block can do is written as one list of integers, whatever the names of the
+rules, and the walk of a block with an equal list is taken from the cache (docs/theory.md, section 4;
+docs/caches.md).
+When: by `equivalence.classes.explore`, for the relation "acceptance"; each `Vocabulary` has one.
+Limits: bounded by bytes. Several threads may use it: a lock is held while the cache is read or changed, but
+not while blocks are walked, nor during file operations.
 
-Two generations: walks are added to the young one, and a walk that is found in the old one moves to it. When
-the young one is half of the bound, it becomes the old one, and what nobody asked for since is dropped.
+There are two generations: walks are added to the young one, and a walk that is found in the old one moves
+to the young one. When the young one reaches half of the bound, it becomes the old one, and walks that
+nobody has asked for since are dropped.
 
 With a `Shelf`, walks outlive the process: they are read from its file before the first walk, and written by
-`save`, or by a thread of their own whenever there are twice as many bytes as were written or read last. So
-what is written by itself is together at most twice what is kept in the end, and no compilation waits for it.
+`save`, or by a background thread whenever there are twice as many bytes as at the last read or write. All
+background writes together are therefore at most twice the final size, and no compilation waits for them.
 """
 
 from __future__ import annotations
@@ -44,25 +46,27 @@ from equivalence.walks.walks import Walks
 Integers = NDArray[np.int64]
 
 LIMIT_BYTES = 64 << 20
-"""Bound on a store by default. The walks of 600 schemas take 37 MiB over 128,256 ids."""
+"""The default bound. The walks of 600 schemas take 37 MiB over 128,256 ids."""
 
 FIRST_BYTES = 1 << 18
-"""Walks are first written by themselves when they take so much, about those of ten schemas."""
+"""Walks are first written in the background when they take this much, about the walks of ten schemas."""
 
 logger = logging.getLogger(__name__)
 
 
 class KeptWalks:
-    """Results of walks over the trie of one vocabulary, by what the blocks can do."""
+    """A cache of walks over the trie of one vocabulary, by what the blocks can do."""
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES, shelf: Shelf | None = None) -> None:
-        """A store that is empty, but for what the shelf's file has.
+        """Make a cache that is empty, or has the content of the shelf's file.
 
         Args:
-            limit_bytes: bound on the arrays kept; 0 keeps nothing (but 0.2 MiB of empty ones). It holds
-                between explorations: while one looks up and adds its walks, they may be more. A larger file
-                is not read.
-            shelf: where walks are read from, and written to by themselves; None keeps them in memory only.
+            limit_bytes: bound on the stored arrays; 0 stores nothing (except 0.2 MiB of empty ones). It
+                holds between
+                explorations: while one looks up and adds its walks, there may be more. A larger file is not
+                    read.
+            shelf: where walks are read from, and written to in the background; None keeps them only in
+                memory.
         """
         self.limit_bytes = limit_bytes
         self.hits = 0
@@ -74,32 +78,32 @@ class KeptWalks:
         self._shelf = shelf
         # held while a file is written; taken before `_lock`
         self._saving = forking.listed(threading.Lock(), forking.Order.SLOW)
-        self._digest: bytes | None = None  # of the shelf's file as it was read or written last
-        self._saved_bytes = 0  # what was kept when the file was read or written last
-        self._state: tuple[int, int] | None = None  # the store's own then, None if the file has another
-        self._is_writing = False  # by a thread of its own
+        self._digest: bytes | None = None  # of the shelf's file when it was last read or written
+        self._saved_bytes = 0  # bytes stored when the file was last read or written
+        self._state: tuple[int, int] | None = None  # the cache's state at that time; None if the file differs
+        self._is_writing = False  # in a background thread
         self._warned = False
         forking.in_child(self._in_child)
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of all arrays that are kept."""
+        """Bytes of all stored arrays."""
         with self._lock:
             return _bytes(self._young, self._old)
 
     @property
     def shelf(self) -> Shelf | None:
-        """Where walks are read from and written to by themselves."""
+        """Where walks are read from, and written to in the background."""
         return self._shelf
 
     def load(self, shelf: Shelf | None = None) -> None:
-        """Read the shelf's file now, if nothing is kept yet; what is kept already stays as it is.
+        """Read the shelf's file now, if nothing is stored yet. Stored walks are never replaced.
 
         Args:
-            shelf: the place from now on; None leaves it as it is.
+            shelf: the place from now on; None: the present one.
         """
         if shelf is None and self._young is not None:
-            return  # each compile call asks, and must not wait for those that look up or add walks
+            return  # each compile call comes here, and must not wait for threads that look up or add walks
         with self._lock:
             if shelf is not None and (self._shelf is None or self._shelf.path != shelf.path):
                 self._shelf, self._digest, self._saved_bytes, self._state = shelf, None, 0, None
@@ -109,12 +113,12 @@ class KeptWalks:
             self._begin()
 
     def save(self, shelf: Shelf | None = None) -> bool:
-        """Write what is kept, unless the file has it already, or has more walks from another process.
+        """Write the stored walks, unless the file has them already, or has more walks from another process.
 
-        Returns False where nothing was written; a file system that fails costs one warning.
+        Returns False if nothing was written. A failing file system causes one warning.
 
         Args:
-            shelf: where to; None is the store's own. Its folder is made if it is missing.
+            shelf: where to write; None: the cache's own. Its folder is made if it is missing.
         """
         with self._saving:
             with self._lock:
@@ -135,19 +139,19 @@ class KeptWalks:
                 return False
             with self._lock:
                 if own and self._shelf is not None and target.path == self._shelf.path:
-                    # also where another process has more: it is tried again when there are others
+                    # also if another process has more walks: the next attempt is made when there are new ones
                     self._saved_bytes, self._state, self._digest = sum(state), state, written or self._digest
             return written is not None
 
     def _in_child(self) -> None:
-        """The thread that writes is not there."""
+        """The writing thread does not exist in a forked process."""
         self._is_writing = False
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
-        """Around what changes the generations; the lock is held.
+        """Context for changes of the generations; the lock must be held.
 
-        What comes in between (Ctrl-C, no memory) would leave walks that are half written.
+        An interruption (Ctrl-C, out of memory) would leave walks that are half written, so all are dropped.
         """
         try:
             yield
@@ -156,12 +160,12 @@ class KeptWalks:
             raise
 
     def _forget(self) -> None:
-        """Begin with nothing: what is kept may be half written. The lock is held, or nobody else is there."""
+        """Drop everything, because it may be half written. The lock must be held, or nobody else be there."""
         self._young, self._old = Generation(), Generation()
         self.turns += 1  # a thread may hold names of these lists
 
     def _begin(self) -> None:
-        """Make both generations, of the file if there is one; the lock is held."""
+        """Make both generations, from the file if there is one; the lock must be held."""
         if self._young is not None:
             return
         self._young, self._old = Generation(), Generation()
@@ -182,29 +186,30 @@ class KeptWalks:
         self._saved_bytes = sum(self._state)
 
     def _warn(self, message: str, *values: object) -> None:
-        """Once in the life of a store."""
+        """Log a warning, once in the life of a cache."""
         if not self._warned:
             self._warned = True
             logger.warning(message, *values)
 
     def _is_due(self) -> bool:
-        """Is it time to write the file? The lock is held; who gets True has to begin a thread."""
+        """Whether the file must be written. The lock must be held. If True, the caller must start a
+        thread."""
         if self._shelf is None or self._is_writing or not self.limit_bytes:
             return False
         now = self._young.used_bytes + self._old.used_bytes
         if now < max(FIRST_BYTES, 2 * self._saved_bytes):
             return False
-        self._saved_bytes, self._is_writing = now, True  # where it fails, not before there is twice as much
+        self._saved_bytes, self._is_writing = now, True  # after a failure, wait until there is twice as much
         return True
 
     def _begin_to_write(self) -> None:
         thread = threading.Thread(target=self._write_by_itself, name="equimask-walks")
-        with contextlib.suppress(RuntimeError):  # the program is ending: no more threads
+        with contextlib.suppress(RuntimeError):  # the program is ending: no new threads
             thread.start()
 
     def _write_by_itself(self) -> None:
         try:
-            # a folder that was removed meanwhile is not made again
+            # a folder that was removed is not made again
             if self._shelf is not None and self._shelf.folder.is_dir():
                 self.save()
         finally:
@@ -220,15 +225,15 @@ class KeptWalks:
         space: Space,
         outcomes: Interned,
     ) -> Walked:
-        """The same as `equivalence.walks.walks.Walks.walk_all`, the order of outcomes excepted.
+        """The result of `equivalence.walks.walks.Walks.walk_all`; only the order of outcomes differs.
 
         Args:
-            contexts, firsts, space, outcomes: as there.
+            contexts, firsts, space, outcomes: see there.
             trie: the trie's nodes, suffix parents, suffixes of groups, and bytes of the longest token.
             suffix_byte: the first byte of each suffix of the trie.
 
         Raises:
-            BudgetExceeded: as there.
+            BudgetExceeded: see there.
         """
         nodes, suffix_parent, group_suffix, longest = trie
         walks = Walks(space, nodes, suffix_parent, group_suffix, longest, outcomes, False)
@@ -252,7 +257,7 @@ class KeptWalks:
         with self._lock:
             self.hits += len(known)
             self.misses += len(masks) - len(known)
-            if turn == self.turns:  # else the names are those of the old generation
+            if turn == self.turns:  # otherwise the names belong to the old generation
                 with self._changing():
                     self._keep(asked, names, made)
             is_due = self._is_due()
@@ -269,8 +274,8 @@ class KeptWalks:
         return Walked(found.block_starts, found.user_starts, found.users, *joined(len(masks), parts))
 
     def _find(self, asked: _Asked, space: Space, longest: int) -> Integers:
-        """Note the walks of blocks that the young generation has, with those that the old one had; the names
-        of their configurations. The lock is held."""
+        """Find the walks of blocks in the young generation, and move those of the old one there. Return the
+        names of the blocks' configurations. The lock must be held."""
         self._begin()
         young, old = self._young, self._old
         names = young.names_of(asked.blocks, space, longest)
@@ -285,7 +290,7 @@ class KeptWalks:
         return names
 
     def _keep(self, asked: _Asked, names: Integers, made: list[tuple[Part, Interned]]) -> None:
-        """Keep new walks within the bound. The lock is held."""
+        """Store new walks within the bound. The lock must be held."""
         for part, outcomes in made:
             self._young.keep(names, asked.first_bytes, asked.wide, part, outcomes)
         if 2 * _bytes(self._young) > self.limit_bytes:
@@ -302,8 +307,8 @@ class _Asked(NamedTuple):
         blocks: int64[n], the configurations.
         first_bytes, nodes: int64[n], the bytes, and the root's children after them.
         masks: int64[n, 8], the bytes that can follow below the known part.
-        wide: int64[n, 8], those for which a walk that is missing is made.
-        entries: int64[n], the walks that are kept; -1: there is none.
+        wide: int64[n, 8], the bytes with which a missing walk is made.
+        entries: int64[n], the cached walks; -1: there is none.
     """
 
     blocks: Integers
@@ -315,18 +320,18 @@ class _Asked(NamedTuple):
 
 
 def walk_missing(asked: _Asked, of_class: Integers, walks: Walks) -> list[tuple[Part, Interned]]:
-    """Walk the blocks that have no walk; those with other masks than their own into outcomes apart.
+    """Walk the blocks that have no walk. If they use other masks than their own, the outcomes are kept apart.
 
     Args:
-        asked: the blocks; `wide` gets the masks that the walks were made with.
-        of_class: of `class_masks`.
-        walks: over the space and the trie.
+        asked: the blocks; `wide` gets the masks with which the walks were made.
+        of_class: the result of `class_masks`.
+        walks: walks over the space and the trie.
 
     Returns:
-        parts of the blocks, and the outcomes of each part's events.
+        Parts of the blocks, and the outcomes of each part's events.
 
     Raises:
-        BudgetExceeded: more than may be, or told to stop.
+        BudgetExceeded: more than allowed, or told to stop.
     """
     made: list[tuple[Part, Interned]] = []
 
@@ -344,7 +349,7 @@ def walk_missing(asked: _Asked, of_class: Integers, walks: Walks) -> list[tuple[
         try:
             walk(others, walks.apart())
         except BudgetExceeded:
-            # what other grammars want of these blocks was too much: only what this one wants
+            # the bytes of other grammars were too much: use only those of this one
             asked.wide[others] = asked.masks[others]
             walk(others, walks)
     return made
