@@ -204,7 +204,7 @@ def test_remembered_steps_and_rows() -> None:
     assert len(rows) == store.n_configurations - 1 > rows.n_rows > 3
     for unknown in (-1, 1 << 40):
         assert not rows.knows(unknown)
-    with pytest.raises(ValueError, match="are no row"):
+    with pytest.raises(ValueError, match="words, not"):
         rows.copy(1, np.zeros(2, np.uint32))
     with pytest.raises(ValueError, match="stop ids"):
         Rows(classifier.gather, (len(LETTERS),))

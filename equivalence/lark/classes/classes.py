@@ -1,15 +1,16 @@
-"""Token classes of a Lark grammar: lexer and parser apart, put together at the end.
+"""Token classes of a Lark grammar: lexer and parser are analysed separately, and combined at the end.
 
-What: `walks` says which terminal sequences a token may stand for in each lexer state; `equivalence.lark.lalr`
-says which stacks take a sequence; tokens for which no lexer state and no stack make a difference are one
-class.
-When: once per grammar and vocabulary; what `hybrid` runs on comes from it.
-Limits: acceptance classes only. Exact in the sense of docs/theory.md: a class is never too large; it may be
-split where two sets of sequences are taken by the same stacks in a way that single sequences do not show.
+What: `walks` finds the terminal sequences that a token may stand for in each lexer state;
+`equivalence.lark.lalr` finds the stacks that accept a sequence. Tokens are one class if no lexer state and
+no stack distinguishes them.
+When: once for each grammar and vocabulary; `hybrid` runs on the result.
+Limits: only acceptance classes. They are exact in the sense of docs/theory.md: a class is never too large.
+It may be split if two sets of sequences are accepted by the same stacks in a way that single sequences do
+not show.
 
-The parser stack classification paper folds lexer and parser into one automaton, and pays 467 s and 41 GiB for
-a Java grammar. Apart, both are small: a terminal sequence is classified once, whatever lexer states and
-tokens lead to it.
+The parser stack classification paper combines lexer and parser into one automaton, which takes 467 s and 41
+GiB for a Java grammar. Separately, both are small: a terminal sequence is classified once, whatever lexer
+states and tokens lead to it.
 """
 
 from __future__ import annotations
@@ -33,23 +34,23 @@ from equivalence.lark.lexer import LexerMachine
 from equivalence.vocabulary import Vocabulary
 
 PHASE = "the classes of a Lark grammar"
-"""What errors call this."""
+"""The name of this computation in errors."""
 
 ALWAYS_SET = 1
-"""Number of the set of sequences that every stack takes; set 0 is taken by none."""
+"""Number of the set of sequences that every stack accepts; no stack accepts set 0."""
 
 
 class FactoredClasses(NamedTuple):
-    """Token classes, and what decides them. Q lexer states, C classes.
+    """Token classes, and the data that decides about them. Q lexer states, C classes.
 
     Attributes:
         tokens: the classes over the vocabulary.
-        set_of: int32[Q, C], for each lexer state and class the set of kinds of which the stack must take one.
+        set_of: int32[Q, C], for each lexer state and class a set of kinds; the stack must accept one of them.
         stop_set: int32[Q], the same for the end of the text.
-        alive_set: int32[Q], the same for the text so far: whether it may go on.
+        alive_set: int32[Q], the same for the text so far: whether it can continue.
         sets: the kinds of each set, ascending; set 0 is empty, the kind of set 1 is `ALWAYS`.
-        automaton: which stacks take which kinds.
-        n_lexical: number of lexical classes: tokens of which the lexer makes the same in all its states.
+        automaton: which stacks accept which kinds.
+        n_lexical: number of lexical classes: tokens with the same result in every lexer state.
     """
 
     tokens: TokenClasses
@@ -70,21 +71,20 @@ def factored_classes(
     max_bytes: int = 1 << 30,
     deadline: Deadline | None = None,
 ) -> FactoredClasses:
-    """The token classes of a grammar.
+    """Compute the token classes of a grammar.
 
     Args:
-        lexer: of the grammar; its terminals are numbered as the parser's.
+        lexer: the grammar's lexer; its terminals have the parser's numbers.
         machine: the grammar's parser.
         vocabulary: the tokens.
-        max_sequences: bound of terminal sequences that the parser tells apart.
-        max_bytes: bound of the largest arrays of lexer and parser each.
+        max_sequences: most terminal sequences that the parser distinguishes.
+        max_bytes: most bytes of the largest arrays, for the lexer and for the parser.
         deadline: when to give up.
 
     Raises:
-        BudgetExceeded: too many terminal sequences or bytes, or too late.
-        UnsupportedGrammar: the parser would reduce without end, or is too large in a way that the message
-            names.
-        ValueError: lexer and parser number other terminals.
+        BudgetExceeded: too many terminal sequences or bytes, or the time ran out.
+        UnsupportedGrammar: the parser would reduce forever, or is too large; the message says in what way.
+        ValueError: lexer and parser number the terminals differently.
     """
     if machine.terminals[:-1] != lexer.terminals:
         raise ValueError(
@@ -144,18 +144,19 @@ def factored_classes(
 def _tops(
     lexer: LexerMachine, machine: LalrMachine, deadline: Deadline
 ) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
-    """bool[groups, S], sets of states that may be on top of the stack; int32[Q], that of a lexer state."""
+    """Sets of states that may be on top of the stack, bool[groups, S]; the set of each lexer state,
+    int32[Q]."""
     last, group_of = np.unique(last_emitted(lexer, deadline), axis=0, return_inverse=True)
-    tops = last[:, machine.shifted_by]  # -1 is the last column: nothing was emitted
+    tops = last[:, machine.shifted_by]  # -1 is the last column: no terminal was emitted
     tops[:, machine.shifted_by < 0] = False
     tops[last[:, -1], machine.start] = True
     return tops, group_of.astype(np.int32)
 
 
 def _alike_on(tops: NDArray[np.bool_], automaton: StackAutomaton, deadline: Deadline) -> NDArray[np.int32]:
-    """int32[groups, kinds]: what a kind is on some tops of stacks (bool[groups, S]).
+    """The behaviour of each kind on some tops of stacks (bool[groups, S]), int32[groups, kinds].
 
-    The first kind that is alike on them; `NEVER` where all of them die, `ALWAYS` where all of them pass.
+    It is the first kind with the same behaviour; `NEVER` if all tops refuse it, `ALWAYS` if all accept it.
     """
     state, outcome = automaton.cells.T
     owner = np.repeat(np.arange(automaton.n_kinds), np.diff(automaton.cell_start))
@@ -175,10 +176,10 @@ def _alike_on(tops: NDArray[np.bool_], automaton: StackAutomaton, deadline: Dead
 def _ways_on(
     lexer: LexerMachine, group_of: NDArray[np.int32], end: int
 ) -> tuple[list[tuple[tuple[tuple[int, ...], ...], int]], NDArray[np.int64], NDArray[np.int64]]:
-    """What else is asked of stacks: (texts of which one must be taken, group), as pairs are.
+    """The other questions to stacks, in the form of pairs: (texts of which one must be accepted, group).
 
-    Returns (the distinct ones; int64[Q], which one asks whether the text may end in a state, or -1; int64[Q],
-    which one asks whether it may go on).
+    Returns (the distinct questions; int64[Q], the one that decides whether the text may end in a state, or
+    -1; int64[Q], the one that decides whether it may continue).
     """
     ways: dict[tuple[tuple[tuple[int, ...], ...], int], int] = {}
     way_of_end = np.full(len(group_of), -1, np.int64)
@@ -195,9 +196,9 @@ def _ways_on(
 def _token_classes(
     vocabulary: Vocabulary, of_group: NDArray[np.int32], alive: NDArray[np.bool_]
 ) -> tuple[TokenClasses, NDArray[np.int64]]:
-    """Classes over the ids, numbered by first id, and which of the given ones these are.
+    """Classes of ids, numbered by first id, and the given class of each.
 
-    `of_group` is int32[G], the class of each distinct byte string; `alive` says of each whether it is ever
+    `of_group` is int32[G], the class of each distinct byte string; `alive` says for each whether it is ever
     allowed.
     """
     of_token = np.append(of_group, np.int32(-1))[vocabulary.trie.group_of_token]

@@ -1,13 +1,13 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""What lexer states make of whole tokens: pairs, and the sequences of which the parser must take one.
+"""What tokens mean in lexer states: pairs, and the sequences of which the parser must accept one.
 
-What: a *pair* is [what the first byte emitted, the rest of the text, what is known of the stack]. Its
-*texts* are what was emitted, the rest's path, then one of the sequences of the rest's family: the token is
-allowed where the parser takes one of them.
-When: the second half of `equivalence.lark.classes.walks`, once `Residuals` has read all blocks.
-Limits: states and classes are multiplied out; the caller counts them before, and the terminals of all texts
-too.
+What: a *pair* is [what the first byte emitted, the rest of the text, what is known of the stack]. A *text*
+of it is what was emitted, then the rest's path, then one sequence of the rest's family. The token is
+allowed if the parser accepts one of its texts.
+When: the second half of `equivalence.lark.classes.walks`, after `Residuals` has read all blocks.
+Limits: it makes the product of states and classes. The caller counts it first, and the terminals of all
+texts, too.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class Pairs:
     """The pairs of all states and classes of tokens, and their texts.
 
     Args:
-        rests: of all blocks.
+        rests: the rests of all blocks.
         family_sequence: int32, the sequences of all families.
-        family_start: int64[families + 1], where those of each begin.
-        account: what stops.
+        family_start: int64[families + 1], where those of each family begin.
+        account: says when to stop.
 
     Raises:
         ValueError: a sequence or a family is unknown.
 
     Attributes:
-        known: pairs as [emitted sequence, rest, group].
+        known: the pairs as [emitted sequence, rest, group].
         pair_start: int64[pairs + 1], the first text of each pair.
         text_start: int64[texts + 1], the first terminal of each text.
     """
@@ -84,21 +84,21 @@ class Pairs:
         first_byte: cython.const[cython.uchar][::1],
         first_group: cython.const[cython.Py_ssize_t][::1],
     ) -> NDArray[np.int32]:
-        """What each state makes of each class of groups, by the class's first group.
+        """The pair of each state and each class of groups, given the class's first group.
 
         Args:
-            block_of: int32[Q, 256], the block that a state comes to on a byte, -1 where there is none.
+            block_of: int32[Q, 256], the block that a state reaches on a byte, or -1.
             group_of: int32[Q], what is known of the stack in a state.
             examples: int64[K], the first group of each class.
             first_byte: uint8[groups].
             first_group: int64[256], the first group below each byte.
 
         Returns:
-            int32[Q, K], numbers of pairs, -1 where the text is dead.
+            int32[Q, K], numbers of pairs; -1 if the text is dead.
 
         Raises:
-            ValueError: these are not of the blocks that were read.
-            BudgetExceeded, KeyboardInterrupt: somebody said stop.
+            ValueError: the arguments do not belong to the blocks that were read.
+            BudgetExceeded, KeyboardInterrupt: told to stop.
         """
         n: cython.Py_ssize_t = block_of.shape[0]
         if n != self.rests.step.shape[0] or block_of.shape[1] != 256 or group_of.shape[0] != n:
@@ -142,7 +142,7 @@ class Pairs:
         return self.known.intern(3)
 
     def measure(self) -> tuple[int, int]:
-        """Find where texts begin; how many there are, and how many terminals they have."""
+        """Find where texts begin. Return the number of texts, and of their terminals."""
         self.measure_paths()
         n = self.known.count
         counts = np.zeros(n + 1, np.int64)
@@ -169,7 +169,7 @@ class Pairs:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def measure_paths(self) -> cython.int:
-        """Find how many terminals each path has; it comes after the one that it continues."""
+        """Find how many terminals each path has. A path comes after the one that it continues."""
         paths = self.rests.paths
         self.path_length = np.zeros(paths.count, np.int64)
         for path in range(1, paths.count):
@@ -197,18 +197,18 @@ class Pairs:
     @cython.nogil
     @cython.exceptval(check=False)
     def length_of(self, sequence: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """How many terminals a sequence has."""
+        """The number of terminals in a sequence."""
         return self.rests.sequence_start[sequence + 1] - self.rests.sequence_start[sequence]
 
     def texts(self) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-        """The texts of all pairs, once they are measured.
+        """The texts of all pairs, after `measure`.
 
         Returns:
-            (int32 terminals, int64[texts + 1] where each text begins, int64[pairs + 1] the first of each
+            (int32 terminals, int64[texts + 1] where each text begins, int64[pairs + 1] the first text of each
             pair).
 
         Raises:
-            BudgetExceeded, KeyboardInterrupt: somebody said stop.
+            BudgetExceeded, KeyboardInterrupt: told to stop.
         """
         self.terminals = np.empty(self.text_start[self.text_start.shape[0] - 1], np.int32)
         with cython.nogil:
@@ -246,5 +246,5 @@ class Pairs:
             place += 1
 
     def groups(self) -> NDArray[np.int32]:
-        """int32[pairs], what is known of the stack where a pair is asked for."""
+        """What is known of the stack for each pair, int32[pairs]."""
         return np.asarray(self.known.pool)[: self.known.used].reshape(-1, 3)[:, 2].astype(np.int32)

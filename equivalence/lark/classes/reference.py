@@ -1,12 +1,12 @@
-"""What is allowed, by the definition: lexer and parser run plainly, one token and one continuation at a time.
+"""The definition of what is allowed: lexer and parser run plainly, one token and one continuation at a time.
 
-What: `allowed` and `may_stop` decide one token and the end of the text; `advance` follows a text; `reachable`
-meets configurations at random. `decided` reads the same out of `FactoredClasses`, plainly.
-When: in tests, and to see why a token is allowed.
+What: `allowed` and `may_stop` decide about one token and about the end of the text; `advance` follows a
+text; `reachable` finds configurations at random. `decided` plainly reads the same from `FactoredClasses`.
+When: in tests, and to find out why a token is allowed.
 Limits: slow on purpose.
 
-A *configuration* is what a text leads to: the state of the lexer, and the parser's stack after the terminals
-that were emitted.
+A *configuration* is the result of a text: the state of the lexer, and the parser's stack after the emitted
+terminals.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from equivalence.lark.lexer import LexerMachine
 
 
 class Configuration(NamedTuple):
-    """What a text leads to."""
+    """The result of a text."""
 
     state: int
     stack: Stack
@@ -35,7 +35,7 @@ def start(machine: LalrMachine) -> Configuration:
 
 
 def emitted_by(lexer: LexerMachine, state: int, token: bytes) -> tuple[int, tuple[int, ...]] | None:
-    """The state after a token, and the terminals emitted; None if the lexer does not live through it."""
+    """The state after a token, and the emitted terminals; None if the lexer refuses the token."""
     terminals: tuple[int, ...] = ()
     for byte in token:
         terminals += lexer.sequences[lexer.emitted[state, byte]]
@@ -46,7 +46,7 @@ def emitted_by(lexer: LexerMachine, state: int, token: bytes) -> tuple[int, tupl
 
 
 def allowed(lexer: LexerMachine, machine: LalrMachine, state: int, stack: Stack, token: bytes) -> bool:
-    """Whether a token is allowed where the lexer is in a state and the parser has a stack."""
+    """Whether a token is allowed in a state of the lexer, with a stack of the parser."""
     found = emitted_by(lexer, state, token)
     if found is None:
         return False
@@ -63,7 +63,7 @@ def may_stop(lexer: LexerMachine, machine: LalrMachine, state: int, stack: Stack
 def advance(
     lexer: LexerMachine, machine: LalrMachine, configuration: Configuration, text: bytes
 ) -> Configuration | None:
-    """The configuration after more text; None where it is not allowed."""
+    """The configuration after more text; None if it is not allowed."""
     if not allowed(lexer, machine, *configuration, text):
         return None
     found = emitted_by(lexer, configuration.state, text)
@@ -79,7 +79,7 @@ def advance(
 def reachable(
     lexer: LexerMachine, machine: LalrMachine, pieces: Sequence[bytes], steps: int, rng: random.Random
 ) -> Iterator[Configuration]:
-    """The configurations on the way of a random text, made of pieces; fewer where no piece is allowed."""
+    """The configurations in a random text made of pieces; fewer if no piece is allowed."""
     now = start(machine)
     yield now
     for _ in range(steps):
@@ -94,13 +94,13 @@ def reachable(
 
 
 def set_takes(classes: FactoredClasses, number: int, stack: Stack) -> bool:
-    """Whether a stack takes one of the kinds of a set."""
+    """Whether a stack accepts one of the kinds of a set."""
     kinds = classes.sets.terminals[classes.sets.start[number] : classes.sets.start[number + 1]].tolist()
     return any(kind == ALWAYS or kind_takes(classes.automaton, kind, stack) for kind in kinds)
 
 
 def decided(classes: FactoredClasses, configuration: Configuration, token: int) -> bool:
-    """Whether the id of a token is allowed, as its class has it."""
+    """Whether the id of a token is allowed, according to its class."""
     number = int(classes.tokens.class_of_token[token])
     if number < 0:
         return False
@@ -108,5 +108,5 @@ def decided(classes: FactoredClasses, configuration: Configuration, token: int) 
 
 
 def decided_stop(classes: FactoredClasses, configuration: Configuration) -> bool:
-    """Whether the text may end, as the classes have it."""
+    """Whether the text may end, according to the classes."""
     return set_takes(classes, int(classes.stop_set[configuration.state]), configuration.stack)

@@ -2,7 +2,7 @@ from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
 
 
-# A kind of tokens that a block parts: those with one rest get a number of their own.
+# A kind of tokens that a block splits: tokens with equal rests get a number of their own.
 cdef struct Split:
     Py_ssize_t block
     Py_ssize_t kind

@@ -2,13 +2,13 @@
 # mypy: ignore-errors
 """The residuals of lexer states: what they make of the tokens after each first byte.
 
-What: a *path* is a terminal sequence, numbered: path 0 is empty, any other is a path and one more terminal. A
-*rest* is what a lexer state makes of a text: a path, and the family of the state that the lexer is then in;
--1 if the text is dead. A *block* is a lexer state after a first byte, with all tokens that begin with that
-byte. `Residuals` reads every block once.
+What: a *path* is a numbered sequence of terminals: path 0 is empty, any other is a path and one more
+terminal. A *rest* is the result of a text in a lexer state: a path, and the family of the state that the
+lexer is in then; -1 if the text is dead. A *block* is a lexer state after a first byte, with all tokens
+that begin with that byte. `Residuals` reads every block once.
 When: the first half of `equivalence.lark.classes.walks`. `equivalence.lark.classes.pairs` combines its
 results with the states before first bytes.
-Limits: one number for each block and token, which the caller counts before.
+Limits: it takes one number for each block and token; the caller counts them first.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ SPLIT = Kind("block kind rest number")
 @cython.final
 @cython.cclass
 class Residuals:
-    """The rests of all blocks, and tokens told apart by them.
+    """The rests of all blocks, and tokens separated by them.
 
     Args:
         lexer: an `equivalence.lark.lexer.LexerMachine`.
-        trie: of the vocabulary, whose groups are the distinct tokens.
+        trie: the vocabulary's trie, whose groups are the distinct tokens.
         sequence: int32, the terminals of all sequences that the lexer emits.
-        sequence_start: int64, where each begins.
-        family: int32[Q], a number per state, equal for states with equal continuations.
-        account: what stops.
+        sequence_start: int64, where each sequence begins.
+        family: int32[Q], a number for each state, equal for states with equal continuations.
+        account: says when to stop.
 
     Raises:
-        ValueError: arrays are not of one size, or a number is out of its range.
+        ValueError: the sizes of arrays differ, or a number is out of its range.
 
     Attributes:
-        paths: as [path, terminal].
-        rests: as [path, family].
+        paths: the paths as [path, terminal].
+        rests: the rests as [path, family].
         starts: int64[blocks + 1], where the rests of a block begin.
         found: int32, one rest for each group below the block's byte.
-        kind: int64[groups], what tells groups apart: first their bytes, then what each block makes of them.
-        kinds: kinds that there have been; each new one gets the next number.
+        kind: int64[groups], what distinguishes groups: first their bytes, then their rests in each block.
+        kinds: number of kinds so far, old ones included; each new kind gets the next number.
     """
 
     step: cython.const[cython.int][:, ::1]
@@ -105,7 +105,7 @@ class Residuals:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def part_by_first_byte(self) -> cython.int:
-        """Find the node of each first byte, and tell tokens of different first bytes apart."""
+        """Find the node of each first byte, and separate tokens by first byte."""
         node: cython.Py_ssize_t = 1
         most: cython.Py_ssize_t = 1
         while node < self.nodes.shape[0]:
@@ -124,7 +124,7 @@ class Residuals:
     def read(
         self, states: cython.const[cython.Py_ssize_t][::1], first_bytes: cython.const[cython.Py_ssize_t][::1]
     ) -> None:
-        """Read every token that begins with a byte, from the state that the lexer is in after that byte.
+        """Read every token that begins with a byte, from the lexer's state after that byte.
 
         Args:
             states: int64[blocks].
@@ -132,7 +132,7 @@ class Residuals:
 
         Raises:
             ValueError: there is no such state, or no token begins with such a byte.
-            BudgetExceeded, KeyboardInterrupt: somebody said stop.
+            BudgetExceeded, KeyboardInterrupt: told to stop.
         """
         n: cython.Py_ssize_t = states.shape[0]
         starts = np.zeros(n + 1, np.int64)
@@ -157,7 +157,7 @@ class Residuals:
     def read_block(
         self, block: cython.Py_ssize_t, state: cython.Py_ssize_t, root: cython.Py_ssize_t
     ) -> cython.int:
-        """Find the rests of a block, and tell apart the tokens for which they differ."""
+        """Find the rests of a block, and separate the tokens by them."""
         first = self.groups[root]
         last: cython.Py_ssize_t = self.nodes[root, 2]
         size: cython.Py_ssize_t = 16
@@ -185,7 +185,7 @@ class Residuals:
     @cython.nogil
     @cython.exceptval(-2, check=False)
     def follow(self, byte: cython.Py_ssize_t, depth: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Go on by a byte to a depth; the state there, -1 where the text is dead."""
+        """Continue by a byte to a depth. Return the state there, or -1 if the text is dead."""
         before = self.state[depth - 1]
         after = self.step[before, byte]
         if after < 0:
@@ -207,7 +207,7 @@ class Residuals:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def rest_of(self, depth: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of the rest of the text that was followed to a depth."""
+        """The number of the rest of the text down to a depth."""
         begin = self.rests.room(2)
         self.rests.pool[begin] = self.path[depth]
         self.rests.pool[begin + 1] = self.family[self.state[depth]]
@@ -224,9 +224,9 @@ class Residuals:
         rest: cython.Py_ssize_t,
         last: cython.Py_ssize_t,
     ) -> cython.void:
-        """Give a group the kind of the groups of its kind with its rest in this block.
+        """Give the same kind to groups of one kind with equal rests in this block.
 
-        The table is filled anew for each block, without being emptied: what is of another block is no entry.
+        The table is filled again for each block without being cleared: entries of other blocks are ignored.
         """
         kind = self.kind[group]
         slot = mix(mix(2, kind), rest) & last
@@ -243,9 +243,9 @@ class Residuals:
         self.kinds = self.kinds + 1
 
     def classes(self) -> tuple[NDArray[np.int32], int]:
-        """The classes of groups, in order of the first group, and how many there are.
+        """The classes of groups, in order of the first group, and their number.
 
-        int32[groups], equal iff the rests of two groups are equal in all blocks.
+        int32[groups], equal if and only if the rests of two groups are equal in all blocks.
         """
         n: cython.Py_ssize_t = self.kind.shape[0]
         found = np.empty(n, np.int32)

@@ -1,11 +1,11 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Sets of kinds of which the stack must take one: what decides where a token is allowed.
+"""Sets of kinds of which the stack must accept one: they decide where a token is allowed.
 
-What: the texts of a pair are taken by stacks as their kinds say; `Sets` drops the kinds that say nothing
-new, given what the top of the stack is known to be, and numbers what is left.
-When: last, in `equivalence.lark.classes.classes`, once the kinds of all texts are known.
-Limits: a set is only compared kind by kind: one that several others cover together stays in.
+What: stacks accept the texts of a pair according to their kinds. `Sets` drops kinds that are redundant,
+given what is known of the top of the stack, and numbers the sets that are left.
+When: last, in `equivalence.lark.classes.classes`, after the kinds of all texts are known.
+Limits: kinds are only compared in pairs: a kind that several others cover together stays in the set.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from equivalence.arrays.equal_lists import lie_side_by_side
 built.check(__name__, EQUIMASK_SOURCE)
 
 ANSWERS = cython.declare(cython.Py_ssize_t, 1 << 18)
-"""Answers about two kinds that are kept; a table of all would take the square of the kinds."""
+"""Cached answers about pairs of kinds; a table of all pairs would take the square of the number of kinds."""
 
 
 @cython.final
@@ -35,14 +35,14 @@ class Sets:
 
     Args:
         tops: bool[groups, S], what may be known of the stack: the states that may be on its top.
-        alike: int32[groups, kinds], what a kind is on these tops: the first one that is equal there, -1 where
-            all of them die, `ALWAYS` where all of them pass.
+        alike: int32[groups, kinds], the behaviour of each kind on these tops: the first kind that is equal
+            there, -1 if all of them refuse it, `ALWAYS` if all accept it.
         cell_start: int64[kinds + 1], where the cells of a kind begin.
         cells: int64[cells, 2], (state on top, outcome), by kind and state.
-        account: what stops.
+        account: says when to stop.
 
     Raises:
-        ValueError: arrays are not of one size, or a number is out of its range.
+        ValueError: the sizes of arrays differ, or a number is out of its range.
     """
 
     tops: cython.const[cython.uchar][:, ::1]
@@ -87,10 +87,10 @@ class Sets:
         pair_start: cython.const[cython.Py_ssize_t][::1],
         group_of: cython.const[cython.int][::1],
     ) -> NDArray[np.int32]:
-        """The numbers of the sets of pairs, without the kinds that say nothing new.
+        """The numbers of the sets of pairs, without redundant kinds.
 
         Args:
-            kinds: int32, one for each text: -1 taken by no stack, `ALWAYS` by every one.
+            kinds: int32, one for each text: -1 if no stack accepts it, `ALWAYS` if every stack does.
             pair_start: int64[pairs + 1], the first text of each pair.
             group_of: int32[pairs], what is known of the stack.
 
@@ -99,7 +99,7 @@ class Sets:
 
         Raises:
             ValueError: there is no such kind, text or group.
-            BudgetExceeded, KeyboardInterrupt: somebody said stop.
+            BudgetExceeded, KeyboardInterrupt: told to stop.
         """
         n: cython.Py_ssize_t = group_of.shape[0]
         if pair_start.shape[0] != n + 1 or np.any(np.diff(pair_start) < 0) or pair_start[0] < 0:
@@ -112,7 +112,7 @@ class Sets:
             raise ValueError("there is no such group")
         found = np.empty(n, np.int32)
         numbers: cython.int[::1] = found
-        # one group after the other, so that what was asked about two kinds is asked again soon
+        # group by group, so that cached answers about two kinds are used again soon
         order: cython.Py_ssize_t[::1] = np.argsort(group_of, kind="stable")
         groups: cython.Py_ssize_t[::1] = np.asarray(group_of, np.int64)
         with cython.nogil:
@@ -144,7 +144,7 @@ class Sets:
     def insert(
         self, begin: cython.Py_ssize_t, count: cython.Py_ssize_t, kind: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Insert a kind into the set that is made in the pool; the new number of kinds in it."""
+        """Insert a kind into the set that is built in the pool. Return the new number of its kinds."""
         place = begin + count
         while place > begin and self.known.pool[place - 1] > kind:
             place -= 1
@@ -163,7 +163,7 @@ class Sets:
     def without_covered(
         self, begin: cython.Py_ssize_t, count: cython.Py_ssize_t, group: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Drop each kind of the set that is within another one; the number of kinds that are left."""
+        """Drop each kind of the set that another one covers. Return the number of kinds left."""
         for a in range(begin, begin + count):
             for b in range(begin, begin + count):
                 one = self.known.pool[a]
@@ -185,7 +185,8 @@ class Sets:
     def is_within(
         self, one: cython.Py_ssize_t, other: cython.Py_ssize_t, group: cython.Py_ssize_t
     ) -> cython.bint:
-        """Whether each stack of a group that takes one kind takes the other; answers are kept for a while."""
+        """Whether each stack of a group that accepts one kind accepts the other; answers are cached for a
+        while."""
         place = mix(mix(mix(3, group), one), other) & (ANSWERS - 1)
         if self.asked[place, 0] != group or self.asked[place, 1] != one or self.asked[place, 2] != other:
             self.asked[place, 0], self.asked[place, 1], self.asked[place, 2] = group, one, other
@@ -198,7 +199,7 @@ class Sets:
     def compare(
         self, one: cython.Py_ssize_t, other: cython.Py_ssize_t, group: cython.Py_ssize_t
     ) -> cython.bint:
-        """Whether each stack of a group that takes one kind takes the other, as the cells have it."""
+        """Whether each stack of a group that accepts one kind accepts the other, according to the cells."""
         k = self.cell_start[other]
         end = self.cell_start[other + 1]
         for i in range(self.cell_start[one], self.cell_start[one + 1]):
@@ -214,6 +215,6 @@ class Sets:
         return True
 
     def lists(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """(int32, the kinds of all sets; int64[sets + 1], where those of each begin)."""
+        """(int32, the kinds of all sets; int64[sets + 1], where those of each set begin)."""
         starts, kinds = self.known.lists()
         return kinds.astype(np.int32), starts

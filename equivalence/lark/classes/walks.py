@@ -1,15 +1,16 @@
-"""What the lexer makes of every token in every state: terminal sequences, found once for all states alike.
+"""What the lexer makes of every token in every state: terminal sequences, computed once for all states that
+agree.
 
-What: a token in a lexer state emits terminals and leaves the lexer in a state, from where the lexeme in
-progress may go on in some ways (its *family* of sequences). Tokens for which that is the same in all states
-are one *lexical class*.
-When: the first half of the token classes of a Lark grammar; the parser is not asked yet.
-Limits: memory is one number for each token and distinct (state after the first byte, first byte), and one for
-each lexer state and lexical class; both are counted first, and refused where they exceed the budget.
+What: in a lexer state, a token emits terminals and leads to another state. There, the unfinished lexeme may
+continue in several ways (the *family* of sequences of that state). Tokens for which all this is the same in
+all states are one *lexical class*.
+When: the first half of the token classes of a Lark grammar; it does not need the parser.
+Limits: memory is one number for each token and distinct (state after the first byte, first byte), and one
+for each lexer state and lexical class. Both are counted first, and refused if they exceed the budget.
 
-Walks are shared by first byte: states that go to one state on a byte read what follows alike, and most states
-of a lexer go where the start goes, having emitted their own lexeme. Of a Java grammar's 283 states times 90
-first bytes that leaves a few hundred walks.
+Walks are shared by first byte: states with the same target on a byte read the rest in the same way, and
+most states of a lexer have the target of the start state, after emitting their own lexeme. Of the 283
+states times 90 first bytes of a Java grammar, a few hundred walks are left.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from equivalence.trie import Trie
 Integers = NDArray[np.int64]
 
 PHASE = "the lexer's part"
-"""What errors call this."""
+"""The name of this computation in errors."""
 
 ROWS = 1024
-"""States that are looked at between two looks at the clock."""
+"""States that are examined between two checks of the deadline."""
 
 
 class Sequences(NamedTuple):
@@ -52,15 +53,16 @@ class Sequences(NamedTuple):
 
 
 class LexicalWalks(NamedTuple):
-    """What states make of tokens.
+    """What tokens mean in the states of a lexer.
 
     Attributes:
-        class_of_group: int32[G], the lexical class of each distinct byte string: equal iff `pair` is.
-        pair: int32[Q, K], what a state makes of a class: the number of a pair, -1 where the text is dead.
+        class_of_group: int32[G], the lexical class of each distinct byte string: equal if and only if
+            `pair` is.
+        pair: int32[Q, K], the pair of a state and a class: its number, or -1 if the text is dead.
         texts: the terminal sequences of all pairs, those of pair i from ``pair_start[i]`` on: the pair is
-            allowed where the parser takes one of them.
+            allowed if the parser accepts one of them.
         pair_start: int64[pairs + 1].
-        group_of_pair: int32[pairs], what is known of the stack where the pair is asked for; see `walk`.
+        group_of_pair: int32[pairs], what is known of the stack where the pair is used; see `walk`.
     """
 
     class_of_group: NDArray[np.int32]
@@ -81,13 +83,13 @@ def walk(
 
     Args:
         lexer: the lexer.
-        trie: of the vocabulary.
-        group_of: int32[Q], equal for states in which the same is known of the parser's stack.
-        max_bytes: bound of the arrays.
+        trie: the vocabulary's trie.
+        group_of: int32[Q], equal for states with the same knowledge of the parser's stack.
+        max_bytes: most bytes of the arrays.
         deadline: when to give up.
 
     Raises:
-        BudgetExceeded: more bytes would be needed, or it is too late.
+        BudgetExceeded: more bytes are needed, or the time ran out.
     """
     deadline = deadline or Deadline()
     with deadline.stopping(PHASE) as stop:
@@ -109,7 +111,7 @@ def _walk(
     first_group, has_byte = _first_groups(trie)
     states, of_byte, block_of = _blocks(lexer.step, has_byte)
     room = int(np.diff(np.append(first_group, trie.n_groups))[of_byte].sum())
-    # a number for each, and as much again for paths and rests, of which most are met often
+    # a number for each, and as much again for paths and rests, most of which occur often
     _within(max_bytes, 16 * room, f"{len(states)} states after a first byte times the tokens with that byte")
     account = Account(stop)
     rests = Residuals(lexer, trie, *sequences, family_of, account)
@@ -122,7 +124,7 @@ def _walk(
     )
     pairs = Pairs(rests, *family_text, account)
     pair = pairs.find(block_of, group_of, examples, trie.first_byte, first_group)
-    # tokens of different first bytes were told apart by these, whatever becomes of them
+    # these separate tokens of different first bytes, whatever follows
     columns = np.ascontiguousarray(pair.T, np.int64).ravel()
     column, first = number_lists(np.arange(len(examples) + 1) * n_states, columns)
     n_texts, n_terminals = pairs.measure()
@@ -134,13 +136,14 @@ def _walk(
 
 
 def _within(most: int, needed: int, what: str) -> None:
-    """Refuse what would need too many bytes."""
+    """Raise if too many bytes are needed."""
     if needed > most:
         raise BudgetExceeded(f"{what} need {needed} bytes, allowed are {most}; raise the budget")
 
 
 def _first_groups(trie: Trie) -> tuple[Integers, NDArray[np.bool_]]:
-    """int64[256], the first group of a first byte (its place if there is none); bool[256] which occur."""
+    """int64[256], the first group of each first byte (if it has none, where it would be); bool[256], which
+    exist."""
     first = np.searchsorted(trie.first_byte, np.arange(256)).astype(np.int64)
     has = np.zeros(256, np.bool_)
     has[trie.first_byte] = True
@@ -148,7 +151,8 @@ def _first_groups(trie: Trie) -> tuple[Integers, NDArray[np.bool_]]:
 
 
 def _blocks(step: NDArray[np.int32], has_byte: NDArray[np.bool_]) -> tuple[Any, Any, NDArray[np.int32]]:
-    """The distinct (state after a first byte, first byte), ordered by bytes; int32[Q, 256] which of them."""
+    """The distinct (state after a first byte, first byte), ordered by bytes; int32[Q, 256], the index of
+    each."""
     states: list[int] = []
     of_byte: list[int] = []
     block_of = np.full(step.shape, -1, np.int32)
@@ -163,9 +167,9 @@ def _blocks(step: NDArray[np.int32], has_byte: NDArray[np.bool_]) -> tuple[Any, 
 
 
 def last_emitted(lexer: LexerMachine, deadline: Deadline | None = None) -> NDArray[np.bool_]:
-    """bool[Q, T + 1], the terminals that may have been emitted last in a state; at T: that there was none.
+    """The terminals that may have been emitted last before a state, bool[Q, T + 1]; column T: none was.
 
-    It is the terminal by which the parser came to the state on top of its stack.
+    This terminal led the parser to the state on top of its stack.
     """
     deadline = deadline or Deadline()
     n_states, none = len(lexer.step), len(lexer.terminals)

@@ -1,4 +1,4 @@
-"""The LALR parser of a Lark grammar, and terminal sequences classified by the stacks that take them."""
+"""The LALR parser of a Lark grammar, and terminal sequences classified by the stacks that accept them."""
 
 from equivalence.lark.lalr.machine import END, LalrMachine, may_follow, read_machine
 from equivalence.lark.lalr.sequences import SequenceTable

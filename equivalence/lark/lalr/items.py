@@ -1,14 +1,14 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""What is left to decide below the known part of a stack: items, and what becomes of each.
+"""What is left to decide below the known part of a stack: items, and the outcomes of each.
 
-What: an *item* is [the states that may be exposed once the pops are done, a nonterminal, the sequence to
-read then]. It has an edge for each of these states; an edge dies, passes, or leads to an item further down.
-What is said of an item is whether it can die and whether it can pass: an item that can only do one of both
-is decided.
-When: `equivalence.lark.lalr.numbering` asks for items of the rows that it makes;
+What: an *item* is [the states that may be exposed after the pops, a nonterminal, the sequence to read
+then]. It has an edge for each of these states; an edge dies, passes, or leads to an item further down. The
+status of an item says whether it can die and whether it can pass: an item that can only do one of both is
+decided.
+When: `equivalence.lark.lalr.numbering` needs items for the rows that it makes;
 `equivalence.lark.lalr.stacks` makes an automaton of them.
-Limits: which states may be exposed is said by `beneath`, which allows more than the parser meets.
+Limits: `beneath` says which states may be exposed, and allows more than occur in the parser.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from equivalence.arrays.growing import bigger
 built.check(__name__, EQUIMASK_SOURCE)
 
 LIST_WIDTH = 32
-"""States of a list, a guess."""
+"""States of a list, an estimate."""
 
 EDGES = 64
-"""Edges that there is room for at first, for each sequence."""
+"""Edges that fit at first, for each sequence."""
 
 
 @cython.final
@@ -50,21 +50,21 @@ class Items:
     """Items and their edges.
 
     Args:
-        simulation: what runs the sequences of items.
+        simulation: runs the sequences of items.
         beneath: uint8[D, S, ceil(S / 8)]: at [d, s] bit p says whether state p may lie d + 1 below state s,
-            for all that a rule pops.
-        room: sequences that there is room for at first; there are about two items for each.
-        account: what pays for growth, and stops.
+            for all depths that a rule pops.
+        room: sequences that fit at first; there are about two items for each.
+        account: pays for growth, and says when to stop.
 
     Raises:
-        ValueError: `beneath` is of another machine.
+        ValueError: `beneath` belongs to another machine.
         BudgetExceeded: too many bytes.
 
     Attributes:
-        known: items as [list, nonterminal, sequence].
+        known: the items as [list, nonterminal, sequence].
         lists: the sorted lists of states.
-        kept: items that are there to stay; those behind them are of the sequence that is made.
-        status: bits, what can become of an item: `CAN_DIE`, `CAN_PASS`.
+        kept: number of permanent items; those after them belong to the sequence that is being made.
+        status: bits, the possible outcomes of an item: `CAN_DIE`, `CAN_PASS`.
         edge: the edges of item i, in the order of its list, begin at `edge_start[i]`.
     """
 
@@ -113,7 +113,7 @@ class Items:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def edge_of(self, outcome: cython.Py_ssize_t, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The edge that says what an outcome on a state says; the item that it leads to may be a new one."""
+        """The edge for an outcome on a state; the item that it leads to may be new."""
         if outcome <= PASS:
             return outcome
         pops = pops_of(outcome)
@@ -160,12 +160,12 @@ class Items:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def settle(self) -> cython.int:
-        """Find the edges of all items that are not kept yet, and of those that they lead to, and what is said
-        of each.
+        """Find the edges of all items that are not permanent, and of those that they lead to, and the
+        status of each.
 
         Raises:
-            BudgetExceeded, UnsupportedGrammar: as `Simulation.begin`.
-            BudgetExceeded, KeyboardInterrupt: somebody said stop.
+            BudgetExceeded, UnsupportedGrammar: as for `Simulation.begin`.
+            BudgetExceeded, KeyboardInterrupt: told to stop.
         """
         item = self.kept
         while item < self.known.count:
@@ -183,7 +183,7 @@ class Items:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def expand(self, item: cython.Py_ssize_t) -> cython.int:
-        """Find the edges of an item, those of all items before being found."""
+        """Find the edges of an item; those of all items before it must be known."""
         begin = self.known.starts[item]
         states = self.known.pool[begin]
         nonterminal = self.known.pool[begin + 1]
@@ -206,10 +206,10 @@ class Items:
     @cython.nogil
     @cython.exceptval(check=False)
     def said_more(self) -> cython.bint:
-        """One round of the least fixed point of what can become of items; whether it said more than before.
+        """One round of the least fixed point of the outcomes of items. Return whether anything changed.
 
-        Items lead to later ones but for cycles, so that going backwards two or three rounds do; each round
-        adds to a status of two bits or is the last.
+        Items lead to later ones, except in cycles, so going backwards takes two or three rounds. Each round
+        adds to a status of two bits, or is the last.
         """
         changed: cython.bint = False
         item = self.known.count
@@ -233,17 +233,17 @@ class Items:
     @cython.nogil
     @cython.exceptval(check=False)
     def keep(self) -> cython.void:
-        """All items are there to stay."""
+        """Make all items permanent."""
         self.kept = self.known.count
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     def forget(self) -> cython.void:
-        """Take back the items that are not kept, the last ones that were interned.
+        """Remove the items that are not permanent, which were interned last.
 
-        The last list of `known` stands at the pool's end once it is not counted, which is where it is looked
-        up. It came last into its run of the hash table, too, so that no other one is lost with it.
+        The last list of `known` is at the end of the pool when it is no longer counted, which is where it
+        is looked up. It also came last into its run of the hash table, so no other list is lost with it.
         """
         item = self.known.count
         while item > self.kept:
@@ -255,19 +255,19 @@ class Items:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_items(self) -> cython.int:
-        """Room for what is said of all items that `known` has room for."""
+        """Make room for the status of all items that `known` has room for."""
         old = self.status.shape[0]
         size = self.known.starts.shape[0]
         self.account.claim(9 * size, 9 * old)
         edge_start = bigger(self.edge_start, size + 1)
-        self.status = bigger(self.status, size)  # not before there is memory for both
+        self.status = bigger(self.status, size)  # only when there is memory for both
         self.edge_start = edge_start
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_below(self) -> cython.int:
-        """Room for a list beside all that `below` has room for."""
+        """Make room for a list for each entry that `below` has room for."""
         old = self.list_below.shape[0]
         size = self.below.starts.shape[0]
         self.account.claim(4 * size, 4 * old)
@@ -279,7 +279,7 @@ class Items:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_edges(self, used: cython.Py_ssize_t, wanted: cython.Py_ssize_t) -> cython.int:
-        """Room for more edges behind those that are used."""
+        """Make room for more edges after those in use."""
         old = self.edge.shape[0]
         size = 2 * old + wanted
         self.account.claim(8 * size, 8 * old)
@@ -287,10 +287,10 @@ class Items:
         return 0
 
     def graph(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
-        """The kept items: int64[items] their lists, int64[items + 1] where the edges of each begin, int64
-        edges, uint8[items] what is said of each.
+        """The permanent items: int64[items] their lists, int64[items + 1] where the edges of each begin,
+        int64 edges, uint8[items] the status of each.
 
-        Views of what is there now.
+        They are views of the present arrays.
         """
         start = np.asarray(self.edge_start)[: self.kept + 1]
         lists = np.asarray(self.known.pool)[: 3 * self.kept : 3]

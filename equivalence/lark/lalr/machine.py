@@ -1,10 +1,10 @@
 """The LALR(1) machine of a Lark grammar: Lark's own parse table as flat arrays.
 
-What: shifts, reductions and gotos over numbered terminals, nonterminals and states; conflicts are resolved as
-Lark resolved them, for the table is Lark's.
-When: made once per Lark grammar; what terminal sequences are classified by, and what matchers parse with.
-Limits: one start symbol; the table of ``Lark(..., parser="lalr")``. States are numbered anew, in the order in
-which they are reached: Lark's own numbers change from process to process.
+What: shifts, reductions and gotos over numbered terminals, nonterminals and states. Conflicts are resolved
+as in Lark, because the table is Lark's.
+When: made once for each Lark grammar. Terminal sequences are classified with it, and matchers parse with it.
+Limits: one start symbol; the table of ``Lark(..., parser="lalr")``. States get new numbers, in the order in
+which they are reached, because Lark's own numbers change from process to process.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ END = "$END"
 
 
 class LalrMachine(NamedTuple):
-    """A deterministic parser; a stack is a sequence of states, the start state at its bottom.
+    """A deterministic parser. A stack is a sequence of states, with the start state at its bottom.
 
     Attributes:
-        terminals: names; the last one is `END`. A terminal's number is its place.
-        nonterminals: names; a nonterminal's number is its place.
-        action: int32[S, T], 0 error, s + 1 shift and go to state s, -(r + 1) reduce by rule r. The end of
-            input is shifted (to a state that does not exist) where Lark accepts.
-        goto: int32[S, N], the state after a nonterminal, -1 where there is none.
+        terminals: names; the last one is `END`. The number of a terminal is its position.
+        nonterminals: names; the number of a nonterminal is its position.
+        action: int32[S, T], 0: error; s + 1: shift and go to state s; -(r + 1): reduce by rule r. If Lark
+            accepts, the end of input is shifted (to a state that does not exist).
+        goto: int32[S, N], the state after a nonterminal, or -1.
         rule_length: int32[R], number of symbols on the right of a rule.
         rule_origin: int32[R], the nonterminal on its left.
         start: the state at the bottom of every stack.
@@ -52,7 +52,8 @@ class LalrMachine(NamedTuple):
 
     @property
     def shifted_by(self) -> NDArray[np.int32]:
-        """int32[S], the terminal that leads to a state; -1 where a nonterminal does, and at the start."""
+        """The terminal that leads to each state, int32[S]; -1 for the start, and if a nonterminal leads to
+        it."""
         terminal = np.full(self.n_states, -1, np.int32)
         states, columns = np.nonzero(self.action > 0)
         targets = self.action[states, columns] - 1
@@ -62,7 +63,7 @@ class LalrMachine(NamedTuple):
 
     @property
     def tops(self) -> NDArray[np.bool_]:
-        """bool[S], the states that may be on top between terminals: those after one, and the start."""
+        """The states that may be on top between terminals, bool[S]: those after a terminal, and the start."""
         tops = self.shifted_by >= 0
         tops[self.start] = True
         return tops
@@ -78,7 +79,7 @@ def read_machine(grammar: lark.Lark, terminals: tuple[str, ...]) -> LalrMachine:
     Raises:
         UnsupportedGrammar: another parser, several start symbols, or a terminal that has no number.
     """
-    from lark.parsers.lalr_analysis import Shift  # here: Lark is slow to import, and few grammars are Lark's
+    from lark.parsers.lalr_analysis import Shift  # here: Lark is slow to import, and few grammars need it
 
     if grammar.options.parser != "lalr":
         raise UnsupportedGrammar(f"the grammar's parser is {grammar.options.parser!r}, allowed is 'lalr'")
@@ -126,7 +127,7 @@ def read_machine(grammar: lark.Lark, terminals: tuple[str, ...]) -> LalrMachine:
 
 
 def _in_order(states: dict[int, dict[str, Any]], start: int, shift: Any) -> list[int]:
-    """The states in breadth-first order over the names of symbols; what cannot be reached is left out."""
+    """The states in breadth-first order by the names of symbols, without those that cannot be reached."""
     order, seen = [start], {start}
     for state in order:
         for _, (kind, target) in sorted(states[state].items(), key=lambda item: item[0]):
@@ -137,9 +138,9 @@ def _in_order(states: dict[int, dict[str, Any]], start: int, shift: Any) -> list
 
 
 def may_follow(machine: LalrMachine) -> NDArray[np.bool_]:
-    """bool[T, T]: whether the second terminal may be shifted right after the first one, on some stack.
+    """Whether the second terminal may be shifted right after the first one on some stack, bool[T, T].
 
-    True too often at most: only the state on top is looked at. The end of input follows as a terminal does.
+    An upper bound: only the state on top is considered. The end of input follows like a terminal.
     """
     n = len(machine.terminals)
     allowed = machine.action != 0

@@ -1,11 +1,12 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Numbers of terminal sequences: those that no stack tells apart, as far as items show, have equal ones.
+"""Numbers of terminal sequences: sequences that no stack distinguishes, as far as items show, have equal
+numbers.
 
-What: a `Numbering` makes the number of a sequence from its end, of each pair (terminal, number of the rest)
-once. A new pair is simulated; its row is looked up as it is, and once more when what always passes or always
-dies is said so. A row that is new is a new sequence.
-When: `equivalence.lark.lalr.sequences` asks for the sequences of a grammar's tokens.
+What: a `Numbering` computes the number of a sequence from its end, once for each pair (terminal, number of
+the rest). A new pair is simulated, and its row is looked up. It is looked up again after edges that always
+pass or always die are replaced by `PASS` and `DEAD`. A row that is still new is a new sequence.
+When: `equivalence.lark.lalr.sequences` needs the sequences of a grammar's tokens.
 Limits: those of `Simulation` and `Items`.
 """
 
@@ -35,23 +36,24 @@ from equivalence.arrays.growing import bigger
 built.check(__name__, EQUIMASK_SOURCE)
 
 ROW_WIDTH = 32
-"""Integers of the key of a row, a guess."""
+"""Integers of the key of a row, an estimate."""
 
 
 @cython.final
 @cython.cclass
 class Numbering:
-    """Sequences, their items, and what finds them again.
+    """Sequences, their items, and the tables to look them up.
 
     Args:
-        machine: an `equivalence.lark.lalr.LalrMachine` whose numbers were checked (`SequenceTable` does).
-        beneath: as `Items` wants it.
-        room: sequences that there is room for at first.
-        most: sequences that there may be.
-        excess: the message of the error for more than the bytes of `bound`.
+        machine: an `equivalence.lark.lalr.LalrMachine` whose numbers were checked (`SequenceTable` does
+            that).
+        beneath: as for `Items`.
+        room: sequences that fit at first.
+        most: most sequences.
+        excess: the message of the error if the bytes of `bound` are exceeded.
 
     Raises:
-        ValueError: `beneath` is of another machine.
+        ValueError: `beneath` belongs to another machine.
     """
 
     simulation: Simulation
@@ -84,7 +86,7 @@ class Numbering:
         self.cell = np.zeros(cells, np.int64)
 
     def bound(self, most: cython.Py_ssize_t) -> None:
-        """From now on nothing grows beyond so many bytes; what is there is not refused."""
+        """Set the bound of bytes for further growth; what exists already is not refused."""
         self.account.most = most
 
     def find(
@@ -97,15 +99,15 @@ class Numbering:
         """Write the numbers of sequences of terminals.
 
         Args:
-            texts: int32, terminals; the end of input is the last one of a sequence only.
+            texts: int32, terminals; only the last one of a sequence may be the end of input.
             starts: int64[n + 1]; sequence i is ``texts[starts[i]:starts[i + 1]]``.
             found: int32[n], written.
             stop: an `equivalence.deadline.deadline.Stop`.
 
         Raises:
-            BudgetExceeded: too many sequences or bytes, or somebody said stop.
-            UnsupportedGrammar: the parser would reduce without end.
-            ValueError: a start or a terminal is out of its range, or there is no place for a number.
+            BudgetExceeded: too many sequences or bytes, or told to stop.
+            UnsupportedGrammar: the parser would reduce forever.
+            ValueError: a start or a terminal is out of its range, or `found` is too short.
         """
         n: cython.Py_ssize_t = starts.shape[0] - 1
         if found.shape[0] != n:
@@ -138,7 +140,7 @@ class Numbering:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def before(self, terminal: cython.Py_ssize_t, rest: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of a terminal in front of a sequence."""
+        """The number of a terminal followed by a sequence."""
         if rest == DEAD:
             return DEAD
         begin = self.pairs.room(2)
@@ -156,7 +158,7 @@ class Numbering:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def new_sequence(self, terminal: cython.Py_ssize_t, rest: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of a terminal in front of a sequence that were not asked for together before."""
+        """The number of a terminal followed by a sequence, if this pair is new."""
         if terminal < 0 or terminal >= self.simulation.action.shape[1]:
             self.refuse(terminal)
         own = self.simulation.begin(terminal, rest)
@@ -186,10 +188,11 @@ class Numbering:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def row_of(self, own: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of the row of a sequence: (state, outcome, rest) of all states on which it does not die.
+        """The number of the row of a sequence: (state, outcome, rest) for each state on which it does not
+        die.
 
-        The sequence itself is -1, so that two sequences that repeat themselves alike are equal. The rest is
-        apart because the hash reads 30 bits of a number.
+        The sequence itself is written as -1, so that two sequences that repeat themselves in the same way
+        are equal. The rest is separate because the hash reads 30 bits of a number.
         """
         terminal = self.simulation.first[own]
         user = self.simulation.user_start[terminal]
@@ -215,7 +218,7 @@ class Numbering:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def find_edges(self, own: cython.Py_ssize_t) -> cython.int:
-        """Write the edges of a row beside its outcomes."""
+        """Write the edges of a row next to its outcomes."""
         if self.cell.shape[0] < self.simulation.outcome.shape[0]:
             with cython.gil:
                 self.grow_cells()
@@ -232,7 +235,7 @@ class Numbering:
     @cython.nogil
     @cython.exceptval(check=False)
     def decide(self, own: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Say where a row always passes or always dies; the number of cells that do not die."""
+        """Replace edges that always pass or always die. Return the number of cells that do not die."""
         terminal = self.simulation.first[own]
         row = self.simulation.row[own]
         alive: cython.Py_ssize_t = 0
@@ -252,7 +255,7 @@ class Numbering:
 
     @cython.cfunc
     def beside(self, numbers: cython.int[::1], known: Interned) -> object:
-        """The numbers beside interned lists, with room for all that there is room for; -1 = not known yet."""
+        """The numbers stored for interned lists, with as much room as the lists have; -1: not known yet."""
         old = numbers.shape[0]
         size = known.starts.shape[0]
         self.account.claim(4 * size, 4 * old)
@@ -263,7 +266,7 @@ class Numbering:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_cells(self) -> cython.int:
-        """Room for a cell beside each outcome."""
+        """Make room for a cell for each outcome."""
         old = self.cell.shape[0]
         size = self.simulation.outcome.shape[0]
         self.account.claim(8 * size, 8 * old)
@@ -274,10 +277,10 @@ class Numbering:
         """The rows of some sequences.
 
         Args:
-            asked: int32, numbers but `DEAD` and `PASS`.
+            asked: int32, numbers other than `DEAD` and `PASS`.
 
         Returns:
-            (int64[n + 1] where the cells of each begin, int32 the state of each, int64 the edge of each).
+            (int64[n + 1] where the cells of each row begin, int32 their states, int64 their edges).
         """
         simulation = self.simulation
         n: cython.Py_ssize_t = asked.shape[0]
@@ -306,7 +309,7 @@ class Numbering:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tables, and of what the machine takes."""
+        """Bytes of the tables, including those of the machine."""
         return self.account.taken
 
     def graph(self) -> tuple:
@@ -314,5 +317,5 @@ class Numbering:
         return self.items.graph()
 
     def state_lists(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The sorted lists of states, as `Interned.lists` gives them."""
+        """The sorted lists of states, in the form of `Interned.lists`."""
         return self.items.lists.lists()

@@ -1,4 +1,4 @@
-# What `outcomes.py` says, in the form that compilers put in place of names and calls.
+# The content of `outcomes.py` in a form that the compiler inlines.
 cdef enum:
     DEAD = 0
     PASS = 1

@@ -1,9 +1,9 @@
-"""The LALR machine run plainly, and the stack automaton read plainly: the two that have to agree.
+"""The LALR machine run plainly, and the stack automaton read plainly: both must agree.
 
 What: `shift` and `takes` simulate the parser as Lark runs it; `kind_takes` reads the automaton of
 `equivalence.lark.lalr.stacks` down one stack.
 When: in tests, and to see what a machine does with a stack.
-Limits: slow on purpose; a parser that reduces without end is followed without end.
+Limits: slow on purpose; if a parser reduces forever, this does not end.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from equivalence.lark.lalr.outcomes import DEAD, PASS, SHIFT_POPS
 from equivalence.lark.lalr.stacks import StackAutomaton
 
 Stack = tuple[int, ...]
-"""States of the parser, the start at its bottom, which comes first."""
+"""States of the parser from the bottom to the top; the first is the start state."""
 
 
 def shift(machine: LalrMachine, stack: Stack, terminal: int) -> Stack | None:
-    """The stack once a terminal is shifted, with the reductions before; None if the parser refuses it.
+    """The stack after reductions and the shift of a terminal; None if the parser refuses it.
 
-    After the end of input, which is shifted where Lark accepts, the top is a state that does not exist.
+    Lark accepts by shifting the end of input. Then the top is a state that does not exist.
     """
     states = list(stack)
     while states[-1] < machine.n_states:
@@ -37,7 +37,7 @@ def shift(machine: LalrMachine, stack: Stack, terminal: int) -> Stack | None:
 
 
 def takes(machine: LalrMachine, stack: Stack, sequence: Sequence[int]) -> bool:
-    """Whether the parser can shift all terminals of a sequence, one after the other."""
+    """Whether the parser can shift all terminals of a sequence, one after another."""
     for terminal in sequence:
         after = shift(machine, stack, terminal)
         if after is None:
@@ -47,7 +47,7 @@ def takes(machine: LalrMachine, stack: Stack, sequence: Sequence[int]) -> bool:
 
 
 def kind_takes(automaton: StackAutomaton, kind: int, stack: Stack) -> bool:
-    """Whether a stack takes the sequences of a kind, as the automaton has it."""
+    """Whether a stack accepts the sequences of a kind, according to the automaton."""
     cells = automaton.cells[automaton.cell_start[kind] : automaton.cell_start[kind + 1]].tolist()
     outcome = dict(cells).get(stack[-1], DEAD)
     place = len(stack) - 1

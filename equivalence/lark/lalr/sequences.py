@@ -1,16 +1,16 @@
-"""Terminal sequences, numbered so that those that no stack tells apart share what was found for them.
+"""Terminal sequences, numbered so that sequences which no stack distinguishes share their results.
 
-What: a sequence is a terminal in front of a sequence, so the numbers are made from the end: of each pair
-(terminal, number of the rest) once, whatever token or lexer state it came from. What becomes of a sequence on
-each state on top of the stack is its row; where the stack is used up, the row names the sequence that is left
-and what to pop first. Sequences with equal rows get the same number, and a rest that no stack takes ends the
-work.
-When: while the token classes of a Lark grammar are computed; `equivalence.lark.lalr.stacks` then merges what
-reading further down the stack cannot tell apart either.
-Limits: a reduction that goes on without end is an error; sequences, bytes of tables and time are bounded.
+What: a sequence is a terminal followed by a sequence, so numbers are computed from the end, once for each
+pair (terminal, number of the rest), whatever token or lexer state it comes from. The row of a sequence says
+what happens on each state on top of the stack. If the known stack ends, the row names the rest of the
+sequence, and what to pop first. Sequences with equal rows get the same number. If no stack accepts a rest,
+the work ends there.
+When: while the token classes of a Lark grammar are computed. Then `equivalence.lark.lalr.stacks` merges
+sequences that reading further down the stack cannot distinguish, either.
+Limits: a reduction that goes on forever is an error; sequences, bytes of tables and time are bounded.
 
-Why from the end: 124,000 sequences of a Java grammar are 19,500 pairs and get 1,700 numbers. Running the trie
-of all sequences on each state from the front, the first design, met the same rests again and again.
+Why from the end: 124,000 sequences of a Java grammar are 19,500 pairs and get 1,700 numbers. The first
+design ran the trie of all sequences on each state from the front, and met the same rests again and again.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from equivalence.lark.lalr.outcomes import DEAD, PASS, SHIFT_POPS, SHIFT_REST
 __all__ = ["DEAD", "PASS", "SequenceTable"]
 
 LONGEST_RULE = 1 << SHIFT_POPS
-"""Symbols on the right of a rule; what is popped below the state on top is one less."""
+"""Most symbols on the right of a rule. One less is popped below the state on top."""
 
 MOST_NONTERMINALS = 1 << (SHIFT_REST - SHIFT_POPS)
 
 SLICE = 1 << 12
-"""Sequences after which it is noted how many are done."""
+"""Progress is recorded after this many sequences."""
 
 
 class SequenceTable:
-    """Numbers of terminal sequences, growing as sequences are asked for.
+    """Numbers of terminal sequences; it grows on demand.
 
     Args:
         machine: the parser.
-        max_sequences: bound of distinct sequences.
-        max_bytes: bound of the tables; what only depends on the machine counts too.
+        max_sequences: most distinct sequences.
+        max_bytes: most bytes of the tables, including those that depend only on the machine.
         deadline: when to give up.
-        initial: sequences that there is room for at first.
+        initial: sequences that fit at first.
 
     Raises:
-        UnsupportedGrammar: a rule, or the number of nonterminals, is too large for 64 bits to say what is
-            pending.
+        UnsupportedGrammar: a rule, or the number of nonterminals, is too large to write a pending outcome
+            with 64 bits.
         BudgetExceeded: the machine alone takes more than the bytes.
         ValueError: a number in the machine is out of its range.
     """
@@ -90,14 +90,14 @@ class SequenceTable:
         self.numbering.bound(max_bytes)
 
     def numbers(self, texts: NDArray[np.int32], starts: NDArray[np.int64]) -> NDArray[np.int32]:
-        """int32[n], the numbers of the sequences ``texts[starts[i]:starts[i + 1]]`` of terminals.
+        """The numbers of the sequences ``texts[starts[i]:starts[i + 1]]`` of terminals, int32[n].
 
-        The end of input may be the last terminal of a sequence only: nothing can be read after it.
-        `DEAD` is the number of every sequence that no stack takes, `PASS` that of the empty one.
+        Only the last terminal of a sequence may be the end of input, because nothing can be read after it.
+        `DEAD` is the number of every sequence that no stack accepts, `PASS` that of the empty one.
 
         Raises:
-            BudgetExceeded: too many sequences or bytes, or too late.
-            UnsupportedGrammar: the parser would reduce without end.
+            BudgetExceeded: too many sequences or bytes, or the time ran out.
+            UnsupportedGrammar: the parser would reduce forever.
             ValueError: there is no such terminal, or a sequence is not within the texts.
         """
         found: NDArray[np.int32] = np.zeros(len(starts) - 1, np.int32)
@@ -114,7 +114,7 @@ class SequenceTable:
         return int(self.numbers(text, np.array([0, len(text)], np.int64))[0])
 
     def check_time(self, done: str) -> None:
-        """Give up where the time is up; `done` says how far it went."""
+        """Raise if the deadline has passed; `done` says what was done before."""
         if self.deadline.is_over:
             raise self.deadline.error(f"the parser's part, when {done}")
 
@@ -125,7 +125,7 @@ class SequenceTable:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tables, and of what the machine takes."""
+        """Bytes of the tables, including those of the machine."""
         return self.numbering.nbytes
 
 
@@ -142,8 +142,8 @@ def bytes_beneath(machine: LalrMachine) -> int:
 def states_beneath(machine: LalrMachine, deadline: Deadline | None = None) -> NDArray[np.uint8]:
     """uint8[D, S, ceil(S / 8)]: at [d, s] bit p says whether state p may lie d + 1 below state s.
 
-    For all depths that a rule pops. In a stack each two neighbours are joined by a shift or a goto; that is
-    all that is looked at, so more is said to be possible than the parser meets.
+    D covers all depths that a rule pops. In a stack, a shift or a goto connects any two neighbours. Nothing
+    else is considered, so this allows more than occurs in the parser.
     """
     deadline = deadline or Deadline()
     n = machine.n_states

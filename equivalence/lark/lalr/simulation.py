@@ -1,13 +1,13 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""The parser run on stacks of which only the top is known: the rows of terminal sequences.
+"""The parser, run on stacks of which only the top is known: the rows of terminal sequences.
 
-What: a `Simulation` keeps sequence i as terminal `first[i]`, then sequence `rest[i]`, with its *row*: what
-becomes of it on each state that has an action on its terminal. A longer sequence is run on a state until the
-terminal is shifted; from there on the row of its rest says what happens.
+What: a `Simulation` stores sequence i as terminal `first[i]`, then sequence `rest[i]`, with its *row*: its
+outcome on each state that has an action on its terminal. A longer sequence is run on a state until the
+terminal is shifted; the row of its rest has the outcome from there on.
 When: `equivalence.lark.lalr.numbering` simulates each new sequence, `equivalence.lark.lalr.items` what is
 left of one.
-Limits: a reduction that goes on without end is an error; sequences and bytes are bounded.
+Limits: a reduction that goes on forever is an error; sequences and bytes are bounded.
 """
 
 from __future__ import annotations
@@ -33,36 +33,37 @@ from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 built.check(__name__, EQUIMASK_SOURCE)
 
 LONGEST_LOCAL = 1 << 14
-"""States that a sequence may put on top of the known part of a stack."""
+"""Most states that a sequence may put on top of the known part of a stack."""
 
 CELLS = 64
-"""Cells of a row, on average, that there is room for at first."""
+"""Average number of cells of a row that fit at first."""
 
 
 @cython.final
 @cython.cclass
 class Simulation:
-    """Sequences of terminals and their rows, growing as they are asked for.
+    """Sequences of terminals and their rows; it grows on demand.
 
-    Sequences `DEAD` and `PASS` have no rows: no stack takes the one, the other one is empty.
+    Sequences `DEAD` and `PASS` have no rows: no stack accepts the first, and the second is empty.
 
     Args:
-        machine: an `equivalence.lark.lalr.LalrMachine` whose numbers were checked (`SequenceTable` does).
-        room: sequences that there is room for at first.
-        most: sequences that there may be.
-        account: what pays for growth.
+        machine: an `equivalence.lark.lalr.LalrMachine` whose numbers were checked (`SequenceTable` does
+            that).
+        room: sequences that fit at first.
+        most: most sequences.
+        account: pays for growth.
 
     Raises:
-        BudgetExceeded: it and the room take more bytes than there may be.
+        BudgetExceeded: the machine and the room take more bytes than allowed.
 
     Attributes:
         users: int32, the states with an action on a terminal, terminal by terminal.
         user_start: int64[T + 1], where those of a terminal begin.
-        place: int32[T, S], the place of a state among a terminal's users, -1 if it is none.
-        count: sequences; the row of the next one is begun behind them.
-        cells: cells of all rows.
+        place: int32[T, S], the position of a state among a terminal's users, or -1.
+        count: number of sequences; the row of the next one begins after their rows.
+        cells: number of cells of all rows.
         outcome: the cells of the row of sequence i, in the order of users, begin at `row[i]`.
-        local: the upper states of the stack that is simulated, the top last; overwritten by each run.
+        local: the upper states of the simulated stack, the top last; each run overwrites it.
     """
 
     action: cython.const[cython.int][:, ::1]
@@ -104,13 +105,14 @@ class Simulation:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def begin(self, terminal: cython.Py_ssize_t, rest: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Simulate a terminal in front of a sequence on each of its users; the number that it would have.
+        """Simulate a terminal followed by a sequence on each of its users. Return the number that it would
+        have.
 
-        The row is there until the next one is begun, if `keep` is not called before.
+        The row is overwritten when the next one begins, unless `keep` is called before.
 
         Raises:
-            BudgetExceeded: more sequences, or more bytes, than may be.
-            UnsupportedGrammar: the parser reduces without end.
+            BudgetExceeded: more sequences, or more bytes, than allowed.
+            UnsupportedGrammar: the parser reduces forever.
         """
         own = self.count
         row = self.cells
@@ -133,7 +135,7 @@ class Simulation:
     @cython.nogil
     @cython.exceptval(check=False)
     def keep(self) -> cython.void:
-        """The sequence that was begun last is there to stay."""
+        """Make the sequence that was begun last permanent."""
         own = self.count
         terminal = self.first[own]
         self.cells = self.cells + self.user_start[terminal + 1] - self.user_start[terminal]
@@ -145,7 +147,7 @@ class Simulation:
     def run_first(
         self, state: cython.Py_ssize_t, terminal: cython.Py_ssize_t, rest: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """The outcome of the sequence that is begun, a terminal and a rest, on a state."""
+        """The outcome of the new sequence, a terminal and a rest, on a state."""
         self.local[0] = cython.cast(cython.int, state)
         depth: cython.Py_ssize_t = 1
         for _ in range(MOST_REDUCTIONS):
@@ -161,7 +163,7 @@ class Simulation:
                 if rest == PASS:
                     return PASS
                 if action > self.action.shape[0]:
-                    return DEAD  # nothing comes after the end of input
+                    return DEAD  # nothing can follow the end of input
                 self.local[depth] = action - 1
                 return self.run(depth + 1, rest)
             length = self.rule_length[-action - 1]
@@ -244,7 +246,8 @@ class Simulation:
 
 
 def _users_of(action):
-    """The states with an action on each terminal, where these begin, the place of each state among them."""
+    """The states with an action on each terminal, where they begin, and the position of each state among
+    them."""
     n_states, n_terminals = action.shape
     terminals, users = np.nonzero(action.T)
     starts = np.zeros(n_terminals + 1, np.int64)
