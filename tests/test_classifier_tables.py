@@ -208,7 +208,7 @@ def test_remembered_steps_and_rows() -> None:
         rows.copy(1, np.zeros(2, np.uint32))
     with pytest.raises(ValueError, match="stop ids"):
         Rows(classifier.gather, (len(LETTERS),))
-    with pytest.raises(ValueError, match="not enough"):
+    with pytest.raises(ValueError, match="too short"):
         rows.make(0, 5, np.zeros(0, np.uint32))
 
 

@@ -382,7 +382,7 @@ def test_many_at_once() -> None:
         ("start: /(/", "Lark refuses"),
         ("start: %", "Lark refuses"),
         ('start: X\nX: "x"?', "zero-width"),
-        ("%import .secrets.TOKEN\nstart: TOKEN", "imports from files"),
+        ("%import .secrets.TOKEN\nstart: TOKEN", "imports from other files"),
         ("%import nowhere.TOKEN\nstart: TOKEN", "Lark refuses"),
         ("", "Lark refuses|start"),
     ],

@@ -1,17 +1,17 @@
-"""The automaton that reads the parser stack from the top and names the kinds of sequences that it takes.
+"""The automaton that reads the parser stack from the top and finds the kinds of sequences that it accepts.
 
-What: terminal sequences that no stack tells apart are one *kind*. A kind has a cell for each state on which
-it does not die at once: taken, or so many states to skip and a *color*; a color says the same of the states
-that may lie there. Colors are states of a minimal automaton, so what the runtime reads has nothing of
-reductions.
-When: once all sequences of a grammar are numbered.
-Limits: minimal over stacks of which each two neighbours may be neighbours, which are more than the parser
-meets.
+What: terminal sequences that no stack distinguishes are one *kind*. A kind has a cell for each state on top
+on which it does not die at once. The cell says that it is accepted, or how many states to skip, and a
+*color*, which says the same for the states that may lie there. Colors are states of a minimal automaton, so
+the run-time tables contain no reductions.
+When: after all sequences of a grammar are numbered.
+Limits: it is minimal over all stacks in which any two neighbours may be neighbours; these are more than
+occur in the parser.
 
 Source: acceptance sets of tokens are regular languages of stacks (parser stack classification, theorem 1);
-partition refinement (Moore 1956). What always passes and what always dies is found first, as greatest fixed
-points: without, 1,240 sequences of a Java grammar have 1,211 kinds, with it 793; of 73,000 items 44,000
-always die.
+partition refinement (Moore 1956). Items that always pass and items that always die are found first, as
+greatest fixed points: without that, 1,240 sequences of a Java grammar have 1,211 kinds, with it 793; of
+73,000 items, 44,000 always die.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Integers = NDArray[np.int64]
 
 
 class StackAutomaton(NamedTuple):
-    """S parser states; an outcome is 0 (dies), 1 (taken), or color << 12 | states to skip, plus 2.
+    """S parser states. An outcome is 0 (dies), 1 (accepted), or color << 12 | states to skip, plus 2.
 
     Attributes:
         cell_start: int64[kinds + 1], where the cells of a kind begin.
         cells: int64[cells, 2], (state on top, outcome), by kind and state.
         list_start: int64[lists + 1], where a list of states begins.
-        list_state: int32, the states that may be met, in ascending order.
-        color_list: int32[colors], the list of states that a color has outcomes for.
+        list_state: int32, the states that may occur, ascending.
+        color_list: int32[colors], the list of states for which a color has outcomes.
         color_start: int64[colors + 1], where its outcomes begin.
         color_outcome: int64, one for each state of its list.
     """
@@ -66,12 +66,12 @@ def stack_automaton(
     """The automaton of some sequences, and the kind of each.
 
     Args:
-        table: what gave the numbers.
+        table: the table that gave the numbers.
         numbers: int32[n], numbers of sequences.
 
     Returns:
-        The automaton, and int32[n]: the kind, `NEVER` where no stack takes the sequence, `ALWAYS` where it
-        is empty.
+        The automaton, and int32[n]: the kind; `NEVER` if no stack accepts the sequence, `ALWAYS` if it is
+        empty.
     """
     wanted, place = np.unique(numbers, return_inverse=True)
     asked = wanted[np.searchsorted(wanted, PASS + 1) :]
@@ -79,7 +79,7 @@ def stack_automaton(
     outcome, color_list, color_start, color_outcome = _colors(table, edge, _undecided(table, edge))
     kinds, first = number_lists(2 * start, np.stack([state, outcome], axis=1).ravel())
     cell_start, cell = ranges(start[first], np.diff(start)[first])
-    # what dies on all tops is taken by no stack, though its number is not `DEAD`: one kind at most
+    # what dies on all tops is accepted by no stack, although its number is not `DEAD`: at most one kind
     taken = np.diff(cell_start) > 0
     kind_of = np.append(np.where(taken, np.cumsum(taken) - 1, NEVER), [ALWAYS, NEVER])
     plain = wanted[: len(wanted) - len(asked)]
@@ -100,19 +100,19 @@ def stack_automaton(
 
 
 def ranges(start: Integers, length: Integers) -> tuple[Integers, Integers]:
-    """The integers of some ranges, one range after the other: (int64[n + 1] where each begins, these)."""
+    """The integers of some ranges, range after range: (int64[n + 1] where each begins, the integers)."""
     begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(length)])
     return begins, np.arange(begins[-1]) + np.repeat(start - begins[:-1], length)
 
 
 class Undecided(NamedTuple):
-    """Items that have to be told apart: those that can die and can pass.
+    """Items that must be distinguished: those that can die and can pass.
 
     Attributes:
-        number: int64, the place of each item of the table among these, -1 if it is none.
+        number: int64, the position of each item of the table among these, or -1.
         lists: int64[items], the list of states of each.
         start: int64[items + 1], where the edges of each begin.
-        edges: int64, these, with `DEAD` and `PASS` in place of items that are decided.
+        edges: int64, the edges, with `DEAD` and `PASS` instead of items that are decided.
     """
 
     number: Integers
@@ -122,7 +122,8 @@ class Undecided(NamedTuple):
 
 
 def _cells(table: SequenceTable, asked: NDArray[np.int32]) -> tuple[Integers, Integers, Integers]:
-    """Where the cells of each sequence begin, their states and edges: on tops, and where it does not die."""
+    """Where the cells of each sequence begin, and their states and edges: on tops on which it does not
+    die."""
     start, state, edge = table.numbering.rows_of(asked)
     kept = (edge != DEAD) & table.machine.tops[state]
     owner = np.repeat(np.arange(len(asked)), np.diff(start))[kept]
@@ -130,7 +131,7 @@ def _cells(table: SequenceTable, asked: NDArray[np.int32]) -> tuple[Integers, In
 
 
 def _undecided(table: SequenceTable, edge: Integers) -> Undecided:
-    """The undecided items that some edges lead to, and those that these lead to."""
+    """The undecided items that some edges lead to, and all that these lead to."""
     lists, first_edge, every_edge, status = table.numbering.graph()
     decision = np.full(4, -1)
     decision[[0, CAN_DIE, CAN_PASS]] = PASS, DEAD, PASS
@@ -157,10 +158,11 @@ def _undecided(table: SequenceTable, edge: Integers) -> Undecided:
 def _colors(
     table: SequenceTable, cells: Integers, undecided: Undecided
 ) -> tuple[Integers, Integers, Integers, Integers]:
-    """Outcomes of cells; lists, starts and outcomes of colors: items that no stack tells apart (Moore 1956).
+    """Outcomes of cells; lists, starts and outcomes of colors: items that no stack distinguishes (Moore
+    1956).
 
-    An item is told apart by its list of states and what becomes of each: of items that are alike so far,
-    those whose outcomes are of other colors part in the next round. 20 rounds are many.
+    Items differ if their lists of states or their outcomes differ. Of items that are equal so far, those
+    whose outcomes have different colors are separated in the next round. 20 rounds are many.
     """
     number, lists, start, edges = undecided
     color, n_colors = np.zeros(len(lists), np.int64), -1
@@ -187,5 +189,5 @@ def _colors(
 
 
 def _ways_down(edges: Integers, number: Integers) -> tuple[Integers, Integers]:
-    """Edges that are open: the places of their items, and what is left of them without: the pops, plus 2."""
+    """Open edges: the positions of their items, and the edges without their items: the pops, plus 2."""
     return number[(edges - 2) >> SHIFT_POPS], ((edges - 2) & ((1 << SHIFT_POPS) - 1)) + 2
