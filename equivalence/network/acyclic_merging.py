@@ -28,15 +28,15 @@ UNKNOWN = cython.declare(cython.int, 2)  # of `loops`: the class of a successor 
 @cython.final
 @cython.cclass
 class AcyclicMerging:
-    """A walk that gives states their classes behind all that they lead to.
+    """A walk that gives each state its class after all states that it leads to.
 
     Attributes:
-        graph: its names become the classes, -1 where the root does not lead.
-        account: tells when to stop.
-        n_classes: classes so far.
+        graph: its names become the classes; -1 for states that cannot be reached from the root.
+        account: says when to stop.
+        n_classes: number of classes so far.
         class_of_key: the class of each of the graph's keys.
-        path: states from the root to the one at hand.
-        cursor: one more than the successors of a state that were looked at; 0: it was not visited.
+        path: the states from the root to the current one.
+        cursor: one more than the number of a state's successors that were visited; 0: it was not visited.
     """
 
     def __init__(self) -> None:
@@ -63,10 +63,10 @@ class AcyclicMerging:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def merge(self, root: cython.Py_ssize_t) -> cython.int:
-        """Give classes to all states that the root leads to.
+        """Give classes to all states that can be reached from the root.
 
         Raises:
-            BudgetExceeded: it is too late.
+            BudgetExceeded: the time is over.
         """
         with cython.nogil:
             self.visit(root)
@@ -86,7 +86,7 @@ class AcyclicMerging:
     @cython.nogil
     @cython.exceptval(check=False)
     def visit(self, s: cython.Py_ssize_t) -> cython.void:
-        """Lengthen the path by a state."""
+        """Append a state to the path."""
         self.path[self.depth] = s
         self.depth += 1
         self.cursor[s] = 1
@@ -96,7 +96,7 @@ class AcyclicMerging:
     @cython.nogil
     @cython.exceptval(check=False)
     def next_unvisited(self, s: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The next successor of a state that was not visited, -1: there is none."""
+        """The next successor of a state that was not visited; -1 if there is none."""
         begin = self.graph.edge_starts[s]
         n_edges = self.graph.edge_starts[s + 1] - begin
         call_begin = self.graph.call_starts[s]
@@ -121,7 +121,7 @@ class AcyclicMerging:
     @cython.nogil
     @cython.exceptval(check=False)
     def loops(self, s: cython.Py_ssize_t) -> cython.int:
-        """Whether a state leads to itself; `UNKNOWN` if the class of another successor is not known."""
+        """Whether a state leads to itself; `UNKNOWN` if another successor has no class yet."""
         found: cython.int = 0
         for k in range(self.graph.edge_starts[s], self.graph.edge_starts[s + 1]):
             t = self.graph.edges[k].target
@@ -142,7 +142,7 @@ class AcyclicMerging:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def settle(self, s: cython.Py_ssize_t) -> cython.int:
-        """Give a state its class: that of a state that does the same, or a new one."""
+        """Give a state its class: the class of an equivalent state, or a new one."""
         loops = self.loops(s)
         if loops != UNKNOWN:
             length = self.graph.write_key(s, SELF if loops else -1)
@@ -155,7 +155,7 @@ class AcyclicMerging:
         self.graph.name[s] = self.n_classes
         self.n_classes += 1
         if loops == 1:
-            # another state may lead here without being here: it does the same
+            # a state without this loop may lead here and still be equivalent
             length = self.graph.write_key(s, -1)
             known = self.graph.keys.count
             key = self.graph.keys.intern(length)

@@ -2,13 +2,14 @@
 # mypy: ignore-errors
 """Expressions to automata: one automaton of bytes and calls per rule.
 
-What: `build_automata` follows the expressions of all rules that the root leads to. State 2 r starts rule r,
-state 2 r + 1 ends it. A repeat {m,n} that is not tiny calls a *counted rule*, numbered after the plain ones.
+What: `build_automata` follows the expressions of all rules that can be reached from the root. State 2 r
+starts rule r, and state 2 r + 1 ends it. A repeat {m,n} that is not tiny calls a *counted rule*; these are
+numbered after the plain rules.
 When: second step of `build_network`.
-Limits: automata that XGrammar makes itself (`equivalence.network.foreign`) are handed in as edges.
+Limits: automata that XGrammar makes itself (`equivalence.network.foreign`) are passed in as edges.
 
-Every index is checked, always: expressions come from the text of a grammar, and say which others they hold;
-all of this takes a thirtieth of the time of a network.
+Every index is always checked, because expressions come from the text of a grammar and name other
+expressions. All of this takes a thirtieth of the time of a network.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ EMPTY = cython.declare(cython.Py_ssize_t, edge_types.EMPTY)
 BYTES = cython.declare(cython.Py_ssize_t, edge_types.BYTES)
 CALL = cython.declare(cython.Py_ssize_t, edge_types.CALL)
 
-# types of expressions, as numbers of C
+# types of expressions, as C integers
 X_BYTES = cython.declare(cython.Py_ssize_t, serial.BYTES)
 X_CLASS = cython.declare(cython.Py_ssize_t, serial.CLASS)
 X_STAR = cython.declare(cython.Py_ssize_t, serial.STAR)
@@ -60,17 +61,18 @@ LAST_ASCII = cython.declare(cython.Py_ssize_t, 0x7F)
 LOOSE = cython.declare(cython.bint, dialect.LOOSE)
 
 TODO = record_type("expression source target")
-"""An expression that is to lead from one state to another."""
+"""An expression that must lead from one state to another."""
 
 
 class Automata(NamedTuple):
-    """The automata of all rules that the root leads to.
+    """The automata of all rules that can be reached from the root.
 
     Attributes:
         edges: int64[n, 5], columns as in `edges.FIELDS`, in any order.
         n_states: number of states.
-        counted: int64[n, 3], rows (unit, least, most) of the counted rules; most is -1 where there is none.
-        reachable: uint8[rules], rules that the root leads to.
+        counted: int64[n, 3], rows (unit, least, most) of the counted rules; most is -1 if there is no upper
+            bound.
+        reachable: uint8[rules], the rules that can be reached from the root.
     """
 
     edges: NDArray[np.int64]
@@ -82,10 +84,10 @@ class Automata(NamedTuple):
 @cython.final
 @cython.cclass
 class Rules:
-    """Rules to be visited, each once, in the order in which they were found.
+    """Rules to visit, each once, in the order in which they are found.
 
     Attributes:
-        known: uint8[n], those that were found.
+        known: uint8[n], the rules found so far.
     """
 
     def __init__(self) -> None:
@@ -95,7 +97,7 @@ class Rules:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def prepare(self, n: cython.Py_ssize_t) -> cython.int:
-        """There are so many rules, none of which is found yet."""
+        """Start with n rules, none of which is found yet."""
         if n > self.queue.shape[0]:
             self.queue = np.empty(n + n // 2, np.int64)
             self.known_room = np.empty(n + n // 2, np.uint8)
@@ -109,7 +111,7 @@ class Rules:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def find(self, rule: cython.Py_ssize_t) -> cython.int:
-        """Note a rule, unless it is known."""
+        """Add a rule, unless it is known."""
         if not self.known[rule]:
             self.known[rule] = 1
             self.queue[self.tail] = rule
@@ -120,7 +122,7 @@ class Rules:
     @cython.nogil
     @cython.exceptval(-2, check=False)
     def next(self) -> cython.Py_ssize_t:
-        """The next one to visit; -1: there is none."""
+        """The next rule to visit; -1 if there is none."""
         if self.head == self.tail:
             return -1
         self.head += 1
@@ -134,10 +136,10 @@ class Builder:
 
     Attributes:
         edges: the automata.
-        rules: those that are reached.
+        rules: the rules that were reached.
         counted: (unit, least, most) of the counted rules.
-        at, length: where the body of the expression begins whose turn it is, and how long that is,
-        source, target: and the states that it leads from and to.
+        at, length: where the body of the current expression begins, and its length.
+        source, target: the states from which and to which the current expression leads.
     """
 
     def __init__(self) -> None:
@@ -156,7 +158,7 @@ class Builder:
         max_states: cython.Py_ssize_t,
         account: Account,
     ) -> cython.int:
-        """Take another grammar; its states, and edges that there are already, are put into `edges` before."""
+        """Start another grammar. Its states, and edges that exist already, must be in `edges`."""
         self.data = data
         self.starts = starts
         self.bodies = bodies
@@ -170,10 +172,10 @@ class Builder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def build(self, root: cython.Py_ssize_t) -> cython.int:
-        """Make the automata of the rules that a root leads to."""
+        """Make the automata of the rules that can be reached from a root."""
         with cython.nogil:
             self.rules.find(root)
-            for i in range(self.edges.count):  # rules called by automata that came ready made
+            for i in range(self.edges.count):  # rules called by ready-made automata
                 if self.edges.rows[i].type == CALL:
                     self.rules.find(self.edges.rows[i].a)
             rule = self.rules.next()
@@ -187,7 +189,7 @@ class Builder:
         return 0
 
     def automata(self) -> Automata:
-        """What was made, as copies."""
+        """Copies of the results."""
         counted = np.array(self.counted.pool[: self.counted.used]).reshape(-1, 3)
         return Automata(self.edges.table().copy(), self.edges.n_states, counted, np.array(self.rules.known))
 
@@ -197,7 +199,7 @@ class Builder:
     def follow(
         self, expression: cython.Py_ssize_t, source: cython.Py_ssize_t, target: cython.Py_ssize_t
     ) -> cython.int:
-        """Let an expression lead from a state to another, when its turn comes: the last one is the first."""
+        """Request that an expression leads from a state to another. The last request is served first."""
         if self.depth == self.stack.shape[0]:
             with cython.gil:
                 self.stack = bigger(self.stack, 2 * self.depth, self.depth)
@@ -211,11 +213,11 @@ class Builder:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def expand(self) -> cython.int:
-        """Write the edges of the expression whose turn it is.
+        """Write the edges of the current expression.
 
         Raises:
             BudgetExceeded: there are too many states already.
-            UnsupportedGrammar: it is of a type that is about tokens, or not known.
+            UnsupportedGrammar: its type is about tokens, or unknown.
         """
         self.depth -= 1
         self.source, self.target = self.stack[self.depth].source, self.stack[self.depth].target
@@ -251,7 +253,7 @@ class Builder:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def text(self) -> cython.int:
-        """Edges for bytes, one behind the other."""
+        """Write edges for bytes, one after another."""
         if self.length == 0:
             return self.edges.add(self.source, EMPTY, 0, 0, self.target)
         source = self.source
@@ -266,10 +268,10 @@ class Builder:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def character(self) -> cython.int:
-        """Edges for a character class in XGrammar's layout [negative, low, high, ...].
+        """Write edges for a character class in XGrammar's layout [negative, low, high, ...].
 
-        A negative class is the complement over all code points, which XGrammar's binary reads it as; see
-        `equivalence.network.dialect` for older ones.
+        A negative class is the complement over all code points, as XGrammar's binary reads it; see
+        `equivalence.network.dialect` for older versions.
         """
         negative = self.data[self.at]
         n_ranges = (self.length - 1) // 2
@@ -298,7 +300,7 @@ class Builder:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def parts(self, sequence: cython.bint) -> cython.int:
-        """Follow expressions side by side, or one behind the other with a new state between each two."""
+        """Follow expressions as alternatives, or one after another with a new state between two of them."""
         if self.length == 0:
             return self.edges.add(self.source, EMPTY, 0, 0, self.target)
         source = self.source
@@ -315,7 +317,7 @@ class Builder:
     def repeat(
         self, unit: cython.Py_ssize_t, least: cython.Py_ssize_t, most: cython.Py_ssize_t
     ) -> cython.int:
-        """Calls of a unit, from `least` to `most` or without end: one by one, or of a counted rule."""
+        """Call a unit `least` to `most` times, or without upper bound: one by one, or by a counted rule."""
         source, target = self.source, self.target
         if most > UNROLLED or (most < 0 and least > UNROLLED):
             begin = self.counted.room(3)
@@ -340,7 +342,7 @@ class Builder:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def call(self, rule: cython.Py_ssize_t, source: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Call a rule; the new state behind it."""
+        """Call a rule. Return the new state after it."""
         following = self.edges.state()
         self.edges.add(source, CALL, rule, 0, following)
         return following
@@ -356,22 +358,22 @@ def build_automata(
     n_states: int,
     stop: Stop,
 ) -> Automata:
-    """The automata of the rules that a root leads to.
+    """Make the automata of the rules that can be reached from a root.
 
     Args:
-        data, starts: int64, the expressions (type, length, body) and where each begins.
+        data, starts: int64, the expressions (type, length, body), and where each begins.
         bodies: int64[rules], the expression of each rule; -1: its automaton is in `ready`.
         root: the root rule.
         max_states: bound on the states.
-        ready: int64[n, 5], edges that there are already, columns as in `edges.FIELDS`.
-        n_states: states that there are already: two for each rule, and those that `ready` has between.
-        stop: tells when to stop.
+        ready: int64[n, 5], edges that exist already, columns as in `edges.FIELDS`.
+        n_states: states that exist already: two for each rule, and those inside `ready`.
+        stop: says when to stop.
 
     Raises:
-        BudgetExceeded: there are more states than that, or it is too late.
-        UnsupportedGrammar: an expression is of a type that is about tokens, or not known.
+        BudgetExceeded: there are more states, or the time is over.
+        UnsupportedGrammar: the type of an expression is about tokens, or unknown.
         GrammarError: a character class has negative code points.
-        IndexError: an expression refers to what is not there.
+        IndexError: an expression refers to something that does not exist.
     """
     builder: Builder = Builder()
     builder.edges.put(ready, n_states)
@@ -386,13 +388,14 @@ def reachable_rules(
     bodies: cython.const[cython.Py_ssize_t][::1],
     root: cython.Py_ssize_t,
 ) -> NDArray[np.uint8]:
-    """uint8[rules]: those that a root leads to, tag dispatches included, whatever they are made of.
+    """The rules that can be reached from a root, including those of tag dispatches, whatever they consist
+    of, uint8[rules].
 
     Args:
-        data, starts, bodies, root: as for `build_automata`, every rule having a body.
+        data, starts, bodies, root: as for `build_automata`; every rule has a body.
 
     Raises:
-        IndexError: an expression refers to what is not there.
+        IndexError: an expression refers to something that does not exist.
     """
     rules: Rules = Rules()
     rules.prepare(bodies.shape[0])

@@ -2,17 +2,17 @@
 # mypy: ignore-errors
 """Below sets: what may lie below the states of each rule.
 
-What: `BelowSets` collects the sets of all rules and lets rules share those that are equal. Section 3 of
+What: `BelowSets` collects the sets of all rules, and lets rules with equal sets share one. Section 3 of
 docs/theory.md has the definitions.
-When: last step but one of `build_network`; `equivalence.network.contexts` reads them.
-Limits: stacks are over-approximated: a rule's set joins what all its callers leave below it. It holds what
-lies below the rules that tail call it, too, so chains of tail calls make sets whose total length is the
-square of the chain's: there is a bound for it.
+When: last step but one of `build_network`; `equivalence.network.contexts` reads the sets.
+Limits: stacks are over-approximated: the set of a rule is the union of what all its callers leave below it.
+It includes what lies below the rules that tail call it. Chains of tail calls therefore make sets whose
+total length is the square of the chain's; a bound applies to that.
 
-Every index is checked, always: that takes a seventh more here, a hundredth of the time of a network.
+Every index is always checked. That takes a seventh more here, and a hundredth of the time of a network.
 
 A symbol is a class of states, or -1 - k for the frame of counted class k. Rules are numbered as in the
-grammar, counted rules after them.
+grammar, with counted rules after them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from equivalence.network.sizes import too_large
 built.check(__name__, EQUIMASK_SOURCE)
 
 MEMBERS_A_STATE = cython.declare(cython.Py_ssize_t, 16)
-# members that all below sets may have together, for each state that is allowed: some 40 bytes each
+# most members of all below sets together, for each allowed state: about 40 bytes each
 
 
 @cython.final
@@ -42,12 +42,14 @@ class MergedStates:
     """The deterministic automata, and the class of each of their states.
 
     Args:
-        rule_first, rule_last: int64[rules], the states of each rule, -1 where there are none.
+        rule_first, rule_last: int64[rules], the first and last state of each rule, or -1.
         final: uint8[states], states that may end their rule.
-        edge_starts, edges, call_starts, calls: where the edges (first byte, last byte, target) of each state
-            start, and its calls (callee, state behind it): int64[states + 1], [n, 3], [states + 1], [n, 2].
-        stands: int64[states], the state that stands for each state: one that passes on, or itself.
-        cls: int64[states], class of each state, -1 where the root does not lead.
+        edge_starts, edges, call_starts, calls: where the edges (first byte, last byte, target) of each
+            state start, and its calls (callee, state after it): int64[states + 1], [n, 3], [states + 1],
+            [n, 2].
+        stands: int64[states], the state that represents each state: another one if it only passes on,
+            otherwise itself.
+        cls: int64[states], the class of each state; -1 if it cannot be reached from the root.
         n_classes: number of classes.
     """
 
@@ -94,20 +96,20 @@ class BelowSets:
     Args:
         states: the merged states.
         counted: int64[n, 3], rows (unit, least, most) of counted rules, numbered after the plain ones.
-        counted_cls: int64[n], class of each counted rule, -1 if unused.
+        counted_cls: int64[n], the class of each counted rule; -1 if it is unused.
         n_counted_classes: number of those classes.
         root: the root rule.
-        max_states: bound on the states of automata, and so on what these sets take.
-        stop: tells when to stop.
+        max_states: bound on the states of automata, and thereby on the size of these sets.
+        stop: says when to stop.
 
     Attributes:
-        used: uint8[rules], those that the network uses; `n_used`: how many.
-        sets: the sets, listed as [bottom, symbol, set below it, ...].
-        n_sets: how many there were when they were made; others may be added.
-        set_of_rule: int64[rules], -1 where a rule is not used.
+        used: uint8[rules], the rules that the network uses; `n_used`: their number.
+        sets: the sets as lists [bottom, symbol, set below it, ...].
+        n_sets: their number when they were made; others may be added.
+        set_of_rule: int64[rules]; -1 if a rule is not used.
 
     Raises:
-        BudgetExceeded: the sets have more than `MEMBERS_A_STATE` members for each state, or it is too late.
+        BudgetExceeded: the sets have more than `MEMBERS_A_STATE` members for each state, or the time is over.
     """
 
     def __init__(
@@ -157,7 +159,7 @@ class BelowSets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def count_calls(self, states: MergedStates) -> cython.int:
-        """Find the rules that are used, and where the callers of each begin: of tail calls, and of others."""
+        """Find the rules that are used, and where the callers of each begin: by tail calls, and by others."""
         for s in range(states.cls.shape[0]):
             if states.cls[s] < 0:
                 continue
@@ -187,7 +189,8 @@ class BelowSets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def note_calls(self, states: MergedStates) -> cython.int:
-        """Note who tail calls each rule, and the pairs (symbol, rule below it) that its other calls leave."""
+        """Record who tail calls each rule, and the pairs (symbol, rule below it) that its other calls
+        leave."""
         for s in range(states.cls.shape[0]):
             if states.cls[s] < 0:
                 continue
@@ -222,7 +225,7 @@ class BelowSets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def gather(self, rule: cython.Py_ssize_t) -> cython.int:
-        """Collect the pairs of a rule, and those of the rules that tail call it, directly or not."""
+        """Collect the pairs of a rule, and those of the rules that tail call it, directly or indirectly."""
         self.queue[0] = rule
         self.rule_seen[rule] = rule
         head: cython.Py_ssize_t = 0
@@ -249,7 +252,7 @@ class BelowSets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def note_members(self, rule: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.int:
-        """Add the pairs of a rule that lies below another, or is the other, to the set of that one."""
+        """Add the pairs of a rule to the set of a rule that it tail calls, or to its own."""
         first = self.own_starts[below]
         end = self.own_starts[below + 1]
         if self.n_members + end - first > self.members.shape[0]:
@@ -266,22 +269,22 @@ class BelowSets:
         return 0
 
     def share(self, order: cython.const[cython.Py_ssize_t][::1]) -> None:
-        """Rules whose sets are equal share one, and sets that differ only in such rules become equal too.
+        """Let rules with equal sets share one. Then sets that differ only in such rules become equal, too.
 
-        The least such sharing: rules begin apart, callers are numbered before callees, and rounds go on until
-        nothing is shared any more (two on most grammars).
+        It is the least such sharing: rules begin separate, callers are numbered before callees, and rounds
+        are repeated until nothing more is shared (two rounds for most grammars).
 
         Args:
-            order: int64[n], all rules that are used, callees first.
+            order: int64[n], all used rules, callees first.
 
         Raises:
-            BudgetExceeded: it is too late.
+            BudgetExceeded: the time is over.
         """
         self.codes = Codes()
         self.number = np.empty(self.total, np.int64)
         self.set_of_rule = np.empty(self.total, np.int64)
         self.example = np.empty(self.n_used + 1, np.int64)
-        # there may be one for each rule, and as many again that contexts add
+        # there may be one for each rule, and contexts may add as many again
         self.sets = Interned(2 * self.n_used + 2, 1 + 2 * self.n_members // (self.n_used + 1))
         changed: cython.int = 1
         with cython.nogil:
@@ -308,7 +311,7 @@ class BelowSets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def forget_sets(self) -> cython.int:
-        """Forget all sets, but keep the room for them."""
+        """Delete all sets, but keep their room."""
         for slot in range(self.sets.table.shape[0]):
             self.sets.table[slot] = -1
         self.sets.count = 0
@@ -319,7 +322,8 @@ class BelowSets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def share_round(self, order: cython.const[cython.Py_ssize_t][::1]) -> cython.int:
-        """Let each rule share the set of the first one that has the same; whether any does that did not."""
+        """Let each rule share the set of the first rule with an equal set. Return whether anything
+        changed."""
         changed: cython.int = 0
         for i in range(order.shape[0]):
             rule = order[order.shape[0] - 1 - i]
@@ -339,7 +343,8 @@ class BelowSets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def intern_set(self, rule: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of a rule's set, listed in order, each rule below a symbol by its `number`."""
+        """The number of a rule's set as a sorted list, in which the rule below each symbol is given by its
+        `number`."""
         self.codes.count = 0
         for k in range(self.set_starts[rule], self.set_starts[rule + 1]):
             begin = self.pairs.starts[self.members[k]]
@@ -354,7 +359,7 @@ class BelowSets:
         return self.sets.intern(length)
 
     def flat(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """The sets as `Network` keeps them: (starts, symbols, set below each, bottom)."""
+        """The sets in the form of `Network`: (starts, symbols, set below each, bottom)."""
         sets = self.sets
         count = sets.count
         length = (sets.used - count) // 2

@@ -1,17 +1,17 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""The coarsest bisimulation of a graph: states that do the same are in one block.
+"""The coarsest bisimulation of a graph: states with equal behaviour are in one block.
 
-What: `Refinement` starts with one block of all states, and splits blocks until the states of each block do
-the same.
+What: `Refinement` starts with one block of all states, and splits blocks until the states of each block
+behave equally.
 When: the second step of `equivalence.network.merging`, for the states that are left.
 Limits: indices are not checked.
 Source: partition refinement that processes all but the largest part (Hopcroft 1971; Paige and Tarjan 1987).
 
-Each round looks at the states that have a successor which moved to another block. All states of one block did
-the same before. Those that are not looked at still do; each of the others leads to a new block, which they do
-not. So a block is split into the states that are not looked at, and groups of the others by equal keys. The
-largest of these parts stays, so a state moves at most log n times.
+Each round examines the states with a successor that moved to another block. All states of one block behaved
+equally before. The states that are not examined still do. Each of the others leads to a new block, to which
+the first do not lead. So a block is split into the states that are not examined, and groups of the others
+with equal keys. The largest of these parts stays, so a state moves at most log n times.
 """
 
 from __future__ import annotations
@@ -36,23 +36,24 @@ LOOKED = record_type("state group")
 @cython.final
 @cython.cclass
 class Refinement:
-    """Blocks of states, which fall into smaller ones.
+    """Blocks of states, which are split into smaller ones.
 
     Attributes:
         graph: its names become the blocks.
-        account: tells when to stop.
-        leaders: the states that lead to each state by an edge, a call or a return.
+        account: says when to stop.
+        leaders: for each state, the states that lead to it by an edge, a call or a return.
         members: the states, block by block.
-        states: where a state is among the members, and the round in which it is looked at next.
-        blocks: where a block's members begin, and how many there are; in a round also how many of them are
-            looked at, how many of those have been put to its front, and the largest of their groups; -1:
-            there are more that are not looked at.
-        n_blocks: how many there are.
-        queue: states that are looked at in this round, and the group of each.
-        groups: states of one block that are looked at and do the same: the block, how many, and where the
-            last of them is among the members.
+        states: for each state, its position among the members, and the round in which it is examined next.
+        blocks: where a block's members begin, and their number; during a round also how many of them are
+            examined, how many of these were put to its front, and the largest of their groups; -1: those
+            not examined are more.
+        n_blocks: number of blocks.
+        queue: the states that are examined in this round, and the group of each.
+        groups: examined states of one block with equal behaviour: the block, their number, and the position
+            of the last one among the members.
         moved: blocks that are new in this round.
-        table: of keys; a round uses as much as it needs, for it begins with an empty one.
+        table: a hash table of keys. It is empty at the start of a round, and a round uses only as much as
+            it needs.
     """
 
     def __init__(self) -> None:
@@ -95,10 +96,10 @@ class Refinement:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def refine(self) -> cython.int:
-        """Split the blocks until the states of each do the same.
+        """Split the blocks until the states of each behave equally.
 
         Raises:
-            BudgetExceeded: it is too late.
+            BudgetExceeded: the time is over.
         """
         with cython.nogil:
             self.find_leaders()
@@ -120,7 +121,7 @@ class Refinement:
     @cython.nogil
     @cython.exceptval(check=False)
     def find_leaders(self) -> cython.void:
-        """Who leads to each state: its row ends where the next one starts."""
+        """Find who leads to each state. The row of a state ends where the next one starts."""
         n = self.graph.size
         for k in range(self.graph.edges.shape[0]):
             self.leader_starts[self.graph.edges[k].target + 2] += 1
@@ -146,7 +147,7 @@ class Refinement:
     @cython.nogil
     @cython.exceptval(check=False)
     def begin(self) -> cython.void:
-        """One block of all states, which are all to be looked at."""
+        """Start with one block of all states, all to be examined."""
         n = self.graph.size
         for s in range(n):
             self.states[s].place = s
@@ -161,7 +162,7 @@ class Refinement:
     @cython.nogil
     @cython.exceptval(check=False)
     def add_block(self, first: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.void:
-        """A new block, of members that were in another one."""
+        """Add a block of members that were in another one."""
         self.blocks[self.n_blocks].first = first
         self.blocks[self.n_blocks].count = count
         self.moved[self.n_moved] = self.n_blocks
@@ -172,7 +173,7 @@ class Refinement:
     @cython.nogil
     @cython.exceptval(check=False)
     def forget_keys(self) -> cython.void:
-        """No key is known, and the table is as small as this round is."""
+        """Clear the table of keys, and make it as small as this round needs."""
         size: cython.Py_ssize_t = 16
         while size < 2 * self.n_queue + 2:
             size *= 2
@@ -186,7 +187,7 @@ class Refinement:
     @cython.nogil
     @cython.exceptval(check=False)
     def drop_alone(self) -> cython.void:
-        """A state alone in its block stays there, whatever it does."""
+        """Remove states that are alone in their blocks: nothing can split these."""
         kept: cython.Py_ssize_t = 0
         for i in range(self.n_queue):
             if self.blocks[self.graph.name[self.queue[i].state]].count > 1:
@@ -198,7 +199,7 @@ class Refinement:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def group_queue(self) -> cython.int:
-        """The groups of the states that are looked at, by block and key."""
+        """Group the examined states by block and key."""
         for i in range(self.n_queue):
             self.account.look()
             s = self.queue[i].state
@@ -222,7 +223,8 @@ class Refinement:
     @cython.nogil
     @cython.exceptval(check=False)
     def choose_largest(self) -> cython.void:
-        """Where each group will be among the members of its block, and the largest part of each block."""
+        """Find the position of each group among the members of its block, and the largest part of each
+        block."""
         for g in range(self.n_groups):
             b = self.groups[g].block
             self.groups[g].end = self.blocks[b].first + self.blocks[b].looked
@@ -240,7 +242,7 @@ class Refinement:
     @cython.nogil
     @cython.exceptval(check=False)
     def order_members(self) -> cython.void:
-        """The states that are looked at go to the front of their block, then there group by group."""
+        """Move the examined states to the front of their block, and order them by group there."""
         for i in range(self.n_queue):
             s = self.queue[i].state
             b = self.graph.name[s]
@@ -262,12 +264,12 @@ class Refinement:
     @cython.nogil
     @cython.exceptval(check=False)
     def split_rests(self) -> cython.void:
-        """The states of a block that are not looked at move, unless they are the largest part."""
+        """Move the states of a block that are not examined, unless they are the largest part."""
         for g in range(self.n_groups):
             b = self.groups[g].block
             looked = self.blocks[b].looked
             if looked < 0:
-                continue  # dealt with at another group of it
+                continue  # another of its groups did it
             rest = self.blocks[b].count - looked
             if self.blocks[b].largest < 0:
                 self.blocks[b].first += looked
@@ -280,7 +282,7 @@ class Refinement:
     @cython.nogil
     @cython.exceptval(check=False)
     def split_groups(self) -> cython.void:
-        """Each group moves, unless it is the largest part of its block."""
+        """Move each group, unless it is the largest part of its block."""
         for g in range(self.n_groups):
             b = self.groups[g].block
             first = self.groups[g].end - self.groups[g].count
@@ -294,7 +296,7 @@ class Refinement:
     @cython.nogil
     @cython.exceptval(check=False)
     def name_moved(self) -> cython.void:
-        """States that have moved get the names of their blocks; who leads to them is looked at next."""
+        """Name the states that have moved after their blocks, and queue the states that lead to them."""
         self.n_queue = 0
         for i in range(self.n_moved):
             b = self.moved[i]

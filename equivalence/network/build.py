@@ -1,26 +1,29 @@
 """The grammar network: one byte automaton per rule, with calls, in a normal form.
 
-What: a recursive transition network that reads exactly what XGrammar reads, down to UTF-8. It is taken
-from XGrammar's own parsers and converters, through `Grammar.serialize_json`; nothing is parsed here.
-When: built once per grammar, in about a millisecond for a typical JSON schema; independent of the vocabulary.
-Limits: byte-level constructs only; `equivalence.network.token_ids` makes such of token ids. What acts on ids,
-or on counts outside the grammar, raises `UnsupportedGrammar` with its name; `max_states` bounds the size.
+What: a recursive transition network that reads exactly what XGrammar reads, down to UTF-8. It is made from
+the results of XGrammar's own parsers and converters, through `Grammar.serialize_json`; nothing is parsed
+here.
+When: built once for each grammar, in about a millisecond for a typical JSON schema; independent of the
+vocabulary.
+Limits: only byte-level constructs; `equivalence.network.token_ids` turns token ids into such. Constructs
+that act on ids, or on counts outside of the grammar, raise `UnsupportedGrammar` with their name;
+`max_states` bounds the size.
 
-The normal form, each step of which keeps the set of stacks that can read a byte (docs/theory.md):
+Each step to the normal form keeps the set of stacks that can read a byte (docs/theory.md):
 
 1. a nullable rule becomes non-empty and its calls optional;
 2. left recursion, direct, indirect or hidden behind nullable rules, becomes a loop at the rule's end;
-3. a tail call of a rule to itself becomes a loop, other tail calls leave no return state;
-4. small call-free rules are copied into their callers;
-5. each rule is determinised, then all states that read the same way are merged, whatever their rule;
-6. a repeat {m,n} is one *counted rule* with true counters, whatever m and n are.
+3. a tail call of a rule to itself becomes a loop; other tail calls leave no return state;
+4. small rules without calls are copied into their callers;
+5. each rule is determinised, then all states that read the same texts are merged, whatever their rules;
+6. a repeat {m,n} is one *counted rule* with true counters, for any m and n.
 
-Lookahead assertions are ignored: `accept_token` ignores them too.
+Lookahead assertions are ignored, as `accept_token` does.
 
-Rejected: to make a rule's automaton when a text first enters it. Of 179 JSON schemas the network takes a
-quarter of the time to the first mask, which enters 4% of its states; the first document enters 78% (both
-weighted by time). So one document later 5% of the time were saved at most, less what it costs to come back
-for each rule, and steps 1, 2 and 5 ask for whole cycles of rules, or for all.
+Rejected: making the automaton of a rule when a text first enters it. For 179 JSON schemas, the network
+takes a quarter of the time to the first mask, which enters 4% of its states; the first document enters 78%
+(both weighted by time). So at most 5% of the time would be saved after one document, minus the cost of
+returning for each rule; and steps 1, 2 and 5 need whole cycles of rules, or all rules.
 """
 
 from __future__ import annotations
@@ -44,14 +47,14 @@ from equivalence.network.reading import PlainRules, ReadGrammar, read_grammar
 from equivalence.network.token_ids import escaped_edges
 
 MOST_KEPT, MOST_KEPT_STATES = 4, 10_000
-"""Tables that are kept for grammars to come, and states of the largest grammar that they were used for: some
-8 MB then, and 0.3 MB for the median JSON schema."""
+"""Tables are kept for later grammars if the largest grammar that used them had at most this many states:
+then they take some 8 MB, and 0.3 MB for the median JSON schema."""
 
 _waiting: list[Making] = []
-"""Tables that nobody uses."""
+"""Tables that are not in use."""
 
 PHASE = "the grammar's network"
-"""What errors call all of this."""
+"""The name of this computation in errors."""
 
 Integers = NDArray[np.int64]
 
@@ -72,16 +75,16 @@ class Below(NamedTuple):
 class Network:
     """The merged network and what may lie below each of its states.
 
-    A *symbol* is what lies on the stack: a state to return to, or -1 - k, the frame of counted class k.
-    A *below set* holds the symbols that may lie directly below a rule's states.
+    A *symbol* is what lies on the stack: a state to return to, or -1 - k, the frame of counted class k. A
+    *below set* contains the symbols that may lie directly below a rule's states.
 
-    What lies below is found by `finish`, or for whoever reads it first: masks before classes do without. Two
-    threads may find it twice, and find the same.
+    `finish`, or the first access, computes what lies below; masks before there are classes do not need it.
+    Two threads may compute it twice, with equal results.
 
     Attributes:
         automaton: the arrays of `states.Merged`, ready for the exploring kernels.
-        start: the state that texts begin with.
-        start_final: whether the empty text is whole.
+        start: the start state.
+        start_final: whether the empty text is complete.
     """
 
     def __init__(
@@ -90,20 +93,20 @@ class Network:
         self.automaton = automaton
         self.start = start
         self.start_final = start_final
-        # what `unpacked` takes, the root, and the bound on states
+        # the arguments of `unpacked`, the root, and the bound on states
         self._unfinished: Any = unfinished
         self._below: Below | None = None
         self._counted: tuple[Below | None, int] = None, 0
 
     def finish(self, deadline: Deadline | None = None) -> Below:
-        """Find what may lie below each state.
+        """Compute what may lie below each state.
 
         Raises:
-            BudgetExceeded: the sets are larger than the bound on states allows, or it is too late.
+            BudgetExceeded: the sets are larger than the bound on states allows, or the time is over.
         """
         unfinished, below = self._unfinished, self._below
         if below is None:
-            assert unfinished is not None  # it is forgotten after the other is there
+            assert unfinished is not None  # it is deleted only after the result is stored
             with (deadline or Deadline()).stopping(PHASE) as stop:
                 *packed, root, max_states = unfinished
                 states, *others = unpacked(*packed)
@@ -115,7 +118,7 @@ class Network:
 
     @property
     def contexts(self) -> Integers:
-        """int64[C, 2], rows (symbol, counted class below or -1) that may be on top of the stack."""
+        """What may be on top of a stack, int64[C, 2], rows (symbol, counted class below or -1)."""
         return self.finish().contexts
 
     @property
@@ -145,12 +148,12 @@ class Network:
 
     @property
     def below_bottom(self) -> NDArray[np.bool_]:
-        """bool[B], sets that may be the bottom of the stack."""
+        """The sets that may be at the bottom of the stack, bool[B]."""
         return self.finish().below_bottom
 
     @property
     def n_rules(self) -> int:
-        """Rules of the grammar that the network uses."""
+        """Number of the grammar's rules that the network uses."""
         return self.finish().n_rules
 
     @property
@@ -176,18 +179,18 @@ def build_network(
     grammar: Any, *, token_bytes: int, max_states: int = 200_000, deadline: Deadline | None = None,
     finished: bool = True,
 ) -> Network:  # fmt: skip
-    """The network of an `xgrammar.Grammar`, or of its serialised form as `json.loads` gives it.
+    """Build the network of an `xgrammar.Grammar`, or of its serialised form as parsed by `json.loads`.
 
     Args:
-        grammar: the grammar; lookahead assertions, captures and temperatures do not matter.
-        token_bytes: bytes of the longest token: larger bounds of a repeat cannot be told apart by one token.
+        grammar: the grammar; lookahead assertions, captures and temperatures are ignored.
+        token_bytes: bytes of the longest token: one token cannot distinguish larger bounds of a repeat.
         max_states: bound on the states of every intermediate automaton.
         deadline: when to give up.
-        finished: find at once what may lie below each state.
+        finished: compute at once what may lie below each state.
 
     Raises:
-        UnsupportedGrammar: a construct that a byte-level network cannot keep exact, by name.
-        BudgetExceeded: more than `max_states` states, or it is too late.
+        UnsupportedGrammar: a byte-level network cannot keep a construct exact; the message names it.
+        BudgetExceeded: more than `max_states` states, or the time is over.
         GrammarError: a serialisation of another version.
     """
     deadline = deadline or Deadline()
@@ -215,7 +218,7 @@ def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadl
         foreign = {}
         for rule in np.flatnonzero(is_foreign & (used != 0)).tolist():
             foreign[rule] = foreign_rule(read, rule)
-            deadline.check(PHASE)  # each is compiled by XGrammar, which cannot be interrupted
+            deadline.check(PHASE)  # XGrammar compiles each of them, and cannot be interrupted
         data, starts, bodies, edges, n_states = _add_foreign(foreign, data, starts, bodies)
         if read.is_escaped:
             edges, n_states = escaped_edges(edges, n_states)
@@ -236,12 +239,12 @@ def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadl
     network = Network(automaton, start, is_empty, (*making.packed(), root, max_states))
     if making.n_read <= MOST_KEPT_STATES and len(_waiting) < MOST_KEPT:
         making.forget()
-        _waiting.append(making)  # only now: after an error nobody uses it again
+        _waiting.append(making)  # only now: after an error it must not be used again
     return network
 
 
 def _making() -> Making:
-    """The tables of a grammar before, or new ones."""
+    """The tables of an earlier grammar, or new ones."""
     try:
         return _waiting.pop()
     except IndexError:
@@ -281,7 +284,7 @@ def _add_foreign(
             new_starts.append(len(data) + len(new_data))
             new_data += [serial.REPEAT, 3, number[-1 - unit] if unit < 0 else unit, least, most]
     edges = np.concatenate(tables) if tables else np.zeros((0, 5), np.int64)
-    # states 0 and 1 of an automaton are those of its rule, all others come behind those of all rules
+    # states 0 and 1 of an automaton are those of its rule; all others are numbered after those of all rules
     lengths = list(map(len, tables))
     own_states, inner_states = np.repeat(owners, lengths), np.repeat(offsets, lengths)
     for column in (0, 4):

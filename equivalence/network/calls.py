@@ -2,12 +2,12 @@
 # mypy: ignore-errors
 """Which rules call which: their order, which of them may be empty, and which may be left recursive.
 
-What: `Calls` reads the automata of all rules, whose edges are in the order of their sources.
-When: third step of `build_network`, and again where left recursion was removed.
-Limits: counted rules are numbered after the plain ones, and call their unit only.
+What: `Calls` reads the automata of all rules; their edges must be sorted by source.
+When: third step of `build_network`, and again after left recursion was removed.
+Limits: counted rules are numbered after the plain ones, and call only their unit.
 
-Indices are not checked here, which would take a quarter more: `edges.sorted_edges` has looked at the states
-of all edges, and `automata` at the rules that they call.
+Indices are not checked here, which would take a quarter more: `edges.sorted_edges` has checked the states
+of all edges, and `automata` the rules that they call.
 """
 
 from __future__ import annotations
@@ -39,20 +39,21 @@ CALL = cython.declare(cython.Py_ssize_t, edge_types.CALL)
 @cython.final
 @cython.cclass
 class Calls:
-    """The rules that a root leads to, and what they call.
+    """The rules that can be reached from a root, and what they call.
 
     Attributes:
         ordered: the edges of all automata.
-        begins, ends: the states that start and end each rule, -1 where it is not used.
+        begins, ends: the states that start and end each rule; -1 if it is not used.
         counted: (unit, least, most) of the counted rules, one after another.
-        n_rules, total: plain rules; those and counted ones.
-        rules: of each rule, where its callees begin, the next one to visit, and the rule that last called it.
-        owner: of each state, the last rule whose automaton has it, -1 if there is none.
-        order: rules that the root leads to, callees before callers where there is no recursion.
-        empty: of each rule, whether it derives the empty string (`find_nullable`).
+        n_rules, total: the number of plain rules; of plain and counted rules.
+        rules: for each rule, where its callees begin, the next one to visit, and the rule that last called
+            it.
+        owner: for each state, the last rule whose automaton contains it, or -1.
+        order: the rules that can be reached from the root, callees before callers unless there is recursion.
+        empty: for each rule, whether it derives the empty string (`find_nullable`).
         pairs: left calls, `n_pairs` of them (`find_left_calls`).
-        seen: of each state, when it was last seen.
-        stack: states to visit, or rules.
+        seen: for each state, when it was last visited.
+        stack: states or rules to visit.
     """
 
     def __init__(self) -> None:
@@ -101,7 +102,7 @@ class Calls:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def find_order(self, root: cython.Py_ssize_t) -> cython.int:
-        """Find what the rules call, and the order of those that a root leads to."""
+        """Find what the rules call, and the order of those that can be reached from a root."""
         with cython.nogil:
             self.find_callees()
             self.sort(root)
@@ -112,7 +113,7 @@ class Calls:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def find_callees(self) -> cython.int:
-        """Note the callees of each rule, counted rules included, and the rule of each state."""
+        """Record the callees of each rule, including counted rules, and the rule of each state."""
         n: cython.Py_ssize_t = 0
         for state in range(self.owner.shape[0]):
             self.owner[state] = -1
@@ -154,7 +155,7 @@ class Calls:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def sort(self, root: cython.Py_ssize_t) -> cython.int:
-        """Find the rules that a root leads to, callees first."""
+        """Find the rules that can be reached from a root, callees first."""
         for rule in range(self.total):
             self.rules[rule].next = -1
         n: cython.Py_ssize_t = 0
@@ -182,10 +183,10 @@ class Calls:
     def find_nullable(self) -> cython.int:
         """Find which of the rules in `order` derive the empty string; a least fixed point.
 
-        Callees come first, so a chain of rules takes one round and not one per rule.
+        Callees come first, so a chain of rules takes one round instead of one for each rule.
 
         Raises:
-            BudgetExceeded: it is too late.
+            BudgetExceeded: the time is over.
         """
         self.empty[:] = 0
         changed: cython.int = 1
@@ -204,7 +205,7 @@ class Calls:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def may_be_empty(self, rule: cython.Py_ssize_t) -> cython.int:
-        """Whether a rule derives the empty string, by what is known of those that it calls."""
+        """Whether a rule derives the empty string, as far as its callees are known."""
         if rule >= self.n_rules:
             c = rule - self.n_rules
             return self.counted[3 * c + 1] == 0 or self.empty[self.counted[3 * c]]
@@ -230,10 +231,10 @@ class Calls:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def find_left_calls(self) -> cython.int:
-        """Find pairs (rule, callee) where the rule may call the callee before it has read a byte.
+        """Find pairs (rule, callee) such that the rule may call the callee before it has read a byte.
 
-        Only pairs that may be on a cycle: rules that no such pair leads to, or from, are dropped as long as
-        there are any. What is left is empty for most grammars.
+        Only pairs that may be on a cycle are kept: rules that no pair leads to, or from, are dropped
+        repeatedly. For most grammars nothing is left.
         """
         self.n_pairs = 0
         self.pairs = self.pairs_room
@@ -254,7 +255,7 @@ class Calls:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def note_pair(self, caller: cython.Py_ssize_t, callee: cython.Py_ssize_t) -> cython.int:
-        """Note a left call."""
+        """Record a left call."""
         self.pairs[self.n_pairs, 0] = caller
         self.pairs[self.n_pairs, 1] = callee
         self.n_pairs += 1
@@ -264,7 +265,7 @@ class Calls:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def collect_left_calls(self, rule: cython.Py_ssize_t) -> cython.int:
-        """Note the left calls of a plain rule."""
+        """Record the left calls of a plain rule."""
         self.now += 1
         self.stack[0] = self.begins[rule]
         self.seen[self.begins[rule]] = self.now
@@ -290,7 +291,7 @@ class Calls:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def keep_cycles(self) -> cython.int:
-        """Drop the pairs that are on no cycle: there is no end of pairs before them, or behind them."""
+        """Drop the pairs that are on no cycle: the chains of pairs before or after them end."""
         dropped: cython.uchar[:, ::1] = np.zeros((2, self.total), np.uint8)
         degree: cython.Py_ssize_t[::1] = np.empty(self.total, np.int64)
         starts: cython.Py_ssize_t[::1] = np.empty(self.total + 2, np.int64)
@@ -334,7 +335,7 @@ class Calls:
         starts: cython.Py_ssize_t[::1],
         others: cython.Py_ssize_t[::1],
     ) -> cython.int:
-        """Count the pairs that lead on from each rule (side 0) or to it (side 1), and list the rules on the
+        """Count the pairs that lead from each rule (side 0) or to it (side 1), and list the rules on the
         other side: those of rule r begin at ``starts[r]``."""
         degree[:] = 0
         starts[:] = 0
@@ -354,10 +355,11 @@ class Found(NamedTuple):
     """The rules of some automata, and what they call.
 
     Attributes:
-        order: int64[used], rules that the root leads to, callees before callers where there is no recursion.
+        order: int64[used], rules that can be reached from the root, callees before callers unless there is
+            recursion.
         nullable: uint8[rules + counted], which of them derive the empty string.
         pairs: int64[n, 2], left calls (rule, callee) that may be on a cycle.
-        rule_of_state: int64[states], the last rule whose automaton has the state, -1 if there is none.
+        rule_of_state: int64[states], the last rule whose automaton contains the state, or -1.
     """
 
     order: NDArray[np.int64]
@@ -380,13 +382,13 @@ def calls_of(
     Args:
         edges: int64[n, 5], columns as in `edges.FIELDS`, in any order.
         n_states: number of states.
-        begins, ends: int64[rules], the states that start and end each rule, -1 where it is not used.
+        begins, ends: int64[rules], the states that start and end each rule; -1 if it is not used.
         counted: int64[n, 3], rows (unit, least, most) of counted rules.
         root: the root rule.
-        stop: tells when to stop.
+        stop: says when to stop.
 
     Raises:
-        BudgetExceeded: it is too late.
+        BudgetExceeded: the time is over.
     """
     ordered: Ordered = Ordered()
     ordered.sort(Edges(edges, n_states))

@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=True, show_performance_hints=False
 # mypy: ignore-errors
-"""Characters to bytes: automata over code points become automata over UTF-8.
+"""From characters to bytes: automata over code points become automata over UTF-8.
 
-What: `as_bytes` turns edges that read ranges of characters into chains of edges that read bytes. Chains that
-end in any continuation bytes share their states, one set for each target.
-When: for grammars that are made of automata, not of expressions (`hybrid.json_schema`).
-Limits: well-formed UTF-8 only: surrogates are left out of every range.
+What: `as_bytes` turns edges that read ranges of characters into chains of edges that read bytes. Chains
+that end in arbitrary continuation bytes share their states, one set for each target.
+When: for grammars that consist of automata instead of expressions (`hybrid.json_schema`).
+Limits: only well-formed UTF-8: surrogates are left out of every range.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from equivalence.network import edge_types
 built.check(__name__, EQUIMASK_SOURCE)
 
 CHARACTERS = 3
-"""Type of an edge: one of the characters from a to b is read; see `equivalence.network.edge_types`."""
+"""Type of an edge that reads one of the characters from a to b; see `equivalence.network.edge_types`."""
 
 BYTES = cython.declare(cython.Py_ssize_t, edge_types.BYTES)
 C_CHARACTERS = cython.declare(cython.Py_ssize_t, CHARACTERS)
@@ -35,7 +35,8 @@ LAST_SURROGATE = cython.declare(cython.Py_ssize_t, 0xDFFF)
 def continued(
     edges: Edges, shared: dict, length: cython.Py_ssize_t, target: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """The state from which any so many continuation bytes lead to a target; made once for each target."""
+    """The state from which `length` arbitrary continuation bytes lead to a target; made once for each
+    target."""
     if length == 0:
         return target
     key: cython.Py_ssize_t = 4 * target + length
@@ -61,10 +62,10 @@ def of_length(
     source: cython.Py_ssize_t,
     target: cython.Py_ssize_t,
 ) -> cython.int:
-    """Edges for numbers from low to high in so many bytes of six bits each; the first also has the bits of
-    `lead`.
+    """Edges for numbers from low to high in `length` bytes of six bits each; the first byte also has the
+    bits of `lead`.
 
-    The range is cut where its last bytes are not free, from both ends; between, they are any.
+    The range is cut at both ends, where its last bytes are restricted; between the cuts they are arbitrary.
     """
     bits: cython.Py_ssize_t = 6 * (length - 1)
     mask: cython.Py_ssize_t = (1 << bits) - 1
@@ -97,7 +98,7 @@ def behind(
     byte: cython.Py_ssize_t,
     target: cython.Py_ssize_t,
 ) -> cython.int:
-    """An edge for one byte, and behind it edges for so many continuation bytes from low to high."""
+    """An edge for one byte, and after it edges for `length` continuation bytes from low to high."""
     if low == 0 and high == (1 << (6 * length)) - 1:
         edges.add(source, BYTES, byte, byte, continued(edges, shared, length, target))
         return 0
@@ -116,7 +117,7 @@ def characters(
     source: cython.Py_ssize_t,
     target: cython.Py_ssize_t,
 ) -> cython.int:
-    """Edges for characters from low to high, no surrogate among them."""
+    """Edges for characters from low to high, none of which is a surrogate."""
     length: cython.Py_ssize_t
     for length in range(1, 5):
         first: cython.Py_ssize_t = (
@@ -134,17 +135,17 @@ def characters(
 def as_bytes(
     table: cython.const[cython.Py_ssize_t][:, ::1], n_states: cython.Py_ssize_t
 ) -> tuple[NDArray[np.int64], int]:
-    """Edges over bytes that read what edges over characters read.
+    """Edges over bytes that read the same as edges over characters.
 
     Args:
         table: int64[n, 5], columns as `equivalence.network.edges.FIELDS`, with `CHARACTERS` among the types.
-        n_states: states there are.
+        n_states: number of states.
 
     Returns:
-        The edges, int64[m, 5], and the states there are then.
+        The edges, int64[m, 5], and the new number of states.
 
     Raises:
-        ValueError: a range of characters that are none.
+        ValueError: something is not a range of characters.
     """
     edges = Edges(np.zeros((0, 5), np.int64), n_states, 2 * table.shape[0] + 16)
     shared: dict = {}

@@ -1,14 +1,14 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""What states lead to before a byte is read: the closures that subsets are made of.
+"""Closures: the states that can be reached before a byte is read; subsets are made of them.
 
 What: `Closures` follows empty edges, calls of nullable rules, calls of rules that are copied into their
 caller, and tail calls of a rule to itself, which become loops.
-When: asked by `equivalence.network.subsets` for each subset.
-Limits: indices are not checked: they are what `equivalence.network.build` has made, or read and checked.
+When: called by `equivalence.network.subsets` for each subset.
+Limits: indices are not checked: `equivalence.network.build` has made them, or read and checked them.
 
 An *element* is a state of the automata as they are read, or a state of a *copy*: a deterministic state of a
-rule that is copied into its caller, together with the state to return to. Copies are numbered behind the
+rule that is copied into its caller, together with the state to return to. Copies are numbered after the
 states.
 """
 
@@ -33,28 +33,28 @@ BYTES = cython.declare(cython.int, edge_types.BYTES)
 COPIED = record_type("state back")
 ELEMENT = record_type("stamp subset")
 
-PATH = cython.declare(cython.int, 64)  # states that the search for a rule's end may have waiting
-FURTHEST = cython.declare(cython.int, 32)  # states that it may visit
+PATH = cython.declare(cython.int, 64)  # most states that wait in the search for a rule's end
+FURTHEST = cython.declare(cython.int, 32)  # most states that it visits
 
 
 @cython.final
 @cython.cclass
 class Closures:
-    """Closures of elements, one after another, for the rule at hand.
+    """Closures of elements, one after another, for the current rule.
 
     Attributes:
-        starts, edges, begins, ends, nullable: as `subsets.determinise` takes them.
+        starts, edges, begins, ends, nullable: the arguments of `subsets.determinise`.
         made: the automata of the rules before.
-        n_states: elements that are states; the others are copies.
-        copies: of each copy, the deterministic state, and the state to return to.
+        n_states: number of elements that are states; the others are copies.
+        copies: for each copy, the deterministic state, and the state to return to.
         copy_of_edge: the first element of the copy of the rule that an edge calls; 0: there is none yet.
-        rule, end: the rule at hand, and its last state.
-        elements: of each element, the closure that has seen it last, and one more than the subset that
-            follows from it alone; 0: that is not known.
-        stamp: number of the closure at hand.
-        stack: elements of it that are still to be followed, `depth` of them.
-        members: elements of it that bytes or calls lead on from, and the rule's end.
-        ends_here: whether the rule's end is one of them.
+        rule, end: the current rule, and its last state.
+        elements: for each element, the last closure that contained it, and one more than the subset that
+            follows from it alone; 0: not known.
+        stamp: number of the current closure.
+        stack: its elements that must still be followed, `depth` of them.
+        members: its elements that have bytes or calls, and the rule's end.
+        ends_here: whether it contains the rule's end.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Closures:
         nullable: cython.const[cython.uchar][::1],
         made: Deterministic,
     ) -> cython.int:
-        """Take other automata, of which nothing is made yet."""
+        """Start with other automata."""
         self.starts = ordered.starts
         self.edges = ordered.rows
         self.begins = begins
@@ -98,7 +98,7 @@ class Closures:
         with cython.nogil:
             for k in range(n_edges):
                 self.copy_of_edge[k] = 0
-            # stamps go on: no closure to come has one that is there
+            # stamps continue, so that old stamps never equal new ones
             for s in range(self.n_states):
                 self.elements[s].subset = 0
         return 0
@@ -106,7 +106,7 @@ class Closures:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_copies(self, wanted: cython.Py_ssize_t) -> cython.int:
-        """Room for `wanted` more copies, and as many elements."""
+        """Make room for `wanted` more copies, and as many elements."""
         size: cython.Py_ssize_t = 2 * self.copies.shape[0]
         while size < self.n_copies + wanted:
             size *= 2
@@ -124,7 +124,7 @@ class Closures:
     @cython.nogil
     @cython.exceptval(check=False)
     def begin_rule(self, rule: cython.Py_ssize_t) -> cython.void:
-        """From now on closures are of this rule, whose first state is the first to be followed."""
+        """Start a rule: closures are of this rule from now on, and its first state is followed first."""
         self.rule = rule
         self.end = self.ends[rule]
         self.begin()
@@ -135,7 +135,7 @@ class Closures:
     @cython.nogil
     @cython.exceptval(check=False)
     def begin(self) -> cython.void:
-        """Another closure, of nothing so far."""
+        """Start another closure, which is empty."""
         self.stamp += 1
         self.depth = 0
 
@@ -144,7 +144,7 @@ class Closures:
     @cython.nogil
     @cython.exceptval(check=False)
     def push(self, element: cython.Py_ssize_t) -> cython.void:
-        """Take an element into the closure at hand, once."""
+        """Add an element to the current closure, once."""
         if self.elements[element].stamp != self.stamp:
             self.elements[element].stamp = self.stamp
             self.stack[self.depth] = element
@@ -154,7 +154,8 @@ class Closures:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def close(self) -> cython.int:
-        """Follow the elements on the stack, and those that they lead to: `members`, in no order."""
+        """Follow the elements on the stack, and those that they lead to. The result is `members`, in no
+        order."""
         self.members.count = 0
         self.ends_here = False
         while self.depth > 0:
@@ -169,7 +170,7 @@ class Closures:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def follow(self, element: cython.Py_ssize_t) -> cython.int:
-        """Take in what an element leads to without a byte; whether it is a member itself."""
+        """Add what an element leads to without a byte. Return whether it is a member itself."""
         is_member: cython.int = 0
         if element >= self.n_states:
             state = self.copies[element - self.n_states].state
@@ -192,7 +193,7 @@ class Closures:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def follow_call(self, k: cython.Py_ssize_t) -> cython.int:
-        """Take in what a call leads to without a byte; whether it stays a call."""
+        """Add what a call leads to without a byte. Return whether it stays a call."""
         rule = self.edges[k].a
         inner: cython.Py_ssize_t = -1
         if self.made.copied[rule]:
@@ -230,14 +231,14 @@ class Closures:
     @cython.nogil
     @cython.exceptval(check=False)
     def is_tail(self, k: cython.Py_ssize_t) -> cython.bint:
-        """Whether an edge is a tail call of the rule at hand to itself."""
+        """Whether an edge is a tail call of the current rule to itself."""
         return self.edges[k].a == self.rule and self.is_pure_end(self.edges[k].target)
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     def is_pure_end(self, state: cython.Py_ssize_t) -> cython.bint:
-        """Whether nothing but the rule's end can follow a state (so a call before it is a tail call)."""
+        """Whether only the rule's end can follow a state (then a call before it is a tail call)."""
         self.path[0] = state
         depth: cython.Py_ssize_t = 1
         visited: cython.Py_ssize_t = 0

@@ -2,9 +2,9 @@
 # mypy: ignore-errors
 """Sets of integers that are written in any order and read in order.
 
-What: `Codes` collects integers, sorts them, and drops what is equal.
-When: small sets by the thousand, without the interpreter's lock: below sets, contexts, character classes.
-Limits: integers only; several numbers are packed into one by who knows their bounds.
+What: `Codes` collects integers, sorts them, and drops duplicates.
+When: for thousands of small sets, without the interpreter's lock: below sets, contexts, character classes.
+Limits: only integers; callers that know the bounds of several numbers pack them into one.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from equivalence.arrays.growing import bigger
 
 built.check(__name__, EQUIMASK_SOURCE)
 
-RUN = cython.declare(cython.Py_ssize_t, 16)  # so many are sorted by insertion
+RUN = cython.declare(cython.Py_ssize_t, 16)  # this many are sorted by insertion
 
 
 @cython.final
 @cython.cclass
 class Codes:
-    """Integers being collected: `add` them, `sort` them, read `values`, set `count` to 0.
+    """A set of integers: `add` them, `sort` them, read `values`, set `count` to 0.
 
     Args:
-        size: integers that there is room for at first.
+        size: integers that fit at first.
 
     Attributes:
         values: the integers, and room for more.
-        count: how many there are.
+        count: their number.
     """
 
     def __init__(self, size: cython.Py_ssize_t = 64) -> None:
@@ -43,7 +43,7 @@ class Codes:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def add(self, code: cython.Py_ssize_t) -> cython.int:
-        """Note one more; equal ones may come."""
+        """Add one more; duplicates are allowed."""
         if self.count == self.values.shape[0]:
             with cython.gil:
                 self.values = bigger(self.values, 2 * self.count, self.count)
@@ -55,7 +55,7 @@ class Codes:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def sort(self) -> cython.Py_ssize_t:
-        """Bring them into order, each once; how many are left."""
+        """Sort them, and drop duplicates. Return how many are left."""
         self.sort_runs()
         width = RUN
         if self.count > RUN:
@@ -93,7 +93,7 @@ class Codes:
     @cython.nogil
     @cython.exceptval(check=False)
     def merge_runs(self, width: cython.Py_ssize_t) -> cython.int:
-        """Merge each two neighbouring runs of `width`; `spare` holds the left one meanwhile."""
+        """Merge neighbouring runs of `width` in pairs; `spare` holds the left one meanwhile."""
         first: cython.Py_ssize_t = 0
         while first + width < self.count:
             middle = first + width
@@ -116,7 +116,7 @@ class Codes:
         return 0
 
     def sorted(self, codes: cython.const[cython.Py_ssize_t][::1]) -> list[int]:
-        """The integers of an int64 array in order, each once, from Python."""
+        """The integers of an int64 array in order, without duplicates; for Python."""
         self.count = 0
         for i in range(codes.shape[0]):
             self.add(codes[i])

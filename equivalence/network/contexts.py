@@ -2,11 +2,12 @@
 # mypy: ignore-errors
 """Contexts: what may be on top of a stack, and what may lie below it.
 
-What: the part of a `Network` that speaks of stacks (section 3 of docs/theory.md), from its merged states.
+What: the part of a `Network` that describes stacks (section 3 of docs/theory.md), made from its merged
+states.
 When: last step of `build_network`.
-Limits: those of `equivalence.network.below`, whose sets these are.
+Limits: those of `equivalence.network.below`, whose sets it uses.
 
-Every index is checked, always, see there.
+Every index is always checked, as there.
 """
 
 from __future__ import annotations
@@ -35,19 +36,19 @@ UNIT_STATES = cython.declare(cython.Py_ssize_t, 64)
 @cython.final
 @cython.cclass
 class Contexts:
-    """The tops to explore: each with its below sets; a small unit of a counted rule with its counter.
+    """The tops to explore, each with its below sets; a small unit of a counted rule with its counter.
 
-    Sets without the frames of such counters are interned beside the others.
+    Sets without the frames of such counters are interned with the others.
 
     Args:
         below: the below sets, shared.
-        stop: tells when to stop.
+        stop: says when to stop.
 
     Attributes:
         flat: (rows (symbol, counted class below or -1), starts of their below sets, below sets), int64.
 
     Raises:
-        BudgetExceeded: it is too late.
+        BudgetExceeded: the time is over.
     """
 
     flat: object
@@ -58,11 +59,11 @@ class Contexts:
     n_classes: cython.Py_ssize_t
     n_symbols: cython.Py_ssize_t
     is_top: cython.uchar[::1]
-    top_starts: cython.Py_ssize_t[::1]  # by symbol, a counted class being n_classes and more
+    top_starts: cython.Py_ssize_t[::1]  # by symbol; counted classes are numbered from n_classes on
     top_rules: cython.Py_ssize_t[::1]
-    frames: cython.Py_ssize_t[::1]  # by set: how many frames of counters it has; they come first in it
-    rest: cython.Py_ssize_t[::1]  # by set: the one without its frames, -2 if that is empty, -1 if not known
-    seen: cython.Py_ssize_t[::1]  # by rule: the symbol for which it was last seen
+    frames: cython.Py_ssize_t[::1]  # by set: its number of counter frames, which come first in it
+    rest: cython.Py_ssize_t[::1]  # by set: the set without its frames, -2 if empty, -1 if not known
+    seen: cython.Py_ssize_t[::1]  # by rule: the symbol for which it was last visited
     codes: Codes
     base: cython.Py_ssize_t
     rows: cython.Py_ssize_t[:, ::1]
@@ -139,7 +140,8 @@ class Contexts:
     def stands_as_top(self, s: cython.Py_ssize_t) -> cython.int:
         """Whether a state is a top of its own.
 
-        Below what a state passes on to lies all that lies below the state: one top will do if both are tops.
+        Everything that lies below a state also lies below the state that represents it, so one top is
+        enough if both are tops.
         """
         if not self.is_top[s] or self.states.is_end[s]:
             return 0
@@ -150,7 +152,7 @@ class Contexts:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def note_tops(self, states: MergedStates, below: BelowSets) -> cython.int:
-        """Note the rules of the tops of each symbol."""
+        """Record the rules of the tops of each symbol."""
         for s in range(states.cls.shape[0]):
             if self.stands_as_top(s):
                 self.top_rules[self.top_starts[states.cls[s] + 1]] = states.rule_of_state[s]
@@ -166,7 +168,7 @@ class Contexts:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def count_frames(self) -> cython.int:
-        """Count the frames of each set; nothing is known of the sets without them."""
+        """Count the frames of each set, and mark the sets without them as unknown."""
         for i in range(self.below.n_sets):
             k = self.sets.starts[i] + 1
             while k < self.sets.starts[i + 1] and self.sets.pool[k] < 0:
@@ -181,7 +183,7 @@ class Contexts:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def most_rows(self) -> cython.Py_ssize_t:
-        """How many rows there may be: one for each top, and one for each frame of its set."""
+        """The most rows there can be: one for each top, and one for each frame of its set."""
         room: cython.Py_ssize_t = self.top_rules.shape[0]
         for k in range(self.top_rules.shape[0]):
             room += self.frames[self.below.set_of_rule[self.top_rules[k]]]
@@ -258,20 +260,20 @@ def contexts_and_below(
     max_states: int,
     stop: Stop,
 ) -> Below:
-    """The fields of `Network` behind its automaton, in their order.
+    """The fields of `Network` after its automaton, in their order.
 
     Args:
         states: the merged states.
         counted: int64[n, 3], rows (unit, least, most) of counted rules, numbered after the plain ones.
-        counted_cls: int64[n], class of each counted rule, -1 if unused.
+        counted_cls: int64[n], the class of each counted rule; -1 if it is unused.
         n_counted_classes: number of those classes.
-        order: int64[n], all rules that are used, callees first.
+        order: int64[n], all used rules, callees first.
         root: the root rule.
-        max_states: bound on the states of automata, and so on what these sets take.
-        stop: tells when to stop.
+        max_states: bound on the states of automata, and thereby on the size of these sets.
+        stop: says when to stop.
 
     Raises:
-        BudgetExceeded: the sets are larger, or it is too late.
+        BudgetExceeded: the sets are larger, or the time is over.
     """
     below = BelowSets(states, counted, counted_cls, n_counted_classes, root, max_states, stop)
     below.share(order)

@@ -1,11 +1,11 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Deterministic automata in the making: states, their edges and calls, rule by rule.
+"""Deterministic automata while they are built: states, their edges and calls, rule by rule.
 
-What: `Deterministic` owns the tables that become `States`, and says which rules are small enough to be
+What: `Deterministic` owns the tables that become `States`, and decides which rules are small enough to be
 copied into their callers.
 When: filled by `equivalence.network.subsets`.
-Limits: states are added in the order of their numbers, and ended in that order.
+Limits: states must be added in the order of their numbers, and ended in that order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from equivalence.network.states import States, rows
 built.check(__name__, EQUIMASK_SOURCE)
 
 INLINE_STATES = cython.declare(cython.int, 24)  # a larger rule is called, not copied into its callers
-# nor is one that loops on more bytes: each copy would be walked over the whole trie
+# a rule that loops on more bytes is not copied either: each copy would be walked over the whole trie
 INLINE_LOOP = cython.declare(cython.int, 8)
 
 SPAN = record_type("first last target")
@@ -31,13 +31,13 @@ CALL = record_type("rule back")
 @cython.final
 @cython.cclass
 class Deterministic:
-    """The automata of rules that are done, and of the one at hand.
+    """The automata of finished rules, and of the current one.
 
     Attributes:
-        rule_first, rule_last: a rule's states, -1 where there are none yet.
+        rule_first, rule_last: the first and last state of each rule; -1: there are none yet.
         copied: whether a rule is copied into its callers.
         final, edge_starts, edges, call_starts, calls: as in `States`, with room for more.
-        n_edges, n_calls: how many there are.
+        n_edges, n_calls: their numbers.
     """
 
     def __init__(self) -> None:
@@ -54,12 +54,12 @@ class Deterministic:
     def prepare(
         self, n_rules: cython.Py_ssize_t, n_callees: cython.Py_ssize_t, room: cython.Py_ssize_t
     ) -> cython.int:
-        """Begin with no state.
+        """Start without states.
 
         Args:
-            n_rules: rules that have automata.
-            n_callees: those, and counted rules.
-            room: states that there is room for at least.
+            n_rules: number of rules that have automata.
+            n_callees: number of those and of counted rules.
+            room: states that fit at least.
         """
         if n_rules > self.rule_first_room.shape[0]:
             self.rule_first_room = np.empty(2 * n_rules, np.int64)
@@ -89,7 +89,7 @@ class Deterministic:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_states(self) -> cython.int:
-        """Room for twice as many states."""
+        """Double the room for states."""
         size: cython.Py_ssize_t = self.final.shape[0]
         self.final = bigger(self.final, 2 * size)
         self.edge_starts = bigger(self.edge_starts, 2 * size + 1)
@@ -99,14 +99,14 @@ class Deterministic:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_edges(self) -> cython.int:
-        """Room for twice as many edges."""
+        """Double the room for edges."""
         self.edges = bigger(self.edges, 2 * self.n_edges)
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_calls(self) -> cython.int:
-        """Room for twice as many calls."""
+        """Double the room for calls."""
         self.calls = bigger(self.calls, 2 * self.n_calls)
         return 0
 
@@ -114,7 +114,7 @@ class Deterministic:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def add_state(self, state: cython.Py_ssize_t, is_final: cython.bint) -> cython.int:
-        """The next state, whose number is that of the states before."""
+        """Add the next state; its number must be the number of states before."""
         if state == self.final.shape[0]:
             with cython.gil:
                 self.grow_states()
@@ -131,7 +131,7 @@ class Deterministic:
         last: cython.Py_ssize_t,
         target: cython.Py_ssize_t,
     ) -> cython.int:
-        """An edge behind those of the same state by smaller bytes, or its last one by more bytes."""
+        """Add an edge after the state's edges for smaller bytes, or extend its last one."""
         n = self.n_edges
         if (
             n > self.edge_starts[source]
@@ -153,7 +153,7 @@ class Deterministic:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def add_call(self, rule: cython.Py_ssize_t, back: cython.Py_ssize_t) -> cython.int:
-        """A call of the state at hand."""
+        """Add a call of the current state."""
         n = self.n_calls
         if n == self.calls.shape[0]:
             with cython.gil:
@@ -167,7 +167,7 @@ class Deterministic:
     @cython.nogil
     @cython.exceptval(check=False)
     def end_state(self, state: cython.Py_ssize_t) -> cython.void:
-        """All edges and calls of a state are there."""
+        """Finish a state: it has all its edges and calls."""
         self.edge_starts[state + 1] = self.n_edges
         self.call_starts[state + 1] = self.n_calls
 
@@ -175,7 +175,7 @@ class Deterministic:
     @cython.nogil
     @cython.exceptval(check=False)
     def end_rule(self, rule: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.void:
-        """All states of a rule are there, the last one before `end`."""
+        """Finish a rule: it has all its states, up to `end`."""
         self.rule_last[rule] = end
         self.copied[rule] = self.is_small(self.rule_first[rule], end)
 
@@ -197,7 +197,7 @@ class Deterministic:
 
     @cython.cfunc
     def take(self, states: object) -> object:
-        """Hold the automata of `States`, as they are.
+        """Load the automata of `States` unchanged.
 
         Raises:
             ValueError: arrays of another type, or with other dimensions.
@@ -209,7 +209,7 @@ class Deterministic:
         self.n_edges, self.n_calls = self.edges.shape[0], self.calls.shape[0]
 
     def states(self, n_states: int) -> States:
-        """Copies of the automata of all rules, which have so many states."""
+        """Copies of the automata of all rules, which have `n_states` states."""
         return States(
             np.array(self.rule_first),
             np.array(self.rule_last),

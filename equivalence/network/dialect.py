@@ -1,14 +1,16 @@
-"""What the XGrammar that is installed reads in another way than the newest one that is known here.
+"""How the installed XGrammar reads grammars differently from the newest version known here.
 
-What: `LOOSE` says that character classes read some bytes that are no UTF-8, as XGrammar before 0.2.8 does: a
-class that excludes characters takes C0 to DF and one continuation byte, E0 to EF and two, F0 to F7 and three;
-a range of characters whose encodings have several lengths takes overlong ones of the greater lengths.
+What: `LOOSE` says that character classes read some bytes that are not UTF-8, as XGrammar before 0.2.8 does:
+a class that excludes characters accepts C0 to DF and one continuation byte, E0 to EF and two, F0 to F7 and
+three; a range of characters whose encodings have several lengths accepts overlong encodings of the greater
+lengths.
 When: by `equivalence.network.automata` and `edges`; tested against 0.2.7 and 0.2.8.
-Limits: two readings of older releases are refused by name: classes that exclude characters beyond ASCII, and
-ranges that end within a block of 4,096 characters but begin before it, of which they leave some out.
-So are repeats of nothing but a repeat in 0.2.7, which takes parts of the inner one: ``([0-9]{2}){1,2}`` reads
-``123`` there. A version that came later is asked what it reads in `KNOWN`: a release may change what a
-grammar means and not how it is written. Where it says something else, nothing of it is read.
+Limits: two readings of older releases are refused by name: classes that exclude characters beyond ASCII,
+and ranges that end within a block of 4,096 characters but begin before it, of which they leave some out.
+Repeats of a rule that is only a repeat are refused for 0.2.7, which uses parts of the inner repeat:
+``([0-9]{2}){1,2}`` reads ``123`` there. A later version is tested on the grammars in `KNOWN`, because a
+release may change the meaning of a grammar without changing its form. If any of them is read differently,
+no grammar is read.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from equivalence.errors import GrammarError, UnsupportedGrammar
 from equivalence.network import serial
 
 STRICT_FROM, PARTS_IN, NEWEST = (0, 2, 8), (0, 2, 7), (0, 2, 8)
-"""The first version that reads classes strictly; the one that takes parts of repeats in repeats; the newest
-that the tests have run on."""
+"""The first version that reads classes strictly; the one that uses parts of repeats in repeats; the newest
+on which the tests have run."""
 
 KNOWN: dict[str, tuple[tuple[bytes, ...], tuple[bytes, ...]]] = {
     "root ::= [^a-c]": (
@@ -44,12 +46,12 @@ KNOWN: dict[str, tuple[tuple[bytes, ...], tuple[bytes, ...]]] = {
     'root ::= one "b"\none ::= "a" | "ab" (="c")': ((b"ab", b"abb"), (b"abc", b"b")),
     'root ::= "\\x41\\u00e9\\"\\\\\\n"': (('Aé"\\\n'.encode(),), (b'A\xe9"\\\n',)),
 }
-"""What grammars read, and what they do not, in `NEWEST`: classes, repeats, recursion, rules that read
-nothing, lookahead assertions, escapes."""
+"""What grammars read, and what they do not read, in `NEWEST`: classes, repeats, recursion, rules that may
+be empty, lookahead assertions, escapes."""
 
 
 def is_loose(version: str) -> bool:
-    """Whether XGrammar of a version reads classes loosely; what is no number of a version does not."""
+    """Whether a version of XGrammar reads classes loosely; False if the text is not a version number."""
     numbers = _numbers(version)
     return numbers is not None and numbers < STRICT_FROM
 
@@ -60,10 +62,10 @@ def _numbers(version: str) -> tuple[int, ...] | None:
 
 
 def refuse_other_meaning() -> None:
-    """Refuse to read grammars of a later XGrammar that reads some in another way.
+    """Refuse to read grammars if the installed, later XGrammar reads some known grammar differently.
 
     Raises:
-        GrammarError: naming one of them.
+        GrammarError: the message names the grammar.
     """
     numbers = _numbers(_installed())
     other = _read_otherwise() if numbers is not None and numbers > NEWEST else ""
@@ -76,7 +78,7 @@ def refuse_other_meaning() -> None:
 
 @cache
 def _read_otherwise() -> str:
-    """The first grammar of `KNOWN` that reads something else; or nothing. 14 ms, once."""
+    """The first grammar of `KNOWN` that is read differently; or nothing. 14 ms, once."""
     import xgrammar
 
     info = xgrammar.TokenizerInfo([*(bytes([one]) for one in range(256)), b""], stop_token_ids=[256])
@@ -95,10 +97,10 @@ def _read_otherwise() -> str:
 
 
 def refuse_repeats_in_repeats(data: Sequence[int], starts: Sequence[int], rules: Sequence[Any]) -> None:
-    """Refuse a grammar in which a rule that is nothing but a repeat is repeated.
+    """Refuse a grammar that repeats a rule which is only a repeat.
 
     Raises:
-        UnsupportedGrammar: naming the rule.
+        UnsupportedGrammar: the message names the rule.
     """
     for at in starts:
         if data[at] != serial.REPEAT:
@@ -123,7 +125,7 @@ def refuse_repeats_in_repeats(data: Sequence[int], starts: Sequence[int], rules:
 def _installed() -> str:
     try:
         return metadata.version("xgrammar")
-    except metadata.PackageNotFoundError:  # grammars come from elsewhere
+    except metadata.PackageNotFoundError:  # grammars come from somewhere else
         return ""
 
 

@@ -3,4 +3,5 @@
 from __future__ import annotations
 
 EMPTY, BYTES, CALL = range(3)
-"""Nothing is read; a byte from a to b is; rule a is called (and skipped if it is nullable, unless b is 1)."""
+"""It reads nothing; it reads a byte from a to b; it calls rule a (and may skip it if it is nullable, unless
+b is 1)."""

@@ -1,14 +1,14 @@
 # cython: language_level=3, boundscheck=True, show_performance_hints=False
 # mypy: ignore-errors
-"""Edges of byte automata: a table that grows, and what characters are in it.
+"""Edges of byte automata: a growing table, and characters as edges.
 
 What: `Edges` owns the edges and counts the states of all automata of a network; characters become chains of
-byte ranges. `sorted_edges` brings edges into the order of their sources.
+byte ranges. `sorted_edges` sorts edges by source.
 When: while a network is built; `equivalence.network.automata` fills the table.
 Limits: the automata are not deterministic, and states have no order.
 
-Every index is checked, always: what an edge says comes from the text of a grammar, and all of this takes a
-thirtieth of the time of a network.
+Every index is always checked, because edges come from the text of a grammar. All of this takes a thirtieth
+of the time of a network.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ LOOSE = cython.declare(cython.bint, dialect.LOOSE)
 
 
 def edge_rows(edges: NDArray[np.int64]) -> NDArray[np.record]:
-    """Edges, int64[n, 5], as records of `FIELDS`; nothing is copied.
+    """Edges, int64[n, 5], as records of `FIELDS`, without copying.
 
     Raises:
-        TypeError: they are of another type, or not contiguous.
+        TypeError: they have another type, or are not contiguous.
     """
     if edges.dtype != np.int64 or not edges.flags.c_contiguous:
         raise TypeError("edges are int64, without gaps")
@@ -67,7 +67,7 @@ def utf8_length(code: cython.Py_ssize_t) -> cython.Py_ssize_t:
 @cython.nogil
 @cython.exceptval(check=False)
 def utf8_byte(code: cython.Py_ssize_t, length: cython.Py_ssize_t, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Byte i of a code point of so many bytes; surrogates too."""
+    """Byte i of a code point that has `length` bytes; also for surrogates."""
     rest = code >> (6 * (length - 1 - i))
     if i > 0:
         return 0x80 | (rest & 0x3F)
@@ -83,7 +83,7 @@ def utf8_byte(code: cython.Py_ssize_t, length: cython.Py_ssize_t, i: cython.Py_s
 @cython.nogil
 @cython.exceptval(check=False)
 def last_of_length(length: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The last code point that has so many bytes."""
+    """The last code point that has `length` bytes."""
     if length == 1:
         return 0x7F
     if length == 2:
@@ -98,10 +98,10 @@ def last_of_length(length: cython.Py_ssize_t) -> cython.Py_ssize_t:
 def block_end(
     low: cython.Py_ssize_t, high: cython.Py_ssize_t, length: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """The last code point, from `low` to `high`, up to which every byte varies on its own.
+    """The last code point from `low` to `high` up to which every byte varies independently.
 
-    The range, all of it of so many bytes, is cut into blocks whose trailing bytes are full, so that each
-    block is one chain of byte ranges.
+    All code points of the range must have `length` bytes. The range is cut into blocks with full trailing
+    bytes, so that each block is one chain of byte ranges.
     """
     end = high
     bits: cython.Py_ssize_t = 0
@@ -121,15 +121,15 @@ class Edges:
     """Edges, and the states between them.
 
     Args:
-        ready: int64[n, 5], edges that there are already.
-        n_states: states that there are already.
-        more: edges that there is room for at first.
+        ready: int64[n, 5], edges that exist already.
+        n_states: states that exist already.
+        more: edges that fit at first.
 
     Attributes:
         array: int64[., 5], the edges, and room for more.
         rows: the same as records.
-        count: edges.
-        n_states: states.
+        count: number of edges.
+        n_states: number of states.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class Edges:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def renew(self, n_states: cython.Py_ssize_t, room: cython.Py_ssize_t) -> cython.int:
-        """Forget all edges; there are so many states, and there is room for so many edges."""
+        """Delete all edges, set the number of states, and make room for `room` edges."""
         if room > self.rows.shape[0]:
             self.array = np.empty((room, 5), np.int64)
             self.rows = edge_rows(self.array)
@@ -157,7 +157,7 @@ class Edges:
         return 0
 
     def put(self, ready: NDArray[np.int64], n_states: cython.Py_ssize_t) -> None:
-        """Hold some edges, and no others; int64[n, 5]."""
+        """Replace all edges, int64[n, 5]."""
         count: cython.Py_ssize_t = len(ready)
         self.renew(n_states, count + 1)
         self.array[:count] = ready
@@ -207,7 +207,7 @@ class Edges:
         source: cython.Py_ssize_t,
         target: cython.Py_ssize_t,
     ) -> cython.int:
-        """Edges for the code points low..high; all that have several bytes share their states.
+        """Add edges for the code points low..high; code points with several bytes share their states.
 
         Raises:
             GrammarError: there are no such code points.
@@ -251,8 +251,8 @@ class Edges:
         source: cython.Py_ssize_t,
         target: cython.Py_ssize_t,
     ) -> cython.int:
-        """As `code_points`, where a length that the range does not begin in is taken from its first bytes on,
-        overlong encodings among it."""
+        """`code_points` for the loose reading: each length after the first is read from its first bytes on,
+        including overlong encodings."""
         for length in range(1, 5):
             first = last_of_length(length - 1) + 1 if length > 1 else 0
             last = last_of_length(length)
@@ -280,7 +280,7 @@ class Edges:
         source: cython.Py_ssize_t,
         target: cython.Py_ssize_t,
     ) -> cython.int:
-        """Edges for the encodings of low..high in so many bytes."""
+        """Add edges for the encodings of low..high, which have `length` bytes."""
         while low <= high:
             end = block_end(low, high, length)
             current = source
@@ -295,7 +295,8 @@ class Edges:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def continuations(self, target: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Three new states, from which one, two and three continuation bytes lead to another; the first."""
+        """Add three states from which one, two and three continuation bytes lead to another. Return the
+        first."""
         one = self.n_states
         two, three = one + 1, one + 2
         self.n_states += 3
@@ -308,7 +309,7 @@ class Edges:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def several_bytes(self, source: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.int:
-        """Edges for every character of several bytes, with shared states behind the first byte."""
+        """Add edges for every character of several bytes; they share the states after the first byte."""
         one = self.continuations(target)
         two, three = one + 1, one + 2
         after_e0, after_f0, after_f4 = one + 3, one + 4, one + 5
@@ -328,7 +329,8 @@ class Edges:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def loosely(self, source: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.int:
-        """Edges for all that begins and goes on as characters of several bytes do, well-formed or not."""
+        """Add edges for everything that has the first and later bytes of several-byte characters,
+        well-formed or not."""
         one = self.continuations(target)
         self.add(source, BYTES, 0xC0, 0xDF, one)
         self.add(source, BYTES, 0xE0, 0xEF, one + 1)
@@ -339,7 +341,8 @@ class Edges:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def others(self, source: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.int:
-        """Edges for all code points that are not in `ranges`, which holds low << 21 | high of each range."""
+        """Add edges for all code points that are not in `ranges`, which contains low << 21 | high for each
+        range."""
         following: cython.Py_ssize_t = 0
         for i in range(self.ranges.sort()):
             low = self.ranges.values[i] >> 21
@@ -354,10 +357,10 @@ class Edges:
 @cython.final
 @cython.cclass
 class Ordered:
-    """Edges in the order of their sources, those of one source as they were.
+    """Edges sorted by source; edges of one source keep their order.
 
     Attributes:
-        starts: where the edges of each state start, one more than there are states.
+        starts: where the edges of each state start, one entry more than there are states.
         rows: the edges.
     """
 
@@ -368,7 +371,7 @@ class Ordered:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def prepare(self, n_edges: cython.Py_ssize_t, n_states: cython.Py_ssize_t) -> cython.int:
-        """There are to be so many edges between so many states."""
+        """Make room for n_edges edges between n_states states."""
         if n_states + 2 > self.starts_room.shape[0]:
             self.starts_room = np.empty(n_states + n_states // 2 + 2, np.int64)
         if n_edges > self.rows_room.shape[0]:
@@ -378,13 +381,13 @@ class Ordered:
         return 0
 
     @cython.cfunc
-    @cython.boundscheck(False)  # what may be out of bounds is looked at below
+    @cython.boundscheck(False)  # possible violations are checked below
     @cython.exceptval(-1, check=False)
     def sort(self, edges: Edges) -> cython.int:
-        """Take edges over.
+        """Sort edges into this table.
 
         Raises:
-            IndexError: an edge has a source or a target that is no state.
+            IndexError: a source or a target of an edge is not a state.
         """
         n_states: cython.Py_ssize_t = edges.n_states
         self.prepare(edges.count, n_states)
@@ -419,7 +422,7 @@ class Ordered:
 def sorted_edges(
     edges: NDArray[np.int64], n_states: cython.Py_ssize_t
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Edges in the order of their sources, those of one source as they were.
+    """Sort edges by source; edges of one source keep their order.
 
     Args:
         edges: int64[n, 5], columns as in `FIELDS`.
@@ -429,7 +432,7 @@ def sorted_edges(
         (where the edges of each state start, int64[n_states + 1]; the edges, int64[n, 5]).
 
     Raises:
-        IndexError: an edge has a source or a target that is no state.
+        IndexError: a source or a target of an edge is not a state.
         TypeError: another type.
     """
     made: Ordered = Ordered()

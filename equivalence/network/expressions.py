@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=True, show_performance_hints=False
 # mypy: ignore-errors
-"""What the expressions of a serialised grammar are, without lists of all their numbers.
+"""The types of expressions in a serialised grammar, without making lists of all its numbers.
 
 What: `types_among` says which types occur; `endless_rule` finds a rule that is only a repeat of itself.
-When: for every grammar, before anything is made of it. To list the numbers of a large schema took 0.5 ms.
+When: for every grammar, first of all. Listing the numbers of a large schema took 0.5 ms.
 Limits: the layout of `equivalence.network.serial`; a number that leads out of the arrays is an error.
 """
 
@@ -21,7 +21,7 @@ RULE = cython.declare(cython.Py_ssize_t, 4)
 REPEAT = cython.declare(cython.Py_ssize_t, 8)
 SEQUENCE = cython.declare(cython.Py_ssize_t, 5)
 CHOICES = cython.declare(cython.Py_ssize_t, 6)
-"""As of `equivalence.network.serial`, for C."""
+"""The constants of `equivalence.network.serial`, as C integers."""
 
 MOST_TYPES = 64
 
@@ -57,10 +57,10 @@ def endless_rule(
     starts: cython.const[cython.Py_ssize_t][::1],
     bodies: cython.const[cython.Py_ssize_t][::1],
 ) -> int:
-    """A rule that is nothing but a repeat of itself, maybe by way of others (``p ::= p{2}``); -1: none is.
+    """A rule that is only a repeat of itself, perhaps through others (``p ::= p{2}``); -1 if there is none.
 
     Args:
-        data, starts: as of `equivalence.network.reading.ReadGrammar`.
+        data, starts: as in `equivalence.network.reading.ReadGrammar`.
         bodies: int64, the expression of each rule.
 
     Raises:
@@ -69,7 +69,7 @@ def endless_rule(
     n: cython.Py_ssize_t = bodies.shape[0]
     number: cython.Py_ssize_t
     expression: cython.Py_ssize_t
-    # the rule that each is nothing but, -1: it is more; whether it repeats that; the way that has met it
+    # the rule that each rule consists of, or -1; whether it repeats that; the path that has visited it
     leads: cython.Py_ssize_t[::1] = np.empty(n, np.int64)
     repeats: cython.uchar[::1] = np.zeros(n, np.uint8)
     met: cython.Py_ssize_t[::1] = np.zeros(n, np.int64)
@@ -77,7 +77,7 @@ def endless_rule(
     for number in range(n):
         expression = bodies[number]
         at = starts[expression]
-        for _ in range(starts.shape[0]):  # an expression within itself would have no end
+        for _ in range(starts.shape[0]):  # an expression inside of itself would never end
             if data[at + 1] != 1 or (data[at] != SEQUENCE and data[at] != CHOICES):
                 break
             at = starts[data[at + 2]]  # one part alone
@@ -96,7 +96,7 @@ def endless_rule(
             number = leads[number]
         if leads[number] < 0 or met[number] != way + 1:
             continue
-        # this way leads into a circle, which none before has met
+        # this path leads into a cycle that no earlier path has found
         end: cython.Py_ssize_t = number
         repeated = repeats[number]
         number = leads[number]

@@ -1,11 +1,11 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""States as merging sees them: what each reads and calls, and a key that equal ones share.
+"""States as merging sees them: what each reads and calls, and a key that equal states share.
 
-What: a `Graph` of states, whose calls lead to first states and not to rules; a name for each of its states,
-which merging gives them; and lists of integers that say what a state does next, its successors by their
-names.
-When: made by `equivalence.network.merging`, of states first, of their classes then.
+What: a `Graph` of states, whose calls lead to first states instead of rules; a name for each state, given
+by merging; and
+keys: lists of integers that describe what a state does next, with its successors by name.
+When: made by `equivalence.network.merging`, first of states, then of their classes.
 Limits: indices are not checked.
 """
 
@@ -29,19 +29,19 @@ CALL = record_type("callee bounds back")
 @cython.final
 @cython.cclass
 class Graph:
-    """States, what they read and what they call.
+    """States, what they read, and what they call.
 
     Attributes:
-        size: how many there are.
+        size: number of states.
         final: uint8[states].
         edge_starts, call_starts: int64[states + 1], where the edges and calls of each state start.
         edges: rows (first byte, last byte, target).
-        calls: rows (first state of the callee, number of its bounds, state to return to); the number is 0 for
-            rules that are called once.
-        n_bounds: numbers of bounds that calls may have.
-        name: of each state; unlike those of others, unless they are known to do the same.
-        keys: what is known of keys, with room for one more at the end of its pool.
-        example: the first state of each name (`find_examples`).
+        calls: rows (first state of the callee, number of its bounds, state to return to); the number is 0
+            for rules that are called once.
+        n_bounds: count of different bounds that calls may have.
+        name: the name of each state; states have equal names only if they are known to behave equally.
+        keys: the keys, with room for one more at the end of the pool.
+        example: the first state with each name (`find_examples`).
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Graph:
         n_calls: cython.Py_ssize_t,
         n_bounds: cython.Py_ssize_t,
     ) -> cython.int:
-        """Take other states, with so many edges and calls, which whoever calls fills in."""
+        """Start with other states; the caller fills in the edges and calls."""
         n: cython.Py_ssize_t = final.shape[0]
         self.size = n
         self.final = final
@@ -82,7 +82,7 @@ class Graph:
         self.calls = self.calls_room[:n_calls]
         self.name = self.name_room[:n]
         self.shift = 1
-        while (1 << self.shift) < n + 2:  # names, and two numbers that are none
+        while (1 << self.shift) < n + 2:  # names, and two numbers that are not names
             self.shift += 1
         self.keys.clear(n + 2)
         return 0
@@ -94,16 +94,17 @@ class Graph:
     def named(
         self, target: cython.Py_ssize_t, s: cython.Py_ssize_t, own: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """The name of a successor of a state; `own`, unless it is -1, is that of the state itself."""
+        """The name of a successor of a state; `own`, unless it is -1, replaces the name of the state
+        itself."""
         return self.name[target] if target != s or own == -1 else own
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def write_key(self, s: cython.Py_ssize_t, own: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Write what a state does next to the end of the pool of keys, where one more integer may follow.
+        """Write what a state does next at the end of the pool of keys, with room for one more integer.
 
-        `own`, unless it is -1, stands for the state itself. Returns the length.
+        `own`, unless it is -1, replaces the name of the state itself. Returns the length.
         """
         begin = self.edge_starts[s]
         end = self.edge_starts[s + 1]
@@ -136,7 +137,7 @@ class Graph:
     def write_calls(
         self, s: cython.Py_ssize_t, own: cython.Py_ssize_t, at: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Write what a state calls to the pool of keys, sorted, each once; where it ends."""
+        """Write what a state calls to the pool of keys, sorted and without duplicates. Return the end."""
         self.codes.count = 0
         for k in range(self.call_starts[s], self.call_starts[s + 1]):
             callee = self.named(self.calls[k].callee, s, own) + 2
@@ -152,7 +153,7 @@ class Graph:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def find_examples(self, n_names: cython.Py_ssize_t) -> cython.int:
-        """Find the first state of each name; -1 is no name."""
+        """Find the first state with each name; -1 is not a name."""
         if n_names > self.example.shape[0]:
             self.example = np.empty(2 * n_names, np.int64)
         with cython.nogil:
@@ -166,7 +167,7 @@ class Graph:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def by_name(self, graph: Graph, n_names: cython.Py_ssize_t) -> cython.int:
-        """Make another graph that of names: each does what the first state of that name does."""
+        """Turn another graph into the graph of names: each does what the first state with this name does."""
         self.find_examples(n_names)
         if n_names > graph.own_final.shape[0]:
             graph.own_final = np.empty(2 * n_names, np.uint8)
