@@ -1,10 +1,10 @@
 """Automata that XGrammar itself makes: regex, substring and tag-dispatch rules.
 
-What: XGrammar carries these rules unparsed until its optimiser turns them into automata. To keep its
-meaning, such a rule is compiled by XGrammar alone (over one token) and its automaton is read back.
-When: only for grammars that hold such rules; results for regexes are kept, as they depend on nothing else.
-Limits: XGrammar's serialised form repeats all automata once per rule, so a pattern whose repeats XGrammar
-unrolls into very many rules is refused (`UnsupportedGrammar`) rather than read for seconds.
+What: XGrammar carries these rules unparsed until its optimiser turns them into automata. To keep their
+exact meaning, XGrammar compiles such a rule alone (over one token), and its automaton is read back.
+When: only for grammars with such rules; results for regexes are cached, because they depend on nothing else.
+Limits: XGrammar's serialised form repeats all automata once for each rule. A pattern whose repeats XGrammar
+unrolls into very many rules would take seconds to read; it is refused (`UnsupportedGrammar`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from equivalence.network.read_back import read_back
 from equivalence.network.reading import ReadGrammar
 
 MAX_SERIALIZED_BYTES = 32_000_000
-"""Refused above: reading 8 MB takes about 0.25 s (the repeat {3,500} in one pattern)."""
+"""More bytes are refused: reading 8 MB takes about 0.25 s (the repeat {3,500} in one pattern)."""
 
 MANY_CALLEES = 200
-"""Rules that a tag dispatch calls, beyond which it is tried to tell them apart here (`_many_tags`)."""
+"""If a tag dispatch calls more rules than this, their calls are distinguished here, if possible
+(`_many_tags`)."""
 
 MOST_KEPT = 2000
-"""Length of a pattern beyond which its automata are not kept, as they might be large."""
+"""Automata of longer patterns are not cached, because they might be large."""
 
 
 class ForeignRule(NamedTuple):
@@ -77,14 +78,14 @@ def foreign_rule(read: ReadGrammar, rule: int) -> ForeignRule:
 
 
 def _expression(read: ReadGrammar, number: int) -> tuple[int, list[int]]:
-    """The type of an expression, and its body."""
+    """The type and the body of an expression."""
     at = int(read.starts[number])
     expression_type, length = read.data[at : at + 2].tolist()
     return expression_type, read.data[at + 2 : at + 2 + length].tolist()
 
 
 def _called(made: ForeignRule, callees: list[int]) -> ForeignRule:
-    """The automata of a tag dispatch with the rules of a grammar in place of those it numbered itself."""
+    """The automata of a tag dispatch, with the rules of a grammar instead of its own numbers."""
     if not callees:
         return made
     numbers = np.array(callees, np.int64)
@@ -102,7 +103,7 @@ def _called(made: ForeignRule, callees: list[int]) -> ForeignRule:
 def _tags(tags: tuple[tuple[bytes, int], ...], loop: int, excluded: tuple[bytes, ...]) -> ForeignRule:
     """The automata of a tag dispatch that calls rules 0, 1, 2 ...
 
-    It is a grammar of its own, with stand-ins for the rules: 128 tools in a notation of tags have 700 equal
+    It is a separate grammar with placeholders for the rules: 128 tools in a notation of tags have 700 equal
     dispatches, and XGrammar took 12 ms for each with the rest of the grammar around it.
     """
     data: list[int] = []
@@ -128,12 +129,12 @@ def _tags(tags: tuple[tuple[bytes, int], ...], loop: int, excluded: tuple[bytes,
 def _many_tags(
     tags: tuple[tuple[bytes, int], ...], loop: int, excluded: tuple[bytes, ...]
 ) -> ForeignRule | None:
-    """As `_tags`, of many different rules; None: which tag is read cannot be told from the state.
+    """`_tags` for many different rules; None: the state does not show which tag was read.
 
-    XGrammar writes its automata once for each rule, so that 4,000 tags with contents of their own would be
-    gigabytes of text. Here all tags call one rule, and the calls are told apart by their states: reading a
-    tag's text leads to the one state that calls. That is so where no tag is part of another one and the
-    automaton reads their bytes in one way, which is looked at.
+    XGrammar writes its automata once for each rule, so 4,000 tags with different contents would be
+    gigabytes of text. Here all tags call one rule, and their states distinguish the calls: the text of a
+    tag leads to the one state that calls. That holds if no tag is part of another and the automaton reads
+    their bytes in only one way, which is checked.
     """
     texts = {text for text, _ in tags}
     lengths = sorted({len(text) for text in texts})
@@ -167,7 +168,7 @@ def _many_tags(
 
 
 def _parts(text: bytes, lengths: list[int]) -> set[bytes]:
-    """The parts of a text, without itself, that have some of the lengths."""
+    """The proper parts of a text whose length is among some lengths."""
     return {
         text[at : at + length]
         for length in lengths
@@ -177,7 +178,7 @@ def _parts(text: bytes, lengths: list[int]) -> set[bytes]:
 
 
 def _grammar(data: list[int], starts: list[int], rules: list[list[Any]]) -> dict[str, Any]:
-    """A serialised grammar of which the last rule is the root."""
+    """A serialised grammar whose last rule is the root."""
     return {
         serial.RULES: rules,
         serial.MARKERS: [],
@@ -193,7 +194,7 @@ def _grammar(data: list[int], starts: list[int], rules: list[list[Any]]) -> dict
 @lru_cache(maxsize=256)
 def _context_free(expression_type: int, body: tuple[int, ...]) -> ForeignRule:
     sub = _grammar([expression_type, len(body), *body], [0], [serial.plain_rule("root", 0)])
-    # of a pattern, the first says whether it is of a JSON string
+    # the first entry of a pattern says whether it is a pattern of a JSON string
     codes = body[1:] if expression_type == serial.PATTERN else body
     pattern = "".join(chr(code) for code in codes if 0 <= code < 0x110000)
     return _rule_of(sub, {}, pattern)

@@ -1,13 +1,14 @@
-"""From the layouts that versions of XGrammar serialise grammars in to the one that is read here, and back.
+"""Layouts of serialised grammars: from those of several versions of XGrammar to the one that is read here,
+and back.
 
-What: `own_layout` gives a serialised grammar, parsed by `json.loads`, in the layout of
-`equivalence.network.serial`, "v16" of XGrammar 0.2.7 and later; `refuse_unread` refuses by name what this
-layout has no place for; `written` gives the text that the XGrammar that is installed reads.
-When: wherever a text of XGrammar's becomes a grammar of ours, or one of ours a text for XGrammar.
-Limits: "v16", and "v20" of the previews 0.2.6rc1 and 0.2.6rc2. In a rule of "v20" the least and most
-characters of a JSON string stand before the name to capture by, and a grammar says whether forced text is
-given. Rules with such bounds, grammars that force nothing, and the three types of expressions that "v20" has
-in addition are not read: they run in plain XGrammar, over the whole vocabulary.
+What: `own_layout` converts a serialised grammar, parsed by `json.loads`, to the layout of
+`equivalence.network.serial`, "v16" of XGrammar 0.2.7 and later. `refuse_unread` refuses by name what this
+layout cannot express. `written` gives the text that the installed XGrammar reads.
+When: whenever a text of XGrammar becomes a grammar here, or a grammar becomes a text for XGrammar.
+Limits: "v16", and "v20" of the previews 0.2.6rc1 and 0.2.6rc2. In "v20", a rule has bounds on the
+characters of a JSON string before the name of its capture, and a grammar says whether forced text is given.
+Rules with such bounds, grammars that force nothing, and the three additional types of expressions of "v20"
+are not read: they run in plain XGrammar, over the whole vocabulary.
 """
 
 from __future__ import annotations
@@ -23,29 +24,29 @@ OWN, PREVIEW = serial.SERIALIZATION_VERSION, "v20"
 """The layouts."""
 
 UNREAD = "unread"
-"""Field of our own: what of a grammar cannot be read, in words."""
+"""A field of our own: what in a grammar cannot be read, in words."""
 
 _NO_FORCING = "no_forcing"
-"""Field of "v20": whether `find_jump_forward_string` has no answers."""
+"""A field of "v20": whether `find_jump_forward_string` gives no answers."""
 
 _LENGTHS = slice(serial.CAPTURE, serial.CAPTURE + 2)
-"""Columns of "v20": least and most characters of a JSON string, -1: no bound."""
+"""Columns of "v20": bounds on the characters of a JSON string; -1: none."""
 
 _COLUMNS = serial.TEMPERATURE + 3
-"""Of a rule in "v20"."""
+"""Columns of a rule in "v20"."""
 
 _ADDED = ("intersections of expressions", "complements of expressions", "stop tokens inside of a text")
-"""What the types from `serial.N_TYPES` on are in "v20"."""
+"""The meaning of the types from `serial.N_TYPES` on in "v20"."""
 
 
 def own_layout(features: dict[str, Any]) -> dict[str, Any]:
     """A serialised grammar, with or without its expressions, in the layout that is read here.
 
-    What has that layout already is given back as it is; otherwise nothing of the argument changes.
+    A grammar that has this layout is returned unchanged; otherwise the argument is not modified.
 
     Raises:
-        GrammarError: the layout is known to nobody, or is not what it says; or XGrammar is a later one that
-            reads grammars otherwise.
+        GrammarError: the layout is unknown, or not what it claims to be; or a later XGrammar is installed,
+            which reads grammars differently.
     """
     version = features.get(serial.VERSION_FIELD)
     if version == OWN:
@@ -73,14 +74,14 @@ def own_layout(features: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse_unread(features: dict[str, Any], greatest: int) -> None:
-    """Refuse what a grammar in our layout has no place for.
+    """Refuse what a grammar in our layout cannot express.
 
     Args:
-        features: the grammar, as `own_layout` gives it.
-        greatest: type of its expressions.
+        features: the result of `own_layout`.
+        greatest: the greatest type of its expressions.
 
     Raises:
-        UnsupportedGrammar: naming it.
+        UnsupportedGrammar: the message names it.
     """
     unread = features.get(UNREAD, "")
     beyond = greatest - serial.N_TYPES
@@ -91,7 +92,7 @@ def refuse_unread(features: dict[str, Any], greatest: int) -> None:
 
 
 def written(grammar: dict[str, Any]) -> str:
-    """A grammar in our layout as the text that `xgrammar.Grammar.deserialize_json` reads here."""
+    """A grammar in our layout as text for the `xgrammar.Grammar.deserialize_json` that is installed."""
     import xgrammar
 
     if xgrammar.get_serialization_version() != PREVIEW:

@@ -1,8 +1,8 @@
 """Left recursion: found as components of left calls, removed by the left-corner form.
 
 What: rules that call each other before reading a byte get automata that loop at their end instead.
-When: a step of `build_network`, for the few grammars that have such rules; plain Python, linear in what
-it reads and makes.
+When: a step of `build_network`, for the few grammars with such rules; plain Python, linear in what it reads
+and makes.
 Limits: a component of n rules is copied n times; left recursion through a bounded repeat is refused.
 """
 
@@ -20,7 +20,7 @@ Integers = NDArray[np.int64]
 
 
 LOOK_AFTER = 16_384
-"""Rows of plain Python, some milliseconds, after which it is looked whether there is time left."""
+"""Rows that plain Python processes, in some milliseconds, between two checks of the deadline."""
 
 
 def left_recursive(pairs: Integers, n_rules: int, stop: Stop) -> list[set[int]]:
@@ -96,15 +96,15 @@ def remove_left_recursion(
     max_states: int,
     stop: Stop,
 ) -> tuple[Integers, int]:
-    """Left-corner form: a goal rule of a component reads a first part that is not left recursive, and
-    then, each time a rule of the component is complete, goes on as any left call of it would.
+    """Left-corner form: a goal rule of a component reads a first part that is not left recursive. Then,
+    each time a rule of the component is complete, it continues as any left call of that rule would.
 
-    Every goal gets its own copy of the component's automata, because what completes it differs.
-    Returns the edges with those of the copies behind them, and the number of states; `begins` and `ends`
-    are changed to the copies.
+    Every goal gets its own copy of the component's automata, because different rules complete it. Returns
+    the edges, followed by those of the copies, and the number of states; `begins` and `ends` are changed to
+    the copies.
     """
     n_states = len(rule_of_state)
-    is_member = np.zeros(len(begins) + 1, bool)  # the last entry is for states of no rule
+    is_member = np.zeros(len(begins) + 1, bool)  # the last entry is for states without a rule
     is_member[[rule for component in components for rule in component]] = True
     outgoing: dict[int, list[list[int]]] = {}
     own = edges[is_member[rule_of_state[edges[:, 0]]]]
@@ -136,7 +136,7 @@ def remove_left_recursion(
                     for _, edge_type, a, b, target in outgoing.get(state, ()):
                         rows.append([name[rule, state], edge_type, a, b, name[rule, target]])
             corner, queue = {goal}, [goal]
-            for rule in queue:  # the rules whose first part may start the goal
+            for rule in queue:  # the rules whose first part may begin the goal
                 stop.look()
                 for state in _without_bytes(old[rule][0], outgoing, nullable):
                     for _, edge_type, a, b, target in outgoing.get(state, ()):

@@ -2,11 +2,11 @@
 # mypy: ignore-errors
 """From the expressions of a grammar to its merged network: the steps of `build_network`, and their tables.
 
-What: a `Making` owns all tables that the steps write into, and hands what one step has made to the next as it
-stands. Only what outlives the grammar is copied into arrays of its own.
-When: one grammar after another; `equivalence.network.build` keeps some of them. For a small grammar to make
-and to free the tables took two thirds of the time of its network.
-Limits: one grammar at a time, in one thread. After an error the tables are in no state to be used again.
+What: a `Making` owns all tables that the steps write into, and passes the results of one step to the next
+without copying. Only what outlives the grammar is copied into new arrays.
+When: one grammar after another; `equivalence.network.build` keeps some of these objects. For a small
+grammar, allocating and freeing the tables took two thirds of the time of its network.
+Limits: one grammar at a time, in one thread. After an error the tables must not be used again.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Making:
     """The tables of all steps.
 
     Attributes:
-        n_rules: plain rules.
-        begins, ends: the states that start and end each rule, -1 where the root does not lead to it.
+        n_rules: number of plain rules.
+        begins, ends: the states that start and end each rule; -1 if it cannot be reached from the root.
         counted: (unit, least, most) of the counted rules, one after another.
-        n_states: of the deterministic automata.
-        n_read: of the automata before, which all tables follow in size.
+        n_states: number of states of the deterministic automata.
+        n_read: number of states of the automata before; the sizes of all tables depend on it.
     """
 
     builder: Builder
@@ -84,17 +84,17 @@ class Making:
         n_states: cython.Py_ssize_t,
         stop: Stop,
     ) -> bool:
-        """Make automata of expressions, and find out how their rules call each other.
+        """Make automata from expressions, and find out how their rules call each other.
 
         Args:
-            data, starts, bodies, root, max_states, ready, n_states, stop: as of `automata.build_automata`;
-                `ready` may be None, too, for no edges.
+            data, starts, bodies, root, max_states, ready, n_states, stop: as for `automata.build_automata`;
+                `ready` may also be None, which means no edges.
 
         Returns:
-            Whether some rules may be left recursive: `left_recursive` has to be asked then.
+            Whether some rules may be left recursive. Then `left_recursive` must be called.
 
         Raises:
-            As `automata.build_automata`.
+            The errors of `automata.build_automata`.
         """
         self.account = Account(stop)
         self.max_states = max_states
@@ -119,7 +119,7 @@ class Making:
 
     @cython.cfunc
     def look_at_calls(self) -> cython.bint:
-        """Find out how the builder's rules call each other; whether some may be left recursive."""
+        """Find out how the rules call each other. Return whether some may be left recursive."""
         self.ordered.sort(self.builder.edges)
         self.n_read = self.builder.edges.n_states
         calls: Calls = self.calls
@@ -130,11 +130,11 @@ class Making:
         return calls.n_pairs > 0
 
     def is_reached(self) -> NDArray[np.uint8]:
-        """uint8[rules]: those that the root leads to."""
+        """The rules that can be reached from the root, uint8[rules]."""
         return np.array(self.builder.rules.known)
 
     def left_recursive(self) -> tuple:
-        """What `left_recursion` asks for: pairs, edges, rule of each state, begins, ends, nullable."""
+        """The arguments of `left_recursion`: pairs, edges, rule of each state, begins, ends, nullable."""
         calls: Calls = self.calls
         edges = self.ordered.tables()[1]
         return tuple(map(np.array, (calls.pairs, edges, calls.owner, self.begins, self.ends, calls.empty)))
@@ -142,7 +142,7 @@ class Making:
     def without_left_recursion(
         self, edges: NDArray[np.int64], n_states: int, begins: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> None:
-        """Go on with other automata of the same rules."""
+        """Continue with other automata of the same rules."""
         self.builder.edges.put(edges, n_states)
         for rule in range(self.n_rules):
             self.begins[rule], self.ends[rule] = begins[rule], ends[rule]
@@ -158,10 +158,10 @@ class Making:
             longest: bytes of the longest token.
 
         Returns:
-            (the network of classes; the class it begins with; whether the root may be empty), see `Merged`.
+            (the network of classes; its start class; whether the root may be empty), see `Merged`.
 
         Raises:
-            BudgetExceeded: more states than there may be, or it is too late.
+            BudgetExceeded: too many states, or the time is over.
         """
         nullable: cython.uchar[::1] = self.calls.empty
         self.made.prepare(self.n_rules, nullable.shape[0], self.n_read + 64)
@@ -174,7 +174,7 @@ class Making:
         return self.merging.automaton(longest), start, bool(nullable[self.root])
 
     def packed(self) -> tuple:
-        """What `Network.finish` needs, in two arrays, and the lengths that tell its parts (`unpacked`)."""
+        """The data for `Network.finish` in two arrays, and the lengths of their parts (`unpacked`)."""
         merging: Merging = self.merging
         made: Deterministic = self.made
         n: cython.Py_ssize_t = self.n_states
@@ -204,7 +204,7 @@ class Making:
         return numbers, final, sizes, merging.n_classes, merging.n_counted
 
     def forget(self) -> None:
-        """Let go of the grammar and its deadline; the tables stay."""
+        """Release the grammar and its deadline; the tables are kept."""
         nobody: Account = Account()
         self.account = nobody
         self.builder.prepare(NOTHING, NOTHING, NOTHING, 0, nobody)
@@ -218,8 +218,8 @@ NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
 def unpacked(
     numbers: NDArray[np.int64], final: NDArray[np.uint8], sizes: list[int], n_classes: int, n_counted: int
 ) -> tuple[Any, ...]:
-    """Of what `Making.packed` gave: the arguments of `below.MergedStates`; the counted rules, int64[n, 3],
-    the class of each, and how many of these there are; the order of the rules."""
+    """From the result of `Making.packed`: the arguments of `below.MergedStates`; the counted rules,
+    int64[n, 3], the class of each, and the number of these classes; the order of the rules."""
     parts, end = [], 0
     for size in sizes:
         parts.append(numbers[end : end + size])

@@ -1,12 +1,12 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Merging states that read the same way, whatever rule they are in.
+"""Merging states that read the same texts, whatever rules they are in.
 
-What: `merge` makes the network of classes of states. States that do nothing but tail call a rule give way to
-its first state; the rest is the coarsest bisimulation: `equivalence.network.acyclic_merging`, then
-`equivalence.network.bisimulation`. `minimise` is that alone.
-When: called by `equivalence.network.build` only, once per grammar.
-Limits: indices in the arrays are not checked: they are what `equivalence.network.subsets` has made.
+What: `merge` makes the network of classes of states. States that only tail call a rule are replaced by its
+first state. The rest is the coarsest bisimulation: first `equivalence.network.acyclic_merging`, then
+`equivalence.network.bisimulation`. `minimise` is only that.
+When: called only by `equivalence.network.build`, once for each grammar.
+Limits: indices in the arrays are not checked, because `equivalence.network.subsets` has made them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def put(
     numbers: cython.const[cython.Py_ssize_t][::1],
     count: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Copy the first numbers of an array to a place in another; the place behind them."""
+    """Copy the first numbers of an array to a place in another. Return the place after them."""
     for i in range(count):
         to[at + i] = numbers[i]
     return at + count
@@ -48,7 +48,7 @@ def put(
 @cython.nogil
 @cython.exceptval(check=False)
 def put_edges(to: cython.Py_ssize_t[::1], at: cython.Py_ssize_t, made: Deterministic) -> cython.Py_ssize_t:
-    """The same of edges."""
+    """The same for edges."""
     for k in range(made.n_edges):
         to[at + 3 * k] = made.edges[k].first
         to[at + 3 * k + 1] = made.edges[k].last
@@ -60,7 +60,7 @@ def put_edges(to: cython.Py_ssize_t[::1], at: cython.Py_ssize_t, made: Determini
 @cython.nogil
 @cython.exceptval(check=False)
 def put_calls(to: cython.Py_ssize_t[::1], at: cython.Py_ssize_t, made: Deterministic) -> cython.Py_ssize_t:
-    """The same of calls."""
+    """The same for calls."""
     for k in range(made.n_calls):
         to[at + 2 * k] = made.calls[k].rule
         to[at + 2 * k + 1] = made.calls[k].back
@@ -73,17 +73,17 @@ class Merging:
     """The states of all rules, and their classes.
 
     Attributes:
-        root: the rule that texts begin with.
-        account: tells when to stop.
+        root: the start rule.
+        account: says when to stop.
         rule_first, final, edge_starts, edges, call_starts, calls: the automata, as in `States`.
         counted: (unit, least, most) of the counted rules, one after another.
-        nullable: as `merge` takes it.
-        stands: of each state, the one that stands for it; for `n_passed` of them it is another.
-        first: of each rule, the state that stands for its first one.
-        bounds: of each counted rule, the number of its bounds, from 1.
-        n_bounds: those, and 0, which is a call of another rule.
-        graph: the states, led past those that others stand for.
-        by_class: the classes that are found in one pass, which are refined.
+        nullable: the argument of `merge`.
+        stands: for each state, the state that represents it; for `n_passed` states that is another one.
+        first: for each rule, the state that represents its first one.
+        bounds: for each counted rule, the number of its bounds, from 1.
+        n_bounds: count of these numbers, including 0 for calls of other rules.
+        graph: the states, with edges to the states that represent their targets.
+        by_class: the graph of the classes found in one pass, which are refined.
         cls, n_classes, counted_cls, n_counted: as in `Classes`.
         made: the network of classes.
     """
@@ -152,7 +152,7 @@ class Merging:
     @cython.nogil
     @cython.exceptval(check=False)
     def is_end(self, s: cython.Py_ssize_t) -> cython.bint:
-        """Whether a state is final and nothing leads on from it."""
+        """Whether a state is final and has no edges or calls."""
         return (
             self.final[s] != 0
             and self.edge_starts[s + 1] == self.edge_starts[s]
@@ -164,7 +164,7 @@ class Merging:
     @cython.nogil
     @cython.exceptval(check=False)
     def passes_to(self, s: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The first state of the rule that a state does nothing but tail call; -1: it does something else."""
+        """The first state of the rule, if a state only tail calls a rule; otherwise -1."""
         k = self.call_starts[s]
         if (
             self.final[s]
@@ -179,14 +179,14 @@ class Merging:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def pass_on(self) -> cython.int:
-        """Lead past states whose only move is a tail call of a plain rule, to the first state of that rule.
+        """Let the first state of a plain rule represent states that only tail call this rule.
 
         The calls themselves are kept: they decide what lies below a rule (`add_passed`).
         """
         with cython.nogil:
             for s in range(self.n_states):
                 t: cython.Py_ssize_t = s
-                # no rule calls itself before it has read a byte, so this ends sooner
+                # no rule calls itself before it reads a byte, so this ends earlier
                 for _ in range(self.n_rules):
                     following = self.passes_to(t)
                     if following < 0:
@@ -204,7 +204,7 @@ class Merging:
     @cython.nogil
     @cython.exceptval(check=False)
     def reach(self, s: cython.Py_ssize_t) -> cython.void:
-        """A state is reached: if another one stands for it, it gets the class of that."""
+        """Mark a state as reached. If another state represents it, it gets the class of that state."""
         if self.cls[s] < 0 and self.stands[s] != s:
             self.cls[s] = self.cls[self.stands[s]]
             self.waiting[self.n_waiting] = s
@@ -213,7 +213,7 @@ class Merging:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def add_passed(self) -> cython.int:
-        """Classes also for states that others stand for, where the root leads to them."""
+        """Give classes to reachable states that other states represent, too."""
         if self.n_passed == 0:
             return 0
         self.n_waiting = 0
@@ -241,7 +241,7 @@ class Merging:
     @cython.nogil
     @cython.exceptval(check=False)
     def called_rule(self, k: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The rule that a call calls, or the unit of the counted rule."""
+        """The rule that a call calls, or the unit of a counted rule."""
         rule = self.calls[k].rule
         return rule if rule < self.n_rules else self.counted[3 * (rule - self.n_rules)]
 
@@ -250,13 +250,13 @@ class Merging:
     @cython.nogil
     @cython.exceptval(check=False)
     def least(self, counted: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """How often a counted rule reads its unit at least: units that may be empty need not be read."""
+        """How often a counted rule must read its unit. Units that may be empty need not be read."""
         return 0 if self.nullable[self.counted[3 * counted]] else self.counted[3 * counted + 1]
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def number_bounds(self) -> cython.int:
-        """Equal bounds of counted rules get equal numbers."""
+        """Give equal numbers to equal bounds of counted rules."""
         self.known.clear(self.all_counted)
         for c in range(self.all_counted):
             at = self.known.room(2)
@@ -269,7 +269,7 @@ class Merging:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def make_graph(self) -> cython.int:
-        """The states, led past those that others stand for."""
+        """Make the graph of the states, with edges to the states that represent their targets."""
         graph: Graph = self.graph
         n_edges: cython.Py_ssize_t = self.edges.shape[0]
         n_calls: cython.Py_ssize_t = self.calls.shape[0]
@@ -289,7 +289,7 @@ class Merging:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def minimise(self) -> cython.int:
-        """The coarsest bisimulation of the states that the root leads to."""
+        """Compute the coarsest bisimulation of the states that can be reached from the root."""
         if self.all_counted > 0:
             self.number_bounds()
         self.make_graph()
@@ -312,7 +312,7 @@ class Merging:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def number_counted(self) -> cython.int:
-        """The classes of the counted rules that are called: equal units, and equal bounds."""
+        """Find the classes of the counted rules that are called: equal units and equal bounds."""
         n: cython.Py_ssize_t = self.all_counted
         called: cython.uchar[::1] = np.zeros(n, np.uint8)
         for s in range(self.n_states):
@@ -332,7 +332,7 @@ class Merging:
 
     @cython.cfunc
     def classes(self) -> object:
-        """The classes, as copies."""
+        """Copies of the classes."""
         return Classes(np.array(self.cls), self.n_classes, np.array(self.counted_cls), self.n_counted)
 
     # ------------------------------------------------------------ the network of classes
@@ -342,7 +342,7 @@ class Merging:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def add_call(self, made: Deterministic, c: cython.Py_ssize_t, k: cython.Py_ssize_t) -> cython.int:
-        """A call of a class, unless it has an equal one."""
+        """Add a call to a class, unless the class has an equal one."""
         self.account.look()
         rule = self.calls[k].rule
         code = self.cls[self.graph.calls[k].callee]
@@ -386,14 +386,14 @@ class Merging:
 
     @cython.cfunc
     def automaton(self, longest: cython.Py_ssize_t) -> tuple:
-        """The network of classes, see `Merged`; a token has `longest` bytes at most."""
+        """The network of classes, see `Merged`; a token has at most `longest` bytes."""
         made: Deterministic = self.made
         n: cython.Py_ssize_t = self.n_classes
         edges: cython.Py_ssize_t = n + 1
         call_starts: cython.Py_ssize_t = edges + 3 * made.n_edges
         calls: cython.Py_ssize_t = call_starts + n + 1
         counted: cython.Py_ssize_t = calls + 2 * made.n_calls
-        # one array in five parts: each array that is made takes as long as all that is copied here
+        # one array in five parts: allocating an array takes as long as copying all of this
         numbers: object = np.empty(counted + 4 * self.n_counted, np.int64)
         final: object = np.empty(n, np.uint8)
         to: cython.Py_ssize_t[::1] = numbers
@@ -414,7 +414,7 @@ class Merging:
     @cython.nogil
     @cython.exceptval(check=False)
     def fill_counted(self, rows: cython.Py_ssize_t[::1], longest: cython.Py_ssize_t) -> cython.void:
-        """The counted classes, see `Merged`."""
+        """Write the counted classes, see `Merged`."""
         for c in range(self.all_counted):
             at = 4 * self.counted_cls[c]
             if at >= 0:
@@ -433,18 +433,18 @@ def merge(
     longest: int,
     stop: Stop | None = None,
 ) -> Merged:
-    """Merge states that read the same way, whatever rule they are in.
+    """Merge states that read the same texts, whatever rules they are in.
 
     Args:
         states: the states of all rules.
         counted: int64[counted rules, 3], rows (unit, least, most); they are numbered after the other rules.
         nullable: uint8[rules and counted rules].
-        root: the rule that texts begin with.
+        root: the start rule.
         longest: bytes of the longest token.
-        stop: tells when it is too late.
+        stop: says when the time is over.
 
     Raises:
-        BudgetExceeded: it is too late.
+        BudgetExceeded: the time is over.
         ValueError: arrays of another type, or with other dimensions.
     """
     merging: Merging = _of(states, counted, nullable, root, stop)
@@ -455,7 +455,7 @@ def merge(
 def minimise(
     states: States, counted: Integers, nullable: NDArray[np.uint8], root: int, stop: Stop | None = None
 ) -> Classes:
-    """The coarsest bisimulation of the states that the root leads to, none being passed.
+    """The coarsest bisimulation of the states that can be reached from the root, without replacing any state.
 
     Arguments and errors are those of `merge`.
     """
@@ -468,7 +468,7 @@ def minimise(
 def _of(
     states: States, counted: Integers, nullable: NDArray[np.uint8], root: cython.Py_ssize_t, stop: Stop | None
 ) -> Merging:
-    """What merges some states."""
+    """A `Merging` for some states."""
     merging: Merging = Merging()
     made: Deterministic = Deterministic()
     made.take(states)

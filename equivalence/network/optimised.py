@@ -1,12 +1,13 @@
-"""What XGrammar's optimiser makes of a grammar: its rules and their automata, as a text.
+"""The result of XGrammar's optimiser for a grammar: its rules and their automata, as text.
 
-What: `optimised_text` compiles a serialised grammar with XGrammar, over empty tokens, and writes the result;
-`OptimisedBy` lets somebody else do that, for as long as it lasts. `equivalence.network.read_back` reads it.
-When: for automata that XGrammar makes itself: of patterns and tag dispatches (`equivalence.network.foreign`),
-and of whole grammars (`equivalence.classes.byte_strings.automata`).
-Limits: the serialised form repeats all automata once per rule, 70 ns and 20 bytes of memory for each byte of
-it; one that would be larger than asked for is not written. XGrammar cannot be interrupted. Nothing here needs
-numpy, which the guard's process does not import.
+What: `optimised_text` compiles a serialised grammar with XGrammar, over empty tokens, and writes the
+result. `OptimisedBy` lets another function do that temporarily. `equivalence.network.read_back` reads the
+text.
+When: for automata that XGrammar makes itself: of patterns and tag dispatches
+(`equivalence.network.foreign`), and of whole grammars (`equivalence.classes.byte_strings.automata`).
+Limits: the serialised form repeats all automata once for each rule; each byte of it takes 70 ns and 20
+bytes of memory. If it would be larger than allowed, it is not written. XGrammar cannot be interrupted.
+Nothing here needs numpy, which the guard's process does not import.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ _BEFORE_AUTOMATA = f'"{AUTOMATA}":'
 
 
 class Wanted(NamedTuple):
-    """A grammar to be optimised.
+    """A grammar that must be optimised.
 
     Attributes:
-        text: the grammar as `equivalence.network.layouts.written` gives it.
-        n_tokens: empty tokens of the vocabulary that it is compiled over; the last one is a stop token.
-        most_bytes: no answer where the serialised form would be larger, about.
-        pattern: the text of the pattern that the grammar consists of; empty for other grammars.
+        text: the result of `equivalence.network.layouts.written`.
+        n_tokens: number of empty tokens in the vocabulary for which it is compiled; the last one is a stop
+            token.
+        most_bytes: there is no answer if the serialised form would be larger than about this.
+        pattern: the text of the pattern if the grammar consists of one; otherwise empty.
     """
 
     text: str
@@ -39,11 +41,11 @@ class Wanted(NamedTuple):
 
 
 Optimise = Callable[[Wanted], str | None]
-"""Gives what `optimised_text` does."""
+"""A function that does what `optimised_text` does."""
 
 
 def optimised_text(wanted: Wanted) -> str | None:
-    """Two lines of JSON, the grammar without its automata and the automata that all rules share; or None: it
+    """Two lines of JSON: the grammar without its automata, and the automata that all rules share. None: it
     would be too large."""
     import xgrammar
     from xgrammar.testing import _print_grammar_fsms
@@ -56,16 +58,17 @@ def optimised_text(wanted: Wanted) -> str | None:
 
 
 def is_too_large(printed: str, most_bytes: int) -> bool:
-    """Whether the serialised form of automata that XGrammar has printed would be, about."""
+    """Whether the serialised form of automata that XGrammar has printed would be larger than about
+    `most_bytes`."""
     return len(printed) * max(1, printed.count("\nRule ")) > 2 * most_bytes
 
 
 def automata_apart(text: str) -> str:
-    """A compiled grammar's serialised form as `optimised_text` gives it."""
+    """Turn the serialised form of a compiled grammar into the form of `optimised_text`."""
     begin = text.index(_BEFORE_AUTOMATA) + len(_BEFORE_AUTOMATA)
     _, end = json.JSONDecoder().raw_decode(text, begin)
     complete = text[begin:end]
-    # every rule's entry repeats the whole automaton: drop the copies before parsing
+    # the entry of every rule repeats the whole automaton: drop the copies before parsing
     return f"{text.replace(complete, '0')}\n{complete}"
 
 
@@ -81,7 +84,7 @@ _optimise: ContextVar[Optimise] = ContextVar("optimise", default=optimised_text)
 
 
 class OptimisedBy:
-    """While this lasts, in this thread, somebody else makes the texts; may raise a `HybridError`."""
+    """A context in which, in this thread, another function makes the texts; it may raise a `HybridError`."""
 
     def __init__(self, optimise: Optimise) -> None:
         self._optimise = optimise
@@ -90,7 +93,7 @@ class OptimisedBy:
         self._before = _optimise.get()
         try:
             _optimise.set(self._optimise)
-        except BaseException:  # Ctrl-C, which may come as soon as it is set
+        except BaseException:  # Ctrl-C, which may come right after it is set
             _optimise.set(self._before)
             raise
 
@@ -99,5 +102,5 @@ class OptimisedBy:
 
 
 def asked_for(wanted: Wanted) -> str | None:
-    """As `optimised_text`, from whoever makes the texts now."""
+    """`optimised_text`, from the function that makes the texts now."""
     return _optimise.get()(wanted)

@@ -2,25 +2,26 @@
 # mypy: ignore-errors
 """Grammars as XGrammar prints them.
 
-What: `read_rules` makes of the text that `str` gives of an `xgrammar.Grammar` the expressions that the
-serialised form has, in another order: `equivalence.network.reading` takes either.
-When: for grammars whose printed text tells all of them (`hybrid.compile.request` says which), before any
-mask. XGrammar prints the median JSON schema in 30 us and serialises it in 200; there is a third of the text.
-Limits: rules of choices between sequences of texts, classes, rules and repeats, and rules that are a pattern
-in ASCII, as XGrammar's converter of schemas leaves them; "nothing found" for all else. Lookahead assertions,
-which the network ignores, are passed over.
+What: from the text of `str(grammar)`, `read_rules` makes the expressions that the serialised form has, in
+another order. `equivalence.network.reading` accepts both.
+When: for grammars whose printed text is complete (`hybrid.compile.request` says which), before any mask.
+XGrammar prints the median JSON schema in 30 us and serialises it in 200; the text is a third as long.
+Limits: rules of choices between sequences of texts, classes, rules and repeats, and rules that are a
+pattern in ASCII, as XGrammar's converter of schemas writes them; None for everything else. Lookahead
+assertions, which the network ignores, are skipped.
 
-What a printed text does not tell, or tells in two ways, and what is done about it:
+What a printed text does not show, or shows in two ways, and how it is handled:
 
-- A text ends with its first byte 0: whoever asks knows that there is none.
-- ``[^`` begins a class that excludes what follows, or one that holds a caret first. Whoever asks knows
-  whether there may be such; if so, it is read where ``\\0`` follows: a byte 0 stands nowhere else.
-- ``\\x80`` to ``\\xff`` in a text are bytes or characters: not read.
-- ``()`` is a sequence of nothing, or a choice between nothing: not read.
-- One part in brackets is a sequence or a choice: both read the same.
-- Which rule is the first one: the converter calls it ``root``.
-- Attributes of rules, and expressions that are about tokens, are printed with brackets behind a name: not
-  read. A pattern is printed so, too, and is all of its rule.
+- A text ends at its first byte 0: the caller must know that there is none.
+- ``[^`` begins a class that excludes what follows, or a class whose first character is a caret. The caller
+  says whether there may be such classes. If so, the class excludes only if ``\\0`` follows: a byte 0 occurs
+  nowhere else.
+- ``\\x80`` to ``\\xff`` in a text may be bytes or characters: not read.
+- ``()`` is an empty sequence, or a choice between nothing: not read.
+- One part in brackets is a sequence or a choice: both mean the same.
+- The first rule is not marked: the converter calls it ``root``.
+- Attributes of rules, and expressions about tokens, are printed with brackets after a name: not read. A
+  pattern is printed in the same way, and is the whole rule.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ X_SEQUENCE = cython.declare(cython.Py_ssize_t, 5)
 X_CHOICES = cython.declare(cython.Py_ssize_t, 6)
 X_REPEAT = cython.declare(cython.Py_ssize_t, 8)
 X_PATTERN = cython.declare(cython.Py_ssize_t, 12)
-"""As of `equivalence.network.serial`, for C."""
+"""The constants of `equivalence.network.serial`, as C integers."""
 
 OPEN = cython.declare(cython.Py_ssize_t, 40)
 LINE_END = cython.declare(cython.Py_ssize_t, 10)
@@ -78,26 +79,26 @@ SMALL_V = cython.declare(cython.Py_ssize_t, 118)
 SMALL_E = cython.declare(cython.Py_ssize_t, 101)
 
 IS, AHEAD = b" ::= ", b" (="
-"""Between a rule's name and its body, and before its lookahead assertion."""
+"""The text between a rule's name and its body, and the text before its lookahead assertion."""
 
 PATTERN, OF_STRING = b'Regex("', b", json_string=true)"
-"""Before a pattern, and behind one that is of a JSON string."""
+"""The text before a pattern, and the text after a pattern of a JSON string."""
 
 NONE = cython.declare(cython.Py_ssize_t, -1)
-"""Found where the text is of another form."""
+"""The result if the text has another form."""
 
 
 def read_rules(
     text: bytes, has_caret: bool
 ) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
-    """The rules of a printed grammar; None where they are not all of the form that is read here.
+    """The rules of a printed grammar; None if not all of them have the form that is read here.
 
     Args:
-        text: as XGrammar prints it, in ASCII.
-        has_caret: whether a class may hold a caret first.
+        text: the ASCII text that XGrammar prints.
+        has_caret: whether the first character of a class may be a caret.
 
     Returns:
-        The names of the rules; the expression of each; and the expressions, ``data`` and ``starts`` of
+        The names of the rules; the expression of each; and the expressions, as ``data`` and ``starts`` of
         `equivalence.network.reading.ReadGrammar`.
     """
     try:
@@ -109,17 +110,17 @@ def read_rules(
 @cython.final
 @cython.cclass
 class Printed:
-    """A printed text, and what is read of it.
+    """A printed text, and what was read of it.
 
     Args:
-        text, has_caret: as of `read_rules`.
+        text, has_caret: as for `read_rules`.
 
     Attributes:
         at: the place that is read next.
-        names: of the rules, which have their numbers.
-        begins: of each rule, where its name ends.
-        data, starts: the expressions found, of which there are `n_starts`, with `n_data` numbers.
-        parts, chosen: expressions of the sequence, and of the choice, under way.
+        names: the names of the rules, with their numbers.
+        begins: for each rule, where its name ends.
+        data, starts: the expressions found: `n_starts` expressions, with `n_data` numbers.
+        parts, chosen: expressions of the current sequence, and of the current choice.
     """
 
     whole: bytes
@@ -143,7 +144,7 @@ class Printed:
         n_rules: cython.Py_ssize_t = text.count(b"\n")
         self.names = Interned(n_rules, 16)
         self.begins = np.empty(n_rules + 1, np.int64)
-        # a character is two numbers at most, those of a class, and no expression is shorter than one
+        # a character takes at most two numbers, in a class, and no expression is shorter than one character
         self.data = np.empty(2 * size + 16, np.int64)
         self.starts = np.empty(size + 16, np.int64)
         self.parts = np.empty(size // 2 + 16, np.int64)
@@ -181,7 +182,7 @@ class Printed:
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def choices(self) -> cython.Py_ssize_t:
-        """A choice between sequences and the empty text; its number."""
+        """Read a choice between sequences and the empty text. Return its number."""
         n: cython.Py_ssize_t = 0
         if not self.takes(OPEN):
             return NONE
@@ -206,7 +207,7 @@ class Printed:
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def pattern(self) -> cython.Py_ssize_t:
-        """A pattern of a JSON string, in ASCII; its number."""
+        """Read a pattern of a JSON string, in ASCII. Return its number."""
         n = self.n_data + 3
         if not self.takes_all(PATTERN):
             return NONE
@@ -224,7 +225,7 @@ class Printed:
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def sequence(self) -> cython.Py_ssize_t:
-        """One or more parts in brackets; its number."""
+        """Read one or more parts in brackets. Return its number."""
         n: cython.Py_ssize_t = 0
         while not (n and self.takes(CLOSE)):
             if not self.takes(SPACE if n else OPEN):
@@ -240,7 +241,7 @@ class Printed:
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def quoted(self) -> cython.Py_ssize_t:
-        """A text in quotes, as its bytes."""
+        """Read a text in quotes, as bytes."""
         n = self.n_data + 2
         self.at += 1
         while not self.takes(QUOTE):
@@ -274,7 +275,7 @@ class Printed:
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def range(self) -> cython.Py_ssize_t:
-        """A class of characters, or the star of one."""
+        """Read a class of characters, or the star of one."""
         n = self.n_data + 3
         self.at += 1
         excludes: cython.bint = self.takes(CARET)
@@ -297,7 +298,7 @@ class Printed:
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def called(self) -> cython.Py_ssize_t:
-        """A rule by its name, or a repeat of one."""
+        """Read a rule name, or a repeat of a rule."""
         begin = self.at
         self.skip_name()
         rule = self.named(begin, False)
@@ -331,7 +332,7 @@ class Printed:
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def ended(self, kind: cython.Py_ssize_t, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Add an expression whose body stands behind the last one already; its number."""
+        """Add an expression whose body is already at the end. Return its number."""
         self.data[self.n_data], self.data[self.n_data + 1] = kind, length
         self.starts[self.n_starts] = self.n_data
         self.n_data += 2 + length
@@ -344,7 +345,7 @@ class Printed:
     @cython.inline
     @cython.exceptval(-1, check=False)
     def takes(self, wanted: cython.Py_ssize_t) -> cython.int:
-        """Whether a character is the next one, which is read then."""
+        """Read a character if it is the next one. Return whether it was."""
         if self.text[self.at] != wanted:
             return 0
         self.at += 1
@@ -353,7 +354,7 @@ class Printed:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def takes_all(self, wanted: bytes) -> cython.int:
-        """The same of a text."""
+        """The same for a text."""
         for c in wanted:
             if not self.takes(c):
                 return 0
@@ -374,7 +375,7 @@ class Printed:
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def named(self, begin: cython.Py_ssize_t, is_new: cython.bint) -> cython.Py_ssize_t:
-        """The number of the name that has been read since `begin`; `NONE` where there is none, unless it
+        """The number of the name between `begin` and here; `NONE` if it is empty, or if it is unknown and not
         `is_new`."""
         length = self.at - begin
         if length == 0:
@@ -387,7 +388,7 @@ class Printed:
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def integer(self) -> cython.Py_ssize_t:
-        """A number without sign; `NONE` where there is none, or it is none of 31 bits."""
+        """Read a number without sign; `NONE` if there is none, or if it needs more than 31 bits."""
         value: cython.Py_ssize_t = 0
         begin = self.at
         while 48 <= self.text[self.at] <= 57 and value < 1 << 31:
@@ -398,7 +399,7 @@ class Printed:
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def character(self, in_class: cython.bint) -> cython.Py_ssize_t:
-        """The code of a character, escaped or not."""
+        """Read a character, escaped or not, and return its code."""
         c: cython.Py_ssize_t = self.text[self.at]
         self.at += 1
         if c != BACKSLASH:
@@ -423,7 +424,7 @@ class Printed:
             return 9
         if c == ZERO:
             return 0
-        if 97 <= c <= 98:  # a bell, a step back
+        if 97 <= c <= 98:  # \a and \b
             return c - 90
         if c == SMALL_F:
             return 12
@@ -434,7 +435,7 @@ class Printed:
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def hexadecimal(self, digits: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """A number of so many digits."""
+        """Read a hexadecimal number with this many digits."""
         value: cython.Py_ssize_t = 0
         for _ in range(digits):
             c: cython.Py_ssize_t = self.text[self.at]

@@ -1,11 +1,11 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""The part of an automaton that one of its states reaches, with states numbered anew.
+"""The part of an automaton that can be reached from one of its states, with new numbers for the states.
 
-What: `reached_edges` follows the edges of one of XGrammar's automata, which all rules of a grammar share, and
-writes them as `equivalence.network.edges` has them.
+What: `reached_edges` follows the edges of an XGrammar automaton, which all rules of a grammar share, and
+writes them in the form of `equivalence.network.edges`.
 When: for each rule whose automaton XGrammar makes (`equivalence.network.foreign`).
-Limits: edges of other types than bytes and nothing keep XGrammar's type; the caller says what they mean.
+Limits: edges that read something other than bytes keep XGrammar's type; the caller interprets them.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ def reached_edges(
     begin: cython.Py_ssize_t,
     ends: cython.const[cython.Py_ssize_t][::1],
 ) -> tuple[NDArray[np.int64], int]:
-    """The edges that lead on from a state.
+    """The edges that can be reached from a state.
 
     Args:
-        rows: int64[E, 3]: bytes from one to another and where they lead; or a type below 0, what it is about,
-            and where it leads.
+        rows: int64[E, 3]: the first and the last byte, and the target; or a negative type, its argument,
+            and the target.
         starts: int64[states + 1], where the edges of each state begin.
         begin: the state.
-        ends: int64, states where the automaton may end.
+        ends: int64, states in which the automaton may end.
 
     Returns:
-        (int64[n, 5], rows (source, type, a, b, target): state 0 begins, and all that may end lead to state 1
-        by an edge that reads nothing; the number of states.)
+        (int64[n, 5], rows (source, type, a, b, target): state 0 is the start, and all states that may end
+        lead to state 1 by an edge that reads nothing; the number of states.)
 
     Raises:
-        IndexError: a state that there is not.
+        IndexError: a state does not exist.
     """
     n_states: cython.Py_ssize_t = starts.shape[0] - 1
     number: cython.Py_ssize_t[::1] = np.full(max(n_states, 0), -1, np.int64)
@@ -68,7 +68,7 @@ def reached_edges(
             if not 0 <= target < n_states:
                 raise IndexError("an automaton leads to a state that it has not")
             if number[target] < 0:
-                number[target] = reached + 1  # 1 is the end
+                number[target] = reached + 1  # 1 is the end state
                 queue[reached] = target
                 reached += 1
             edges[n, 0], edges[n, 4] = number[state], number[target]

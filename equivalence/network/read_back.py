@@ -1,9 +1,9 @@
-"""Reading back what XGrammar's optimiser makes of a grammar: its rules, and their automata as arrays.
+"""Reading back the results of XGrammar's optimiser: the rules of a grammar, and their automata as arrays.
 
-What: `read_back` asks for a grammar's text (`equivalence.network.optimised`) and reads it.
+What: `read_back` gets the text of an optimised grammar (`equivalence.network.optimised`) and reads it.
 When: for automata that XGrammar makes itself (`equivalence.network.foreign`), and for those of whole grammars
 (`equivalence.classes.byte_strings.automata`).
-Limits: the layouts of `equivalence.network.layouts`, `GrammarError` for others.
+Limits: the layouts of `equivalence.network.layouts`; others raise `GrammarError`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _BEFORE_EDGES = '{"edges":{"data_":[['
 
 
 class Optimised(NamedTuple):
-    """What XGrammar's optimiser makes of a grammar.
+    """The result of XGrammar's optimiser for a grammar.
 
     Attributes:
-        grammar: in our layout, without its automata.
-        rows: int64[E, 3], the edges of all automata: bytes from one to another and where they lead, or a type
-            (`equivalence.network.serial`), what it is about, and where it leads.
+        grammar: the grammar in our layout, without its automata.
+        rows: int64[E, 3], the edges of all automata: the first and the last byte, and the target; or a type
+            (`equivalence.network.serial`), its argument, and the target.
         starts: int64[states + 1], where the edges of each state begin.
         details: integers that edges refer to.
     """

@@ -1,14 +1,14 @@
 """Reading XGrammar's serialised grammars.
 
-What: the expressions of a grammar as flat arrays, its rules as lists.
+What: the expressions of a grammar become flat arrays, its rules become lists.
 When: first step of `build_network`.
-Limits: the layouts of `equivalence.network.layouts`, `GrammarError` for others.
+Limits: the layouts of `equivalence.network.layouts`; others raise `GrammarError`.
 
-The expressions are nearly all of the text; compiled code reads them, and `json.loads` the rest.
+The expressions are nearly all of the text. Compiled code reads them, and `json.loads` reads the rest.
 
-XGrammar takes six times as long to serialise a grammar as to print it, which for most JSON schemas tells the
-same (`equivalence.network.printed`): `read_printed` reads that where it does, and the serialised form only
-for who asks for it whole.
+XGrammar takes six times as long to serialise a grammar as to print it. For most JSON schemas the printed
+text is complete (`equivalence.network.printed`). Then `read_printed` reads that, and the serialised form is
+only made when somebody needs all of it.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ _BEFORE_DATA, _BEFORE_STARTS = f'"{DATA}":['.encode(), f'],"{STARTS}":['.encode(
 
 
 FIRST_RULE = "root"
-"""What XGrammar's converter of schemas calls the rule that a grammar begins with."""
+"""The name that XGrammar's converter of schemas gives to the start rule."""
 
 _PROBE = r"""root ::= ("" | ("a\"\'\?\\\a\b\f\n\r\t\v\e\x7f~ {}()[]|\u0100\U00010000" b-1.c_D{2, 3} b-1.c_D{0, -1}))
 b-1.c_D ::= (([a-z\-\][\"^\0\x80-\u0fff]*) | ([^\0-\x1f\"\\\U00010000-\U0010ffff] b-1.c_D)) (=([ \n]))
 """  # noqa: E501 - as it is printed
-"""A grammar as the XGrammar prints it whose printed texts are read here."""
+"""A grammar as printed by an XGrammar whose printed texts are read here."""
 
 
 class PlainRules(Sequence[list[Any]]):
-    """Rules without bounds, captures and the like, each of which is written out when it is asked for.
+    """Rules without bounds, captures and the like. Each is written out on demand.
 
-    To write out all of them took 2% of the time to a schema's first mask, and hardly anybody asks.
+    Writing out all of them took 2% of the time to a schema's first mask, and hardly anybody needs them.
 
     Args:
-        names: of the rules.
+        names: the names of the rules.
         bodies: int64, their expressions.
     """
 
@@ -78,12 +78,12 @@ class ReadGrammar(NamedTuple):
 
     Attributes:
         features: the serialised form without the expressions.
-        data, starts: int64, the expressions (type, length, body) and where each begins.
+        data, starts: int64, the expressions (type, length, body), and where each begins.
         is_escaped: whether byte 255 of text is read twice (`equivalence.network.token_ids`).
-        printed: the grammar, where something else than its serialised form was read.
-        edges: int64[n, 5], the automata of rules whose body is -1, columns as `edges.FIELDS`; None: every
-            rule has a body.
-        n_states: states there are then, two for each rule first.
+        printed: the grammar object, if something other than its serialised form was read.
+        edges: int64[n, 5], the automata of rules whose body is -1, columns as in `edges.FIELDS`; None:
+            every rule has a body.
+        n_states: number of states in `edges`; the first are two for each rule.
     """
 
     features: dict[str, Any]
@@ -96,14 +96,14 @@ class ReadGrammar(NamedTuple):
 
     @property
     def types(self) -> set[int]:
-        """The types of all expressions, read anew each time."""
+        """The types of all expressions, computed in each call."""
         return types_among(self.data, self.starts)
 
     @property
     def endless_rule(self) -> int:
-        """A rule that is nothing but a repeat of itself, maybe by way of others; -1: none is."""
+        """A rule that is only a repeat of itself, perhaps through others; -1 if there is none."""
         if self.edges is not None:
-            return -1  # a rule that is a repeat repeats one that is an automaton, and reads something
+            return -1  # a rule that is a repeat repeats a rule with an automaton, which reads something
         return endless_rule(self.data, self.starts, self.bodies)
 
     @property
@@ -114,7 +114,7 @@ class ReadGrammar(NamedTuple):
 
     @property
     def bodies(self) -> NDArray[np.int64]:
-        """int64, the expression that each rule is."""
+        """The expression of each rule, int64."""
         rules = self.rules
         if isinstance(rules, PlainRules):
             return rules.bodies
@@ -126,27 +126,28 @@ class ReadGrammar(NamedTuple):
         return int(self.features[ROOT])
 
     def refuse_unread(self, types: set[int] | None = None) -> None:
-        """As `equivalence.network.layouts.refuse_unread`; `types` where they are known."""
+        """See `equivalence.network.layouts.refuse_unread`; pass `types` if they are known."""
         refuse_unread(self.features, max(self.types if types is None else types, default=0))
 
     def whole(self) -> dict[str, Any]:
-        """The serialised form with its expressions, as `json.loads` gives it; rules are not copied."""
+        """The serialised form with its expressions, as parsed by `json.loads`; rules are not copied."""
         return self.as_read() if self.printed is None else _read_serialised(self.printed).as_read()
 
     def as_read(self) -> dict[str, Any]:
-        """The same with the expressions that were read, for who only asks what rules do: of a printed grammar
-        they are numbered otherwise, and nothing else of it is known."""
-        # lists of integers are made in a fifth of the time that reading them as JSON takes
+        """The same with the expressions that were read, for callers that only need to know what rules do.
+        The expressions of a printed grammar have other numbers, and nothing else is known of it."""
+        # making lists of integers takes a fifth of the time of reading them as JSON
         own = {RULES: list(self.rules), DATA: self.data.tolist(), STARTS: self.starts.tolist()}
         return {**self.features, **own}
 
 
 def read_grammar(grammar: Any) -> ReadGrammar:
-    """Read an `xgrammar.Grammar`, or its serialised form as `json.loads` gives it; or keep what is read.
+    """Read an `xgrammar.Grammar`, or its serialised form as parsed by `json.loads`. A `ReadGrammar` is
+    returned unchanged.
 
     Raises:
-        GrammarError: it is serialised in a layout that is not known here.
-        UnsupportedGrammar: something in it has no place in the layout that is read here.
+        GrammarError: its layout is not known here.
+        UnsupportedGrammar: the layout that is read here cannot express something in it.
     """
     read = read_as_far(grammar)
     read.refuse_unread()
@@ -154,12 +155,12 @@ def read_grammar(grammar: Any) -> ReadGrammar:
 
 
 def read_as_far(grammar: Any) -> ReadGrammar:
-    """As `read_grammar`, which refuses what could not be read: for who asks nothing of that.
+    """`read_grammar` without refusing what could not be read, for callers that do not need it.
 
     A grammar with an attribute `read` has been read already.
 
     Raises:
-        GrammarError: it is serialised in a layout that is not known here.
+        GrammarError: its layout is not known here.
     """
     if isinstance(grammar, ReadGrammar):
         return grammar
@@ -168,7 +169,7 @@ def read_as_far(grammar: Any) -> ReadGrammar:
 
 
 def _read_serialised(grammar: Any) -> ReadGrammar:
-    """Read the serialised form of a grammar, or what `json.loads` gives of it."""
+    """Read the serialised form of a grammar, or the same parsed by `json.loads`."""
     features: dict[str, Any]
     if isinstance(grammar, dict):
         features = grammar
@@ -189,12 +190,12 @@ def _read_serialised(grammar: Any) -> ReadGrammar:
 
 
 def read_printed(grammar: Any, has_caret: bool) -> ReadGrammar | None:
-    """Read what XGrammar prints of a grammar that its converter has made of a JSON schema; None where that
-    does not tell all of it, or XGrammar prints otherwise than is known here.
+    """Read the printed text of a grammar that XGrammar's converter has made from a JSON schema. None if the
+    text is not complete, or if XGrammar prints in a form that is not known here.
 
     Args:
-        grammar: an `xgrammar.Grammar` none of whose texts holds a byte 0.
-        has_caret: whether a class may hold a caret first.
+        grammar: an `xgrammar.Grammar` without a byte 0 in its texts.
+        has_caret: whether the first character of a class may be a caret.
     """
     found = read_rules(str(grammar).encode(), has_caret) if _prints_as_known() else None
     if found is None or FIRST_RULE not in found[0]:
@@ -209,7 +210,7 @@ def read_printed(grammar: Any, has_caret: bool) -> ReadGrammar | None:
 
 @cache
 def _prints_as_known() -> bool:
-    """Whether the XGrammar that is installed prints, and serialises, as is read here: looked at once."""
+    """Whether the installed XGrammar prints, and serialises, in the known form; checked once."""
     import xgrammar
 
     if xgrammar.get_serialization_version() != SERIALIZATION_VERSION:

@@ -1,14 +1,15 @@
-"""XGrammar's serialised grammars by name: numbers and fields that whoever reads them needs.
+"""Names for the numbers and fields of XGrammar's serialised grammars.
 
-What: the version, the names of the fields, the types of expressions and how their bodies are laid out, the
+What: the version, the names of the fields, the types of expressions and the layout of their bodies, the
 columns of a rule, and the types of edges of the automata that XGrammar's compiler adds.
-When: wherever `xgrammar.Grammar.serialize_json` is read or written: here, in
-`equivalence.classes.byte_strings` and in `hybrid.xgrammar`. A new version of the format begins here.
-Limits: the layout of `SERIALIZATION_VERSION` only; `equivalence.network.layouts` brings others to it.
-`equivalence.classes.reference` has numbers of its own, as an oracle shares nothing with what it checks.
+When: whenever `xgrammar.Grammar.serialize_json` is read or written: here, in
+`equivalence.classes.byte_strings` and in `hybrid.xgrammar`. Support for a new version of the format starts
+here.
+Limits: only the layout of `SERIALIZATION_VERSION`; `equivalence.network.layouts` converts others to it.
+`equivalence.classes.reference` has its own numbers, because an oracle must share nothing with what it checks.
 
-An expression is [type, length, body ...] in one list of integers for the whole grammar; a second list says
-where each begins, and expressions name others by their number in it. Bodies:
+An expression is [type, length, body ...] in one list of integers for the whole grammar. A second list says
+where each expression begins. Expressions refer to others by their number in it. Bodies:
 
 - `BYTES`: the bytes; `CLASS` and its star `STAR`: [whether it excludes, first, last, first, last ...];
 - `EMPTY`: nothing; `RULE`: [rule]; `SEQUENCE` and `CHOICES`: the parts; `REPEAT`: [rule, least, most or -1];
@@ -22,22 +23,22 @@ from collections.abc import Sequence
 from typing import Any
 
 SERIALIZATION_VERSION = "v16"
-"""The layout of `xgrammar.Grammar.serialize_json` that is read here, of XGrammar 0.2.7 and later."""
+"""The layout of `xgrammar.Grammar.serialize_json` that is read here: XGrammar 0.2.7 and later."""
 
 VERSION_FIELD, DATA, STARTS = "__VERSION__", "grammar_expr_data", "grammar_expr_indptr"
 """Fields: the version; the expressions, and where each begins."""
 
 RULES, ROOT, MARKERS, MAY_BE_EMPTY = "rules", "root_rule_id", "suffix_stop_infos", "allow_empty_rule_ids"
-"""Fields: the rules; the number of the first one; suffix and stop markers; rules that may read nothing."""
+"""Fields: the rules; the number of the start rule; suffix and stop markers; rules that may be empty."""
 
 AUTOMATA, AUTOMATA_OF_RULES, IS_COMPILED = "complete_fsm", "per_rule_fsms", "optimized"
-"""Fields: what XGrammar's compiler adds."""
+"""Fields that XGrammar's compiler adds."""
 
 NOT_COMPILED: dict[str, Any] = {AUTOMATA: None, AUTOMATA_OF_RULES: [], IS_COMPILED: False}
-"""What stands in these fields before it does."""
+"""The content of these fields before that."""
 
 EDGE_DETAILS = "edge_aux_data"
-"""Field of the automata: what edges say besides."""
+"""A field of the automata: additional data of edges."""
 
 BYTES, CLASS, STAR, EMPTY, RULE, SEQUENCE, CHOICES = range(7)
 TAGS, REPEAT, TOKENS, EXCLUDED, TOKEN_TAGS, PATTERN, SUBSTRING = range(7, 14)
@@ -45,7 +46,8 @@ TAGS, REPEAT, TOKENS, EXCLUDED, TOKEN_TAGS, PATTERN, SUBSTRING = range(7, 14)
 
 N_TYPES = 14
 CLASSES, CALLS, WHOLES = (CLASS, STAR), (RULE, REPEAT), (SEQUENCE, CHOICES)
-"""Types: of sets of characters; whose body begins with the one rule that they call; that consist of parts."""
+"""Types: sets of characters; types whose body begins with the one rule that they call; types that consist
+of parts."""
 
 TOKEN_TYPES = (TOKENS, EXCLUDED, TOKEN_TAGS)
 """Types that name token ids."""
@@ -54,15 +56,15 @@ TAG_TYPES = (TAGS, TOKEN_TAGS)
 """Types that call a rule for each tag."""
 
 FOREIGN_TYPES = (TAGS, PATTERN, SUBSTRING)
-"""Types whose automata only XGrammar makes."""
+"""Types whose automata only XGrammar can make."""
 
 NAME, BODY, LOOKAHEAD, IS_EXACT, MAX_TOKENS, MAX_CHARS, CAPTURE, IS_LAZY, TEMPERATURE = range(9)
-"""Columns of a rule. `BODY` and `LOOKAHEAD` are expressions; `IS_EXACT` is of the lookahead. -1, "" and None
-say that there is none."""
+"""Columns of a rule. `BODY` and `LOOKAHEAD` are expressions; `IS_EXACT` describes the lookahead. -1, "" and
+None mean that there is none."""
 
 EDGE_EMPTY, EDGE_RULE, EDGE_END, EDGE_REPEAT, EDGE_TOKENS, EDGE_EXCLUDED = -1, -2, -3, -4, -5, -6
-"""Types of edges, which stand where edges that read bytes have the first of these: nothing is read; a rule;
-the text's end; a repeat, whose rule, least and most stand in `EDGE_DETAILS`; some ids; all ids but some."""
+"""Types of edges, in place of the first byte of edges that read bytes: reads nothing; calls a rule; the end
+of the text; a repeat, whose rule, least and most are in `EDGE_DETAILS`; some ids; all ids except some."""
 
 
 def plain_rule(name: str, body: int, lookahead: int = -1) -> list[Any]:
@@ -71,7 +73,7 @@ def plain_rule(name: str, body: int, lookahead: int = -1) -> list[Any]:
 
 
 def called_rules(expression_type: int, body: Sequence[int]) -> Sequence[int]:
-    """The rules that an expression calls itself, those of its parts left out."""
+    """The rules that an expression calls itself, without those of its parts."""
     if expression_type in CALLS:
         return body[:1]
     if expression_type == TAGS:
@@ -82,7 +84,7 @@ def called_rules(expression_type: int, body: Sequence[int]) -> Sequence[int]:
 
 
 def named_ids(expression_type: int, body: Sequence[int]) -> list[int]:
-    """The places in an expression's body where token ids stand."""
+    """The positions in an expression's body that hold token ids."""
     if expression_type in (TOKENS, EXCLUDED):
         return list(range(len(body)))
     if expression_type == TOKEN_TAGS:

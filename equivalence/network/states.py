@@ -41,12 +41,12 @@ class States(NamedTuple):
 
 
 class Classes(NamedTuple):
-    """Which states and counted rules do the same.
+    """Which states and counted rules behave equally.
 
     Attributes:
-        cls: int64[states], the class of each state, -1 where the root does not lead.
+        cls: int64[states], the class of each state; -1 if it cannot be reached from the root.
         n_classes: number of classes.
-        counted_cls: int64[counted rules], the class of each counted rule, -1 where none calls it.
+        counted_cls: int64[counted rules], the class of each counted rule; -1 if nothing calls it.
         n_counted: number of those classes.
     """
 
@@ -60,13 +60,13 @@ class Merged(NamedTuple):
     """Classes, and the network of them.
 
     Attributes:
-        classes: as above; the states that others stand for have their classes too, where the root leads.
-        stands: int64[states], the state that stands for each state: mostly itself.
+        classes: see above; reachable states that others represent have classes, too.
+        stands: int64[states], the state that represents each state, which is mostly itself.
         automaton: (final uint8[n], edge starts int64[n + 1], edges int64[k, 3], call starts int64[n + 1],
             calls int64[k, 2], counted int64[c, 4]) of the n classes. An edge row is (first byte, last byte,
-            target). A call row is (callee, return): callee >= 0 is a first state, -1 - k counted class k;
-            return -1 marks a tail call. A counted row is (first state of the unit, least, most, most as far
-            as a single token can tell, -1: more than that).
+            target). A call row is (callee, return): callee >= 0 is a first state, -1 - k is counted class
+            k; return -1 marks a tail call. A counted row is (first state of the unit, least, most, most as
+            far as a single token can distinguish it; -1: more than that).
     """
 
     classes: Classes
@@ -75,11 +75,11 @@ class Merged(NamedTuple):
 
 
 def rows(array: Integers, fields: str) -> Any:
-    """The rows of an array as records; nothing is copied if it has no gaps.
+    """The rows of an array as records; nothing is copied if the array is contiguous.
 
     Args:
-        array: int64[n, number of fields]; compiled code refuses other numbers than int64.
-        fields: their names, with blanks between them.
+        array: int64[n, number of fields]; compiled code refuses other types than int64.
+        fields: their names, separated by blanks.
 
     Raises:
         ValueError: another number of columns.

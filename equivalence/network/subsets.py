@@ -2,12 +2,12 @@
 # mypy: ignore-errors
 """The subset construction: makes the automaton of each rule deterministic.
 
-What: `determinise` turns automata with empty edges into deterministic ones; small rules that call nothing are
+What: `determinise` turns automata with empty edges into deterministic ones. Small rules without calls are
 copied into their callers, and a tail call of a rule to itself becomes a loop.
-When: called by `equivalence.network.build` only, once per grammar.
-Limits: indices in the arrays are not checked: they are what `build` has made, or read and checked.
+When: called only by `equivalence.network.build`, once for each grammar.
+Limits: indices in the arrays are not checked, because `build` has made them, or read and checked them.
 
-Rules share no element (`equivalence.network.closures`), so subsets are numbered for all rules at once, and
+Rules share no element (`equivalence.network.closures`), so subsets are numbered for all rules together, and
 their numbers are the new states.
 """
 
@@ -38,26 +38,27 @@ CALLED = record_type("rule back next")
 BYTES = cython.declare(cython.int, edge_types.BYTES)
 CALL = cython.declare(cython.int, edge_types.CALL)
 
-# of all subsets, for each state that may be: nested repeats in a pattern took a minute for 8,000 states
+# most members of all subsets, for each allowed state: nested repeats in a pattern took a minute for 8,000
+# states
 MEMBERS_A_STATE = cython.declare(cython.int, 64)
 
 
 @cython.final
 @cython.cclass
 class Subsets:
-    """The subsets of all rules, and what leads from one to another.
+    """The subsets of all rules, and their transitions.
 
     Attributes:
-        closures: of the automata as they are read.
-        made: where the deterministic ones go.
+        closures: the closures of the automata as they are read.
+        made: the deterministic automata.
         max_states: bound on the subsets.
-        account: tells when to stop.
+        account: says when to stop.
         sets: the members of each subset; a negative one is a mark, see `number`.
-        members_seen: members of all subsets that were met.
-        ways: what leads out of the subset at hand by bytes.
-        called: what leads out of it by calls, in lists of those of the same rule, row 0 being their end.
-        n_called: rows of it, with row 0.
-        call_head: by rule, the first of its calls; 0: there is none, as for all rules between two subsets.
+        members_seen: number of members of all subsets so far.
+        ways: the transitions by bytes of the current subset.
+        called: its calls, as linked lists of the calls of each rule; row 0 is the end of each list.
+        n_called: number of its rows, including row 0.
+        call_head: by rule, the first of its calls; 0: there is none. All entries are 0 between two subsets.
     """
 
     def __init__(self) -> None:
@@ -80,7 +81,7 @@ class Subsets:
         self.sets.clear(closures.n_states + 64)
         self.members_seen = 0
         n_callees: cython.Py_ssize_t = closures.nullable.shape[0]
-        if closures.edges.shape[0] + 1 > self.called.shape[0]:  # each edge once at most
+        if closures.edges.shape[0] + 1 > self.called.shape[0]:  # each edge is there at most once
             self.called = np.empty(2 * closures.edges.shape[0] + 1, CALLED)
         if n_callees > self.call_head.shape[0]:
             self.call_head = np.zeros(2 * n_callees, np.int64)
@@ -94,14 +95,14 @@ class Subsets:
     @cython.nogil
     @cython.exceptval(check=False)
     def add_edge_of(self, k: cython.Py_ssize_t) -> cython.void:
-        """The way out, or the call, by a edge of a member; there is room for it."""
+        """Add the transition, or the call, for an edge of a member; there must be room for it."""
         edge_type = self.closures.edges[k].type
         if edge_type == BYTES:
             self.ways.add(self.closures.edges[k].a, self.closures.edges[k].b, self.closures.edges[k].target)
         elif edge_type == CALL:
             rule = self.closures.edges[k].a
             if self.made.copied[rule] or self.closures.is_tail(k):
-                return  # the closure has followed it
+                return  # the closure has followed it already
             self.called[self.n_called].rule = rule
             self.called[self.n_called].back = self.closures.edges[k].target
             self.n_called += 1
@@ -111,7 +112,7 @@ class Subsets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def add_member(self, element: cython.Py_ssize_t) -> cython.int:
-        """All that leads out by a member."""
+        """Add all transitions and calls of a member."""
         n_states = self.closures.n_states
         state = element
         if element < n_states:
@@ -135,12 +136,12 @@ class Subsets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def collect(self, subset: cython.Py_ssize_t) -> cython.int:
-        """What leads out of a subset: ways by bytes, and calls."""
+        """Collect the transitions by bytes, and the calls, of a subset."""
         self.n_called = 1
         for m in range(self.sets.starts[subset], self.sets.starts[subset + 1]):
             if self.sets.pool[m] >= 0:
                 self.add_member(self.sets.pool[m])
-        # calls of one rule are one step: chain them behind the first
+        # calls of one rule are one step: link them after the first
         c: cython.Py_ssize_t = self.n_called - 1
         while c > 0:
             self.called[c].next = self.call_head[self.called[c].rule]
@@ -152,7 +153,7 @@ class Subsets:
     @cython.nogil
     @cython.exceptval(check=False)
     def forget(self) -> cython.void:
-        """Nothing leads out any more."""
+        """Remove all transitions and calls."""
         self.ways.forget()
         for c in range(1, self.n_called):
             self.call_head[self.called[c].rule] = 0
@@ -163,10 +164,10 @@ class Subsets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def number(self, mark: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of the subset that the closure at hand is.
+        """The number of the subset that equals the current closure.
 
-        A mark, if negative, is one more member, which keeps it apart: no edge leads to the first subset of a
-        rule, and each rule has an empty one of its own.
+        A mark, if negative, is one more member, which keeps it different: no edge leads to the first subset
+        of a rule, and each rule has its own empty subset.
         """
         n = self.closures.members.sort()
         self.members_seen += n
@@ -191,10 +192,10 @@ class Subsets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def following(self) -> cython.Py_ssize_t:
-        """The subset that follows from the elements on the stack, which are some."""
+        """The subset that follows from the elements on the stack, of which there must be some."""
         single: cython.Py_ssize_t = -1
         if self.closures.depth == 1:
-            # most steps have one target, which was closed before: half of the time was spent there
+            # most steps have one target, whose closure is known: half of the time was spent on it
             single = self.closures.stack[0]
             if self.closures.elements[single].subset > 0:
                 return self.closures.elements[single].subset - 1
@@ -210,7 +211,8 @@ class Subsets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def add_edges(self, subset: cython.Py_ssize_t) -> cython.int:
-        """The edges of the subset at hand: the ways are the same from one bound to the next."""
+        """Add the edges of the current subset: between two bounds, the transitions are the same for all
+        bytes."""
         for i in range(self.ways.n_bounds - 1):
             self.account.look()
             self.ways.activate(self.ways.bounds[i])
@@ -227,11 +229,11 @@ class Subsets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def add_calls(self) -> cython.int:
-        """The calls of the subset at hand, one for each rule."""
+        """Add the calls of the current subset, one for each rule."""
         for c in range(1, self.n_called):
             rule = self.called[c].rule
             if self.call_head[rule] != c:
-                continue  # taken with an earlier call of the same rule
+                continue  # done with an earlier call of the same rule
             self.account.look()
             self.closures.begin()
             way: cython.Py_ssize_t = c
@@ -245,13 +247,13 @@ class Subsets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def add_rule(self, rule: cython.Py_ssize_t) -> cython.int:
-        """The automaton of a rule, behind those of the rules that it may copy."""
+        """Make the automaton of a rule, after those of the rules that it may copy."""
         self.account.look()
         subset = self.sets.count
         self.made.rule_first[rule] = subset
         self.closures.begin_rule(rule)
         self.closures.close()
-        self.closures.ends_here = False  # the empty text is left to callers: see `nullable`
+        self.closures.ends_here = False  # callers handle the empty text: see `nullable`
         self.number(-1 - self.n_rules - rule)
         while subset < self.sets.count:
             self.collect(subset)
@@ -269,10 +271,10 @@ class Subsets:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def add_rules(self, order: cython.const[cython.Py_ssize_t][::1]) -> cython.Py_ssize_t:
-        """The automata of all rules in the order; how many states they have.
+        """Make the automata of all rules in an order. Return the number of their states.
 
         Raises:
-            BudgetExceeded: too many, or too many members of subsets, or it is too late.
+            BudgetExceeded: too many states, or too many members of subsets, or the time is over.
         """
         with cython.nogil:
             for i in range(order.shape[0]):
@@ -291,22 +293,22 @@ def determinise(
     max_states: int,
     stop: Stop | None = None,
 ) -> States:
-    """The deterministic automata of all rules; small ones that call nothing are copied into their callers.
+    """Make the automata of all rules deterministic, and copy small rules without calls into their callers.
 
-    An automaton reads non-empty strings only: its first state is never final, and a call of a nullable rule
-    may be skipped by its caller. A tail call of a rule to itself becomes a loop.
+    An automaton reads only non-empty strings: its first state is never final, and the caller of a nullable
+    rule may skip the call. A tail call of a rule to itself becomes a loop.
 
     Args:
         starts: int64[states + 1], where the edges of each state start.
         edges: int64[edges, 5], columns as in `edges.FIELDS`, sorted by source.
         begins, ends: int64[rules], the first and the last state of each rule.
-        nullable: uint8[rules and counted rules], the latter being numbered after the others.
-        order: int64, the rules that are used, callees first where there is no recursion.
+        nullable: uint8[rules and counted rules]; counted rules are numbered after the others.
+        order: int64, the used rules, callees first unless there is recursion.
         max_states: bound on the states.
-        stop: tells when it is too late.
+        stop: says when the time is over.
 
     Raises:
-        BudgetExceeded: more states than that, or 64 times as many members of subsets, or it is too late.
+        BudgetExceeded: more states, or 64 times as many members of subsets, or the time is over.
         ValueError: arrays of another type, or with other dimensions.
     """
     ordered: Ordered = Ordered()

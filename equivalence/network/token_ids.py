@@ -1,20 +1,21 @@
-"""Token ids as steps of the network: an edge that reads an id reads two bytes that no text can be.
+"""Token ids as steps of the network: an edge that reads an id reads two bytes that no text can contain.
 
 What: `ids_as_bytes` writes another grammar, in which each edge that reads one of some ids reads a *symbol*:
-byte 255 and one for a group of ids. Ids that the same edges name are one group, all others are group 0.
-So token edges, excluded tokens and token tag dispatches are bytes and calls, and whatever knows networks
-(exploring, walking, classifiers) does with them what it does with text.
+byte 255 and a byte for a group of ids. Ids that are named by the same edges are one group; all other ids
+are group 0. So token edges, excluded tokens and token tag dispatches become bytes and calls, and everything
+that works on networks (exploring, walking, classifiers) handles them like text.
 When: before `build_network`, for a grammar that names ids.
-Limits: 254 groups. Byte 255 of a text is read as 255 255 in such a network (`escaped`); tokens that hold it
-are to be read so, too. What counts ids (`max_tokens`) is not decided by stacks either way.
+Limits: 254 groups. In such a network, byte 255 of a text is read as 255 255 (`escaped`), and tokens that
+contain it must be read in the same way. Stacks cannot decide about counts of ids (`max_tokens`) in either
+form.
 
-XGrammar's `accept_token` tries an id in two ways, by edges that read ids, one step from here to there, and by
-its bytes; it is taken if either does. An edge never begins within a token. Hence an id is in a mask iff its
-symbol is read, or its text is.
+XGrammar's `accept_token` tries an id in two ways: by edges that read ids, in one step, and by its bytes.
+The id is accepted if either works. An edge never begins inside of a token. Hence an id is in a mask if and
+only if its symbol is read, or its text is.
 
-Rejected: a wider alphabet, of 256 bytes and a symbol for each group. It would be in every table of bytes
+Rejected: a larger alphabet with 256 bytes and a symbol for each group. It would be in every table of bytes
 (classes of bytes, what may follow, UTF-8), and in the trie of every vocabulary, for one grammar in a
-thousand. A byte that no text holds would do without escapes; but tag dispatch reads all 256.
+thousand. A byte that occurs in no text would need no escapes, but a tag dispatch reads all 256.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ from equivalence.network import edge_types, serial
 from equivalence.network.reading import ReadGrammar
 
 MARKER = 255
-"""The byte that symbols begin with; in a text it is read twice."""
+"""The byte with which symbols begin; in a text it is read twice."""
 
 MOST_GROUPS = 254
-"""Groups of ids: one byte tells them apart, and leaves one number for none of them."""
+"""Most groups of ids: one byte distinguishes them, and one of its values stands for none of them."""
 
 
 class Symbols(NamedTuple):
-    """The ids of a grammar, by what its edges make of them.
+    """The ids of a grammar, grouped by the edges that name them.
 
     Attributes:
-        named: for each id that the grammar names its group, from 1 on. Group 0 are all other ids.
+        named: for each id that the grammar names, its group, from 1 on. All other ids are group 0.
         n_groups: number of groups.
-        read: the groups that some edge reads, ascending; others are excluded wherever they are named.
+        read: the groups that some edge reads, ascending; the others are excluded wherever they are named.
     """
 
     named: dict[int, int]
@@ -50,9 +51,10 @@ class Symbols(NamedTuple):
 
     @staticmethod
     def text(group: int) -> bytes:
-        """What stands for an id of a group in the network.
+        """The text that stands for an id of a group in the network.
 
-        Hardly a token begins with the second byte of the first ten. It would not be wrong, but a class apart.
+        The second byte of the first ten groups begins hardly any token. Other bytes would be correct, too,
+        but would need a class of their own.
         """
         return bytes((MARKER, MARKER - 1 - group))
 
@@ -63,11 +65,11 @@ def escaped(text: bytes) -> bytes:
 
 
 def ids_as_bytes(read: ReadGrammar) -> tuple[ReadGrammar, Symbols]:
-    """A grammar that reads symbols in place of ids, and which id is which symbol.
+    """A grammar that reads symbols instead of ids, and the symbol of each id.
 
     Raises:
-        UnsupportedGrammar: there are more groups of ids than there are symbols, or a string of the grammar
-            holds byte 255.
+        UnsupportedGrammar: there are more groups of ids than symbols, or a string of the grammar contains
+            byte 255.
     """
     data, starts = read.data, read.starts
     types = data[starts]
@@ -93,7 +95,7 @@ def _refuse_marker(data: NDArray[np.int64], starts: NDArray[np.int64], types: ND
 
 
 def _sets_of(expression_type: int, body: list[int]) -> list[set[int]]:
-    """The sets of ids that an expression tells from all others."""
+    """The sets of ids that an expression distinguishes from all others."""
     if expression_type != serial.TOKEN_TAGS:
         return [set(body)]
     triggers, excluded = _triggers(body)
@@ -101,14 +103,14 @@ def _sets_of(expression_type: int, body: list[int]) -> list[set[int]]:
 
 
 def _triggers(body: list[int]) -> tuple[list[tuple[int, int]], set[int]]:
-    """The (id, rule) pairs of a token tag dispatch, and the ids that its text excludes, those among them."""
+    """The (id, rule) pairs of a token tag dispatch, and the ids that its text excludes, including those."""
     n = body[0]
     pairs = list(zip(body[1 : 1 + 2 * n : 2], body[2 : 2 + 2 * n : 2], strict=True))
     return pairs, {token_id for token_id, _ in pairs} | set(body[3 + 2 * n :])
 
 
 def _grouped(sets: list[list[set[int]]]) -> Symbols:
-    """Ids in the same sets are one group."""
+    """Make one group of the ids that are in the same sets."""
     signatures: dict[int, list[int]] = {}
     for number, one in enumerate(one for some in sets for one in some):
         for token_id in one:
@@ -126,7 +128,7 @@ def _grouped(sets: list[list[set[int]]]) -> Symbols:
 
 
 class _Writer:
-    """Writes expressions behind those of a grammar."""
+    """Appends expressions to those of a grammar."""
 
     def __init__(self, read: ReadGrammar, symbols: Symbols) -> None:
         self._read = read
@@ -137,17 +139,17 @@ class _Writer:
         self._texts: dict[int, int] = {}
 
     def add(self, expression_type: int, body: list[int]) -> int:
-        """The number of a new expression."""
+        """Add an expression, and return its number."""
         self._starts.append(len(self._read.data) + len(self._data))
         self._data += [expression_type, len(body), *body]
         return len(self._read.starts) + len(self._starts) - 1
 
     def place_of(self, expression: int) -> int:
-        """Where a new expression begins."""
+        """Where an added expression begins."""
         return self._starts[expression - len(self._read.starts)]
 
     def written(self, expression_type: int, body: list[int]) -> int:
-        """An expression about ids as one about symbols."""
+        """Turn an expression about ids into one about symbols."""
         if expression_type == serial.TOKENS:
             return self._one_of(set(body), False)
         if expression_type == serial.EXCLUDED:
@@ -158,7 +160,7 @@ class _Writer:
             self.add(serial.SEQUENCE, [self._one_of({token_id}, False), self.add(serial.RULE, [rule])])
             for token_id, rule in pairs
         ]
-        if body[1 + 2 * len(pairs)]:  # goes on after a tag
+        if body[1 + 2 * len(pairs)]:  # it continues after a tag
             return self._any_number_of(self.add(serial.CHOICES, [other, *tags]))
         end = self.add(serial.CHOICES, [self.add(serial.EMPTY, []), *tags])
         return self.add(serial.SEQUENCE, [self._any_number_of(other), end])
@@ -168,12 +170,12 @@ class _Writer:
         groups = {self._symbols.named[token_id] for token_id in ids}
         if is_excluded:
             groups = set(range(self._symbols.n_groups)) - groups
-        # no id is of the group behind the last one: what reads none of them reads that
+        # no id is in the group after the last one: an expression that reads no id reads that group
         return self.add(serial.CHOICES, [self._text(g) for g in sorted(groups) or [self._symbols.n_groups]])
 
     @property
     def read(self) -> tuple[int, ...]:
-        """The groups of which there is some id to read."""
+        """The groups that contain an id."""
         return tuple(sorted(group for group in self._texts if group < self._symbols.n_groups))
 
     def _text(self, group: int) -> int:
@@ -187,14 +189,14 @@ class _Writer:
         return self.add(serial.REPEAT, [number, 0, -1])
 
     def finished(self, starts: NDArray[np.int64]) -> ReadGrammar:
-        """The grammar with what was written, given where its own expressions begin now."""
+        """The grammar with the added expressions, given where its own expressions begin now."""
         features = {**self._read.features, serial.RULES: [*self._read.rules, *self._rules]}
         data = np.concatenate([self._read.data, np.array(self._data, np.int64)])
         return ReadGrammar(features, data, np.concatenate([starts, np.array(self._starts, np.int64)]), True)
 
 
 def escaped_edges(edges: NDArray[np.int64], n_states: int) -> tuple[NDArray[np.int64], int]:
-    """Edges of automata that read byte 255 twice, columns as in `edges.FIELDS`, and the number of states."""
+    """Edges that read byte 255 twice, columns as in `edges.FIELDS`, and the new number of states."""
     reads = np.flatnonzero((edges[:, 1] == edge_types.BYTES) & (edges[:, 3] == MARKER))
     if not len(reads):
         return edges, n_states

@@ -2,10 +2,10 @@
 # mypy: ignore-errors
 """The transitions of a subset by bytes, and the bytes at which they change.
 
-What: `Transitions` takes ranges of bytes with their targets in any order, and gives the ranges that read each
-byte, in the order of the bytes.
+What: `Transitions` takes ranges of bytes with their targets in any order, and gives the ranges that read
+each byte, in the order of the bytes.
 When: filled and emptied by `equivalence.network.subsets` for each subset.
-Limits: bytes are from 0 to 255, which is not checked.
+Limits: bytes must be from 0 to 255, which is not checked.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ class Transitions:
     """Ranges of bytes, and where they lead.
 
     Args:
-        room: ways that there is room for at first.
+        room: transitions that fit at first.
 
     Attributes:
-        rows: the last byte of each way, its target, and the next way with the same first byte; row 0 is the
-            end of each such list.
-        count: rows, with row 0.
-        head: the last way that was added of each first byte; 0: there is none.
-        bounds: the bytes that some way begins at or ends before, in order, `n_bounds` of them.
-        active: the ways that read the byte at hand, `n_active` of them.
+        rows: for each transition, its last byte, its target, and the next one with the same first byte; row
+            0 is the end of each such list.
+        count: number of rows, including row 0.
+        head: for each first byte, the transition that was added last; 0: there is none.
+        bounds: the bytes at which some transition begins or before which one ends, in order, `n_bounds` of
+            them.
+        active: the transitions that read the current byte, `n_active` of them.
     """
 
     def __init__(self, room: cython.Py_ssize_t) -> None:
@@ -54,7 +55,7 @@ class Transitions:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def make_room(self, wanted: cython.Py_ssize_t) -> cython.int:
-        """Room for some more ways."""
+        """Make room for some more transitions."""
         if self.count + wanted > self.active.shape[0]:
             with cython.gil:
                 self.grow(wanted)
@@ -63,7 +64,7 @@ class Transitions:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow(self, wanted: cython.Py_ssize_t) -> cython.int:
-        """Twice the room at least."""
+        """At least double the room."""
         size: cython.Py_ssize_t = 2 * self.active.shape[0] + wanted
         self.rows = bigger(self.rows, size, self.count)
         self.active = np.empty(size, np.int64)
@@ -74,7 +75,7 @@ class Transitions:
     @cython.nogil
     @cython.exceptval(check=False)
     def add_bound(self, byte: cython.Py_ssize_t) -> cython.void:
-        """Some way begins at a byte, or ends before it."""
+        """Add a bound: a transition begins at this byte, or ends before it."""
         if not self.is_bound[byte]:
             self.is_bound[byte] = 1
             self.n_bounds = insert_sorted(self.bounds, self.n_bounds, byte)
@@ -85,7 +86,7 @@ class Transitions:
     def add(
         self, first: cython.Py_ssize_t, last: cython.Py_ssize_t, target: cython.Py_ssize_t
     ) -> cython.void:
-        """A way by the bytes first..last; there is room for it."""
+        """Add a transition by the bytes first..last; there must be room for it."""
         n = self.count
         self.rows[n].last = last
         self.rows[n].target = target
@@ -99,7 +100,7 @@ class Transitions:
     @cython.nogil
     @cython.exceptval(check=False)
     def activate(self, first: cython.Py_ssize_t) -> cython.void:
-        """The byte at hand is `first`, the bound behind the one that was at hand before."""
+        """Make `first` the current byte. It must be the bound after the former one."""
         kept: cython.Py_ssize_t = 0
         for i in range(self.n_active):
             if self.rows[self.active[i]].last >= first:
@@ -116,7 +117,7 @@ class Transitions:
     @cython.nogil
     @cython.exceptval(check=False)
     def forget(self) -> cython.void:
-        """There are no ways, and no byte is at hand."""
+        """Remove all transitions."""
         for i in range(self.n_bounds):
             self.is_bound[self.bounds[i]] = 0
             self.head[self.bounds[i]] = 0
