@@ -1,4 +1,4 @@
-"""Lexers: the automaton that has exactly the meaning of Lark's basic lexer, byte by byte."""
+"""Lexers: an automaton with exactly the meaning of Lark's basic lexer, byte by byte."""
 
 from equivalence.lark.lexer.machine import LexerMachine, build_lexer, build_thrifty_lexer
 from equivalence.lark.lexer.scanner import terminal_names

@@ -1,14 +1,14 @@
-"""Sets of characters, and the kinds of characters that no pattern of a grammar tells apart.
+"""Sets of characters, and the kinds of characters that no pattern of a grammar distinguishes.
 
-What: a set is a sorted tuple of ranges of code points. `categories` such as ``\\w`` and sets that ignore case
-are what `re` itself says about every code point; `Kinds` partitions all characters by the sets of a grammar,
-so that automata read one of some dozen kinds instead of one of 1.1 million characters.
-When: by `equivalence.lark.lexer.patterns`, and by all that follows, which knows kinds only.
-Limits: no surrogates: they have no UTF-8 form. What `re` says is kept for the process, never stored, as it
-changes with Python's Unicode tables.
+What: a set is a sorted tuple of ranges of code points. For `categories` such as ``\\w``, and for sets that
+ignore case, `re` itself is asked about every code point. `Kinds` partitions all characters by the sets of a
+grammar, so that automata read a few dozen kinds instead of 1.1 million characters.
+When: by `equivalence.lark.lexer.patterns`, and by everything after it, which only knows kinds.
+Limits: no surrogates, because they have no UTF-8 form. The answers of `re` are cached for the process, and
+never stored, because they change with Python's Unicode tables.
 
-Rejected: building byte automata per pattern and joining them (the states in the middle of a character
-multiply those of the lexer: most states of a grammar with Unicode digits were such).
+Rejected: building a byte automaton for each pattern and joining these. The states in the middle of a
+character multiply those of the lexer: in a grammar with Unicode digits, most states were of this kind.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# `re`'s own parser and compiler, by the names that they have in this version
+# `re`'s own parser and compiler, by their names in this version of Python
 _modules = ("re._parser", "re._compiler") if sys.version_info >= (3, 11) else ("sre_parse", "sre_compile")
 regex_parser: Any = importlib.import_module(_modules[0])
 regex_compiler: Any = importlib.import_module(_modules[1])
@@ -35,7 +35,7 @@ ALL: Characters = ((0, 0xD7FF), (0xE000, 0x10FFFF))
 
 
 def union(*sets: Characters) -> Characters:
-    """Characters of any of the sets."""
+    """Characters that at least one of the sets contains."""
     merged: list[tuple[int, int]] = []
     for first, last in sorted(part for characters in sets for part in characters):
         if merged and first <= merged[-1][1] + 1:
@@ -46,7 +46,7 @@ def union(*sets: Characters) -> Characters:
 
 
 def complement(characters: Characters) -> Characters:
-    """Characters that are not in the set; surrogates are in neither."""
+    """Characters that the set does not contain; neither set contains surrogates."""
     gaps, begin = [], 0
     for first, last in union(characters, ((0xD800, 0xDFFF),)):
         if begin < first:
@@ -58,10 +58,10 @@ def complement(characters: Characters) -> Characters:
 
 
 def matched(node: Any, flags: int) -> Characters:
-    """The set of what one node of `regex_parser` matches, if that is always one character.
+    """The set of characters that one node of `regex_parser` matches, if it always matches one character.
 
-    Where case counts, literals and ranges are what they say, and `re` is asked about categories. Where it
-    does not, `re` is asked about all characters that have case; the others it compares as if case counted.
+    If case matters, literals and ranges are taken as written, and `re` is asked about categories. If not,
+    `re` is asked about all characters that have case; for the others it makes no difference.
     """
     operation, argument = node
     plain = _matched_exactly(str(operation), argument, flags & ~re.IGNORECASE)
@@ -105,25 +105,25 @@ def _without_surrogates(characters: Characters) -> Characters:
 
 @lru_cache(maxsize=64)
 def category(code: Any, flags: int) -> Characters:
-    """A category such as CATEGORY_WORD, as `re` sees it under its flags ASCII or UNICODE."""
+    """A category such as CATEGORY_WORD, as `re` defines it under its flags ASCII or UNICODE."""
     return _ask([(regex_parser.IN, [(regex_parser.CATEGORY, code)])], flags, _all_characters())
 
 
 @lru_cache(maxsize=1)
 def _all_characters() -> str:
-    # surrogates too, so that runs have no gaps
+    # with surrogates, so that runs have no gaps
     return np.arange(0x110000, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
 
 
 @lru_cache(maxsize=1)
 def _characters_with_case() -> tuple[str, Characters]:
-    """Characters that some change of case changes or yields: `re` may match them with others."""
+    """Characters that some change of case affects or produces: `re` may match them with others."""
     everything = _all_characters()
     found: set[str] = set()
     for begin in range(0, len(everything), 1024):
         block = everything[begin : begin + 1024]
         if block.lower() == block == block.upper() and block.casefold() == block:
-            continue  # most blocks: nothing in them has case
+            continue  # most blocks: they contain no character with case
         for character in block:
             forms = {character.lower(), character.upper(), character.casefold(), character.title()}
             if len(forms) > 1 or character not in forms:
@@ -134,7 +134,8 @@ def _characters_with_case() -> tuple[str, Characters]:
 
 
 def _ask(nodes: list[Any], flags: int, text: str) -> Characters:
-    """Those of a text's ascending characters that `re` matches; it finds runs faster than single ones."""
+    """Those of a text's ascending characters that `re` matches; it finds runs faster than single
+    characters."""
     state = regex_parser.State()
     state.flags = flags
     node = regex_parser.SubPattern(state, nodes)
@@ -145,19 +146,19 @@ def _ask(nodes: list[Any], flags: int, text: str) -> Characters:
         first, last = ord(text[begin]), ord(text[end - 1])
         if last - first == end - 1 - begin:
             ranges.append((first, last))
-        else:  # characters of the text are not all neighbours
+        else:  # not all characters of the text are neighbours
             ranges.extend((ord(character), ord(character)) for character in found.group())
     return _without_surrogates(union(tuple(ranges)))
 
 
 class Kinds(NamedTuple):
-    """The coarsest partition of all characters that respects a number of sets.
+    """The coarsest partition of all characters such that each of some sets is a union of its parts.
 
     Attributes:
-        firsts: int64[R], first code points of the ranges that all characters are cut into, ascending.
+        firsts: int64[R], first code points of the ranges into which all characters are divided, ascending.
         kinds: int16[R], the kind of each range's characters; -1 for the surrogates.
-        number: how many kinds there are.
-        masks: for each given set its kinds, as bits of an integer.
+        number: number of kinds.
+        masks: for each given set, its kinds as bits of an integer.
     """
 
     firsts: NDArray[np.int64]
@@ -167,7 +168,7 @@ class Kinds(NamedTuple):
 
 
 def partition_characters(sets: Sequence[Characters]) -> Kinds:
-    """The kinds of characters that the sets tell apart, numbered in the order of their first characters."""
+    """The kinds of characters that the sets distinguish, numbered in the order of their first characters."""
     edges = {0, 0xD800, 0xE000}
     for characters in sets:
         for first, last in characters:

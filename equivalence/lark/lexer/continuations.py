@@ -1,14 +1,14 @@
-"""What a state may turn out to have read: the terminals up to the lexeme that covers the last character.
+"""What a state may turn out to have read: the terminals up to the lexeme that contains the last character.
 
-What: for every state the set of sequences that some text after it, or its end, makes the machine emit from
-there on, up to and including the lexeme that the last character read belongs to.
-When: on the explored states, where lexemes in progress and tails are still apart; before they are merged.
-Limits: exact for the machine, with what it drops. Where terminals are emitted before their lexeme ends, a
-set says what is left of them.
+What: for every state, the set of sequences that the machine may emit from there on, depending on the text
+after it or its end, up to and including the lexeme that contains the last character.
+When: on the explored states, while unfinished lexemes and tails are still separate; before states are merged.
+Limits: exact for the machine, including what it drops. If terminals are emitted before their lexeme ends, a
+set contains what is left of them.
 
-The last character is marked, and the search follows the mark: into the lexeme in progress, or into one of a
-tail, which is the lexeme in progress of the tail's own state. The lexeme that ends behind the mark ends the
-search.
+The last character is marked, and the search follows the mark: into the unfinished lexeme, or into a lexeme
+of a tail, which is the unfinished lexeme of the tail's own state. The lexeme that ends after the mark ends
+the search.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from equivalence.lark.lexer.minimise import Continuations, Transducer
 from equivalence.lark.lexer.ordered import Edge
 from equivalence.lark.lexer.unreading import Fallback, Terminals, Unreading
 
-# Where the mark lies in a state: for each conditional end and the certain one an integer where a lexeme that
-# the tail has emitted covers it (so many terminals of the fallback are then up to it), None where there is no
-# fallback, and else the marks in the tail's state. The mark is always within the lexeme in progress too.
+# Where the mark is in a state. For each conditional end and for the certain one: an integer if a lexeme
+# that the tail has emitted contains the mark (then this many terminals of the fallback come up to it),
+# None if there is no fallback, and otherwise the marks in the tail's state. The mark is always in the
+# unfinished lexeme, too.
 Marks = tuple["int | Marks | None", ...]
 Marked = tuple[int, Marks]
 
 
 class _Search:
-    """Outcomes of marked states, by a fixed point over those that are reached."""
+    """Outcomes of marked states: a fixed point over the states that can be reached."""
 
     def __init__(self, unreading: Unreading, live: list[bool], max_states: int, deadline: Deadline) -> None:
         self._machine = unreading
@@ -43,7 +44,7 @@ class _Search:
         self._simple: dict[int, frozenset[Terminals] | None] = {}
 
     def fresh(self, state: int) -> Marks:
-        """Marks of a state whose last character is the one just read."""
+        """The marks of a state whose last character was read just now."""
         if state not in self._marks:
             place = self._machine.places[state]
             self._marks[state] = tuple(map(self._fresh_fallback, (*place.conditional, place.fallback)))
@@ -55,7 +56,7 @@ class _Search:
         return self.fresh(fallback.state) if fallback.state else len(fallback.terminals)
 
     def simple(self, state: int) -> frozenset[Terminals] | None:
-        """The set of a state without tails or conditions, which needs no search; else None."""
+        """The set of a state without tails and conditions, which needs no search; None for other states."""
         if state not in self._simple:
             machine = self._machine
             place = machine.places[state]
@@ -112,7 +113,7 @@ class _Search:
         return number
 
     def _successors(self, marked: Marked, found: set[Terminals]) -> Iterator[tuple[Terminals, Marked]]:
-        """Steps that leave the mark unsettled; what settles it goes to `found`."""
+        """Steps after which the mark is still open; if a step decides it, the result is added to `found`."""
         state, marks = marked
         simple = self.simple(state) if marks == self.fresh(state) else None
         if simple is not None:
@@ -150,7 +151,8 @@ class _Search:
         return None if rest is None else fallback.terminals + rest
 
     def _step(self, marked: Marked, kind: int) -> tuple[Terminals, Marked | int] | None:
-        """A step with its marks; an integer settles the mark, within so many terminals."""
+        """A step with its marks. An integer means that the mark is decided: it is within this many
+        terminals."""
         key = (marked, kind)
         if key not in self._rows:
             self._rows[key] = self._mark_step(marked, kind)
@@ -180,7 +182,7 @@ class _Search:
         return (*conditional, best if kept else None)
 
     def _origin(self, origin: int, moved: list[int | Marks | None]) -> int | Marks | None:
-        """A new end covers the mark, which is within the lexeme in progress."""
+        """The mark after a new end, which contains it, because it is in the unfinished lexeme."""
         if origin >= 0:
             return moved[origin]
         return 0 if ~origin == self._machine.lexemes.silent else 1
@@ -198,7 +200,7 @@ class _Search:
 def find_continuations(
     unreading: Unreading, machine: Transducer, states: list[int], max_states: int, deadline: Deadline
 ) -> dict[int, Continuations]:
-    """The sets of states (not all are needed: those that are reached), each sorted."""
+    """The sets of states, sorted. Only the states that are reached are needed."""
     live: list[bool] = ((machine.at_end >= 0) | (machine.step >= 0).any(axis=1)).tolist()
     search = _Search(unreading, live, max_states, deadline)
     found: dict[int, frozenset[Terminals]] = {0: frozenset([()])}

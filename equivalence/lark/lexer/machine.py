@@ -1,11 +1,11 @@
 """A byte-level transducer with exactly the meaning of Lark's basic lexer.
 
-What: reads the bytes of a text and emits the terminals that Lark's lexer yields, as soon as no further text
-can change them; `continuations` says what the rest of a lexeme in progress may turn out to be.
+What: it reads the bytes of a text and emits the terminals of Lark's lexer as soon as no further text can
+change them. `continuations` says what the rest of an unfinished lexeme may turn out to be.
 When: to follow the lexer of a `lark.Lark` with tokens that begin and end anywhere.
-Limits: what is not kept exact is refused by name (`equivalence.lark.lexer.patterns`,
-`equivalence.lark.lexer.scanner`); texts that Lark lexes only by giving back much, or after the opening of
-something never closed, are dead (`equivalence.lark.lexer.unreading` lists these cases).
+Limits: what cannot be kept exact is refused by name (`equivalence.lark.lexer.patterns`,
+`equivalence.lark.lexer.scanner`). Texts are dead if Lark can only lex them by giving back a lot, or after
+the opening of something that is never closed (`equivalence.lark.lexer.unreading` lists these cases).
 """
 
 from __future__ import annotations
@@ -26,28 +26,29 @@ from equivalence.lark.lexer.unreading import Terminals, Unreading
 from equivalence.lark.lexer.utf8 import expand
 
 MAX_UNREAD = 100
-"""Largest `unread_limit`: tails lie within tails so deep."""
+"""Largest `unread_limit`: tails may be nested this deep."""
 
 FEW_TIMES, FEW_MORE = 4, 1_000
-"""`build_thrifty_lexer` explores so many times the states, and so many more, to keep what is never closed."""
+"""To keep what is never closed, `build_thrifty_lexer` explores up to this factor times the states, plus
+this many."""
 
 
 class LexerMachine(NamedTuple):
-    """S states; state 0 is the start. Sequences are numbered in `sequences`, 0 is the empty one.
+    """S states; state 0 is the start. `sequences` numbers the sequences; 0 is the empty one.
 
-    A terminal is emitted as soon as all texts that can end well have it next, so inside a string that has to
-    be closed it may have been emitted already.
+    A terminal is emitted as soon as it is next in all texts that can end well. So inside of a string that
+    must be closed, it may have been emitted already.
 
     Attributes:
-        terminals: names; numbers of terminals are positions. With those that are ignored, and keywords.
-        ignored: numbers of the terminals that are ignored.
-        step: int32[S, 256], next state, -1 where the text is dead.
-        emitted: int32[S, 256], the sequence that is emitted on that byte, 0 where there is none.
-        sequences: sequences of terminals, without those that are ignored.
+        terminals: names, including ignored terminals and keywords; the number of a terminal is its position.
+        ignored: numbers of the ignored terminals.
+        step: int32[S, 256], the next state; -1 if the text is dead.
+        emitted: int32[S, 256], the sequence that is emitted on that byte; 0: none.
+        sequences: sequences of terminals, without ignored ones.
         at_end: int32[S], the sequence that is emitted at the end of the text; -1: the rest cannot be lexed.
-        continuations: for each state, sorted, the sequences that some further text, or its end, makes the
-            machine emit from there on, up to the lexeme that covers the last byte read. ``((),)`` at the
-            start.
+        continuations: for each state, sorted, the sequences that the machine may emit from there on,
+            depending on further text or its end, up to the lexeme that contains the last byte read.
+            ``((),)`` at the start.
     """
 
     terminals: tuple[str, ...]
@@ -72,21 +73,23 @@ def build_lexer(
     """The machine of a grammar's lexer.
 
     Args:
-        grammar: a `lark.Lark` with `parser="lalr"` and `lexer="basic"`; its postlex is left to the caller.
-        may_follow: bool[T, T], whether the parser may take terminal b after a, nothing between them but what
-            is ignored or made elsewhere; numbered as `terminal_names`. Texts are dead where lexing would fall
-            back to other pairs.
-        unread_limit: lexemes that a tail may hold, when a lexeme turns out to have been read too far.
+        grammar: a `lark.Lark` with `parser="lalr"` and `lexer="basic"`; the caller handles its postlex.
+        may_follow: bool[T, T], whether the parser may accept terminal b after a, with nothing between them
+            except what is ignored or made elsewhere; numbered as `terminal_names`. Texts are dead if lexing
+            would fall back to other pairs.
+        unread_limit: most lexemes in a tail, when a lexeme turns out to have been read too far.
         max_states: bound on the states of every stage.
         made_elsewhere: declared terminals that the caller's postlex makes.
-        keep_unclosed: keep what Lark makes of a lexeme that is never closed, at the end of the text only:
-            every comment is then lexed twice, up to `unread_limit`. For comparisons with Lark on short texts.
-        deadline: when to give up; looked at for each state.
+        keep_unclosed: keep what Lark makes of a lexeme that is never closed, only at the end of the text.
+            Every comment is then lexed twice, up to `unread_limit`. For comparisons with Lark on short
+            texts.
+        deadline: when to give up; checked for each state.
 
     Raises:
-        UnsupportedGrammar: a terminal, callback or option whose meaning is not kept; the message names it.
-        BudgetExceeded: more states than `max_states`, or it is too late.
-        ValueError: `may_follow` of another shape, or bounds out of range.
+        UnsupportedGrammar: the meaning of a terminal, callback or option cannot be kept; the message names
+            it.
+        BudgetExceeded: more states than `max_states`, or the time ran out.
+        ValueError: `may_follow` has another shape, or bounds are out of range.
     """
     deadline = deadline or Deadline()
     lexemes = _lexemes(grammar, may_follow, unread_limit, max_states, made_elsewhere, deadline)
@@ -101,20 +104,20 @@ def build_thrifty_lexer(
     max_states: int = 50_000,
     deadline: Deadline | None = None,
 ) -> LexerMachine:
-    """The machine with `keep_unclosed` where that costs few states, and without it elsewhere.
+    """The machine with `keep_unclosed` if that costs few states, and without it otherwise.
 
-    To give back the opening of what is never closed (``a /*b`` is a product for Lark), the lexer has to know
-    what all that follows would be cut into. The parser takes none of it in SynCode's Java and SQL, so that no
-    state is added; in its Go there are more than 50,000.
+    To give back the opening of something that is never closed (``a /*b`` is a product for Lark), the lexer
+    must know how all the following text would be divided. In SynCode's Java and SQL, the parser accepts
+    none of it, so no state is added; in its Go there are more than 50,000.
 
-    Args, Raises: as `build_lexer`.
+    Args, Raises: as for `build_lexer`.
     """
     deadline = deadline or Deadline()
     lexemes = _lexemes(grammar, may_follow, unread_limit, max_states, (), deadline)
     plain = Unreading(lexemes, may_follow, unread_limit, max_states, deadline)
     few = min(FEW_TIMES * len(plain.places) + FEW_MORE, max_states)
     try:
-        # tables are made once: they took 0.1 s of the 0.3 for Java, exploring 0.07
+        # tables are made once: for Java they take 0.1 s of 0.3, exploring takes 0.07
         kept = Unreading(lexemes, may_follow, unread_limit, few, deadline, keep_unclosed=True)
         if (kept.places, kept.at_end) != (plain.places, plain.at_end):
             return _machine(kept, max_states, deadline)
@@ -131,7 +134,7 @@ def _lexemes(
     made_elsewhere: Collection[str],
     deadline: Deadline,
 ) -> LexemeAutomaton:
-    """The automaton of one lexeme, once all arguments are as `build_lexer` says."""
+    """The automaton of one lexeme, after checking the arguments of `build_lexer`."""
     scanner = read_scanner(grammar, made_elsewhere)
     n_terminals = len(scanner.names)
     if may_follow is not None and may_follow.shape != (n_terminals, n_terminals):
@@ -147,7 +150,7 @@ def _lexemes(
 
 
 def _machine(unreading: Unreading, max_states: int, deadline: Deadline) -> LexerMachine:
-    """Tables of what was explored."""
+    """The tables of everything that was explored."""
     lexemes = unreading.lexemes
     scanner = lexemes.scanner
     table = tabulate(unreading)
@@ -169,7 +172,7 @@ def _machine(unreading: Unreading, max_states: int, deadline: Deadline) -> Lexer
 
 
 def _reached(step: NDArray[np.int32]) -> list[int]:
-    """States that some text leads to."""
+    """States that some text can reach."""
     order, seen = [0], {0}
     for state in order:
         for target in np.unique(step[state]).tolist():

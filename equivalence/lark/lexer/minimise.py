@@ -1,11 +1,10 @@
 """Transducers over kinds of characters: drop what is dead, emit early, merge states.
 
-What: `Transducer` is a plain table. `trim` makes dead what no text can end well; `advance_emissions` moves
-what all texts from a state have in common to the steps into it; `merge` joins states that no text tells
-apart.
-When: in this order, after `equivalence.lark.lexer.continuations`, whose sets are part of what states are told
-apart by.
-Limits: none; rows are compared whole.
+What: `Transducer` is a plain table. `trim` makes states dead from which no text can end well.
+`advance_emissions` moves emissions that all texts from a state have in common to the steps into it. `merge`
+joins states that no text distinguishes.
+When: in this order, after `equivalence.lark.lexer.continuations`, whose sets also distinguish states.
+Limits: none; whole rows are compared.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ Continuations = tuple[Terminals, ...]
 
 
 class Transducer(NamedTuple):
-    """S states, K kinds; sequences of terminals are numbered in `sequences`, 0 is the empty one.
+    """S states, K kinds. `sequences` numbers the sequences of terminals; 0 is the empty one.
 
     Attributes:
         step: int32[S, K], next state or -1.
-        emitted: int32[S, K], what is emitted on the way, 0 where the step is -1.
-        at_end: int32[S], what is emitted at the end of the text, -1: dead.
+        emitted: int32[S, K], what the step emits; 0 if the step is -1.
+        at_end: int32[S], what is emitted at the end of the text; -1: dead.
         sequences: the sequences.
-        continuations: for each state the set that `equivalence.lark.lexer.continuations` defines; () before.
+        continuations: for each state, the set that `equivalence.lark.lexer.continuations` defines; () before.
     """
 
     step: NDArray[np.int32]
@@ -71,7 +70,7 @@ def tabulate(unreading: Unreading) -> Transducer:
 
 
 def common_prefix(one: Terminals, other: Terminals) -> Terminals:
-    """The longest sequence that both begin with."""
+    """The longest sequence with which both begin."""
     length = 0
     for a, b in zip(one, other, strict=False):
         if a != b:
@@ -81,9 +80,10 @@ def common_prefix(one: Terminals, other: Terminals) -> Terminals:
 
 
 def advance_emissions(machine: Transducer, deadline: Deadline) -> Transducer:
-    """Emit as early as possible: each step emits what all texts from there on emit first.
+    """Emit as early as possible: each step emits what all texts from there on would emit first.
 
-    A state's continuations lose what has been emitted before it; one that is a part of that is empty then.
+    The continuations of a state lose what was emitted before it; a continuation that is part of that
+    becomes empty.
     """
     n_states = len(machine.step)
     edges: list[list[tuple[Terminals, int]]] = []
@@ -150,7 +150,7 @@ def merge(machine: Transducer, deadline: Deadline) -> Transducer:
     reached, order = {0}, [0]
     chosen = np.unique(classes, return_index=True)[1].astype(np.int32)  # one state of each class
     chosen[classes[0]] = 0
-    for state in order:  # breadth first, so that numbers do not depend on how states were found
+    for state in order:  # breadth first, so that numbers do not depend on the order of discovery
         for target in machine.step[state].tolist():
             if target >= 0:
                 target = int(chosen[classes[target]])
@@ -171,14 +171,16 @@ def merge(machine: Transducer, deadline: Deadline) -> Transducer:
 
 
 def _classes(machine: Transducer, deadline: Deadline) -> NDArray[np.int32]:
-    """The class of each state, by refinement: only states before one that has changed are looked at again.
+    """The class of each state, by refinement. Only the states before a state that has changed are examined
+    again.
 
-    The largest part of a class keeps its number, so a state changes often only if its class shrinks fast. A
-    chain of states takes as many rounds as it is long: looking at all states in each would be quadratic.
+    The largest part of a class keeps its number, so a state only changes often if its class shrinks fast. A
+    chain of states takes as many rounds as it is long; examining all states in each round would be
+    quadratic.
     """
     n_states = len(machine.step)
     numbers: dict[object, int] = {}
-    classes = np.full(n_states + 1, -1, np.int32)  # the last one: where the text is dead
+    classes = np.full(n_states + 1, -1, np.int32)  # the last one is for dead texts
     before: list[set[int]] = [set() for _ in range(n_states)]
     for state, end in enumerate(machine.at_end.tolist()):
         dead = machine.step[state] < 0
@@ -202,7 +204,7 @@ def _classes(machine: Transducer, deadline: Deadline) -> NDArray[np.int32]:
             parts: dict[bytes, set[int]] = {}
             for state in states:
                 parts.setdefault(rows[state], set()).add(state)
-            rest = len(members[number]) - len(states)  # as they were, so alike: apart from all that differ
+            rest = len(members[number]) - len(states)  # unchanged: they differ from all that changed
             if len(parts) + (rest > 0) == 1:
                 continue
             largest = max(parts.values(), key=len)

@@ -1,12 +1,13 @@
-"""One lexeme: an automaton whose states are ordered lists of threads, as Lark's scanner prefers them.
+"""One lexeme: an automaton whose states are ordered lists of threads, in the order in which Lark's scanner
+prefers them.
 
-What: `re` takes the first alternative that matches, however short, and backtracks in a fixed order. All of
-its attempts run here side by side, in that order; when one ends its pattern, all behind it are cut, those
-before it go on and may win yet. Keywords run alongside, so that the end of a terminal is the end of a keyword
-where the whole lexeme spells one.
-When: once per grammar, before `equivalence.lark.lexer.unreading` puts lexemes one after the other.
-Limits: `max_states`. An end whose look-ahead is open is *conditional*: it stays in the list until the text
-decides it.
+What: `re` takes the first alternative that matches, however short, and backtracks in a fixed order. Here
+all its attempts run side by side, in that order. When one reaches the end of its pattern, all attempts
+after it are dropped; those before it continue, and may still win. Keywords run in parallel, so that the end
+of a terminal is the end of a keyword if the whole lexeme spells one.
+When: once for each grammar, before `equivalence.lark.lexer.unreading` puts lexemes one after another.
+Limits: `max_states`. An end whose look-ahead is undecided is *conditional*: it stays in the list until the
+text decides it.
 """
 
 from __future__ import annotations
@@ -33,23 +34,23 @@ from equivalence.lark.lexer.patterns import (
 from equivalence.lark.lexer.scanner import Scanner
 
 MAX_OBLIGED = 256
-"""Threads and ends of one state whose look-ahead is open: they multiply where look-ahead is repeated."""
+"""Most threads and ends of one state with undecided look-ahead: they multiply if look-ahead is repeated."""
 
 THREADS_PER_STATE = 20
-"""Threads that all states together may hold, as a multiple of the bound on states."""
+"""Most threads of all states together, as a multiple of the bound on states."""
 
 State = tuple[tuple[Thread, ...], int, bool]
-"""Threads in order, with the state of the keywords, and whether nothing has been read."""
+"""Threads in order, the state of the keywords, and whether nothing has been read."""
 
 
 class Edge(NamedTuple):
     """What reading a character does in a state.
 
     Attributes:
-        target: the state after it, -1 if no thread and no conditional end is left.
-        conditional: where the conditional ends of the target come from: one of this state's (its index), or a
-            new one (``~terminal``).
-        best: the best end that is certain now: as above, or None if it is what it was.
+        target: the state after it; -1 if no thread and no conditional end is left.
+        conditional: the sources of the target's conditional ends: one of this state's (its index), or a new
+            one (``~terminal``).
+        best: the best end that is certain now, in the same form; None if it has not changed.
     """
 
     target: int
@@ -60,16 +61,16 @@ class Edge(NamedTuple):
 class LexemeAutomaton:
     """States and edges; state 0 is the start.
 
-    Terminals are numbered as in `Scanner`; all that are ignored are one, `silent`, after the last. (A
-    terminal that is not ignored may become a keyword that is: Lark yields that keyword.)
+    Terminals are numbered as in `Scanner`; all ignored terminals are one, `silent`, after the last. (A
+    terminal that is not ignored may become a keyword that is ignored: Lark yields that keyword.)
 
     Attributes:
-        kinds: of characters.
-        edges: for each state and kind an edge, None where all threads die.
-        conditional: for each state, at the end of the text, the index of the conditional end that holds; -1:
+        kinds: the kinds of characters.
+        edges: for each state and kind an edge; None if all threads die.
+        conditional: for each state, the index of the conditional end that holds at the end of the text; -1:
             none.
-        safe: states that end a terminal for certain, whatever valid text follows, if it is long enough.
-        reachable: for each state the terminals that may yet end.
+        safe: states that certainly end a terminal, whatever valid text follows, if it is long enough.
+        reachable: for each state, the terminals that can still end.
         plain: states after which no end is conditional.
     """
 
@@ -104,7 +105,7 @@ class LexemeAutomaton:
                     f"the terminal {name}: a look-behind or a boundary of a word at its start sees the text "
                     "before the lexeme; begin the terminal with what it has to match"
                 ) from None
-        # none is at its end: Lark refuses terminals that may match nothing
+        # no thread is at its end: Lark refuses terminals that may be empty
         return tuple(threads), self._keywords.start, True
 
     def _number(self, state: State) -> int:
@@ -131,7 +132,7 @@ class LexemeAutomaton:
         self.edges.append(row)
 
     def _parts(self, threads: tuple[Thread, ...], keywords: int) -> Iterable[int]:
-        """Sets of kinds that this state's threads treat alike."""
+        """Sets of kinds that the threads of this state treat alike."""
         masks = {self.words.masks[number] for number in self._keywords.sets(keywords)}
         pending = list(threads)
         while pending:
@@ -148,10 +149,10 @@ class LexemeAutomaton:
         return parts
 
     def _edge(self, threads: tuple[Thread, ...], keywords: int, kind: int) -> Edge | None:
-        """The edge of one kind; without threads that can only repeat the outcome of one before them."""
+        """The edge of one kind, without threads that can only repeat the outcome of an earlier one."""
         nodes, masks = self.positions.nodes, self.positions.masks
         spelt = self._keywords.step(keywords, kind)
-        found: dict[Thread, int] = {}  # with the origin of ends
+        found: dict[Thread, int] = {}  # with the sources of ends
         free: set[int] = set()  # positions without obligations
         best: int | None = None
         slot = -1
@@ -200,7 +201,7 @@ class LexemeAutomaton:
         return Edge(self._number((tuple(found), spelt, False)), conditional, best)
 
     def _covered(self, found: dict[Thread, int], thread: Thread) -> bool:
-        """Whether a thread before this one has the same outcome, or an end, wherever this one has one."""
+        """Whether an earlier thread has the same outcome, or an end, whenever this one has one."""
         nodes = self.positions.nodes
         return any(
             other.obligations <= thread.obligations
@@ -218,7 +219,7 @@ class LexemeAutomaton:
         return -1
 
     def _analyse(self) -> None:
-        """Fix `safe`, `reachable` and `plain`, by going backwards until nothing changes."""
+        """Compute `safe`, `reachable` and `plain`, going backwards until nothing changes."""
         rows = [{edge for edge in row if edge is not None} for row in self.edges]
         before: list[set[int]] = [set() for _ in rows]
         self.reachable: list[set[int]] = []
@@ -235,7 +236,7 @@ class LexemeAutomaton:
             for edge in row:
                 if edge.target >= 0:
                     before[edge.target].add(number)
-        # an edge into an unsafe state is safe if it comes with an end; those that do not:
+        # an edge into an unsafe state is safe if an end comes with it; these are the other edges:
         uncertain: list[set[int]] = [set() for _ in rows]
         for number, row in enumerate(rows):
             for edge in row:
@@ -276,7 +277,7 @@ class _Keywords:
         return number
 
     def sets(self, state: int) -> Iterable[int]:
-        """Sets of characters that some keyword reads next."""
+        """Sets of characters that some keyword can read next."""
         nodes = self._table.nodes
         return [nodes[position][1] for position in self._sets[state] if nodes[position][0] == READ]
 
@@ -295,14 +296,15 @@ class _Keywords:
         return self._steps[key]
 
     def terminal(self, terminal: int, state: int) -> int:
-        """What a lexeme is that ends a terminal here. What is ignored stays so, whatever it spells."""
+        """The terminal of a lexeme that ends a terminal here. Ignored lexemes stay ignored, whatever they
+        spell."""
         if terminal in self._ignored:
             return self.silent
         ended = {self._table.label[p] for p in self._sets[state] if self._table.nodes[p][0] == END}
         return next((word for word in self._of.get(terminal, ()) if word in ended), terminal)
 
     def restrict(self, state: int, terminals: set[int]) -> int:
-        """Forget keywords that none of the terminals becomes."""
+        """Remove keywords that none of the terminals can become."""
         wanted = {word for terminal in terminals for word in self._of.get(terminal, ())}
         return self._number(frozenset(p for p in self._sets[state] if self._table.label[p] in wanted))
 

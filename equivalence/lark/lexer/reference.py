@@ -1,6 +1,6 @@
-"""Lark's own lexer on whole texts, and the machine run byte by byte: the two that have to agree.
+"""Lark's own lexer on whole texts, and the machine run byte by byte: both must agree.
 
-What: `lex_all` asks Lark; `run` and `follow` step a `LexerMachine`, plainly.
+What: `lex_all` calls Lark; `run` and `follow` step a `LexerMachine` plainly.
 When: in tests, and to see what a machine does with a text.
 Limits: slow on purpose.
 """
@@ -26,7 +26,7 @@ def lex_all(grammar: Any, text: str) -> list[str] | None:
 
 
 def follow(machine: LexerMachine, text: bytes) -> tuple[int, list[int]]:
-    """The state after a text, -1 if it is dead, and the numbers of the terminals emitted so far."""
+    """The state after a text (-1 if it is dead), and the numbers of the terminals emitted so far."""
     state = 0
     terminals: list[int] = []
     for byte in text:
@@ -38,7 +38,7 @@ def follow(machine: LexerMachine, text: bytes) -> tuple[int, list[int]]:
 
 
 def run(machine: LexerMachine, text: bytes) -> list[str] | None:
-    """Names of the terminals of a whole text, None if it is dead."""
+    """Names of the terminals of a whole text; None if it is dead."""
     state, terminals = follow(machine, text)
     if state < 0 or machine.at_end[state] < 0:
         return None

@@ -1,12 +1,12 @@
 """What Lark's basic lexer does, read from Lark's own objects.
 
-What: the terminals in the order in which they are tried, which of them become keywords ("unless"), which are
-ignored, and the flags that hold for all patterns. Nothing is derived anew: a decision of Lark is looked up in
-the objects that Lark decided with.
-When: the first step of `equivalence.lark.lexer.machine.build_lexer`. Lark tries the patterns on the texts of
-keywords then, for which `re` may take any time: see `hybrid.xgrammar.guard`.
-Limits: `parser="lalr"`, `lexer="basic"`, the standard library's `re`, text rather than bytes. Callbacks of
-the user, custom lexers and declared terminals that nobody answers for are refused by name.
+What: the terminals in the order in which they are tried, which of them become keywords ("unless"), which
+are ignored, and the flags for all patterns. Nothing is derived again: decisions of Lark are read from the
+objects with which Lark decided.
+When: the first step of `equivalence.lark.lexer.machine.build_lexer`. Lark then tests the patterns on the
+texts of keywords, which may take `re` any time: see `hybrid.xgrammar.guard`.
+Limits: `parser="lalr"`, `lexer="basic"`, the standard library's `re`, text instead of bytes. User
+callbacks, custom lexers and declared terminals that nobody makes are refused by name.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Scanner(NamedTuple):
 
     Attributes:
         names: the terminals that have a pattern, in Lark's order of definition.
-        patterns: the regular expression of each, its own flags written into it.
-        flags: the flags of `re` that hold for all of them.
-        order: the terminals that are tried, first to last.
-        keywords: for each terminal the terminals that it becomes if they match its whole text, first to last.
-        ignored: the terminals whose matches are dropped, even where they become keywords.
+        patterns: the regular expression of each, including its own flags.
+        flags: the flags of `re` for all of them.
+        order: the terminals in the order in which they are tried.
+        keywords: for each terminal, the terminals that it becomes if they match its whole text, in order.
+        ignored: the terminals whose matches are dropped, even if they become keywords.
     """
 
     names: tuple[str, ...]
@@ -39,17 +39,18 @@ class Scanner(NamedTuple):
 
 
 def terminal_names(grammar: Any) -> tuple[str, ...]:
-    """Names of the terminals of a `lark.Lark` that have a pattern; positions are their numbers."""
+    """Names of the terminals of a `lark.Lark` that have a pattern; the number of a terminal is its
+    position."""
     return tuple(terminal.name for terminal in grammar.terminals)
 
 
 def basic_lexer(grammar: Any) -> Any:
-    """Lark's own lexer object of a `lark.Lark`; it holds the scanner and its callbacks.
+    """Lark's own lexer object of a `lark.Lark`, which has the scanner and its callbacks.
 
     Raises:
-        UnsupportedGrammar: another parser or lexer than "lalr" and "basic".
+        UnsupportedGrammar: the parser is not "lalr", or the lexer is not "basic".
     """
-    from lark.lexer import BasicLexer  # here: Lark is slow to import, and few grammars are Lark's
+    from lark.lexer import BasicLexer  # here: Lark is slow to import, and few grammars need it
 
     options = grammar.options
     if options.parser != "lalr" or options.lexer != "basic":
@@ -59,7 +60,7 @@ def basic_lexer(grammar: Any) -> Any:
         )
     lexer = grammar.parser.lexer
     if grammar.options.postlex:
-        lexer = lexer.lexer  # what it yields before the grammar's postlex sees it
+        lexer = lexer.lexer  # its output before the grammar's postlex
     if type(lexer) is not BasicLexer:
         raise UnsupportedGrammar(
             f"a Lark grammar with the lexer {type(lexer).__name__} instead of Lark's own"
@@ -75,7 +76,7 @@ def read_scanner(grammar: Any, made_elsewhere: Collection[str] = ()) -> Scanner:
         made_elsewhere: declared terminals that the caller makes itself, as Lark's `Indenter` does.
 
     Raises:
-        UnsupportedGrammar: what Lark would do cannot be read from patterns; the message names it.
+        UnsupportedGrammar: the behaviour of Lark cannot be read from patterns; the message says why.
     """
     from lark.lexer import UnlessCallback
 

@@ -1,16 +1,16 @@
-"""Lexeme after lexeme: a transducer over kinds of characters that gives back what a lexeme read too far.
+"""Lexeme after lexeme: a transducer over kinds of characters that gives back what a lexeme has read too far.
 
-What: while threads live after an end, the text may go on to a longer lexeme, or they all die: then the lexeme
-ends where the last end was, and the rest, the *tail*, is lexed from the start. A state holds the lexeme in
-progress and, for its last end, the *fallback*: what the tail has emitted by itself, and the state that it is
-in by itself. Texts whose tails behave alike share a state, however long they are.
+What: while threads live after an end, the text may still continue to a longer lexeme, or all threads may
+die. Then the lexeme ends at the last end, and the rest, the *tail*, is lexed from the start. A state
+contains the unfinished lexeme and, for its last end, the *fallback*: what the tail alone has emitted, and
+the state that it is in. Texts whose tails behave alike share a state, however long they are.
 When: after `equivalence.lark.lexer.ordered`, before minimising.
-Limits: fallbacks are dropped, and the text is dead where one would have been taken,
+Limits: fallbacks are dropped, and the text is dead if one of them would be needed,
 
 - beyond `unread_limit` lexemes in tails (the innermost first end is lost);
-- where the lexeme in progress cannot die before its next end (inside a comment that has to be closed), unless
-  `keep_unclosed`. A text that stops there is dead, though Lark would lex the opening as other terminals;
-- where the parser accepts no text with these terminals side by side (`may_follow`), so nothing is lost.
+- if the unfinished lexeme cannot die before its next end (inside of a comment that must be closed), unless
+  `keep_unclosed`. A text that stops there is dead, although Lark would lex the opening as other terminals;
+- if the parser accepts no text with these terminals side by side (`may_follow`); then nothing is lost.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from equivalence.errors import BudgetExceeded
 from equivalence.lark.lexer.ordered import Edge, LexemeAutomaton
 
 Terminals = tuple[int, ...]
-"""Terminals in the order of the text, without those that are ignored."""
+"""Terminals in the order of the text, without ignored ones."""
 
 
 class Fallback(NamedTuple):
-    """The outcome if an end is taken: the terminals from that lexeme on, and the state of the rest."""
+    """The outcome if an end is used: the terminals from that lexeme on, and the state of the rest."""
 
     terminals: Terminals
     state: int
 
 
 class Place(NamedTuple):
-    """A state: that of `LexemeAutomaton`, and what its conditional ends and its certain one give."""
+    """A state: a state of `LexemeAutomaton`, and the fallbacks of its conditional ends and of its certain
+    one."""
 
     lexeme: int
     conditional: tuple[Fallback | None, ...]
@@ -45,7 +46,7 @@ class Place(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a character does: terminals that are emitted, and the state after it."""
+    """The effect of a character: terminals that are emitted, and the next state."""
 
     terminals: Terminals
     state: int
@@ -57,8 +58,8 @@ class Unreading:
     Attributes:
         lexemes: the automaton of one lexeme.
         places: the states.
-        rows: for each state, for each kind of characters a step, or None where the text is dead.
-        at_end: for each state the terminals emitted at the end of the text, None where it is dead.
+        rows: for each state and each kind of characters a step; None if the text is dead.
+        at_end: for each state, the terminals emitted at the end of the text; None if it is dead.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class Unreading:
         return number
 
     def _weight(self, fallback: Fallback) -> int:
-        """Lexemes given back, at least: every fallback counts one for its own, whatever it emits."""
+        """A lower bound of the lexemes given back: each fallback counts as one, whatever it emits."""
         return max(len(fallback.terminals), 1) + self.weights[fallback.state]
 
     def _end(self, place: Place) -> Terminals | None:
@@ -126,7 +127,7 @@ class Unreading:
         return None if rest is None else taken.terminals + rest
 
     def row(self, number: int) -> list[Step | None]:
-        """Steps of a state, by kind of characters."""
+        """The steps of a state, by kind of characters."""
         row = self.rows[number]
         if row is not None:
             return row
@@ -150,7 +151,7 @@ class Unreading:
         return row
 
     def _step(self, place: Place, edge: Edge | None, after: tuple[Step | None, ...]) -> Step | None:
-        """One character: an edge of the lexeme in progress, and what it does to each tail."""
+        """One character: an edge of the unfinished lexeme, and its effect on each tail."""
         moved = [
             self._join(fallback, step) if fallback is not None and step is not None else None
             for fallback, step in zip((*place.conditional, place.fallback), after, strict=True)
@@ -169,7 +170,7 @@ class Unreading:
         return self._new[~origin] if origin < 0 else moved[origin]
 
     def _join(self, fallback: Fallback, step: Step) -> Fallback | None:
-        """A fallback after one more character of its tail, None where it is dropped."""
+        """A fallback after one more character of its tail; None if it is dropped."""
         key = (fallback.terminals, step.terminals)
         if key not in self._joined:
             whole = fallback.terminals + step.terminals
@@ -192,7 +193,7 @@ class Unreading:
         return all(self._follow[a] >> b & 1 for a, b in pairwise(terminals))
 
     def firsts(self, number: int) -> int:
-        """Terminals that may come first from a state on, as bits; -1 where none need come."""
+        """Terminals that may come first after a state, as bits; -1 if none has to come."""
         if number == 0:
             return -1
         if number not in self._firsts:

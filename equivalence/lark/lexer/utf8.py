@@ -1,11 +1,11 @@
 """From kinds of characters to bytes: states in the middle of a character.
 
-What: UTF-8 as a graph of blocks: a block of 64 characters that share all bytes but the last, of 64 blocks,
-and so on. For each state, steps on kinds become steps on bytes; blocks whose characters do the same share a
-state, and emit at once what all of them emit.
+What: UTF-8 as a graph of blocks: a block of 64 characters that share all bytes except the last, a block of
+64 such blocks, and so on. For each state, steps on kinds become steps on bytes. Blocks whose characters do
+the same share a state, and emit at once what all of them emit.
 When: the last step of `equivalence.lark.lexer.machine.build_lexer`.
-Limits: what is not UTF-8 (surrogates, over-long forms, above U+10FFFF) is dead. States within a character are
-equal only if all bytes that may follow do the same, so merging needs no second pass.
+Limits: whatever is not UTF-8 (surrogates, over-long forms, above U+10FFFF) is dead. States inside of a
+character are equal only if all bytes that may follow do the same, so merging needs no second pass.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ SIZE = 64
 
 
 class Blocks(NamedTuple):
-    """Distinct blocks; what they are made of is -1 where no character lies.
+    """Distinct blocks. Their parts are -1 where there is no character.
 
     Attributes:
         ascii: int32[128], the kind of each character of one byte.
-        leaves: int32[L, 64], kinds of characters: blocks whose bytes differ in the last one only.
+        leaves: int32[L, 64], kinds of characters: blocks whose bytes differ only in the last one.
         middle: int32[M, 64], numbers of leaves.
         upper: int32[U, 64], numbers of middle blocks.
-        leads: int32[256, 2], for each first byte of two to four the level (0 to 2) and number of its block.
+        leads: int32[256, 2], for each first byte of two to four, the level (0 to 2) and number of its block.
     """
 
     ascii: NDArray[np.int32]
@@ -48,7 +48,7 @@ def blocks_of(kinds: Kinds) -> Blocks:
     lengths = np.diff(kinds.firsts, append=0x110000)
     whole = np.repeat(kinds.kinds.astype(np.int32), lengths).reshape(-1, SIZE)
     ascii_kinds = whole[:2].reshape(-1).copy()
-    # what has a shorter form is no part of a longer one: one byte, two (U+0000 to U+07FF), three (to U+FFFF)
+    # a longer form excludes what has a shorter one: one byte, two (U+0000 to U+07FF), three (to U+FFFF)
     whole[:2] = -1
     leaf_of, leaves = _distinct(whole)
     longer = leaf_of.copy()
@@ -67,7 +67,7 @@ def blocks_of(kinds: Kinds) -> Blocks:
 
 
 def _distinct(rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The number of each row among the distinct ones, and those; neighbours that are equal cost little."""
+    """The number of each row among the distinct ones, and the distinct rows. Equal neighbours cost little."""
     changes = np.ones(len(rows), bool)
     changes[1:] = (rows[1:] != rows[:-1]).any(1)
     numbers: dict[bytes, int] = {}
@@ -77,7 +77,7 @@ def _distinct(rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.in
 
 
 class ByteMachine(NamedTuple):
-    """As `Transducer`, on bytes."""
+    """`Transducer` on bytes."""
 
     step: NDArray[np.int32]
     emitted: NDArray[np.int32]
@@ -87,7 +87,8 @@ class ByteMachine(NamedTuple):
 
 
 class _Expansion:
-    """States are numbered on; a *result* is a pair of an emission and a state, 0: dead."""
+    """New states are numbered after the old ones; a *result* is a pair of an emission and a state; 0:
+    dead."""
 
     def __init__(self, machine: Transducer, blocks: Blocks, max_states: int) -> None:
         self.machine, self.blocks, self.max_states = machine, blocks, max_states
@@ -155,7 +156,8 @@ class _Expansion:
         return step, emitted
 
     def leads(self, row: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Results of all first bytes of longer characters, by the results of kinds (last: no character)."""
+        """Results of all first bytes of longer characters, given the results of kinds (the last: no
+        character)."""
         key = row.tobytes()
         if key not in self._known:
             levels = []
@@ -172,10 +174,10 @@ class _Expansion:
 
 
 def expand(machine: Transducer, kinds: Kinds, max_states: int, deadline: Deadline) -> ByteMachine:
-    """A machine on bytes from a merged one on kinds; its states come first.
+    """A machine on bytes, made from a merged machine on kinds, whose states come first.
 
     Raises:
-        BudgetExceeded: more than `max_states` states, or it is too late.
+        BudgetExceeded: more than `max_states` states, or the time ran out.
     """
     blocks = blocks_of(kinds)
     expansion = _Expansion(machine, blocks, max_states)
