@@ -42,7 +42,7 @@ class MergedStates:
     """The deterministic automata, and the class of each of their states.
 
     Args:
-        rule_first, rule_last: int64[rules], the first and last state of each rule, or -1.
+        rule_first, rule_last: int64[rules], the first state of each rule, and the one after its last; or -1.
         final: uint8[states], states that may end their rule.
         edge_starts, edges, call_starts, calls: where the edges (first byte, last byte, target) of each
             state start, and its calls (callee, state after it): int64[states + 1], [n, 3], [states + 1],

@@ -34,7 +34,7 @@ class Deterministic:
     """The automata of finished rules, and of the current one.
 
     Attributes:
-        rule_first, rule_last: the first and last state of each rule; -1: there are none yet.
+        rule_first, rule_last: the first state of each rule, and the one after its last; -1: none yet.
         copied: whether a rule is copied into its callers.
         final, edge_starts, edges, call_starts, calls: as in `States`, with room for more.
         n_edges, n_calls: their numbers.
@@ -175,7 +175,7 @@ class Deterministic:
     @cython.nogil
     @cython.exceptval(check=False)
     def end_rule(self, rule: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.void:
-        """Finish a rule: it has all its states, up to `end`."""
+        """Finish a rule: it has all its states, the last one before `end`."""
         self.rule_last[rule] = end
         self.copied[rule] = self.is_small(self.rule_first[rule], end)
 

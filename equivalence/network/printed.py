@@ -151,7 +151,7 @@ class Printed:
         self.chosen = np.empty(size // 2 + 16, np.int64)
 
     def rules(self) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
-        """As `read_rules`."""
+        """See `read_rules`."""
         names: list = []
         end: cython.Py_ssize_t = len(self.text)
         rule: cython.Py_ssize_t

@@ -1,9 +1,9 @@
-"""Deterministic states of a grammar's rules, and their classes: what the steps of a network hand on.
+"""Deterministic states of a grammar's rules, and their classes: the results of the steps of a network.
 
-What: `States`, the deterministic automata of all rules, numbered through; `Classes` of them, and the network
-of those, `Merged`. `rows` are the rows of an array that compiled steps read by name.
-When: made by `equivalence.network.subsets` and `equivalence.network.merging`, read by all steps behind them.
-Limits: indices are not checked; whoever makes one keeps to what is said here.
+What: `States` are the deterministic automata of all rules, with one numbering for all states. `Classes` are
+their classes, and `Merged` is the network of classes. `rows` gives the rows of an array fields with names.
+When: made by `equivalence.network.subsets` and `equivalence.network.merging`, read by all later steps.
+Limits: indices are not checked; the code that makes these arrays must follow the descriptions here.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class States(NamedTuple):
     """The deterministic automata of all rules that are used; they read non-empty strings only.
 
     Attributes:
-        rule_first, rule_last: int64[rules], the states of a rule, from its first one to before the last; -1:
-            the rule is not used.
+        rule_first, rule_last: int64[rules], the first state of a rule, and the one after its last; -1: the
+            rule is not used.
         final: uint8[states].
         edge_starts: int64[states + 1], where the edges of each state start.
         edges: int64[edges, 3], rows (first byte, last byte, target), by byte.

@@ -232,7 +232,7 @@ class Builder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow(self) -> cython.int:
-        """Twice the room."""
+        """Double the room."""
         size: cython.Py_ssize_t = 2 * self.queue.shape[0]
         queue = bigger(self.queue, size)
         self.table = np.full(4 * size, -1, np.int32)

@@ -132,7 +132,7 @@ class Classifier:
     """Whether ids are read only by their texts, so that a mask depends only on its classes."""
 
     ids: Any = None
-    """What ids mean that are not only read by their texts (`hybrid.classifier.named_ids`)."""
+    """The meaning of ids that are not only read by their texts (`hybrid.classifier.named_ids`)."""
 
     has_handed_over = False
     """Whether all sequences start on another strategy from now on."""

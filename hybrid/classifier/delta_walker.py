@@ -70,7 +70,7 @@ class DeltaWalker(Walker):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def read_on(self, state: cython.Py_ssize_t) -> cython.int:
-        """As of `Walker`."""
+        """See `Walker`."""
         if self.is_wide(-1, state):
             begin = self.space.context(state, -1)
             loop = self.loop_of(begin)

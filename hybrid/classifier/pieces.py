@@ -63,7 +63,7 @@ class PieceGather(Gather):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def fill(self, class_mask: cython.const[cython.uint][::1], out: cython.uint[::1]) -> cython.int:
-        """As of `Gather`."""
+        """See `Gather`."""
         memset(cython.cast(cython.p_void, cython.address(out[0])), 0, 4 * self.n_words)
         for word in range(self.n_classes // 32):
             bits: cython.uint = class_mask[word]
@@ -107,7 +107,7 @@ class PieceGather(Gather):
         self, piece: cython.Py_ssize_t, marks: cython.uint[::1], places: cython.longlong[::1],
         n: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:  # fmt: skip
-        """As of `Gather`."""
+        """See `Gather`."""
         for k in range(self.pieces.starts[piece], self.pieces.starts[piece + 1], 2):
             begin = self.token_starts[self.pieces.pool[k]]
             end = self.token_starts[self.pieces.pool[k + 1]]

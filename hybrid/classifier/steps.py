@@ -80,7 +80,7 @@ class Steps:
         put(self, slot, configuration, token, following)
 
     def _grow(self) -> None:
-        """Twice the room."""
+        """Double the room."""
         old = self.table
         if self.readers:
             self.former.append(array_of(old))

@@ -322,7 +322,7 @@ class Summariser:
 def told_apart_here(
     count: cython.Py_ssize_t, least: cython.Py_ssize_t, most: cython.Py_ssize_t, reach: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """As `told_apart`."""
+    """`told_apart` for compiled code."""
     if count + reach < least:
         return 0
     if count >= least and (most < 0 or count + reach < most):

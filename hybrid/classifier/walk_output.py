@@ -119,7 +119,7 @@ class WalkOutput(Summariser):
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_ranges(self) -> cython.int:
-        """Twice the room for ranges."""
+        """Double the room for ranges."""
         old: cython.Py_ssize_t = self.ranges.shape[0]
         self.space.account.claim(16 * old, 8 * old)
         self.ranges = bigger(self.ranges, 2 * old)
@@ -259,7 +259,7 @@ class WalkOutput(Summariser):
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_pairs(self) -> cython.int:
-        """Twice the room for pending nodes."""
+        """Double the room for pending nodes."""
         old: cython.Py_ssize_t = self.pairs.shape[0]
         self.space.account.claim(16 * old, 8 * old)
         self.pairs = bigger(self.pairs, 2 * old)

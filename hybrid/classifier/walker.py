@@ -112,7 +112,7 @@ class Walker(WalkOutput):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def read_below(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """As of `Summariser`."""
+        """See `Summariser`."""
         own = symbol
         if symbol >= self.n_states:
             own = self.n_states + self.known.units.pool[self.known.units.starts[symbol - self.n_states]]

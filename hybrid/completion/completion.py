@@ -509,7 +509,7 @@ class Completion:
         return known[1]
 
     def _fits(self, configuration: int, left: int) -> bool:
-        """Whether the plan has at most so many tokens."""
+        """Whether the plan has at most `left` tokens."""
         cost = self._reading.cost(configuration)
         if cost < UNSPELLED:
             if cost <= left:  # one token for each byte

@@ -1,16 +1,16 @@
 """Regular expressions as ordered automata: positions, and what follows them in the order of preference.
 
-What: `Positions` holds the positions of any number of patterns in one table; a position reads one character
-or ends a pattern. `after` gives what is tried after a character, first choice first: alternatives from the
-left, greedy repeats going on before they stop, lazy ones the other way. Look-ahead is carried along as an
-*obligation* (`Obligation`), look-behind is settled by the character just read.
+What: `Positions` holds the positions of any number of patterns in one table. A position reads one character
+or ends a pattern. `after` gives the positions that are tried after a character, first choice first:
+alternatives from left to right; greedy repeats continue before they stop, lazy ones stop first. Look-ahead
+becomes an *obligation* (`Obligation`); the character before decides look-behind.
 When: one table for all terminals of a lexer, and one for its keywords.
-Limits: what has no such form is refused by name: back-references, conditions on groups, atomic groups and
-possessive repeats, ``^`` and ``\\A``, look-behind that is not one character wide or sees beyond the lexeme.
-Bounded repeats are written out, up to `MAX_POSITIONS`.
+Limits: constructs without such a form are refused by name: back-references, conditions on groups, atomic
+groups and possessive repeats, ``^`` and ``\\A``, look-behind that is not one character wide or sees beyond
+the lexeme. Bounded repeats are written out, up to `MAX_POSITIONS`.
 
-Patterns are parsed by the standard library's own parser of regular expressions: what a pattern means is then
-not a matter of opinion, whatever Python's version makes of its syntax.
+The standard library's own parser of regular expressions parses the patterns, so a pattern means exactly what
+it means in this version of Python.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ match nothing, `AHEAD` (wanted, start, next), `BEHIND` (wanted, set, next)."""
 
 
 class Obligation(NamedTuple):
-    """What the text that follows has to match, or must not; `threads` are where the match has come to."""
+    """What the following text must match, or must not match; `threads` are the state of that match."""
 
     wanted: bool
     threads: frozenset[Thread]
@@ -58,7 +58,7 @@ NONE: frozenset[Obligation] = frozenset()
 
 
 class Positions:
-    """Patterns in one table. First all `add`, then `close`, then everything else.
+    """Patterns in one table. Call `add` for all, then `close`, then the other methods.
 
     Attributes:
         nodes: kind and arguments of each node.
@@ -88,7 +88,7 @@ class Positions:
     # building
 
     def add(self, name: str, pattern: str, flags: int, label: int) -> None:
-        """Add a pattern whose end has a label; `name` is what messages call it."""
+        """Add a pattern whose end has a label; `name` is its name in messages."""
         self._name, self._label = name, label
         parsed = regex_parser.parse(pattern, flags)
         end = self._node(END, label)
@@ -159,11 +159,11 @@ class Positions:
         raise self._refusal(f"{refused.get(name, name)}, which no finite automaton follows exactly here")
 
     def _repeat(self, least: int, most: Any, body: Any, flags: int, following: int, lazy: bool) -> int:
-        """Required rounds one after the other, then optional ones.
+        """Required rounds one after another, then optional ones.
 
-        `re` ends a repeat whose optional round has matched nothing: hence `ENTER` and `LEAVE` around a body
-        that may do so. Simply not trying a node twice (as automata usually do) prefers other matches:
-        ``(|a)*`` matches nothing of "a".
+        `re` ends a repeat when an optional round has matched nothing. Therefore `ENTER` and `LEAVE` surround
+        a body that may match nothing. Just not trying a node twice, as automata usually do, would prefer
+        other matches: ``(|a)*`` matches nothing of "a".
         """
         careful = body.getwidth()[0] == 0
 
@@ -215,7 +215,7 @@ class Positions:
         return self._set(union(*sets))
 
     def _anchor(self, name: str, flags: int, following: int) -> int:
-        """Anchors at the end and boundaries of words, as look-around."""
+        """Anchors at the end, and word boundaries, as look-around."""
         if name == "AT_END_STRING":
             return self._not_ahead([ALL], following)
         if name == "AT_END":
@@ -254,7 +254,7 @@ class Positions:
         """The threads at the start of a pattern, first choice first.
 
         Raises:
-            UnsupportedGrammar: whether they are taken depends on what lies before the lexeme.
+            UnsupportedGrammar: they depend on what is before the lexeme.
         """
         return self._closure(self.starts[pattern], -1)
 
@@ -272,7 +272,7 @@ class Positions:
         return self._after[key]
 
     def behind(self, node: int) -> frozenset[int]:
-        """The sets that decide what follows a node, by the character just read."""
+        """The sets that decide, by the character just read, what follows a node."""
         if node not in self._behind:
             found, seen, stack = set(), {node}, [node]
             while stack:
@@ -286,7 +286,7 @@ class Positions:
         return self._behind[node]
 
     def _closure(self, node: int, kind: int) -> tuple[Thread, ...]:
-        """Positions reached without reading, in order; `kind`: of the character before, -1: unknown."""
+        """Positions reached without reading, in order. `kind`: of the character before; -1: unknown."""
         found: dict[Thread, None] = {}
         inside: frozenset[int] = frozenset()  # bodies of repeats entered on the way here
         stack = [(node, inside, NONE)]
@@ -327,7 +327,7 @@ class Positions:
 
 
 class LooksBeforeLexeme(Exception):
-    """A look-behind sees what lies before the lexeme; `args[0]` is the label of its pattern."""
+    """A look-behind depends on what is before the lexeme; `args[0]` is the label of its pattern."""
 
 
 def _neighbours(kind: int, arguments: list[Any]) -> tuple[int, ...]:
@@ -342,7 +342,7 @@ def _neighbours(kind: int, arguments: list[Any]) -> tuple[int, ...]:
 
 
 def settle(positions: Positions, obligation: Obligation) -> Obligation | bool:
-    """An obligation whose threads are up to date, or how it has ended."""
+    """An obligation with its present threads, or its final result."""
     for position, obligations in obligation.threads:
         if positions.nodes[position][0] == END and not obligations:
             return obligation.wanted
@@ -386,7 +386,7 @@ def met_at_end(positions: Positions, obligations: frozenset[Obligation]) -> bool
 
 
 def close_together(*tables: Positions) -> Kinds:
-    """Close tables over one partition of the characters; gives its kinds."""
+    """Close tables with one partition of the characters. Return its kinds."""
     sets = [characters for table in tables for characters in table.sets]
     kinds = partition_characters(sets)
     begin = 0

@@ -26,7 +26,7 @@ MOST_PRODUCT = 1_024
 """Up to this many pairs of a state and a length, the product is made pair by pair, and minimised."""
 
 MOST_TAILS = 16
-"""Looping states may be entered at so many different lengths; if there are more, the product is made."""
+"""Most lengths at which looping states may be entered; if there are more, the product is made."""
 
 
 class Tail(NamedTuple):
