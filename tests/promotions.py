@@ -9,14 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from bench.cases import CHECKOUT
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.classifier.completing import Completing
 from hybrid.classifier.reachable import Reachable
+from hybrid.compile.request import Settings
 from tests.classifiers import mask_of
 from tests.test_artifact import SCHEMA, VOCABULARY, masks_along
 
 NESTED = 'root ::= ("(" root ")" | "[" [0-9]{2,9} "]" | "{" root "}" root)*'
+
+
+def without_walks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let "auto" compute classes when it compiles: as long as masks come from walks, nothing is promoted."""
+    monkeypatch.setattr(Settings, "walks", property(lambda settings: False))
 
 
 def reachable_of(compiled: CompiledGrammar) -> Reachable:

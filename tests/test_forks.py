@@ -32,6 +32,7 @@ from hybrid.compile.compilation import Compilation
 from hybrid.compile.rule import Promotion, Use, choose_promotion
 from hybrid.xgrammar.guard import worker
 from tests.caches import wait_for
+from tests.promotions import without_walks
 from tests.test_artifact import TOKENS, VOCABULARY, masks_along
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -395,7 +396,10 @@ def test_locks_that_are_gone_are_forgotten() -> None:
 # --- What is under way -------------------------------------------------------------------------------------
 
 
-def test_a_promotion_under_way_is_taken_up_again(at_the_second: None, short_waits: None) -> None:
+def test_a_promotion_under_way_is_taken_up_again(
+    at_the_second: None, short_waits: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_walks(monkeypatch)
     compiler = GrammarCompiler(VOCABULARY)
     compiled, other = compiler.compile_grammar(SHARED), compiler.compile_grammar(HELD)
     assert compiled.classifier is not None and other.classifier is not None

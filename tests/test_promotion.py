@@ -25,10 +25,15 @@ from hybrid.classifier.completing import Completing
 from hybrid.compile import promotion as promoting
 from hybrid.compile.rule import ENOUGH, Promotion, Use, choose_promotion
 from tests.classifiers import mask_of
-from tests.promotions import NESTED, begun, is_complete, promotions, read, text_of, use
+from tests.promotions import NESTED, begun, is_complete, promotions, read, text_of, use, without_walks
 from tests.test_artifact import VOCABULARY
 
 pytestmark = pytest.mark.kernels
+
+
+@pytest.fixture(autouse=True)
+def classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_walks(monkeypatch)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from equivalence import BudgetExceeded, Vocabulary
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.compile import promotion as promoting
 from hybrid.compile.rule import Promotion, Use, choose_promotion
-from tests.promotions import NESTED, is_complete, promotions, use
+from tests.promotions import NESTED, is_complete, promotions, use, without_walks
 from tests.test_artifact import SCHEMA, VOCABULARY
 
 
@@ -185,7 +185,10 @@ def test_others_look_at_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(served(False, 1)) != wanted
 
 
-def test_what_other_compilers_wrote_does_not_matter(tmp_path: Path, at_the_second: None) -> None:
+def test_what_other_compilers_wrote_does_not_matter(
+    tmp_path: Path, at_the_second: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_walks(monkeypatch)
     other = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
     compiled = other.compile_grammar(NESTED)
     use(compiled), use(compiled)

@@ -68,7 +68,6 @@ def copied(
     copy.links = zeros(LINK, frames)
     copy.returning = np.empty(frames + 2, np.int64)
     copy.ports = np.empty(FIRST_PORTS, np.int64)
-    copy.inside = np.empty(7, np.int64)
     copy.n_links = 0
     copy.stamp = 0
     return copy

@@ -26,7 +26,6 @@ from typing import Any
 import cython
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.records import zeros
-from cython.cimports.equivalence.arrays.utf8 import utf8_step
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.automaton import Automaton
 from cython.cimports.equivalence.parser.configurations import Configurations
@@ -44,9 +43,6 @@ BY_STATE = Kind("now now_stamp now_list next next_stamp next_list rank unused") 
 LINK = Kind("tail next")
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
-BYTE_LOOP = cython.declare(cython.Py_ssize_t, 2)
-"""A loop of characters in which each byte is one."""
-
 FAR = cython.declare(cython.Py_ssize_t, 1 << 40)
 """Above every label."""
 
@@ -105,7 +101,6 @@ class Space(Configurations):
         self.links = zeros(LINK, frames)
         self.returning = account.new_integers(frames + 2)
         self.ports = account.new_integers(FIRST_PORTS)
-        self.inside = account.new_integers(8)
         self.n_links = 0
         self.stamp = 0
 
@@ -439,53 +434,6 @@ class Space(Configurations):
         self.n_links = 0
         self.returning[0] = self.stacks.frame(counting(unit, 0), count, 0)
         return self.close(0, 0, 1)
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def find_character_loop(self, configuration: cython.Py_ssize_t) -> cython.int:
-        """Note whether every character of several bytes leads a configuration back to itself, or each of
-        their bytes does."""
-        self.facts[configuration].characters_known = 1
-        if self.loops_on_others(configuration):
-            self.facts[configuration].character_loop = BYTE_LOOP
-            return 0
-        # met inside a character, by decoder state, at most one configuration each
-        state: cython.Py_ssize_t
-        byte: cython.Py_ssize_t
-        n_read: cython.Py_ssize_t
-        for state in range(8):
-            self.inside[state] = -1
-        self.inside[0] = configuration
-        for n_read in range(4):
-            for state in range(8):
-                if self.inside[state] < 0 or (state == 0) != (n_read == 0):
-                    continue
-                if self.facts[self.inside[state]].label != 0:
-                    return 0
-                for byte in range(0x80, 0xF5):
-                    state_after = utf8_step(state, byte)
-                    if state_after < 0:
-                        continue
-                    following = self.after(self.inside[state], self.class_of_byte[byte])
-                    known = self.inside[state_after]
-                    if following == REJECT or (known >= 0 and known != following):
-                        return 0
-                    self.inside[state_after] = following
-        self.facts[configuration].character_loop = 1
-        return 0
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def loops_on_others(self, configuration: cython.Py_ssize_t) -> cython.bint:
-        """Whether each byte beyond ASCII leads a configuration back to itself, as in free text between tags:
-        its automata read bytes, and a vocabulary has 100,000 nodes that begin or end within a character."""
-        byte: cython.Py_ssize_t
-        for byte in range(0x80, 0x100):
-            if self.after(configuration, self.class_of_byte[byte]) != configuration:
-                return False
-        return True
 
     # ---------------------------------------------------------------- room
 

@@ -22,6 +22,7 @@ from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import of_array, zeros
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.character_loops import find_character_loop
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.trie.nodes import Node
 from numpy.typing import NDArray
@@ -364,13 +365,13 @@ class Walks:
             self.space.facts[configuration].loop_2 |= self.space.byte_classes[c].word_2
             self.space.facts[configuration].loop_3 |= self.space.byte_classes[c].word_3
             if byte >= 0x80 and not self.space.facts[configuration].characters_known:
-                self.space.find_character_loop(configuration)
+                find_character_loop(self.space, configuration)
         elif byte >= 0x80 and not self.space.facts[configuration].characters_known:
             if (
                 configuration == self.levels[max(d - 2, 0)].configuration
                 or configuration == self.levels[max(d - 3, 0)].configuration
             ):
-                self.space.find_character_loop(configuration)
+                find_character_loop(self.space, configuration)
         return 0
 
     @cython.cfunc

@@ -20,6 +20,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.utf8 import utf8_step
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.character_loops import loops_on_others
 from cython.cimports.equivalence.parser.frames import relative_of, unit_of
 from cython.cimports.equivalence.parser.space import Space
 from numpy.typing import NDArray
@@ -146,9 +147,10 @@ class Counters:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def find_character_loop(self, configuration: cython.Py_ssize_t) -> cython.int:
-        """Like `Space.find_character_loop`, if counts may be forgotten after a character."""
+        """Like `find_character_loop` of `equivalence.parser.character_loops`, if counts may be forgotten
+        after a character."""
         self.space.facts[configuration].characters_known = 1
-        if self.space.loops_on_others(configuration):
+        if loops_on_others(self.space, configuration):
             self.space.facts[configuration].character_loop = BYTE_LOOP
             return 0
         reach: cython.Py_ssize_t = ANY

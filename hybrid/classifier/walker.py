@@ -23,6 +23,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.prefetch import fetch
 from cython.cimports.equivalence.arrays.records import empty
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.character_loops import find_character_loop
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.hybrid.classifier.canonical_form import CanonicalForm
 from cython.cimports.hybrid.classifier.counter_abstraction import Counters
@@ -468,7 +469,7 @@ class Walker(WalkOutput):
                 if self.counters.any:
                     self.counters.find_character_loop(configuration)
                 else:
-                    self.space.find_character_loop(configuration)
+                    find_character_loop(self.space, configuration)
         return 0
 
     @cython.cfunc

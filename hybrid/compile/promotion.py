@@ -393,13 +393,13 @@ class _Watch:
                 return  # another thread has asked
             use = Use(classifier.served, classifier.n_found, self._found, classifier.n_network_states)
             self._found = use.found
-            choice, whole = choose_promotion(use), True
-            if classifier.is_walked and not choice.now:
+            if classifier.is_walked:
                 choice, whole = choose_classes(use._replace(entered=classifier.n_entered)), False
+            else:
+                choice, whole = choose_promotion(use), True
             classifier.look_at = choice.ask_at or NEVER
-            if (
-                choice.now and not self.is_alive
-            ):  # perhaps another compiler takes over before it is asked again
+            if choice.now and not self.is_alive:
+                # perhaps another compiler takes over before it is asked again
                 classifier.look_at = 2 * use.sequences
                 return
         if choice.now and promoter is not None:

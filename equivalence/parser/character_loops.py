@@ -1,0 +1,75 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Loops of characters: configurations that stay the same after each character that is not ASCII.
+
+What: `find_character_loop` records in a configuration's facts whether all such characters lead it back to
+itself.
+When: by walks over the vocabulary, once for each configuration that loops on ASCII. If it does, a walk takes
+a subtree at once, although its nodes begin and end in the middle of characters.
+Limits: an answer of no is always correct.
+"""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.equivalence.arrays.utf8 import utf8_step
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.space import Space
+
+from equivalence import built
+
+built.check(__name__, EQUIMASK_SOURCE)
+
+REJECT = cython.declare(cython.Py_ssize_t, 0)
+BYTE_LOOP = cython.declare(cython.Py_ssize_t, 2)
+"""A loop of characters in which each byte is one."""
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(-1, check=False)
+def find_character_loop(space: Space, configuration: cython.Py_ssize_t) -> cython.int:
+    """Record whether each character of several bytes leads a configuration back to itself, or each of their
+    bytes does."""
+    space.facts[configuration].characters_known = 1
+    if loops_on_others(space, configuration):
+        space.facts[configuration].character_loop = BYTE_LOOP
+        return 0
+    # the configuration inside of a character, by the state of the decoder: at most one for each
+    inside = cython.declare(cython.Py_ssize_t[8])
+    state: cython.Py_ssize_t
+    byte: cython.Py_ssize_t
+    n_read: cython.Py_ssize_t
+    for state in range(8):
+        inside[state] = -1
+    inside[0] = configuration
+    for n_read in range(4):
+        for state in range(8):
+            if inside[state] < 0 or (state == 0) != (n_read == 0):
+                continue
+            if space.facts[inside[state]].label != 0:
+                return 0
+            for byte in range(0x80, 0xF5):
+                state_after = utf8_step(state, byte)
+                if state_after < 0:
+                    continue
+                following = space.after(inside[state], space.class_of_byte[byte])
+                known = inside[state_after]
+                if following == REJECT or (known >= 0 and known != following):
+                    return 0
+                inside[state_after] = following
+    space.facts[configuration].character_loop = 1
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(-1, check=False)
+def loops_on_others(space: Space, configuration: cython.Py_ssize_t) -> cython.bint:
+    """Whether each byte beyond ASCII leads a configuration back to itself, as in free text between tags: its
+    automata read bytes, and a vocabulary has 100,000 nodes that begin or end within a character."""
+    byte: cython.Py_ssize_t
+    for byte in range(0x80, 0x100):
+        if space.after(configuration, space.class_of_byte[byte]) != configuration:
+            return False
+    return True
