@@ -26,20 +26,11 @@ import numpy as np
 import torch
 import transformers
 
+from adapters import score_rows
 from adapters.generations import Generation, Ids, State
 from adapters.grammars import compiled_grammars
 from adapters.opportunistic import Sampling, first_choices, only, sampling_from, second_choices
-from adapters.score_rows import (
-    HistoryError,
-    NoAllowedToken,
-    RejectedToken,
-    bitmask_row,
-    check_call,
-    expected,
-    no_token,
-    text_of,
-    unpack,
-)  # fmt: skip
+from adapters.score_rows import HistoryError, NoAllowedToken, RejectedToken
 from equivalence.arguments import integer, integer_from
 from equivalence.errors import ArgumentError, BatchError, MatcherError, VocabularyError
 from hybrid import GrammarMatcher, allocate_token_bitmask, apply_token_bitmask_inplace
@@ -130,7 +121,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         self._vocabulary = self._grammars[0].vocabulary
         self._override = stop_ids(override_stop_tokens, self._vocabulary.size)
         stops = self._vocabulary.stop_token_ids if self._override is None else self._override
-        self._stop_row = bitmask_row(stops, self._vocabulary.size)
+        self._stop_row = score_rows.bitmask_row(stops, self._vocabulary.size)
         # No mask allows these unless the grammar may end, so if one is rejected, `generate` has padded the
         # row.
         self._padding = {*stops, *self._vocabulary.special_token_ids}
@@ -168,7 +159,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
         """Return masked scores in a new tensor, because prompt lookup passes the same tensor repeatedly."""
         try:
-            check_call(input_ids, scores)
+            score_rows.check_call(input_ids, scores)
             if scores.shape[-1] < self._vocabulary.size:
                 raise VocabularyError(
                     f"the scores have {scores.shape[-1]} columns, the grammar's vocabulary has "
@@ -437,7 +428,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             return
         raise RejectedToken(
             f"row {row}: token {token} ({self._text([token])}) at position {position} after the prompt is "
-            f"not allowed by the grammar after {self._text(state.generated[:position])}{expected(state)}. "
+            f"not allowed by the grammar after {self._text(state.generated[:position])}"
+            f"{score_rows.expected(state)}. "
             + (
                 "It was masked out, so it was chosen later: by another logits processor; as padding of a row "
                 "that another criterion ended (pass pad_token_id); or by drafts that are not masked (pass "
@@ -473,15 +465,15 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         if scores.device.type in ("cpu", "cuda"):
             apply_token_bitmask_inplace(masked, bitmask.to(scores.device, non_blocking=True), vocab_size=size)
         else:  # XGrammar has no kernel there
-            masked[:, :size].masked_fill_(~unpack(bitmask, size).to(scores.device), -torch.inf)
+            masked[:, :size].masked_fill_(~score_rows.unpack(bitmask, size).to(scores.device), -torch.inf)
         masked[:, size:] = -torch.inf
         # This waits for the device, so the next call may overwrite the pinned bitmask.
         for index, empty in enumerate((masked.amax(dim=-1) == -torch.inf).tolist()):
             if empty and rows[index].ended:
                 masked[index] = scores[index]  # the choice for this row is ignored
             elif empty:
-                ids = torch.nonzero(unpack(bitmask[index], size)).flatten().tolist()
-                raise no_token(index, rows[index], ids, self._vocabulary)
+                ids = torch.nonzero(score_rows.unpack(bitmask[index], size)).flatten().tolist()
+                raise score_rows.no_token(index, rows[index], ids, self._vocabulary)
         if self._sampling is not None:
             refused = [index for index in live if index not in chosen]
             masked = only(masked, second_choices(refused, scores, masked, self._sampling))
@@ -499,4 +491,4 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         state.matcher.fill_next_token_bitmask(bitmask, index)
 
     def _text(self, tokens: Iterable[int]) -> str:
-        return text_of(tokens, self._vocabulary)
+        return score_rows.text_of(tokens, self._vocabulary)
