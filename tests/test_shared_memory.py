@@ -15,6 +15,7 @@ from equivalence import Vocabulary
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.compile.compilation import Compilation
 from hybrid.compile.memory_cache import _caches
+from tests.promotions import without_walks
 from tests.test_artifact import VOCABULARY
 
 pytestmark = pytest.mark.shared_memory
@@ -131,7 +132,10 @@ key ::= "\\"" [a-z]{0,20} "\\""
 
 
 @pytest.mark.parametrize("how", ["closed", "gone"])
-def test_who_finds_a_grammar_of_a_compiler_that_is_gone_promotes_it(vocabulary: Vocabulary, how: str) -> None:
+def test_who_finds_a_grammar_of_a_compiler_that_is_gone_promotes_it(
+    vocabulary: Vocabulary, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_walks(monkeypatch)
     first, second = GrammarCompiler(vocabulary), GrammarCompiler(vocabulary)
     compiled = first.compile_grammar(NESTED)
     first.close()

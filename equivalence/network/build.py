@@ -285,8 +285,10 @@ def _add_foreign(
             new_data += [serial.REPEAT, 3, number[-1 - unit] if unit < 0 else unit, least, most]
     edges = np.concatenate(tables) if tables else np.zeros((0, 5), np.int64)
     # states 0 and 1 of an automaton are those of its rule; all others are numbered after those of all rules
-    lengths = list(map(len, tables))
-    own_states, inner_states = np.repeat(owners, lengths), np.repeat(offsets, lengths)
+    lengths = np.array(list(map(len, tables)), np.int64)
+    own_states, inner_states = (
+        np.repeat(np.array(states, np.int64), lengths) for states in (owners, offsets)
+    )
     for column in (0, 4):
         edges[:, column] += np.where(edges[:, column] >= 2, inner_states, own_states)
     data = np.concatenate([data, np.array(new_data, np.int64)])
