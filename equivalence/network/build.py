@@ -43,7 +43,7 @@ from equivalence.network.contexts import contexts_and_below
 from equivalence.network.foreign import ForeignRule, foreign_rule
 from equivalence.network.left_recursion import left_recursive, remove_left_recursion
 from equivalence.network.making import Making, unpacked
-from equivalence.network.reading import PlainRules, ReadGrammar, read_grammar
+from equivalence.network.reading import PlainRules, ReadGrammar, read_as_far
 from equivalence.network.token_ids import escaped_edges
 
 MOST_KEPT, MOST_KEPT_STATES = 4, 10_000
@@ -194,17 +194,21 @@ def build_network(
         GrammarError: a serialisation of another version.
     """
     deadline = deadline or Deadline()
-    read = read_grammar(grammar)
-    if dialect.TAKES_PARTS and serial.REPEAT in read.types:
+    read = read_as_far(grammar)
+    types = read.types
+    read.refuse_unread(types)
+    if dialect.TAKES_PARTS and serial.REPEAT in types:
         dialect.refuse_repeats_in_repeats(read.data.tolist(), read.starts.tolist(), read.rules)
     with deadline.stopping(PHASE) as stop:
-        network = _build(read, token_bytes, max_states, deadline, stop)
+        network = _build(read, types, token_bytes, max_states, deadline, stop)
     if finished:
         network.finish(deadline)
     return network
 
 
-def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadline, stop: Stop) -> Network:
+def _build(
+    read: ReadGrammar, types: set[int], token_bytes: int, max_states: int, deadline: Deadline, stop: Stop
+) -> Network:
     root, bodies = read.root, read.bodies
     data, starts = read.data, read.starts
     n_rules = len(bodies)
@@ -212,7 +216,7 @@ def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadl
     n_states = 2 * n_rules
     if read.edges is not None:
         edges, n_states = read.edges, read.n_states
-    elif not read.types.isdisjoint(serial.FOREIGN_TYPES):
+    elif not types.isdisjoint(serial.FOREIGN_TYPES):
         is_foreign = np.isin(data[starts[bodies]], serial.FOREIGN_TYPES)
         used = reachable_rules(data, starts, bodies, root)
         foreign = {}
