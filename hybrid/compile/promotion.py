@@ -169,10 +169,11 @@ class Promoter:
         """Watch a grammar, to promote it when it has been used enough. `entry` is its entry on disk."""
         if not isinstance(compiled, Classified) or compiled.classifier.is_complete:
             return
-        choice = choose_promotion(Use(deterministic=self._deterministic))
         if compiled.classifier.is_walked:
             choice = choose_classes(Use(sequences=1, states=compiled.classifier.n_network_states))
             compiled.classifier.look_entered = enough_entered(compiled.classifier.n_network_states)
+        else:
+            choice = choose_promotion(Use(deterministic=self._deterministic))
         compiled.classifier.look = _Watch(weakref.ref(self), weakref.ref(compiled), entry)
         compiled.classifier.look_at = choice.ask_at or NEVER
 
