@@ -6,9 +6,11 @@ What: `Rows` holds the masks over the vocabulary that a session has computed for
 Configurations with the same mask of classes share a row. Each finds the address of its row with one look
 into an array.
 When: one for each session and set of stop ids; matchers copy cached rows without any lock.
+
 A row that is nearly empty, or nearly equal to another, is stored as a *patch*: the words in which it
 differs. Nearly all masks of JSON documents are patches: a patch takes some hundred bytes. A row takes 16 KB
 of memory, which is new for each mask, and may cost a page fault for each 4 KB.
+
 Limits: rows are never changed or deleted. All methods hold the interpreter's lock while they look or write,
 so that threads see arrays before or after they grew. Readers without the lock (`hybrid.classifier.lookup`)
 announce themselves: replaced arrays are kept until all readers are done.
