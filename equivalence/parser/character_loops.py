@@ -14,6 +14,7 @@ from __future__ import annotations
 import cython
 from cython.cimports.equivalence.arrays.utf8 import utf8_step
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.parser.character_loops import BYTE_LOOP
 from cython.cimports.equivalence.parser.space import Space
 
 from equivalence import built
@@ -21,8 +22,6 @@ from equivalence import built
 built.check(__name__, EQUIMASK_SOURCE)
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
-BYTE_LOOP = cython.declare(cython.Py_ssize_t, 2)
-"""A loop of characters in which each byte is one."""
 
 
 @cython.cfunc

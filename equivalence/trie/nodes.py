@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.growing import record_type
+from equivalence.arrays.records import Kind
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -26,6 +27,9 @@ NODE = "child group group_end bits below_0 below_1 below_2 below_3"
 """The columns of a row, 32 bytes: the first child (a node's children are those from there to the next row's);
 the first of the groups in the subtree, and where they end; bits; four words with the ASCII bytes that occur
 strictly below. Compiled modules take the struct `Node` from `trie_nodes.pxd`."""
+
+TRIE_NODE = Kind(NODE, np.int32)
+"""A row as a record, for who reads rows of an array as structs."""
 
 _NODE_TYPE = record_type(NODE, np.int32)
 

@@ -25,19 +25,19 @@ from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.character_loops import find_character_loop
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.trie.nodes import Node
+from cython.cimports.equivalence.walks.subtrees import loops_below
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.growing import bigger
 from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
-from equivalence.trie.nodes import NODE
+from equivalence.trie.nodes import TRIE_NODE
 from equivalence.walks.blocks import find_blocks, united_firsts
 from equivalence.walks.outcomes import Rows, Walked, first_outcomes
 
 built.check(__name__, EQUIMASK_SOURCE)
 
-TRIE_NODE = Kind(NODE, np.int32)
 LEVEL, RETURN = Kind("configuration n_returns child end"), Kind("depth port")
 RANGE, EVENT = Kind("first end"), Kind("group outcome")
 
@@ -52,8 +52,6 @@ Range = cython.struct(first=cython.Py_ssize_t, end=cython.Py_ssize_t)
 Event = cython.struct(group=cython.Py_ssize_t, outcome=cython.Py_ssize_t)
 
 ENDS = cython.declare(cython.Py_ssize_t, 8)
-BYTE_LOOP = cython.declare(cython.Py_ssize_t, 2)
-OTHERS = cython.declare(cython.Py_ssize_t, 9)
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 
 FIRST_ROWS = 16384
@@ -292,16 +290,8 @@ class Walks:
     @cython.exceptval(check=False)
     def loops_below(self, i: cython.Py_ssize_t, configuration: cython.Py_ssize_t) -> cython.bint:
         """Whether a configuration is known to stay the same on everything that occurs below a node."""
-        others = self.nodes[i].bits >> OTHERS
-        loop = self.space.facts[configuration].character_loop
-        if others & 1 and loop != BYTE_LOOP and not (loop and others & 2):
-            return False
-        return (
-            (self.nodes[i].below_0 & ~self.space.facts[configuration].loop_0)
-            | (self.nodes[i].below_1 & ~self.space.facts[configuration].loop_1)
-            | (self.nodes[i].below_2 & ~self.space.facts[configuration].loop_2)
-            | (self.nodes[i].below_3 & ~self.space.facts[configuration].loop_3)
-        ) == 0
+        facts = cython.address(self.space.facts[configuration])
+        return loops_below(facts, cython.address(self.nodes[i]))
 
     @cython.cfunc
     @cython.nogil

@@ -20,7 +20,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.utf8 import utf8_step
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-from cython.cimports.equivalence.parser.character_loops import loops_on_others
+from cython.cimports.equivalence.parser.character_loops import BYTE_LOOP, loops_on_others
 from cython.cimports.equivalence.parser.frames import relative_of, unit_of
 from cython.cimports.equivalence.parser.space import Space
 from numpy.typing import NDArray
@@ -32,7 +32,6 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 UNKNOWN = cython.declare(cython.int, -1)
-BYTE_LOOP = cython.declare(cython.Py_ssize_t, 2)
 
 ANY = cython.declare(cython.int, 1 << 30)
 """A reach that is enough for every token."""

@@ -26,14 +26,13 @@ from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.records import Kind
-from equivalence.trie.nodes import NODE
+from equivalence.trie.nodes import TRIE_NODE
 from equivalence.walks.kept.reads import Read
 from equivalence.walks.kept.units import NEVER_READ, UnitReads
 
 built.check(__name__, EQUIMASK_SOURCE)
 
 LEVEL = Kind("node child end state completed worst")
-TRIE_NODE = Kind(NODE, np.int32)
 
 ENDS = cython.declare(cython.Py_ssize_t, 8)
 

@@ -25,12 +25,10 @@ from cython.cimports.hybrid.classifier.summariser import Summariser
 
 from equivalence import built
 from equivalence.arrays.growing import bigger
-from equivalence.arrays.records import Kind
-from equivalence.trie.nodes import NODE
+from equivalence.trie.nodes import TRIE_NODE
 
 built.check(__name__, EQUIMASK_SOURCE)
 
-TRIE_NODE = Kind(NODE, np.int32)
 
 OTHERS = cython.declare(cython.Py_ssize_t, 9)
 

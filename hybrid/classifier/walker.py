@@ -25,6 +25,7 @@ from cython.cimports.equivalence.arrays.records import empty
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.character_loops import find_character_loop
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.walks.subtrees import loops_below
 from cython.cimports.hybrid.classifier.canonical_form import CanonicalForm
 from cython.cimports.hybrid.classifier.counter_abstraction import Counters
 from cython.cimports.hybrid.classifier.summaries import Summaries
@@ -40,8 +41,6 @@ built.check(__name__, EQUIMASK_SOURCE)
 STEP = Kind("configuration child end has_ports")
 
 ENDS = cython.declare(cython.Py_ssize_t, 8)
-BYTE_LOOP = cython.declare(cython.Py_ssize_t, 2)
-OTHERS = cython.declare(cython.Py_ssize_t, 9)
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 
 WIDE_BYTES = cython.declare(cython.Py_ssize_t, 10)
@@ -482,13 +481,5 @@ class Walker(WalkOutput):
         if self.counters.any and configuration < self.counters.loops.shape[0]:
             if self.height[i] >= self.counters.loops[configuration]:
                 return False
-        others = self.trie[i].bits >> OTHERS
-        loop = self.space.facts[configuration].character_loop
-        if others & 1 and loop != BYTE_LOOP and not (loop and others & 2):
-            return False
-        return (
-            (self.trie[i].below_0 & ~self.space.facts[configuration].loop_0)
-            | (self.trie[i].below_1 & ~self.space.facts[configuration].loop_1)
-            | (self.trie[i].below_2 & ~self.space.facts[configuration].loop_2)
-            | (self.trie[i].below_3 & ~self.space.facts[configuration].loop_3)
-        ) == 0
+        facts = cython.address(self.space.facts[configuration])
+        return loops_below(facts, cython.address(self.trie[i]))
