@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xgrammar
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
@@ -384,11 +384,11 @@ TOKENS = st.lists(
 
 
 def cut_off_well_formed(text: bytes) -> bool:
-    """Whether some continuation makes valid UTF-8 of the bytes, surrogates allowed."""
+    """Whether some continuation makes valid UTF-8 of the bytes; surrogates are not valid."""
     for missing in range(4):
         for filler in (b"\x80", b"\xbf"):
             try:
-                (text + filler * missing).decode("utf-8", "surrogatepass")
+                (text + filler * missing).decode("utf-8")
             except UnicodeDecodeError:
                 continue
             return True
@@ -398,6 +398,8 @@ def cut_off_well_formed(text: bytes) -> bool:
 @pytest.mark.kernels
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(TOKENS)
+@example([b"\xed\xa0"])
+@example([b"\xed\xa0\x80", b"\xed\x9f"])
 def test_trie(tokens: list[bytes]) -> None:
     trie = build_trie(tokens)
     distinct = sorted(set(tokens) - {b""})
