@@ -1,4 +1,9 @@
-# A row of `trie_nodes.by_level`, as walks read it.
+cdef enum:
+    ENDS_AT = 8  # `ENDS` and `BELOW_OTHERS` of the module
+    OTHERS_AT = 9
+
+
+# A row of `by_level`, as walks read it.
 cdef struct Node:
     int child
     int group

@@ -15,6 +15,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.utf8 import utf8_step
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.trie.nodes import ENDS_AT, OTHERS_AT, Node
 from numpy.typing import NDArray
 
 from equivalence import built
@@ -26,14 +27,14 @@ built.check(__name__, EQUIMASK_SOURCE)
 NODE = "child group group_end bits below_0 below_1 below_2 below_3"
 """The columns of a row, 32 bytes: the first child (a node's children are those from there to the next row's);
 the first of the groups in the subtree, and where they end; bits; four words with the ASCII bytes that occur
-strictly below. Compiled modules take the struct `Node` from `trie_nodes.pxd`."""
+strictly below. Compiled modules take the struct `Node` from `nodes.pxd`."""
 
 TRIE_NODE = Kind(NODE, np.int32)
 """A row as a record, for who reads rows of an array as structs."""
 
 _NODE_TYPE = record_type(NODE, np.int32)
 
-ENDS, BELOW_OTHERS = 8, 9
+ENDS, BELOW_OTHERS = ENDS_AT, OTHERS_AT
 """Places in the bits of a row, behind the byte into the node: whether a group ends here, and the two bits of
 the last word of `below` (`equivalence.trie.trie.Trie`)."""
 
@@ -202,11 +203,9 @@ def by_level(
         for i in range(n):
             deepest = max(deepest, depth[i])
     rows = np.zeros(n + 1, _NODE_TYPE).view(np.recarray)
-    nodes: Node[::1] = rows  # noqa: F821 - in `trie_nodes.pxd`
+    nodes: Node[::1] = rows
     # where the next node of each level goes
     following: cython.Py_ssize_t[::1] = np.zeros(deepest + 3, np.int64)
-    ends_at: cython.Py_ssize_t = ENDS
-    others_at: cython.Py_ssize_t = BELOW_OTHERS
     at: cython.Py_ssize_t
     d: cython.Py_ssize_t
     with cython.nogil:
@@ -222,7 +221,7 @@ def by_level(
             nodes[at].group = group[i]
             nodes[at].group_end = group[skip[i]]
             ends: cython.Py_ssize_t = group[i + 1] > group[i]
-            bits = cython.cast(cython.Py_ssize_t, byte[i]) | ends << ends_at | (below[i, 4] & 3) << others_at
+            bits = cython.cast(cython.Py_ssize_t, byte[i]) | ends << ENDS_AT | (below[i, 4] & 3) << OTHERS_AT
             nodes[at].bits = cython.cast(cython.int, bits)
             nodes[at].below_0 = signed(below[i, 0])
             nodes[at].below_1 = signed(below[i, 1])

@@ -24,7 +24,7 @@ from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.character_loops import find_character_loop
 from cython.cimports.equivalence.parser.space import Space
-from cython.cimports.equivalence.trie.nodes import Node
+from cython.cimports.equivalence.trie.nodes import ENDS_AT, Node
 from cython.cimports.equivalence.walks.subtrees import loops_below
 from numpy.typing import NDArray
 
@@ -51,7 +51,6 @@ Return = cython.struct(depth=cython.Py_ssize_t, port=cython.Py_ssize_t)
 Range = cython.struct(first=cython.Py_ssize_t, end=cython.Py_ssize_t)
 Event = cython.struct(group=cython.Py_ssize_t, outcome=cython.Py_ssize_t)
 
-ENDS = cython.declare(cython.Py_ssize_t, 8)
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 
 FIRST_ROWS = 16384
@@ -321,7 +320,7 @@ class Walks:
                 label = configuration
             elif label == 0:
                 return self.read_outright(i, d)
-        if self.nodes[i].bits >> ENDS & 1:
+        if self.nodes[i].bits >> ENDS_AT & 1:
             self.add_event(label, n, self.nodes[i].group)
         return self.descend(i, d)
 
@@ -336,7 +335,7 @@ class Walks:
         if self.loops_below(i, self.levels[d].configuration):
             self.add_range(self.nodes[i].group, self.nodes[i].group_end)
             return d
-        if self.nodes[i].bits >> ENDS & 1:
+        if self.nodes[i].bits >> ENDS_AT & 1:
             self.add_range(self.nodes[i].group, self.nodes[i].group + 1)
         return self.descend(i, d)
 

@@ -20,6 +20,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.classifier.walker import Walker
 from numpy.typing import NDArray
@@ -32,7 +33,6 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 PAIR = Kind("own other child end")
 
-ENDS = cython.declare(cython.Py_ssize_t, 8)
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 ANY_LENGTH = cython.declare(cython.Py_ssize_t, 1 << 62)
 
@@ -331,7 +331,7 @@ class DeltaWalker(Walker):
             if may_return and self.may_follow(i):
                 n = self.note_node(i, n)
             if beside == REJECT:
-                if self.trie[i].bits >> ENDS & 1:
+                if self.trie[i].bits >> ENDS_AT & 1:
                     self.allow(self.trie[i].group, self.trie[i].group + 1)
                 n = self.walk(i, own, n)
                 continue

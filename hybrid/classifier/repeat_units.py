@@ -20,7 +20,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.records import of_array, zeros
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.automaton import Automaton
-from cython.cimports.equivalence.trie.nodes import Node
+from cython.cimports.equivalence.trie.nodes import ENDS_AT, Node
 from cython.cimports.hybrid.classifier.repeat_units import Level
 from numpy.typing import NDArray
 
@@ -34,7 +34,6 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 LEVEL = Kind("node child end state completed worst")
 
-ENDS = cython.declare(cython.Py_ssize_t, 8)
 
 MOST_STATES = cython.declare(cython.Py_ssize_t, 64)
 """Most states of a unit: a character of a JSON string has 20."""
@@ -133,7 +132,7 @@ def unit_reads(
                 path[d].worst = NEVER
                 continue
             units = path[d].completed + 1
-            if nodes[child].bits >> ENDS & 1:
+            if nodes[child].bits >> ENDS_AT & 1:
                 begun[nodes[child].group] = cython.cast(cython.short, units)
             if units > path[d].worst:
                 path[d].worst = units

@@ -20,6 +20,7 @@ from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import of_array
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.trie.nodes import OTHERS_AT
 from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.classifier.summariser import Summariser
 
@@ -29,8 +30,6 @@ from equivalence.trie.nodes import TRIE_NODE
 
 built.check(__name__, EQUIMASK_SOURCE)
 
-
-OTHERS = cython.declare(cython.Py_ssize_t, 9)
 
 MOST_PIECES, FEW_PIECES = 2048, 512
 """Most pieces of one session, unless the grammar has more states than that. Among documents of 480 real
@@ -222,7 +221,7 @@ class WalkOutput(Summariser):
     @cython.exceptval(check=False)
     def may_follow(self, i: cython.Py_ssize_t) -> cython.bint:
         """Whether some byte that occurs below a node can follow below the known part."""
-        return (self.follow_others and self.trie[i].bits >> OTHERS & 1) or (
+        return (self.follow_others and self.trie[i].bits >> OTHERS_AT & 1) or (
             (self.trie[i].below_0 & self.follow_0)
             | (self.trie[i].below_1 & self.follow_1)
             | (self.trie[i].below_2 & self.follow_2)

@@ -25,6 +25,7 @@ from cython.cimports.equivalence.arrays.records import empty
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.character_loops import find_character_loop
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.equivalence.walks.subtrees import loops_below
 from cython.cimports.hybrid.classifier.canonical_form import CanonicalForm
 from cython.cimports.hybrid.classifier.counter_abstraction import Counters
@@ -40,7 +41,6 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 STEP = Kind("configuration child end has_ports")
 
-ENDS = cython.declare(cython.Py_ssize_t, 8)
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 
 WIDE_BYTES = cython.declare(cython.Py_ssize_t, 10)
@@ -326,7 +326,7 @@ class Walker(WalkOutput):
         if self.counters.any:
             configuration = self.counters.far(configuration, self.height[node])
         if self.stays_below(node, configuration):
-            first = self.trie[node].group + (self.trie[node].bits >> ENDS & 1)
+            first = self.trie[node].group + (self.trie[node].bits >> ENDS_AT & 1)
             if first < self.trie[node].group_end:
                 self.allow(first, self.trie[node].group_end)
             return n
@@ -426,7 +426,7 @@ class Walker(WalkOutput):
         if self.stays_below(i, configuration):
             self.allow(self.trie[i].group, self.trie[i].group_end)
             return False
-        if self.trie[i].bits >> ENDS & 1:
+        if self.trie[i].bits >> ENDS_AT & 1:
             self.allow(self.trie[i].group, self.trie[i].group + 1)
         return True
 
