@@ -23,7 +23,6 @@ import numpy as np
 from rich.console import Console
 
 from bench.report import Spread, make_table, readable, say
-from bench.request import quiet
 
 THREADS = 2
 
@@ -53,7 +52,6 @@ def run(engine: str, serve: Serve, schemas: Sequence[Any], threads: int = THREAD
     def answer(schema: Any) -> tuple[Any, float]:
         return serve(schema), perf_counter() - began
 
-    quiet()
     gc.collect()
     cpu_began, began = process_time(), perf_counter()
     with ThreadPoolExecutor(threads) as pool:

@@ -25,7 +25,7 @@ from rich.console import Console
 
 from bench import burst, options, report, workloads
 from bench.report import readable
-from bench.request import Start, hybrid_start, plain_start, quiet
+from bench.request import Start, hybrid_start, plain_start
 from bench.scaling import made_schema
 from bench.serving import timed
 from hybrid.testing.segmentation import tokenize_greedy
@@ -98,7 +98,6 @@ class GrowthBench:
                 own["first mask"].append(one.seconds)
                 own["mask"].append(float(np.mean(masks[1:])))
                 own["token"].append(float(np.mean(tokens)))
-                quiet()
             self.compare(begun["ours"].compiled, begun["XGrammar"].compiled, ids)
         return {
             "size": depth,
@@ -131,7 +130,6 @@ class GrowthBench:
 
         schema, ids = nested_schema(10), tokenize_greedy(self.vocabulary, nested_document(10))
         compiled = {engine: self.begin(engine, schema).compiled for engine in ("ours", "XGrammar")}
-        quiet()
         cores = report.usable_cores()
         ways: dict[str, tuple[str, Any, Any]] = {
             "ours": ("ours", GrammarMatcher, BatchGrammarMatcher()),
@@ -179,7 +177,6 @@ def command(
         bench = GrowthBench(workloads.load_vocabulary(vocabulary), repeats)
     for engine in ("ours", "XGrammar"):
         bench.begin(engine, workloads.THROW_AWAY_SCHEMA)
-    quiet()
     found = {
         "nesting": [bench.nesting(depth) for depth in DEPTHS if depth <= most_depth],
         "threads": [bench.threads(count, at_once) for count in THREADS],

@@ -25,7 +25,6 @@ from bench.forked import in_a_fork
 from bench.peers import alone
 from bench.peers.alone import Asked
 from bench.report import Spread, readable
-from bench.request import quiet
 from hybrid.testing.segmentation import tokenize_greedy
 
 MASKS = 20
@@ -92,7 +91,6 @@ def _work(way: alone.Begin, asked: Asked, ids: Sequence[int], places: Places) ->
     begun = way(asked)
     if begun.calls is None:
         return {"refusal": begun.error.splitlines()[0][:200] if begun.error else "refused"}
-    quiet()
     wanted = {number: name for name, numbers in places.items() for number in numbers}
     found: dict[str, list[float]] = {name: [] for name in places}
     fill, accept = begun.calls.fill, begun.calls.accept
@@ -103,7 +101,6 @@ def _work(way: alone.Begin, asked: Asked, ids: Sequence[int], places: Places) ->
             found[wanted[number]].append(perf_counter() - began)
         if number < len(ids) and not accept(ids[number]):
             return {"refusal": f"token {number} of {len(ids)} of the text"}
-    quiet()
     return {"first_mask": begun.seconds, "first_mask_cpu": begun.cpu_seconds, "masks": found}
 
 

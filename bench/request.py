@@ -2,18 +2,17 @@
 
 What: `Calls` is how a matcher of any engine is asked; `hybrid_start` and `plain_start` go from a grammar to a
 first mask (`bench.peers.llguidance` has its own), `run_document` on through one document, and `Request` is
-what was measured on the way. `quiet` waits until no engine has work left in the background.
+what was measured on the way.
 When: in all benchmarks that time grammars; whole requests in `bench.schemas`, where all engines serve the
 same schemas and the same documents.
 Limits: each engine runs alone. The document's first mask is that of the request, so the time to the end of
 the document is that to the first mask and that of every token and mask after it. CPU time is that of all
-threads, and of what an engine goes on doing in the background; wall time ends with the last mask.
+threads.
 """
 
 from __future__ import annotations
 
 import gc
-import threading
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,9 +21,6 @@ from time import perf_counter, process_time
 from typing import Any
 
 import xgrammar
-
-BACKGROUND = "equimask-promotion"
-"""Name of the threads that find our classes and states while grammars serve."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +149,6 @@ class Request:
 def run_document(request: Request, calls: Calls, ids: Sequence[int]) -> bool:
     """Take a request that has its first mask through a document, and say whether all of it was taken."""
     fill, accept = calls.fill, calls.accept
-    quiet()
     cpu_began, began = process_time(), perf_counter()
     for token in ids:
         called = perf_counter()
@@ -164,17 +159,9 @@ def run_document(request: Request, calls: Calls, ids: Sequence[int]) -> bool:
         request.mask.append(perf_counter() - accepted)
         request.token.append(accepted - called)
     seconds = perf_counter() - began
-    quiet()
     cpu_seconds = process_time() - cpu_began
     if not calls.is_complete():
         return False
     request.document = (request.first_mask or 0.0) + seconds
     request.document_cpu = (request.first_mask_cpu or 0.0) + cpu_seconds
     return True
-
-
-def quiet() -> None:
-    """Wait until no engine of this process has work left in the background."""
-    for thread in threading.enumerate():
-        if thread.name == BACKGROUND:
-            thread.join()

@@ -128,9 +128,8 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
     console.print(report.spread_table("classes", {"classes": summary["classes"]}, ""))
     console.print(report.spread_table("ratios", {"XGrammar / ours, first mask": summary["ratio"]}, "x"))
     headline.print_standings(console, summary["standings"])
-    for name, counts in summary["kept"].items():
-        found, asked = counts["found"], sum(counts.values())
-        report.say(console, f"{name}: {found:,} of {asked:,} found among those of other schemas")
+    found, asked = summary["kept"]["found"], sum(summary["kept"].values())
+    report.say(console, f"walks: {found:,} of {asked:,} found among those of other schemas")
     for title in ("outcomes", "strategies", "engine_reasons"):
         for name, count in summary[title].items():
             report.say(console, f"{title.replace('_', ' ')}: {count:,} {name}")

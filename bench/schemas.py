@@ -47,7 +47,7 @@ from bench.cold_caches import TOUCHED_BYTES, ColdCaches, is_taken
 from bench.forked import ends_within
 from bench.peers.elsewhere import Peer as Elsewhere
 from bench.peers.llguidance import Peer, beginning_of, is_installed
-from bench.request import Request, Start, hybrid_start, plain_start, quiet, run_document
+from bench.request import Request, Start, hybrid_start, plain_start, run_document
 from bench.schema_rows import NOT_ALIKE, Row, print_summary, summarise
 from bench.serving import beginning, clock_cost, timed
 from bench.verdicts import Verdicts
@@ -139,7 +139,6 @@ class SchemaBench:
         shuffle(order)
         found: dict[str, Start] = {}
         for name in order:
-            quiet()
             gc.collect()
             # A collection empties what Python keeps for new objects, and the processor's caches.
             before = self._engine_aside if name in plains else engines[name]
@@ -440,13 +439,10 @@ def _one_by_one(
     return {"summary": summary, "rows": [row.record() for row in rows]}, all(row.alike for row in rows)
 
 
-def _kept(vocabulary: Vocabulary) -> dict[str, dict[str, int]]:
-    """How often walks were found that were kept from other schemas, of first masks and of classes."""
-    kept: dict[str, Any] = {
-        "walks of first masks": vocabulary.kept_reads,
-        "walks of classes": vocabulary.kept_walks,
-    }
-    return {name: {"found": one.hits, "not found": one.misses} for name, one in kept.items()}
+def _kept(vocabulary: Vocabulary) -> dict[str, int]:
+    """How often walks were found that were kept from other schemas."""
+    kept = vocabulary.kept_reads
+    return {"found": kept.hits, "not found": kept.misses}
 
 
 def _at_once(

@@ -31,7 +31,6 @@ from bench.cold_caches import TOUCHED_BYTES
 from bench.growth import nested_document, nested_schema
 from bench.peers.vllm_steps import Managers
 from bench.report import Spread, readable
-from bench.request import quiet
 from hybrid.testing.segmentation import tokenize_greedy
 
 ROWS = (1, 64, 256, 1024)
@@ -126,7 +125,6 @@ class StepBench:
             bitmask.fill_(0x55555555)
             step()
         self.compare([bitmask for _, bitmask in ways.values()])
-        quiet()
         found: dict[str, dict[str, dict[str, Spread]]] = {name: {} for name in ways}
         for regime in TURNS:
             if regime == "busy" and count > MOST_BUSY_ROWS:

@@ -4,9 +4,9 @@ What: each strategy of ours, and plain XGrammar, compiles each schema anew and t
 documents; told is the CPU time up to the first, tenth and thousandth, and how much more "auto" takes than the
 strategy that was best for that schema and that many documents.
 When: ``python -m bench strategies --vocabulary SPEC --schemas FOLDER --limit 20 --json FILE``.
-Limits: one process, one thread; work in the background is waited for, and its time counts. Each strategy has
-a vocabulary of its own: what one keeps of a schema must not help another one. A schema's documents are its
-valid instances, again and again: what is met for the first time is rare from the second round on.
+Limits: one process, one thread. Each strategy has a vocabulary of its own: what one keeps of a schema must
+not help another one. A schema's documents are its valid instances, again and again: what is met for the
+first time is rare from the second round on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from rich.progress import track
 
 from bench import options, report, workloads
 from bench.cold_caches import is_taken
-from bench.request import quiet
 
 COUNTS = (1, 10, 1000)
 AUTO = "auto"
@@ -40,7 +39,6 @@ def serve(
     bitmask: Any, counts: Sequence[int],
 ) -> dict[int, float]:  # fmt: skip
     """CPU seconds from the schema to the end of so many documents."""
-    quiet()
     gc.collect()
     found: dict[int, float] = {}
     began = process_time()
@@ -51,7 +49,6 @@ def serve(
             one.fill_next_token_bitmask(bitmask)
             one.accept_token(token)
         if number + 1 in counts:
-            quiet()
             found[number + 1] = process_time() - began
     return found
 

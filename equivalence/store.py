@@ -32,7 +32,6 @@ import os
 import re
 import secrets
 import stat
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -118,11 +117,8 @@ def stored(
 
 def write_arrays(
     path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], *, kind: str, key: str
-) -> bytes:
+) -> None:
     """Write arrays to a file, which appears whole or not at all, whoever else writes it.
-
-    Returns:
-        The digest of the contents, as `digest_of` reads it.
 
     Raises:
         OSError: the file cannot be written.
@@ -145,18 +141,6 @@ def write_arrays(
     body = b"".join([len(text).to_bytes(8, "little"), text, *members])
     digest = hashlib.blake2b(body, digest_size=DIGEST_BYTES).digest()
     write_whole(path, MAGIC + digest, body)
-    return digest
-
-
-def digest_of(path: str | os.PathLike[str]) -> bytes | None:
-    """The digest that a file claims for its contents, unchecked; None if it is no file of arrays.
-
-    Raises:
-        OSError: there is no such file, or it cannot be read.
-    """
-    with _opened(path, sys.maxsize) as (stream, _):
-        head = stream.read(BODY)
-    return head[len(MAGIC) :] if head.startswith(MAGIC) and len(head) == BODY else None
 
 
 def write_whole(path: str | os.PathLike[str], *parts: bytes) -> None:

@@ -1,7 +1,7 @@
 """Classifiers that become complete: what the tests of completing and of promotion share.
 
 What: a classifier's states and the piece at hand, and use of it along a random text.
-When: in ``test_completing.py`` and ``test_promotion*.py``.
+When: in ``test_completing.py`` and ``test_promotion.py``.
 Limits: small vocabularies and grammars.
 """
 
@@ -9,22 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from bench.cases import CHECKOUT
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
+from hybrid import CompiledGrammar, GrammarCompiler
 from hybrid.classifier.completing import Completing
 from hybrid.classifier.reachable import Reachable
-from hybrid.compile.request import Settings
-from tests.classifiers import mask_of
-from tests.test_artifact import SCHEMA, VOCABULARY, masks_along
+from tests.test_artifact import SCHEMA, masks_along
 
 NESTED = 'root ::= ("(" root ")" | "[" [0-9]{2,9} "]" | "{" root "}" root)*'
-
-
-def without_walks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let "auto" compute classes when it compiles: as long as masks come from walks, nothing is promoted."""
-    monkeypatch.setattr(Settings, "walks", property(lambda settings: False))
 
 
 def reachable_of(compiled: CompiledGrammar) -> Reachable:
@@ -39,7 +30,7 @@ def begun(compiled: CompiledGrammar) -> Completing:
 
 def known_states(compiled: CompiledGrammar) -> int:
     assert compiled.classifier is not None
-    return compiled.classifier.n_found
+    return int(compiled.classifier.session.store.n_found)
 
 
 def is_complete(compiled: CompiledGrammar) -> bool:
@@ -60,17 +51,6 @@ def text_of(grammar: str) -> Callable[[GrammarCompiler], CompiledGrammar]:
     return lambda compiler: compiler.compile_grammar(text)
 
 
-def promotions(compiler: GrammarCompiler) -> tuple[int, int, int]:
+def promotions(compiler: GrammarCompiler) -> tuple[int, int]:
     found = compiler.stats()["promotions"]
-    return found["done"], found["given_up"], found["dropped"]
-
-
-def read(compiled: CompiledGrammar, name: str) -> int:
-    """Serve a sample, byte by byte; how many masks it took."""
-    matcher = GrammarMatcher(compiled)
-    text = (CHECKOUT / "bench" / "samples" / "c_like" / f"{name}.c").read_bytes()
-    for place, byte in enumerate(text):
-        mask_of(matcher, VOCABULARY.size)
-        if not matcher.accept_token(byte):  # a comment at the beginning, a space at the end
-            return place
-    return len(text)
+    return found["done"], found["given_up"]

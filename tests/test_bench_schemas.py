@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from bench import burst, headline, picture, schemas, workloads
 from bench.__main__ import app
 from bench.reporting.requests import new_schemas
-from bench.request import BACKGROUND, Calls, Request, quiet, run_document, start
+from bench.request import Calls, Request, run_document, start
 from equivalence.vocabulary import Vocabulary
 
 STOP = 256
@@ -193,24 +193,6 @@ def test_an_engine_that_fails_without_raising_is_refused() -> None:
     fine = start(str, calls, (ValueError,), False)
     assert fine.calls is not None and 0 < fine.compile_seconds < fine.seconds
     assert start(lambda: 1 // 0, calls, (ValueError,), False).crashed
-
-
-def test_background_work_is_waited_for() -> None:
-    done: list[int] = []
-
-    def work() -> None:
-        time.sleep(0.05)
-        done.append(1)
-
-    thread = threading.Thread(name=BACKGROUND, target=work)
-    thread.start()
-    quiet()
-    assert done == [1]
-
-
-def test_our_background_threads_have_the_name_that_is_waited_for() -> None:
-    source = Path(schemas.__file__).parents[1] / "hybrid" / "compile" / "promotion.py"
-    assert f'name="{BACKGROUND}"' in source.read_text(encoding="utf-8")
 
 
 def test_shares_compare_schema_by_schema() -> None:

@@ -1,7 +1,7 @@
-"""Classes that follow: first masks are walked, classes come with use, and nobody can tell by the masks.
+"""Deferred classes: masks are walked until somebody asks for classes, and nobody can tell by the masks.
 
 What: which compilers walk; masks before, while and after classes take over, of live matchers, forks and what
-is rolled back; who asks for classes; what exceeds the budget; when the background finds them.
+is rolled back; who asks for classes; what exceeds the budget.
 When: after any change of `hybrid.compile.deferred_classes`, of promotion, or of how classifiers change
 sessions.
 Limits: that walked masks are right is tested in ``test_walking.py``.
@@ -9,18 +9,15 @@ Limits: that walked masks are right is tested in ``test_walking.py``.
 
 from __future__ import annotations
 
-import itertools
-import random
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from equivalence import BudgetExceeded, Vocabulary
+from equivalence import BudgetExceeded
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.api.compiled import OnClassifier, OnWalks
-from hybrid.compile.rule import BEGINNING, ENTERED_A_STATE, LAST_LOOK, Use, choose_classes
 from tests.classifiers import mask_of
 from tests.promotions import NESTED, is_complete, promotions, use
 from tests.test_artifact import SCHEMA, VOCABULARY
@@ -40,8 +37,9 @@ def by_classes() -> CompiledGrammar:
 # --- Who walks ------------------------------------------------------------------------------------------
 
 
-def test_auto_walks_first_and_says_so() -> None:
-    _, compiled = walked()
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_auto_walks_first_and_says_so(deterministic: bool) -> None:
+    _, compiled = walked(deterministic=deterministic)
     assert compiled.strategy == "classifier" and "masks come from a walk" in compiled.reason
     assert compiled.engine is None and compiled.gather is None and compiled.classifier.is_walked
     assert set(compiled.timings) == {"parse", "serialize", "network", "classifier", "total"}
@@ -53,7 +51,7 @@ def test_auto_walks_first_and_says_so() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"strategy": "classifier"}, {"on_demand": True}, {"deterministic": True}],
+    [{"strategy": "classifier"}, {"on_demand": True}],
     ids=str,
 )
 def test_who_does_not_walk(options: dict[str, Any]) -> None:
@@ -114,7 +112,7 @@ def test_saving_promoting_and_static_ask_too(tmp_path: Path) -> None:
     _, compiled = walked()
     assert compiled.promote() and is_complete(compiled)
     compiler = GrammarCompiler(VOCABULARY)
-    assert is_complete(compiler.compile_grammar(NESTED, static=True)) and promotions(compiler) == (1, 0, 0)
+    assert is_complete(compiler.compile_grammar(NESTED, static=True)) and promotions(compiler) == (1, 0)
 
 
 def test_matchers_go_on_with_classes_in_the_middle_of_a_text() -> None:
@@ -175,65 +173,6 @@ def test_classes_beyond_the_budget_leave_walks() -> None:
     for letter in "(ab+[0123]":
         assert mask_of(matcher, VOCABULARY.size) == mask_of(roomy, VOCABULARY.size)
         assert matcher.accept_string(letter) and roomy.accept_string(letter)
-
-
-# --- In the background ----------------------------------------------------------------------------------
-
-
-def test_the_rule() -> None:
-    cost = ENTERED_A_STATE * (10 + BEGINNING)
-    assert not choose_classes(Use(1, states=10)).now
-    assert choose_classes(Use(1, states=10, entered=cost)).now
-    assert not choose_classes(Use(1, states=11, entered=cost)).now
-    asked, at = [], 1
-    while at:
-        asked.append(at)
-        at = choose_classes(Use(at)).ask_at
-    assert asked[:4] == [1, 2, 4, 8] and asked[-1] == LAST_LOOK
-
-
-def test_classes_come_once_walks_have_taken_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hybrid.compile.rule.ENTERED_A_STATE", 0)
-    compiler, compiled = walked()
-    masks = use(compiled)
-    for _ in range(3):
-        assert use(compiled) == masks
-        compiler._promoter.wait()
-    assert compiled.known_classes is not None and not compiled.classifier.is_walked
-    assert not is_complete(compiled) and "token classes stand for" in compiled.reason
-    assert use(compiled) == masks
-
-
-def test_long_walks_bring_classes_in_the_middle_of_a_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Units of units, counted: nearly every node of the trie is another configuration."""
-    monkeypatch.setattr("hybrid.compile.rule.ENTERED_A_STATE", 5)
-    words = sorted({bytes(word) for size in (1, 2, 3) for word in itertools.product(b"abcdef", repeat=size)})
-    vocabulary = Vocabulary.from_bytes([*words, b""], stop_token_ids=len(words))
-    text = "root ::= ((([a-z]{1,7}){1,9}){1,11}){1,13}"
-    compiler = GrammarCompiler(vocabulary)
-    compiled = compiler.compile_grammar(text)
-    assert isinstance(compiled, OnWalks)
-    other = GrammarMatcher(GrammarCompiler(vocabulary, strategy="classifier").compile_grammar(text))
-    matcher, rng = GrammarMatcher(compiled), random.Random(1)
-    for _ in range(400):
-        mask = mask_of(matcher, vocabulary.size)
-        assert mask == mask_of(other, vocabulary.size)
-        token = rng.choice(mask[:6])
-        assert matcher.accept_token(token) and other.accept_token(token)
-        compiler._promoter.wait()
-        if not compiled.classifier.is_walked:
-            break
-    else:
-        pytest.fail("walks stay")
-    assert compiled.classifier.served == 1
-
-
-def test_a_closed_compiler_leaves_walks_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hybrid.compile.rule.ENTERED_A_STATE", 0)
-    compiler, compiled = walked()
-    compiler.close()
-    masks = [use(compiled) for _ in range(6)]
-    assert all(one == masks[0] for one in masks) and compiled.classifier.is_walked
 
 
 def test_json_schemas_walk_too() -> None:

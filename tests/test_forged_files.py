@@ -1,10 +1,9 @@
 """Files with fitting digests and forged contents: each is refused by name or harmless; none ends a process.
 
-What: every array of tries, walks and vocabularies, with extreme numbers, other shapes and types; archives
+What: every array of tries and vocabularies, with extreme numbers, other shapes and types; archives
 that claim what they do not hold; and what each of them is then used for, in a forked process.
 When: after any change of what reads a file, or of a kernel that relies on what was read.
-Limits: small vocabularies. Compiled grammars are forged in ``test_forged_grammars.py``. Walks that were
-forged may say anything of tokens; a trie or a vocabulary may not, and is compared with the tokens here.
+Limits: small vocabularies. Compiled grammars are forged in ``test_forged_grammars.py``.
 """
 
 from __future__ import annotations
@@ -23,15 +22,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import xgrammar
 
 from bench.forked import in_a_fork
-from equivalence import ArtifactError, HybridError, Vocabulary, VocabularyError, compute_classes
+from equivalence import ArtifactError, HybridError, Vocabulary, VocabularyError
 from equivalence.store import BODY, MAGIC, Arrays, Unusable, array_of_npy, read_arrays, write_arrays
 from equivalence.trie.trie import STORED, STORED_VERSION, build_trie
-from equivalence.walks.kept import stored
 from hybrid import CompiledGrammar
-from tests.test_stored_walks import arrays_of, filled
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -143,36 +139,6 @@ def test_no_forged_file_gives_another_trie() -> None:
     found = outcomes(forged, use)
     assert {label for label, outcome in found.items() if outcome == "loaded"} == same
     assert len(same) < len(found) // 10
-
-
-def test_forged_walks() -> None:
-    vocabulary = Vocabulary.from_bytes([bytes([byte]) for byte in b'{}[]":,1a\\x'] + [b'":', b'a"', b"12]"])
-    arrays = arrays_of(filled(vocabulary))
-    forged: list[tuple[str, Arrays]] = [("nothing", arrays)]
-    for name, array in arrays.items():
-        if name.startswith("young."):
-            forged += [
-                (f"{name} {label}", {**arrays, name: changed.astype(array.dtype)})
-                for label, changed in changes(array)
-            ]
-    texts = ['root ::= "[" [a-z]{0,9} "]" | "{" root "}"', 'root ::= "\\"" [a-z]{0,9} "\\"" root?']
-
-    def use(members: Arrays) -> str:
-        with tempfile.TemporaryDirectory() as folder:
-            mine = Vocabulary.from_bytes(vocabulary.tokens, cache_dir=folder)
-            write_arrays(
-                Path(folder) / f"walks-{stored.STORED_VERSION}-{mine.fingerprint}.arrays", members,
-                kind=stored.kind(), key=mine.fingerprint,
-            )  # fmt: skip
-            mine.prepare()
-            loaded = bool(mine.kept_walks._young is not None and mine.kept_walks._young.n_walks)
-            for text in texts:
-                compute_classes(xgrammar.Grammar.from_ebnf(text), mine)
-            return "loaded" if loaded else "refused"
-
-    found = outcomes(forged, use)
-    assert found["nothing"] == "loaded"
-    assert refused(found) > len(found) // 2
 
 
 NUMBERS = np.arange(6, dtype=np.int32)

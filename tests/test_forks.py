@@ -27,12 +27,9 @@ import pytest
 from equivalence import BudgetExceeded, Vocabulary, forking
 from equivalence.deadline import Deadline
 from hybrid import Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
-from hybrid.compile import promotion as promoting
 from hybrid.compile.compilation import Compilation
-from hybrid.compile.rule import Promotion, Use, choose_promotion
 from hybrid.xgrammar.guard import worker
 from tests.caches import wait_for
-from tests.promotions import without_walks
 from tests.test_artifact import TOKENS, VOCABULARY, masks_along
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -130,18 +127,6 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(forking.WAIT_SECONDS, kind, 0.01)
 
 
-@pytest.fixture
-def at_the_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second sequence of a grammar promotes it."""
-
-    def now(use: Use) -> Promotion:
-        if use.static:
-            return choose_promotion(use)
-        return Promotion(use.sequences > 1, 0 if use.sequences > 1 else 2)
-
-    monkeypatch.setattr(promoting, "choose_promotion", now)
-
-
 class Held:
     """Holds one grammar's compilation up in this process, but not in its children."""
 
@@ -158,9 +143,7 @@ class Held:
         monkeypatch.setattr(Compilation, "decide", gated)
 
 
-def test_children_of_a_busy_process_go_on(
-    at_the_second: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_children_of_a_busy_process_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Threads fill masks, compile, promote, and write to folders; children do all of it, and none waits."""
     vocabulary = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1, 65], cache_dir=tmp_path)
     compiler = GrammarCompiler(
@@ -192,7 +175,7 @@ def test_children_of_a_busy_process_go_on(
         number = next(serial)
         one = compiler.compile_grammar(f'root ::= "{number}" | [0-9]{{{1 + number % 9},12}} "x"*')
         masks_along(one, 1, 6)
-        masks_along(one, 2, 6)  # which promotes it
+        assert number % 3 or one.promote()
 
     waiting = threading.Thread(target=lambda: compiler.compile_grammar(HELD))
     waiting.start()
@@ -268,10 +251,10 @@ def test_what_a_fork_cannot_wait_for_is_begun_anew(short_waits: None) -> None:
     matcher, bitmask = GrammarMatcher(compiled), allocate_token_bitmask(1, vocabulary.size)
     assert matcher.accept_string("([12")
     matcher.fill_next_token_bitmask(bitmask)
-    mask, session, turns = bitmask.tolist(), classifier.session, vocabulary.kept_walks.turns
+    mask, session = bitmask.tolist(), classifier.session
 
     def work() -> None:
-        assert classifier.session is not session and vocabulary.kept_walks.turns == turns + 1
+        assert classifier.session is not session
         assert masks_along(compiled, 1, 20) == wanted
         matcher.fill_next_token_bitmask(bitmask)
         assert bitmask.tolist() == mask
@@ -280,7 +263,7 @@ def test_what_a_fork_cannot_wait_for_is_begun_anew(short_waits: None) -> None:
         assert matcher.is_completed() and matcher.accept_string("(") and not matcher.is_completed()
         compiler.compile_regex("a{2,5}")
 
-    with held(classifier.lock), held(vocabulary.kept_walks._lock):
+    with held(classifier.lock):
         began = time.monotonic()
         in_a_child(work)
         assert time.monotonic() - began < SECONDS - 1
@@ -316,13 +299,12 @@ def test_no_lock_stays_held(short_waits: None, tmp_path: Path) -> None:
             compiler.compile_grammar('root ::= "c" | root "d"', static=True)
             compiler.settle()
             assert sum(map(compiler.stats()["disk"].get, ("hits", "writes"))) >= 3
-            vocabulary.save_walks()
             compiler.close()
 
         mine = [
-            compiled.classifier.lock, compiler._memory._lock, compiler._promoter._lock, compiler._disk._lock,
+            compiled.classifier.lock, compiler._memory._lock, compiler._writer._lock, compiler._disk._lock,
             compiler._background._lock, compiler._statistics._lock, compiler._compilation._engines._lock,
-            vocabulary.kept_walks._lock, vocabulary.kept_walks._saving, future._own_lock, future._condition,
+            future._own_lock, future._condition,
             worker._lock, worker._opening,
         ]  # fmt: skip
         for lock in mine:
@@ -394,32 +376,6 @@ def test_locks_that_are_gone_are_forgotten() -> None:
 
 
 # --- What is under way -------------------------------------------------------------------------------------
-
-
-def test_a_promotion_under_way_is_taken_up_again(
-    at_the_second: None, short_waits: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    without_walks(monkeypatch)
-    compiler = GrammarCompiler(VOCABULARY)
-    compiled, other = compiler.compile_grammar(SHARED), compiler.compile_grammar(HELD)
-    assert compiled.classifier is not None and other.classifier is not None
-    watches: list[Any] = [compiled.classifier.look, other.classifier.look]
-    with held(compiled.classifier.lock):
-        compiled.classifier.served = other.classifier.served = 5
-        compiler._promoter.submit(watches[0]._compiled, None)
-        wait_for(lambda: compiler._promoter._at_work is not None)
-        compiler._promoter.submit(watches[1]._compiled, None)
-
-        def work() -> None:
-            for one in (compiled, other):
-                masks_along(one, 1, 10)
-            compiler.settle()
-            assert compiled.classifier.is_complete and other.classifier.is_complete
-            compiler.close()
-
-        in_a_child(work)
-    compiler.settle()
-    assert compiled.classifier.is_complete and other.classifier.is_complete
 
 
 def test_futures_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:

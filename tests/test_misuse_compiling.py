@@ -76,7 +76,6 @@ def test_other_wrong_arguments_of_vocabularies(tmp_path: Path) -> None:
     wrong: list[Callable[[], Any]] = [
         lambda: VOCABULARY.save(5),  # type: ignore[arg-type]
         lambda: VOCABULARY.prepare(5),  # type: ignore[arg-type]
-        lambda: VOCABULARY.save_walks(5) or VOCABULARY.prepare(5),  # type: ignore[arg-type]
         lambda: Vocabulary.load(5),  # type: ignore[arg-type]
         lambda: Vocabulary.from_tokenizer_info(5),  # type: ignore[arg-type]
         lambda: Vocabulary.from_huggingface(5),

@@ -1,7 +1,7 @@
 """Processes: their end, several at once, other users, and installations that cannot be written to.
 
-What: programs that end while threads promote and compile; processes that meet the same cold folders; folders
-of other users; kernels where neither the installation nor the user's home can be written to.
+What: programs that end while threads promote, compile and write; processes that meet the same cold folders;
+folders of other users; kernels where neither the installation nor the user's home can be written to.
 When: after any change of what runs in the background, is kept in folders, or finds kernels.
 Limits: POSIX. What needs another user is skipped where this one may not become somebody else.
 """
@@ -65,7 +65,6 @@ BEGIN = """
 import threading, time
 import xgrammar
 from hybrid import Budget, GrammarCompiler, GrammarMatcher
-from hybrid.compile import promotion
 from tests.test_artifact import VOCABULARY, masks_along
 from tests.caches import wait_for
 endless = xgrammar.Grammar.from_ebnf('root ::= ("a" | "b")* "a" ' + '("a" | "b") ' * 40)
@@ -74,17 +73,22 @@ compiler = GrammarCompiler(VOCABULARY, n_jobs=2, budget=budget)
 """
 
 AT_WORK = """
+import tempfile
 from hybrid.classifier import completing
-from hybrid.compile.rule import Promotion
 from tests.test_artifact import grammar_of
 
-# a promotion in small pieces
-promotion.choose_promotion = lambda use: Promotion(use.sequences > 1, 2)
+# a promotion in small pieces, in a thread of the program's own
 completing.PIECE = completing.CONTEXTS = 1
 compiled = compiler.compile_grammar(grammar_of("sql_like"))
-assert compiled.classes  # as long as masks come from walks, nothing is promoted
-masks_along(compiled, 1, 3), masks_along(compiled, 2, 3)
-wait_for(lambda: compiler._promoter._at_work is not None)
+assert compiled.classes
+threading.Thread(target=compiled.promote, daemon=True).start()
+
+# files that are being written
+folder = tempfile.TemporaryDirectory()
+writing = GrammarCompiler(VOCABULARY, cache_dir=folder.name)
+for number in range(100):
+    writing.compile_regex(f"[a-c]{{{1 + number},200}}x")
+wait_for(lambda: len(writing._writer._waiting) < 100)
 
 # compilations: one that does not end, one in another process, and some that have not begun
 deep = '{"type":"array","items":' * 3000 + "{}" + "}" * 3000
@@ -103,10 +107,14 @@ compiler = None
 """
 
 HANGS = """
-promotion._completing = lambda *_: time.sleep(1000)
-compiled = compiler.compile_regex("a+b")
-compiler._promoter.submit(compiled.classifier.look._compiled, None)
-wait_for(lambda: compiler._promoter._at_work is not None)
+import tempfile
+from hybrid.compile.file_writer import FileWriter
+begun = threading.Event()
+FileWriter._write = lambda *_: begun.set() or time.sleep(1000)
+folder = tempfile.TemporaryDirectory()
+writing = GrammarCompiler(VOCABULARY, cache_dir=folder.name)
+writing.compile_regex("a+b")
+assert begun.wait(30)
 """
 
 
@@ -193,7 +201,7 @@ def test_processes_may_begin_with_the_same_cold_folders(tmp_path: Path) -> None:
     for child in children:
         child.wait()
     names = sorted(path.name for path in tmp_path.glob("*/*"))
-    assert len(names) == len(GRAMMARS) + 2 and not any(name.endswith(".partial") for name in names)
+    assert len(names) == len(GRAMMARS) + 1 and not any(name.endswith(".partial") for name in names)
 
     def look() -> None:
         found, counted = masks_with(tmp_path)
@@ -235,7 +243,7 @@ def test_a_folder_of_another_user(mode: int, is_filled: bool, hits: int, open_fo
             found, counted = masks_with(open_folder)
             assert found == wanted and counted["hits"] >= hits and counted["damaged"] == 0
         said = [text.split("(")[0] for text in warnings.texts]
-        assert len(said) <= 2 * 3, warnings.texts  # a trie, walks and grammars, of two vocabularies
+        assert len(said) <= 2 * 2, warnings.texts  # a trie and grammars, of two vocabularies
         if mode in (0o700, 0o755) and not hits:
             assert any("cannot be" in text for text in said), warnings.texts
 
@@ -255,7 +263,7 @@ def test_a_file_of_another_user(open_folder: Path) -> None:
         become_nobody()
         warnings = Warnings()
         found, counted = masks_with(open_folder)
-        assert found == wanted and counted["hits"] == 0 and len(warnings.texts) == 3, warnings.texts
+        assert found == wanted and counted["hits"] == 0 and len(warnings.texts) == 2, warnings.texts
 
     in_a_child(work)
 

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from equivalence import Vocabulary
-from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid import Budget, CompiledGrammar, GrammarCompiler
 from hybrid.compile.compilation import Compilation
 from hybrid.compile.memory_cache import _caches
-from tests.promotions import without_walks
 from tests.test_artifact import VOCABULARY
 
 pytestmark = pytest.mark.shared_memory
@@ -123,41 +122,3 @@ def test_it_ends_with_the_last_compiler(vocabulary: Vocabulary) -> None:
     reference = weakref.ref(vocabulary)
     del vocabulary
     assert reference() is not None, "the test's own"
-
-
-NESTED = """root ::= item+
-item ::= "[" (item ("," item)*)? "]" | "{" (key ":" item)? "}" | [0-9]{1,9} | key
-key ::= "\\"" [a-z]{0,20} "\\""
-"""
-
-
-@pytest.mark.parametrize("how", ["closed", "gone"])
-def test_who_finds_a_grammar_of_a_compiler_that_is_gone_promotes_it(
-    vocabulary: Vocabulary, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    without_walks(monkeypatch)
-    first, second = GrammarCompiler(vocabulary), GrammarCompiler(vocabulary)
-    compiled = first.compile_grammar(NESTED)
-    first.close()
-    if how == "gone":
-        del first
-        gc.collect()
-    for text in [b"12"] * 20 + [b"[]", b'"k"'] * 6:  # it would be promoted, and nobody is there
-        _serve(compiled, text)
-    assert second.compile_grammar(NESTED) is compiled
-    second.settle()
-    assert second.stats()["promotions"]["done"] == 0
-    for text in [b'{"a":1}', b'{"b":{"":"x"}}'] * 16:
-        _serve(compiled, text)
-    second.settle()
-    assert second.stats()["promotions"]["done"] == 1
-    assert compiled.classifier is not None and compiled.classifier.is_complete
-
-
-def _serve(compiled: CompiledGrammar, text: bytes) -> None:
-    """One sequence."""
-    bitmask = allocate_token_bitmask(1, compiled.vocabulary.size)
-    matcher = GrammarMatcher(compiled)
-    for byte in text:
-        matcher.fill_next_token_bitmask(bitmask)
-        assert matcher.accept_string(bytes([byte]))

@@ -22,7 +22,7 @@ from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary, compute_
 from equivalence.classes.reference import ReferenceGrammar
 from equivalence.network import Network, build_network
 from equivalence.parser.automaton import Automaton
-from equivalence.walks.kept import KeptReads
+from equivalence.walks.reads import KeptReads
 from hybrid import GrammarCompiler, GrammarMatcher
 from hybrid.classifier import Classifier, distinct_classes, fixed_tables
 from hybrid.classifier.repeat_units import read_units, unit_reads, unit_table
@@ -134,7 +134,7 @@ def test_long_walks_are_kept_within_their_bound() -> None:
             vocabulary.__dict__["kept_reads"] = KeptReads(64, limit, few_nodes=50)
         classifier, _ = walked_of(grammar, vocabulary)
         masks.append(row_of(classifier, classifier.session.start))
-        entered.append(classifier.n_entered)
+        entered.append(classifier.session.store.summariser.n_entered)
     assert masks[0] == masks[1] == masks[2]
     assert len(masks[0]) > 100
     assert entered[1] < entered[0] == entered[2]
@@ -338,7 +338,7 @@ def test_few_characters_are_entered_in_free_text_between_tags(begun: bytes) -> N
     session = classifier.session
     config = session.store.advance_text(session.start, begun)
     assert row_of(classifier, config) == list(range(vocabulary.size))
-    assert classifier.n_entered < 200
+    assert classifier.session.store.summariser.n_entered < 200
     # as classes are found
     classes = compute_classes(grammar, vocabulary)
     assert classes.sizes["configurations"] < 100

@@ -174,20 +174,6 @@ def test_told_to_stop() -> None:
         walks.walk_all(CONTEXTS, all_can_follow())
 
 
-def test_outcomes_apart_are_bounded_alike() -> None:
-    account = Account(None, 1 << 20)
-    walks = walks_of(space_of([NAMES, []], [False, True], account), words_and_more(), most=5)
-    before = account.taken
-    apart = walks.apart()
-    assert (apart.outcomes.count, apart.outcomes.most) == (2, 5)
-    assert account.taken > before
-    with pytest.raises(BudgetExceeded, match="too many"):
-        apart.walk_all(CONTEXTS, all_can_follow())
-    assert apart.outcomes.count > walks.outcomes.count == 2
-    with pytest.raises(BudgetExceeded, match="too many"):
-        walks.walk_all(CONTEXTS, all_can_follow())
-
-
 def test_arrays_of_another_kind_are_refused() -> None:
     space = space_of([NAMES, []], [False, False], Account())
     walks = walks_of(space, [b"a", b"b."])

@@ -22,7 +22,7 @@ import numpy as np
 from bench.json_schema.engines import Engine
 from bench.json_schema.order import keywords_at
 from bench.json_schema.texts import place_at, spellings
-from bench.request import Calls, quiet
+from bench.request import Calls
 from hybrid.testing.segmentation import tokenize_greedy
 
 AROUND = 24
@@ -82,7 +82,6 @@ class Result:
 
 def measure(engine: Engine, vocabulary: Any, schema: Any, instances: Sequence[Any]) -> Iterator[Result]:
     """The whole protocol; yields once after compiling, and the same result once all is done."""
-    quiet()
     gc.collect()
     begun = engine.start(schema)
     result = Result(begun.error, begun.crashed)

@@ -21,7 +21,7 @@ import xgrammar
 from bench import memory, workloads
 from bench.forked import in_a_fork
 from bench.peers import llguidance
-from bench.request import Start, hybrid_start, plain_start, quiet
+from bench.request import Start, hybrid_start, plain_start
 
 OURS, EXACT, PLAIN, GUIDANCE = "equimask", "equimask, JSON Schema", "XGrammar", "llguidance"
 ENGINES = (OURS, EXACT, PLAIN, GUIDANCE)
@@ -68,7 +68,6 @@ def begin(engine: str, vocabulary: Any) -> Begin:
     options = {"semantics": "json-schema"} if engine == EXACT else {}
     ours = workloads.hybrid_compiler(vocabulary, "auto", None, cache=True)
     hybrid_start(partial(ours.compile_json_schema, workloads.THROW_AWAY_SCHEMA, **options), bitmask)
-    quiet()
     return lambda asked: hybrid_start(_compile(ours, asked, options), bitmask)
 
 

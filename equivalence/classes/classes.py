@@ -122,13 +122,8 @@ def classes_and_network(
     capacity: Capacity,
     max_states: int,
     deadline: Deadline,
-    with_kept: bool = True,
 ) -> tuple[TokenClasses, Network]:
     """Classes by exploring the grammar's network, and that network; see `compute_classes`.
-
-    Args:
-        with_kept: use the walks that former grammars left in the vocabulary. Without, what is counted against
-            `capacity` does not depend on what was there before.
 
     Raises:
         UnsupportedGrammar, BudgetExceeded: as there; there are no coarser classes here.
@@ -137,7 +132,7 @@ def classes_and_network(
     network = network_within(grammar, vocabulary, relation, capacity, max_states, deadline)
     network.finish(deadline)
     built = time.perf_counter()
-    classes = classes_of_network(network, vocabulary, relation, capacity, deadline, with_kept)
+    classes = classes_of_network(network, vocabulary, relation, capacity, deadline)
     classes.seconds["network"] = built - began
     return classes, network
 
@@ -177,7 +172,6 @@ def classes_of_network(
     relation: Relation,
     capacity: Capacity,
     deadline: Deadline,
-    with_kept: bool = True,
 ) -> TokenClasses:
     """Classes by exploring a network of `network_within`; see `classes_and_network`.
 
@@ -189,7 +183,6 @@ def classes_of_network(
     built = time.perf_counter()
     exploration = explore(
         network, trie, displacement=relation == "displacement", capacity=capacity, deadline=deadline,
-        kept=vocabulary.kept_walks if with_kept else None,
     )  # fmt: skip
     explored = time.perf_counter()
     order = vocabulary.byte_order

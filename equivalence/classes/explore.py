@@ -35,7 +35,6 @@ from equivalence.trie import Trie
 from equivalence.trie.nodes import by_level, depth_first
 from equivalence.trie.suffixes import mark_pending, strings_of
 from equivalence.walks.follow import Follow, follow_of
-from equivalence.walks.kept import KeptWalks
 from equivalence.walks.outcomes import first_outcomes
 from equivalence.walks.suffix_twins import Rounds, rewrite_outcomes, twins_of
 from equivalence.walks.walks import Walks
@@ -134,7 +133,6 @@ def explore(
     displacement: bool = False,
     capacity: Capacity = Capacity(),
     deadline: Deadline | None = None,
-    kept: KeptWalks | None = None,
 ) -> Exploration:
     """Explore all contexts of a network over all tokens of a trie.
 
@@ -145,8 +143,6 @@ def explore(
         capacity: bounds on what is met.
         deadline: when to give up. Compiled code runs without the interpreter's lock; another thread asks it
             to stop, and it looks at each configuration, block and item.
-        kept: walks of former grammars over the same trie; acceptance only. The result is the same with and
-            without it, but for the configurations that are counted: those of kept walks are not made.
 
     Raises:
         BudgetExceeded: more configurations, outcomes, items or bytes than `capacity` allows, or it
@@ -166,7 +162,7 @@ def explore(
             min(FIRST_LISTS, capacity.configurations), capacity.nodes, capacity.configurations, account,
             _excess(capacity),
         )  # fmt: skip
-        return _explore(network, trie, byte_tables, follow, space, displacement, capacity, kept)
+        return _explore(network, trie, byte_tables, follow, space, displacement, capacity)
 
 
 def _explore(
@@ -177,17 +173,13 @@ def _explore(
     space: Space,
     displacement: bool,
     capacity: Capacity,
-    kept: KeptWalks | None,
 ) -> Exploration:
     account: Account = space.account
     outcomes = first_outcomes(
         min(FIRST_LISTS, capacity.outcomes), capacity.outcomes, account, _excess(capacity)
     )
     flat = (trie.nodes, trie.suffix_parent, trie.group_suffix, trie.longest)
-    if kept is None or displacement:
-        found = Walks(space, *flat, outcomes, displacement).walk_all(network.contexts, follow.contexts)
-    else:
-        found = kept.walk_all(network.contexts, follow.contexts, flat, trie.suffix_byte, space, outcomes)
+    found = Walks(space, *flat, outcomes, displacement).walk_all(network.contexts, follow.contexts)
     if outcomes.count > MANY_OUTCOMES:
         twin = _suffix_twins(trie, follow, space, outcomes, displacement)
         outcomes = rewrite_outcomes(outcomes, twin, found.event_starts, found.events, account)

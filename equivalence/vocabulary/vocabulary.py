@@ -2,8 +2,7 @@
 
 What: the description of a tokenizer from which classes, masks and engines are computed.
 When: make it once for each model and keep it. Its trie is built at first use and shared. `prepare`, or the
-argument `cache_dir` of every constructor, keeps the trie and walks of grammars in a folder for other
-processes.
+argument `cache_dir` of every constructor, keeps the trie in a folder for other processes.
 Limits: ids are dense (0 .. size-1). A token's text is its raw bytes, never a decoded string.
 
 An id is *text* if it has bytes and is not special. Special ids, empty tokens and ids beyond the tokenizer
@@ -17,7 +16,6 @@ import itertools
 import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +28,7 @@ from equivalence.runs import ByteOrder, byte_order
 from equivalence.store import Arrays, Unusable
 from equivalence.trie.trie import Trie, build_trie, read_only, stored_trie
 from equivalence.vocabulary.npz import read_npz
-from equivalence.walks.kept import KeptReads, KeptWalks, Shelf
+from equivalence.walks.reads import KeptReads
 
 if TYPE_CHECKING:
     import xgrammar
@@ -233,8 +231,7 @@ class Vocabulary:
         Args:
             cache_dir: a folder. The trie is read from it, or computed and written there; the folder is
                 created if it is missing. A file that is damaged, or belongs to another version or vocabulary,
-                is replaced. Walks of other processes are read, too, unless this vocabulary already has walks
-                (`save_walks`). None is the folder that the vocabulary was made with, if any.
+                is replaced. None is the folder that the vocabulary was made with, if any.
         """
         if cache_dir is not None:
             self._cache_dir = folder_of(cache_dir, "cache_dir", VocabularyError)
@@ -242,33 +239,7 @@ class Vocabulary:
             if built is not None:
                 stored_trie(lambda: built, self.flat, self.fingerprint, cache_dir)
         _ = self.byte_order
-        if self._cache_dir is not None:
-            self.kept_walks.load(self._shelf(self._cache_dir))
         return self
-
-    def save_walks(self, cache_dir: str | os.PathLike[str] | None = None) -> bool:
-        """Write the walks that grammars have left in memory to the folder, for other processes.
-
-        They are also written from time to time as they grow, and by `GrammarCompiler.close`. Call this when
-        no more grammars will be compiled. If the file system fails, there is one warning.
-
-        Args:
-            cache_dir: the folder, which is created if it is missing. None is the folder that the vocabulary
-                was made or prepared with, if any.
-
-        Returns:
-            False if nothing was written: there is no folder, there are no walks, the file has them all, it
-                has
-            more walks of another process, or it cannot be written.
-        """
-        if "kept_walks" not in self.__dict__:
-            return False
-        if cache_dir is not None:
-            cache_dir = path_of(cache_dir, "cache_dir", VocabularyError)
-        return self.kept_walks.save(None if cache_dir is None else self._shelf(cache_dir))
-
-    def _shelf(self, folder: str | os.PathLike[str]) -> Shelf:
-        return Shelf(Path(folder), self.fingerprint, self.trie)
 
     def __copy__(self) -> Vocabulary:
         return self  # it is immutable
@@ -279,7 +250,6 @@ class Vocabulary:
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         state.pop("tokenizer_info", None)  # XGrammar cannot pickle it
-        state.pop("kept_walks", None)  # it has a lock, and the other process soon has its own walks
         state.pop("kept_reads", None)
         state.pop("byte_order", None)  # computing it takes less time than sending it
         return state
@@ -322,11 +292,6 @@ class Vocabulary:
     def byte_order(self) -> ByteOrder:
         """The ids in the order of the trie, in which classes are numbered (5 MiB for 128,000 ids)."""
         return byte_order(self.trie, self.token_lengths, self.stop_token_ids)
-
-    @cached_property
-    def kept_walks(self) -> KeptWalks:
-        """A cache of walks over the trie for later grammars; see docs/caches.md."""
-        return KeptWalks(shelf=None if self._cache_dir is None else self._shelf(self._cache_dir))
 
     @cached_property
     def kept_reads(self) -> KeptReads:

@@ -5,8 +5,7 @@
 What: a *block* is (byte, configuration after it). Contexts with the same configuration after the first byte
 treat all tokens with this first byte alike, so a block is walked once for all of them. For example, the 50
 contexts inside the property names of an object with additional properties share one block of string text.
-When: before the tokens of blocks are walked (`equivalence.walks.walks`), or looked up
-(`equivalence.walks.kept`).
+When: before the tokens of blocks are walked (`equivalence.walks.walks`).
 Limits: those of the `Space`.
 """
 

@@ -1,7 +1,7 @@
 """The output of walks: outcomes of tokens, and the rows that refer to them.
 
-What: the first outcomes, and the arrays that `equivalence.walks.walks` and `equivalence.walks.kept` return.
-When: by all code that makes, caches or reads walks.
+What: the first outcomes, and the arrays that `equivalence.walks.walks` returns.
+When: by all code that makes or reads walks.
 Limits: only arrays; nothing is checked.
 
 An outcome is the interned list [label, (port, suffix) ...]: what a token does in a context. The label is -1

@@ -5,8 +5,7 @@
 What: `Walks` follows the trie of a vocabulary and the configurations of a `Space` together, one block
 (`equivalence.walks.blocks`) after another. It records the tokens that are read completely, and an *outcome*
 (`equivalence.walks.outcomes`) for each of the others that are not rejected.
-When: by `equivalence.classes.explore` and `equivalence.walks.kept`; it is the innermost loop of a
-compilation.
+When: by `equivalence.classes.explore`; it is the innermost loop of a computation of classes.
 Limits: the trie was built or checked by `equivalence.trie.trie`. The space and the outcomes bound what can
 be found, and the space's account pays for growing tables. Two threads must not use it at once.
 """
@@ -34,7 +33,7 @@ from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
 from equivalence.trie.nodes import TRIE_NODE
 from equivalence.walks.blocks import find_blocks, united_firsts
-from equivalence.walks.outcomes import Rows, Walked, first_outcomes
+from equivalence.walks.outcomes import Rows, Walked
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -153,16 +152,6 @@ class Walks:
         nodes = np.repeat(child, np.diff(found.block_starts))
         rows = self.walk_blocks(nodes, found.blocks, np.arange(len(found.blocks)), first)
         return Walked(found.block_starts, found.user_starts, found.users, *rows)
-
-    def apart(self) -> Walks:
-        """The same walks with their own outcomes, which have the same bounds and account."""
-        known = self.outcomes
-        outcomes = first_outcomes(min(64, known.most), known.most, known.account, known.excess)
-        nodes = np.frombuffer(self.nodes, np.int32).reshape(-1, 8)
-        longest = self.levels.shape[0] - 2
-        return Walks(
-            self.space, nodes, self.suffix_parent, self.group_suffix, longest, outcomes, self.displacement
-        )  # fmt: skip
 
     def children(self) -> NDArray[np.int64]:
         """The child of the root by first byte, int64[256]; 0 if there is none."""

@@ -149,8 +149,7 @@ class CompiledGrammar:
     def promote(self, *, budget: Budget = Budget()) -> bool:
         """Compute all states of the classifier now, instead of when texts first need them.
 
-        Masks stay the same, and running matchers continue. Strategy "auto" does this in the background for
-        grammars that are used often enough.
+        Masks stay the same, and running matchers continue.
 
         Args:
             budget: bounds of the tables.

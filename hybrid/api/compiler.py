@@ -26,10 +26,10 @@ from hybrid.compile import bytes_held
 from hybrid.compile.background import Background, CompileFuture
 from hybrid.compile.cache import DiskCache
 from hybrid.compile.compilation import Compilation
+from hybrid.compile.file_writer import FileWriter
 from hybrid.compile.memory_cache import MemoryCache, shared_cache
 from hybrid.compile.parallel import MOST_JOBS, Source, compile_all
 from hybrid.compile.pipeline import Pipeline
-from hybrid.compile.promotion import Promoter
 from hybrid.compile.request import (
     BuiltinJsonRequest,
     EbnfRequest,
@@ -65,9 +65,9 @@ class GrammarCompiler:
 
     Args:
         vocabulary: a `Vocabulary`, or an `xgrammar.TokenizerInfo`.
-        strategy: how to compute masks (docs/strategies.md). "auto": a classifier that is completed in use; if
-            that is impossible, representatives; if there are no token classes, the engine. "classifier": a
-            classifier that is complete before it is used; if that is impossible, as "auto".
+        strategy: how to compute masks (docs/strategies.md). "auto": a classifier whose states are computed in
+            use; if that is impossible, representatives; if there are no token classes, the engine.
+            "classifier": a classifier that is complete before it is used; if that is impossible, as "auto".
             "representatives": representatives, or an error. "engine": plain XGrammar.
             `CompiledGrammar.reason` says what was chosen.
         cache_dir: a folder in which grammars on strategy "classifier" are kept for other processes; it is
@@ -88,8 +88,7 @@ class GrammarCompiler:
         on_demand: compute each state of a classifier when a text first needs it, instead of all states ahead
             of time. Compiling is faster then, and the first texts are slower.
         deterministic: make the same decisions in every process that makes the same calls: the budget's
-            seconds are ignored, nothing is promoted in the background, and nothing is reused from other
-            grammars' walks (docs/strategies.md).
+            seconds are ignored (docs/strategies.md).
         semantics: what a JSON schema means, unless a call says otherwise: "xgrammar" (what XGrammar makes of
             it) or "json-schema" (what the schema says; docs/json-schema.md).
         max_whitespace_cnt: how many characters of white space may stand between two parts of a JSON text,
@@ -175,12 +174,12 @@ class GrammarCompiler:
         guard = Guard(budget, refuse_over=seconds if self.deterministic else None)
         guard.start()
         self._compilation = Compilation(vocabulary, settings, guard)
-        self._promoter = Promoter(budget, self.deterministic, self._statistics.count, self._disk)
+        self._writer = None if self._disk is None else FileWriter(self._disk, budget)
         self._pipeline = Pipeline(
             self._compilation,
             self._memory if cache_enabled else None,
             self._disk if strategy in ("auto", "classifier") else None,
-            self._promoter,
+            self._writer,
             self._statistics,
         )
         self._background = Background(threads, self._compilation.begin, self._pipeline.run)
@@ -420,20 +419,20 @@ class GrammarCompiler:
 
     def close(self) -> None:
         """Stop the background threads. Calls of ``_async`` methods that have not started are cancelled; those
-        that have are waited for.
+        that have, and files that are still to be written, are waited for.
 
         All other methods can still be used. If nobody calls `close`, the threads stop when the compiler is
-        garbage-collected, or at the end of the program, which cancels all unfinished calls. If the vocabulary
-        has a folder, `close` writes its walks there (`Vocabulary.save_walks`).
+        garbage-collected, or at the end of the program, which cancels all unfinished calls.
         """
         self._background.close()
-        self._promoter.close()
+        if self._writer is not None:
+            self._writer.close()
         self._compilation.guard.close()
-        self.vocabulary.save_walks()
 
     def settle(self) -> None:
-        """Wait until all background work is done. For tests and measurements."""
-        self._promoter.wait()
+        """Wait until all files are written. For tests and measurements."""
+        if self._writer is not None:
+            self._writer.wait()
 
     def __enter__(self) -> GrammarCompiler:
         return self
@@ -451,8 +450,8 @@ class GrammarCompiler:
         """Counts of what this compiler has done so far, in a new dict. Its keys are:
 
         - "compilations": grammars compiled; "shared": calls that waited for an equal one that was running;
-        - "promotions": how many were "done", "given_up" because of the budget, and "dropped" because nobody
-          used the grammar any more;
+        - "promotions": how many static grammars were completed ("done"), or not because of the budget
+          ("given_up");
         - "overdue", "cancelled": compilations that ran out of time, or that nobody wanted any more;
         - "memory", "disk": "hits", "misses", "evictions", "bytes" and "limit_bytes". "disk" also has
           "writes", "damaged" (entries that could not be used), "failures" (of the file system), "shared"

@@ -159,9 +159,7 @@ class Statistics:
             return {
                 "compilations": events["compilations"],
                 "shared": events["shared"],
-                "promotions": {
-                    name: events[f"promotions_{name}"] for name in ("done", "given_up", "dropped")
-                },
+                "promotions": {name: events[f"promotions_{name}"] for name in ("done", "given_up")},
                 "overdue": events["overdue"],
                 "cancelled": events["cancelled"],
                 "memory": {name: events[f"memory_{name}"] for name in ("hits", "misses", "evictions")},

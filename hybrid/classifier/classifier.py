@@ -14,9 +14,8 @@ graph structured stacks (Tomita 1985).
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,9 +34,6 @@ from hybrid.classifier.summaries import Summaries
 from hybrid.classifier.tables import Fixed
 from hybrid.classifier.walk_tables import WalkTables
 from hybrid.representatives.gather import Gather, members_by_class
-
-NEVER = sys.maxsize
-"""A number of sequences that is never reached."""
 
 
 class Session:
@@ -118,10 +114,7 @@ class Classifier:
             time of a new mask of a JSON schema. Anything but a `Space` is ignored.
 
     Attributes:
-        served: number of sequences that were begun.
-        look_at, look: when this many sequences were begun, `look` is called (`hybrid.compile.promotion`).
-        look_entered: when walks have entered this many nodes, `look` is called in the middle of a sequence,
-            too.
+        is_used: whether a sequence was begun.
         is_refused: whether computing all states was too much for the budget.
     """
 
@@ -155,9 +148,7 @@ class Classifier:
         self.vocabulary = vocabulary
         self.limit = limit
         self.lock = forking.listed(threading.Lock(), forking.Order.TABLES, self._torn)
-        self.served = 0
-        self.look_at = self.look_entered = NEVER
-        self.look: Callable[[], None] = _nothing
+        self.is_used = False
         self.is_refused = False
         self.session = self._new_session(0)
 
@@ -174,11 +165,6 @@ class Classifier:
         return self._known is not None and self._known.complete
 
     @property
-    def n_found(self) -> int:
-        """Number of the automaton's states that the current session knows: at the top of stacks and below."""
-        return int(self.session.store.n_found)
-
-    @property
     def n_network_states(self) -> int:
         """States of the grammar network."""
         return len(self._fixed.net[0])
@@ -187,11 +173,6 @@ class Classifier:
     def is_walked(self) -> bool:
         """Whether masks come from walks over the vocabulary, because there are no classes yet."""
         return self.gather is None
-
-    @property
-    def n_entered(self) -> int:
-        """Nodes of the vocabulary's trie that walks of the current session have entered; 0 with classes."""
-        return int(self.session.store.summariser.n_entered) if self.is_walked else 0
 
     def take_classes(self, fixed: Fixed, classes: Members, reachable: Reachable | None = None) -> None:
         """Use classes instead of walks from now on. Matchers move their configurations. The lock must be
@@ -210,18 +191,6 @@ class Classifier:
         """Let later sessions start with these summaries; the current one keeps its own."""
         self._known, self.reachable = known, None
         self._count_kept()
-
-    def serve(self) -> None:
-        """Count one more sequence."""
-        # two threads may count as one: nothing exact depends on it
-        self.served += 1
-        if self.served >= self.look_at:
-            self.look()
-
-    def look_at_walks(self) -> None:
-        """Call `look` because walks have become long. The lock must not be held."""
-        self.look_at, self.look_entered = 0, NEVER
-        self.look()
 
     def _new_session(self, serial: int) -> Session:
         """A session with empty tables."""
@@ -286,10 +255,6 @@ class Classifier:
     def moved(self, config: int, old: Any, session: Session) -> int:
         """A configuration of an earlier session's tables, moved to a session."""
         return session.store.bring(old, config)
-
-
-def _nothing() -> None:
-    """The default of `look`."""
 
 
 def distinct_classes(classes: TokenClasses, vocabulary: Vocabulary) -> tuple[list[bytes], Members]:

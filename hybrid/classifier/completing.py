@@ -3,8 +3,7 @@
 What: `Completing` does the work of `hybrid.classifier.precomputation`, but in small pieces, and in the
 tables of the session that matchers use. No number changes its meaning, so matchers keep their
 configurations, cached steps and masks, and nothing has to be moved.
-When: a grammar that was compiled on demand is promoted (`hybrid.compile.promotion`), in another thread or
-at once.
+When: a grammar that was compiled on demand is promoted (`hybrid.compile.promotion`).
 Limits: it gives up if a bound is reached or a new session starts meanwhile. Its results are kept, as if
 stacks had needed them.
 

@@ -11,6 +11,5 @@ cdef class ComputingSequence(CachedSequence):
     cdef bint has_room(self, object session) except -1
     cdef int compute_step(self, Py_ssize_t token) except -2
     cdef Py_ssize_t step_of(self, Py_ssize_t config, Py_ssize_t token) except -2
-    cdef int look(self) except -1
     cdef bint compute_mask(self) except -1
     cdef bint mask_at(self, Py_ssize_t config) except -1

@@ -108,19 +108,6 @@ class ComputingSequence(CachedSequence):
                 self.steps.add(config, token, after)
         return after
 
-    def look_at_walks(self) -> None:
-        """Call the classifier's `look` if walks have become long. The lock must not be held."""
-        self.look()
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def look(self) -> cython.int:
-        """`look_at_walks` for compiled code."""
-        classifier = self.classifier
-        if classifier.gather is None and self.session.store.summariser.n_entered >= classifier.look_entered:
-            classifier.look_at_walks()
-        return 0
-
     def computes_mask(self) -> bool:
         """`compute_mask` for Python."""
         return self.compute_mask()
@@ -158,7 +145,6 @@ class ComputingSequence(CachedSequence):
                     session.left -= self.rows.nbytes - before
             except BudgetExceeded:
                 return False
-        self.look()
         compiled = self.compiled
         if compiled.awaited is not None:
             compiled.first_mask_took(perf_counter() - began)

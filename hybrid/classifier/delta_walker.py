@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.records import Kind
-from equivalence.walks.kept.reads import Read
+from equivalence.walks.reads import Read
 
 built.check(__name__, EQUIMASK_SOURCE)
 

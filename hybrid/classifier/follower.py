@@ -56,7 +56,7 @@ class ClassifierFollower(ComputingSequence, Follower):
 
     def reset(self) -> None:
         """See `Follower.reset`."""
-        self.classifier.serve()
+        self.classifier.is_used = True
         session = self.classifier.session
         self.begin(session, session.start, session.steps, session.rows_for(self.stops))
 
@@ -83,7 +83,6 @@ class ClassifierFollower(ComputingSequence, Follower):
             return
         began = perf_counter()
         self._ask(self._note_mask)
-        self.look_at_walks()
         if self.compiled.awaited is not None:
             self.compiled.first_mask_took(perf_counter() - began)
         check_time(began, self.compiled.mask_seconds)

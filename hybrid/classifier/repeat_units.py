@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from equivalence import built
 from equivalence.arrays.records import Kind
 from equivalence.trie.nodes import TRIE_NODE
-from equivalence.walks.kept.reads import Read
-from equivalence.walks.kept.units import NEVER_READ, UnitReads
+from equivalence.walks.reads import Read
+from equivalence.walks.unit_reads import NEVER_READ, UnitReads
 
 built.check(__name__, EQUIMASK_SOURCE)
 

@@ -19,7 +19,7 @@ from equivalence.network import Network
 from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
-from equivalence.walks.kept import KeptReads
+from equivalence.walks.reads import KeptReads
 from hybrid.classifier.delta_walker import DeltaWalker
 from hybrid.classifier.tables import PHASE, automaton_of, behind_of
 from hybrid.classifier.walk_output import FEW_PIECES, MOST_PIECES

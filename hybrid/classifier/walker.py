@@ -34,7 +34,7 @@ from cython.cimports.hybrid.classifier.walk_output import WalkOutput
 
 from equivalence import built
 from equivalence.arrays.records import Kind
-from equivalence.walks.kept.reads import Read
+from equivalence.walks.reads import Read
 from hybrid.classifier.repeat_units import read_units, unit_reads, unit_table
 
 built.check(__name__, EQUIMASK_SOURCE)
@@ -68,7 +68,7 @@ class Walker(WalkOutput):
         path: for each depth below the node at which a walk begins, the configuration, the next child, the
             end of the children, and whether the known stack may end there.
         most_entered: a walk that enters more nodes is too long.
-        kept: the cached walks of other grammars' states and frames (`equivalence.walks.kept.reads`).
+        kept: the cached walks of other grammars' states and frames (`equivalence.walks.reads`).
         contents: makes the keys of the cache; None until it is needed.
         reads, number_of_read: the cached walks that this walker uses, and the number of each.
         key: the key of the current long walk.

@@ -59,7 +59,7 @@ class Compilation(EngineStrategies):
 
     Args:
         vocabulary: the vocabulary.
-        settings: the compiler's settings. If they are deterministic, no walks of other grammars are reused.
+        settings: the compiler's settings.
         guard: calls XGrammar.
     """
 

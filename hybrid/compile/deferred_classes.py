@@ -3,8 +3,8 @@
 What: `DeferredClasses` keeps the grammar's network, and computes the classes from it when they are needed.
 From then on the classifier uses them, and matchers move their state over. Masks are the same before and
 after.
-When: `hybrid.compile.promotion` starts it when walks have cost as much as the classes would
-(`hybrid.compile.rule`). Asking a compiled grammar for its classes starts it, too.
+When: somebody asks a compiled grammar for its classes, saves it, or promotes it (`hybrid.compile.promotion`),
+or it is written to a folder (`hybrid.compile.file_writer`).
 Limits: if the classes exceed the budget, masks come from walks for good.
 """
 

@@ -51,7 +51,7 @@ class EngineStrategies:
 
     Args:
         vocabulary: the vocabulary.
-        settings: the compiler's settings. If they are deterministic, no walks of other grammars are reused.
+        settings: the compiler's settings.
         guard: calls XGrammar.
     """
 
@@ -65,8 +65,6 @@ class EngineStrategies:
         """The deadline of a compile call that starts now. Deadlines of compile calls are made only here."""
         if self.settings.strategy != "engine":
             self.vocabulary.byte_order  # noqa: B018 - made once for a vocabulary, so not within a deadline
-            if not self.settings.deterministic:
-                self.vocabulary.kept_walks.load()  # the same holds for this file
         return Deadline(self.settings.budget.seconds)
 
     def own_part(self, deadline: Deadline) -> AbstractContextManager[Deadline]:
@@ -87,9 +85,8 @@ class EngineStrategies:
         try:
             with OptimisedBy(self.guard.optimise(own)):
                 classes, network = classes_and_network(
-                    grammar, self.vocabulary, "acceptance", budget.capacity, budget.states, own,
-                    not self.settings.deterministic,
-                )  # fmt: skip
+                    grammar, self.vocabulary, "acceptance", budget.capacity, budget.states, own
+                )
         except (UnsupportedGrammar, BudgetExceeded) as error:
             self.refuse_to_fall_back(error, deadline)
             return None, None, str(error)

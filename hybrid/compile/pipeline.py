@@ -2,7 +2,7 @@
 
 What: `Pipeline.run` checks a request and looks for its grammar in memory, among running compilations, and in
 the folder on disk, in this order. If it finds nothing, it compiles the grammar, counts and logs it, writes it
-to the folder (in the background, if it has no classes yet), and has it promoted at once or when that pays off
+to the folder (in the background, if it has no classes yet), and promotes it if it is static
 (`hybrid.compile.promotion`).
 When: one for each compiler. Thread-safe; no lock is held during a compilation.
 Limits: errors are not cached.
@@ -20,8 +20,9 @@ from hybrid.api.compiled import CompiledGrammar, OnWalks
 from hybrid.api.statistics import Statistics, semantics_of
 from hybrid.compile.cache import DiskCache
 from hybrid.compile.compilation import Compilation
+from hybrid.compile.file_writer import FileWriter
 from hybrid.compile.memory_cache import MemoryCache
-from hybrid.compile.promotion import Promoter
+from hybrid.compile.promotion import promote_static
 from hybrid.compile.request import Request
 from hybrid.files import can_be_written
 
@@ -38,7 +39,7 @@ class Pipeline:
         compilation: compiles grammars.
         memory: the memory cache; None if nothing is kept and equal calls share nothing.
         disk: the folder; None if there is none.
-        promoter: promotes grammars.
+        writer: writes grammars without classes to the folder; None if there is no folder.
         statistics: counts everything.
     """
 
@@ -47,15 +48,13 @@ class Pipeline:
         compilation: Compilation,
         memory: MemoryCache | None,
         disk: DiskCache | None,
-        promoter: Promoter,
+        writer: FileWriter | None,
         statistics: Statistics,
     ) -> None:
         self._compilation = compilation
         self._memory, self._disk = memory, disk
-        self._promoter, self._statistics = promoter, statistics
+        self._writer, self._statistics = writer, statistics
         settings = compilation.settings
-        # whether compiled grammars are watched, to promote them when that pays off
-        self._watches = settings.strategy == "auto" and not settings.on_demand
         # whether a static grammar whose states exceed the budget is an error
         self._must = settings.on_budget == "raise"
 
@@ -76,11 +75,9 @@ class Pipeline:
         else:
             make, count = partial(self._new, request), self._statistics.count
             compiled = self._memory.get(request.shared_key, make, deadline, count)
-            if self._watches:
-                self._promoter.take_over(compiled)
         if request.static:
             try:
-                self._promoter.at_once(compiled, deadline, self._must)
+                self._promote(request, compiled, deadline)
             except Exception as error:
                 self._failed(request, error, deadline)
                 raise
@@ -92,6 +89,16 @@ class Pipeline:
             raise
         return compiled
 
+    def _promote(self, request: Request, compiled: CompiledGrammar, deadline: Deadline) -> None:
+        """Complete a static grammar, and write it again with all its states."""
+        outcome = promote_static(compiled, self._compilation.settings.budget, deadline, self._must)
+        if outcome:
+            self._statistics.count(f"promotions_{outcome}")
+        if outcome == "done" and self._disk is not None:
+            entry = self._disk.entry(request.key)
+            if entry is not None:
+                self._disk.keep(entry, compiled)
+
     def _new(self, request: Request, deadline: Deadline) -> CompiledGrammar:
         """Read the grammar from disk, or compile it and write it there. No lock of this process is held."""
         began = time.perf_counter()
@@ -102,25 +109,22 @@ class Pipeline:
             if disk is None or entry is None:
                 return self._made(request, None, deadline, began)
             if (found := disk.load(entry)) is not None:
-                return self._loaded(request, found, entry, began)
+                return self._loaded(request, found, began)
             if not request.is_written_at_once:
                 return self._made(request, entry, deadline, began)
             with disk.alone(entry, deadline, self._compilation.settings.seconds) as turn:
                 if (found := disk.load_again(entry)) is not None:
-                    return self._loaded(request, found, entry, began)
+                    return self._loaded(request, found, began)
                 return self._made(request, entry, deadline, began, OVERDUE if turn == "overdue" else "")
         except Exception as error:
             self._failed(request, error, deadline)
             raise
 
-    def _loaded(
-        self, request: Request, found: CompiledGrammar, entry: bytes, began: float
-    ) -> CompiledGrammar:
-        """Count and watch a grammar that was read from disk."""
+    def _loaded(self, request: Request, found: CompiledGrammar, began: float) -> CompiledGrammar:
+        """Count a grammar that was read from disk."""
         found = _timed(found, {"total": time.perf_counter() - began})
         self._statistics.loaded(found)
         self._await(found)
-        self._watch(found, entry)
         _log("loaded", request, found)
         return found
 
@@ -131,8 +135,8 @@ class Pipeline:
         with deadline.interruptible():
             compiled = request.compiled(self._compilation, deadline)
         disk, timings = self._disk, {}
-        walked = isinstance(compiled, OnWalks)  # files need classes, which are computed later
-        if disk is not None and entry is not None and not walked and not deadline.is_over:
+        is_walked = isinstance(compiled, OnWalks)  # files need classes, which are computed later
+        if disk is not None and entry is not None and not is_walked and not deadline.is_over:
             stored = time.perf_counter()
             disk.keep(entry, compiled)
             timings["store"] = time.perf_counter() - stored
@@ -141,9 +145,9 @@ class Pipeline:
         compiled = _timed(compiled, {**timings, "total": time.perf_counter() - began})
         self._statistics.compiled(compiled)
         self._await(compiled)
-        self._watch(compiled, entry)
-        if walked and entry is not None and can_be_written(compiled):
-            self._promoter.write(compiled, entry)
+        if self._writer is not None and entry is not None:
+            if isinstance(compiled, OnWalks) and can_be_written(compiled):
+                self._writer.write(compiled, entry)
         _log("compiled", request, compiled)
         return compiled
 
@@ -158,10 +162,6 @@ class Pipeline:
     def _await(self, compiled: CompiledGrammar) -> None:
         labels = compiled.strategy, semantics_of(compiled)
         compiled.await_first_mask(partial(self._statistics.first_mask, labels))
-
-    def _watch(self, compiled: CompiledGrammar, entry: bytes | None) -> None:
-        if self._watches:
-            self._promoter.watch(compiled, entry)
 
 
 def _timed(compiled: CompiledGrammar, timings: dict[str, float]) -> CompiledGrammar:

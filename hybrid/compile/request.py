@@ -81,11 +81,8 @@ class Settings:
 
     @property
     def walks(self) -> bool:
-        """Whether first masks may come from walks, before there are classes.
-
-        Not if the compiler is deterministic, because it depends on use when the classes follow.
-        """
-        return self.strategy == "auto" and not self.on_demand and not self.deterministic
+        """Whether masks may come from walks, without classes."""
+        return self.strategy == "auto" and not self.on_demand
 
     @property
     def portable(self) -> dict[str, Any]:

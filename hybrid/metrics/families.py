@@ -161,7 +161,7 @@ _CALLS = (
         _named(damaged=("disk", "damaged"), failure=("disk", "failures"), overdue=("disk", "overdue")),
     ),
     Family(
-        "equimask_promotions", "counter", "Grammars completed in the background.",
+        "equimask_promotions", "counter", "Static grammars that were completed, or given up.",
         ("outcome",), _each("promotions"),
     ),
     Family(

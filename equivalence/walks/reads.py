@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.walks.kept.units import UnitReads
+from equivalence.walks.unit_reads import UnitReads
 
 Key = tuple[bytes, bytes]
 """What a state or a frame can do (`hybrid.classifier.canonical_form`), and the nodes from which it is
@@ -54,7 +54,7 @@ class Read:
 
 
 class Kept(Protocol):
-    """What can be cached: a `Read`, or data from which reads are made (`equivalence.walks.kept.units`)."""
+    """What can be cached: a `Read`, or data from which reads are made (`equivalence.walks.unit_reads`)."""
 
     @property
     def nbytes(self) -> int:
@@ -62,7 +62,8 @@ class Kept(Protocol):
 
 
 class KeptReads:
-    """A cache of reads with two generations, like `equivalence.walks.kept.walks`.
+    """A cache of reads with two generations: what the old one has and is found moves to the young one. When
+    that is half as large as the bound, it becomes the old one.
 
     Args:
         row_bytes: bytes of a row of the vocabulary.
@@ -87,7 +88,7 @@ class KeptReads:
 
     @property
     def of_units(self) -> int:
-        """How many entries are of units (`equivalence.walks.kept.units`)."""
+        """How many entries are of units (`equivalence.walks.unit_reads`)."""
         return sum(isinstance(one, UnitReads) for one in {**self._old, **self._young}.values())
 
     def find(self, key: Key) -> Any:

@@ -1,0 +1,146 @@
+"""Writing grammars that have no classes yet to the folder of a compiler, in the background.
+
+What: a file has the classes of a grammar. A grammar whose masks come from walks has none when it is compiled,
+so `FileWriter` computes them in a thread and writes the file.
+When: one for each `GrammarCompiler` with a folder; `hybrid.compile.pipeline` hands it what was compiled.
+Limits: at most `MOST_TO_WRITE` grammars wait. A grammar is kept alive until it is written. From then on its
+masks come from its classes, and they are the same.
+
+The thread exists only while there is work. After each grammar it sleeps for as long as the grammar took, so
+other threads get at least half of a processor. Other processes that compile the same grammar meanwhile leave
+the work to one of them (`DiskCache.claimed`).
+
+Rejected: giving the thread a lower priority. It would hold a grammar's lock while the system runs others.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from typing import NamedTuple
+
+from equivalence import HybridError, forking
+from equivalence.deadline import Deadline
+from hybrid.api.compiled import OnWalks
+from hybrid.compile import shutdown
+from hybrid.compile.cache import DiskCache
+from hybrid.compile.strategy import Budget
+
+logger = logging.getLogger("hybrid")
+
+LEAVE_SECONDS = 1.0
+"""How long the end of the program waits for the file that is being written."""
+
+WRITE_AFTER = 0.05
+"""Delay in seconds before the classes of a grammar are computed: its first masks come first."""
+
+MOST_TO_WRITE = 256
+"""Most grammars that wait to be written; further ones are not written."""
+
+MOST_REST = 0.5
+"""Longest sleep in seconds. A grammar takes milliseconds, unless the system suspended the process."""
+
+
+class FileWriter:
+    """Computes the classes of grammars and writes them to a folder. Thread-safe.
+
+    Args:
+        disk: the folder.
+        budget: its seconds bound each computation of classes.
+    """
+
+    def __init__(self, disk: DiskCache, budget: Budget) -> None:
+        self._disk = disk
+        self._budget = budget
+        self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of the three below
+        self._waiting: deque[_Work] = deque()
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+        self._hurry = threading.Event()
+        forking.in_child(self._in_child)
+        shutdown.at_exit(self._leave)
+
+    def _in_child(self) -> None:
+        """A forked process has no such thread, and the parent writes what was waiting."""
+        self._waiting.clear()
+        self._thread = None
+        self._hurry = threading.Event()  # the lock of the old one may have been held
+
+    def write(self, compiled: OnWalks, entry: bytes) -> None:
+        """Queue a grammar to be written to its entry, even if nobody uses it any more."""
+        with self._lock:
+            if self._is_closed or len(self._waiting) >= MOST_TO_WRITE:
+                return
+            self._waiting.append(_Work(compiled, entry, time.perf_counter() + WRITE_AFTER))
+            # after a fork the old thread is not alive
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._work, name="equimask-files", daemon=True)
+                self._thread.start()
+
+    def close(self, seconds: float | None = None) -> None:
+        """Accept no more grammars, and wait until those that are queued are written.
+
+        Args:
+            seconds: how long to wait for them; those not started by then are dropped.
+        """
+        with self._lock:
+            self._is_closed = True
+            self._hurry.set()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(seconds)
+        with self._lock:
+            self._waiting.clear()
+
+    def _leave(self) -> None:
+        """At the end of the program: no thread should be inside of a kernel then."""
+        self.close(LEAVE_SECONDS)
+
+    def wait(self) -> None:
+        """Wait until everything is written."""
+        self._hurry.set()
+        while (thread := self._thread) is not None and thread.is_alive():
+            thread.join()
+        if not self._is_closed:
+            self._hurry.clear()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                work = self._waiting.popleft()
+            self._hurry.wait(max(work.begin - time.perf_counter(), 0.0))
+            began = time.perf_counter()
+            try:
+                self._write(work.compiled, work.entry)
+            except HybridError as error:
+                logger.debug("a grammar is not written: %s", error)
+            except Exception:  # nobody waits for this thread, and the grammar stays usable
+                logger.exception("a grammar could not be written; it stays in memory")
+            del work  # it keeps the grammar alive
+            self._hurry.wait(min(time.perf_counter() - began, MOST_REST))
+
+    def _write(self, compiled: OnWalks, entry: bytes) -> None:
+        """Write a grammar, unless another process does so or has done so."""
+        with self._disk.claimed(entry) as is_ours:
+            if is_ours:
+                compiled.settle(Deadline(self._budget.seconds))
+                self._disk.keep(entry, compiled)
+
+
+class _Work(NamedTuple):
+    """An item of the thread's queue.
+
+    Attributes:
+        compiled: the grammar.
+        entry: its entry on disk.
+        begin: earliest time to start, by the performance counter, unless somebody waits for it.
+    """
+
+    compiled: OnWalks
+    entry: bytes
+    begin: float
