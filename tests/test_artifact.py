@@ -102,7 +102,7 @@ def test_masks_of_a_loaded_grammar_are_those_of_the_compiled_one(
     for seed in range(3):
         assert masks_along(loaded, seed, 200) == masks_along(compiled, seed, 200)
     assert loaded.strategy == "classifier" and loaded.reason == compiled.reason
-    assert str(loaded.grammar) == str(compiled.grammar) and loaded.features == compiled.features
+    assert str(loaded.grammar) == str(compiled.grammar)
     assert loaded.classes is not None and compiled.classes is not None
     assert np.array_equal(loaded.classes.class_of_token, compiled.classes.class_of_token)
     assert loaded.memory_size_bytes > 0 and loaded.timings["load"] > 0
@@ -308,7 +308,7 @@ def test_classes_are_written_run_by_run(stops: list[int]) -> None:
     grammar = xgrammar.Grammar.from_ebnf('root ::= [A-Z]{2,4} root | "AB" | "é"')
     classes = compute_classes(grammar, vocabulary)
     members = class_runs.written(classes, vocabulary)
-    found = class_runs.read(members, vocabulary, classes.relation, classes.method, classes.sizes)
+    found = class_runs.read(members, vocabulary, classes.relation, classes.sizes)
     assert (found.runs is None) == (classes.runs is None) == bool(stops)
     assert found.class_of_token.tolist() == classes.class_of_token.tolist()
     assert found.representatives.tolist() == classes.representatives.tolist()
@@ -330,8 +330,6 @@ def test_classes_are_written_run_by_run(stops: list[int]) -> None:
         {"reason": 5},
         {"complete": 1},
         {"sizes": []},
-        {"features": [1]},
-        {"features": [[], 1, 2, 3, 4, 5, 6, 7]},
         {"grammar": "00"},
         {"schema": [True, False, True]},
         {"schema": [1, 0]},

@@ -22,13 +22,13 @@ import xgrammar
 
 from equivalence import BudgetExceeded, UnsupportedGrammar
 from equivalence.classes import classes, explore
-from equivalence.classes.byte_strings.classes import byte_string_classes
 from equivalence.deadline import Deadline
 from equivalence.network import build_network
 from equivalence.parser.absorption import absorbing_states
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.compile.compilation import Compilation
 from hybrid.compile.request import RegexRequest
+from hybrid.representatives.engines import Engines
 from tests.caches import Gate, wait_for
 from tests.test_artifact import VOCABULARY
 
@@ -37,8 +37,6 @@ sum ::= sum "+" part | part | maybe sum "!"
 part ::= part "*" [0-9]+ | "(" root ")" | "é" | "\\U00020000"
 maybe ::= "o"?
 """
-COUNTING = xgrammar.Grammar.from_lark('start: <[^97,98]>* <[97]> head\nhead[lazy]: /c+/ "d"')
-"""A grammar that names token ids and has a lazy rule, so that it has classes of byte strings only."""
 
 LARK = 'start: "a" NUMBER*\nNUMBER: /[0-9]+/\n%ignore " "'
 
@@ -52,9 +50,6 @@ CALLS: dict[str, tuple[str, Callable[[GrammarCompiler], CompiledGrammar], set[st
     "ahead": ("classifier", lambda c: c.compile_json_schema({"type": ["object", "null"]}), {"the partition"}),
     "promoted": ("auto", lambda c: c.compile_regex("(a[bc])+", static=True), {"the classifier's states"}),
     "representatives": ("representatives", lambda c: c.compile_grammar(RECURSIVE), {"the gather"}),
-    "byte strings": (
-        "auto", lambda c: c.compile_grammar(COUNTING), {"the classes of byte strings", "the gather"},
-    ),
     "engine": (
         "engine", lambda c: c.compile_grammar(RECURSIVE), {"XGrammar's compiler of the grammar"},
     ),
@@ -165,14 +160,12 @@ def test_after_our_own_part_the_rest_goes_on(strategy: str, monkeypatch: pytest.
 
 def test_a_network_alone_stops_at_each_look(monkeypatch: pytest.MonkeyPatch) -> None:
     grammar = xgrammar.Grammar.from_ebnf(RECURSIVE)
-    for begin in (build_network, lambda _, **given: byte_string_classes(grammar, VOCABULARY, **given)):
-        options = {"token_bytes": 8} if begin is build_network else {}
-        looks = Looks(monkeypatch)
-        with looks.cancelling():
-            begin(grammar, deadline=Deadline(), **options)
-        for last in range(looks.count):
-            with looks.cancelling(last), pytest.raises(BudgetExceeded, match="cancelled in the "):
-                begin(grammar, deadline=Deadline(), **options)
+    looks = Looks(monkeypatch)
+    with looks.cancelling():
+        build_network(grammar, token_bytes=8, deadline=Deadline())
+    for last in range(looks.count):
+        with looks.cancelling(last), pytest.raises(BudgetExceeded, match="cancelled in the "):
+            build_network(grammar, token_bytes=8, deadline=Deadline())
 
 
 def test_sets_below_are_bounded() -> None:
@@ -248,14 +241,14 @@ def test_what_stands_in_has_the_memory_to_itself(
     arrays: list[weakref.ref[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alive: list[int] = []
-    coarse = byte_string_classes
+    whole = Engines.whole
 
-    def counting(*arguments: Any, **options: Any) -> Any:
+    def counting(*arguments: Any) -> Any:
         alive.append(sum(one() is not None for one in arrays))
-        return coarse(*arguments, **options)
+        return whole(*arguments)
 
-    monkeypatch.setattr("hybrid.compile.engine_strategies.byte_string_classes", counting)
-    assert compiler_of("auto", "engine").compile_grammar(RECURSIVE).strategy != "classifier"
+    monkeypatch.setattr(Engines, "whole", counting)
+    assert compiler_of("auto", "engine").compile_grammar(RECURSIVE).strategy == "engine"
     assert alive == [0]
 
 

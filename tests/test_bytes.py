@@ -33,18 +33,6 @@ def test_too_few_bytes_are_an_error_that_names_them() -> None:
         compute_classes(grammar, vocabulary, capacity=Capacity(bytes=100_000))
 
 
-def test_coarse_classes_stand_in_for_too_few_bytes(tekken: Vocabulary) -> None:
-    grammar = xgrammar.Grammar.from_ebnf(C_LIKE)
-    few = Capacity(bytes=16 * MIB)
-    coarse = compute_classes(grammar, tekken, capacity=few, on_budget="coarse")
-    assert coarse.method == "byte strings" and "16777216 bytes" in coarse.cause
-    explored = compute_classes(grammar, tekken)
-    read = explored.class_of_token >= 0
-    assert (coarse.class_of_token[read] >= 0).all()
-    pairs = np.unique(np.stack([coarse.class_of_token, explored.class_of_token])[:, read], axis=1)
-    assert len(np.unique(pairs[0])) == pairs.shape[1], "a coarse class lies within one of those explored"
-
-
 def test_a_compilation_with_few_bytes_is_exact() -> None:
     tokens = [bytes([value]) for value in range(256)] + [b"", b"((", b"))", b")(", b"ab", b"a)", b"+a"]
     vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=[256])

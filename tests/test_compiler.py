@@ -22,6 +22,7 @@ from pydantic import BaseModel, create_model
 from xgrammar import StructuralTagItem
 
 from equivalence import (
+    BudgetExceeded,
     GrammarError,
     HybridError,
     StrategyError,
@@ -142,11 +143,11 @@ def test_facts_of_the_engine() -> None:
 
 
 UNSUPPORTED: dict[str, tuple[Callable[[GrammarCompiler], CompiledGrammar], str]] = {
-    "captures beside a budget of tokens": (
+    "a budget of tokens": (
         lambda c: c.compile_grammar(
             xgrammar.Grammar.from_lark('start: word "."\nword[max_tokens=3, capture]: /[a-z]+/')
         ),
-        "captures beside max_tokens",
+        "the grammar has max_tokens, so bytes and stacks alone do not decide",
     ),
 }
 
@@ -163,23 +164,20 @@ def test_what_has_no_classes_runs_on_the_engine(
         compile_it(GrammarCompiler(VOCABULARY, strategy="representatives"))
 
 
-@pytest.mark.parametrize("strategy", ["auto", "representatives"])
-def test_a_small_budget_gives_coarse_classes(strategy: str) -> None:
-    grammar = 'root ::= "abcdefgh" root | "c"'
-    compiled = GrammarCompiler(VOCABULARY, strategy=strategy, budget=Budget(states=5)).compile_grammar(
-        grammar
-    )
-    assert compiled.strategy == "representatives" and compiled.classes.method == "byte strings"
-    assert "more than 5 states" in compiled.reason
-    assert accepts(compiled, "abcdefghc")
-
-
-@pytest.mark.parametrize("strategy", ["auto", "representatives"])
-def test_what_exploring_does_not_know_gives_coarse_classes(strategy: str) -> None:
-    compiler = GrammarCompiler(VOCABULARY, strategy=strategy)
-    compiled = compiler.compile_grammar('root ::= root{1,300} "a" | "b"')
-    assert compiled.strategy == "representatives"
-    assert "left recursive through a bounded repeat" in compiled.reason
+@pytest.mark.parametrize(
+    ("grammar", "budget", "error", "why"),
+    [
+        ('root ::= "abcdefgh" root | "c"', Budget(states=5), BudgetExceeded, "more than 5 states"),
+        ('root ::= root{1,300} "c" | "c"', Budget(), UnsupportedGrammar, "through a bounded repeat"),
+    ],
+)
+def test_what_has_no_network_runs_on_the_engine(
+    grammar: str, budget: Budget, error: type[Exception], why: str
+) -> None:
+    compiled = GrammarCompiler(VOCABULARY, budget=budget).compile_grammar(grammar)
+    assert compiled.strategy == "engine" and why in compiled.reason and accepts(compiled, "c")
+    with pytest.raises(error, match=why):
+        GrammarCompiler(VOCABULARY, strategy="representatives", budget=budget).compile_grammar(grammar)
 
 
 @pytest.mark.parametrize("states", [0, -1, True, 1.5, None])

@@ -23,7 +23,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import hybrid.representatives.follower
 from bench.cases import CHECKOUT
 from equivalence import ArgumentError, BitmaskError, GrammarError, MatcherError, UnsupportedGrammar
 from hybrid import (
@@ -38,12 +37,10 @@ from hybrid import (
 from hybrid.device import DeviceGather
 from hybrid.device.maps import MASKS_A_LINE, NO_LINE, ClassMaps, bits_of_tokens
 from hybrid.device.masking import has_triton, mask_in_torch
-from hybrid.representatives.handover import Rival
 from tests.classifiers import LETTERS, NESTED, compiled_of
 from tests.classifiers import STOP as LETTERED_STOP
 from tests.conftest import load_cases
 from tests.matchers import AB, SIZE, STOP, STRATEGIES, SUFFIXED, TEXT_STOPS, VOCABULARY, A, B, C, compiled_by
-from tests.test_handover import WITH_IDS, _at_once
 from tests.test_token_level import EBNF
 from tests.test_token_level import VOCABULARY as WITH_TEXT_STOPS
 
@@ -355,19 +352,6 @@ def test_classes_that_follow_are_noticed() -> None:
         both.compare()
     assert both.gather.rows_by_class == MASKS_A_LINE + 4
     both.walk(30)
-
-
-def test_sequences_that_are_handed_over_go_on_by_bitmask(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.test_handover import VOCABULARY as PARENTHESES
-
-    monkeypatch.setattr(hybrid.representatives.follower, "SLOW_SECONDS", 0.0)
-    monkeypatch.setattr(hybrid.representatives.follower, "FACTOR", 0.0)
-    monkeypatch.setattr(Rival, "after", _at_once)
-    compiled = GrammarCompiler(PARENTHESES, strategy="representatives").compile_grammar(WITH_IDS)
-    both = Both([GrammarMatcher(compiled)], PARENTHESES.size, backend="torch")
-    both.walk(20)
-    assert compiled.rival is not None and compiled.rival.handed_over == 2
-    assert both.gather.rows_by_bitmask == 20
 
 
 @pytest.mark.kernels

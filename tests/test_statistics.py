@@ -134,7 +134,7 @@ def test_one_line_of_the_log_per_grammar(tmp_path: Path, caplog: pytest.LogCaptu
         with pytest.raises(GrammarError):
             compiler.compile_regex("(")
     said = [record.getMessage() for record in caplog.records if record.name == "hybrid"]
-    form = r"%s regex as classifier in \d+\.\d ms: first masks come from a walk .*"
+    form = r"%s regex as classifier in \d+\.\d ms: masks come from walks .*"
     assert len(said) == 3 and said[2] == "refused regex: GrammarError"
     assert re.fullmatch(form % "compiled", said[0])
     assert re.fullmatch((form % "loaded") + r"\d+ token classes .*", said[1])

@@ -12,7 +12,7 @@ from typing import Any
 import xgrammar
 
 from equivalence import GrammarError
-from equivalence.classes.byte_strings import find_features
+from equivalence.network.features import find_features
 from equivalence.network.reading import read_as_far
 
 

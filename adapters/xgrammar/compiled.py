@@ -19,7 +19,7 @@ import hybrid
 from adapters.xgrammar.compiling import Compiling
 from adapters.xgrammar.errors import with_its_errors
 from equivalence import GrammarError, forking
-from equivalence.classes.byte_strings import find_features
+from equivalence.network.features import find_features
 from equivalence.network.layouts import PREVIEW
 from equivalence.network.reading import read_as_far
 from hybrid.json_schema import in_xgrammar

@@ -1,6 +1,6 @@
 """Token classes: which tokens no parser state can tell apart; see `equivalence.classes.classes`."""
 
-from equivalence.classes.classes import OnBudget, Relation, compute_classes
+from equivalence.classes.classes import Relation, compute_classes
 from equivalence.classes.token_classes import TokenClasses
 
-__all__ = ["OnBudget", "Relation", "TokenClasses", "compute_classes"]
+__all__ = ["Relation", "TokenClasses", "compute_classes"]

@@ -3,9 +3,8 @@
 What: `compute_classes` gives each token id a class. All tokens of a class have equal bits in every mask of
 the grammar (relation "acceptance"), or also lead to the same stacks ("displacement").
 When: once for each grammar and vocabulary. It takes a few milliseconds to a few tenths of a second.
-Limits: classes are explored if masks depend on bytes and stacks alone. Otherwise (ids, counts, laziness)
-there are classes of byte strings, which are many more. `Capacity` bounds the computation (then
-`BudgetExceeded`, or classes of byte strings on request).
+Limits: grammars whose masks depend on bytes and stacks alone; others (ids, counts, laziness) are refused by
+name. `Capacity` bounds the computation (`BudgetExceeded`).
 """
 
 from __future__ import annotations
@@ -16,13 +15,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from equivalence.bounds import check_count, check_seconds
-from equivalence.classes.byte_strings.classes import byte_string_classes
-from equivalence.classes.byte_strings.features import features_of
 from equivalence.classes.explore import Capacity, explore, out_of_bytes
 from equivalence.classes.partition import partition_runs
 from equivalence.classes.token_classes import TokenClasses
 from equivalence.deadline import Deadline
-from equivalence.errors import BudgetExceeded, HybridError, UnsupportedGrammar
+from equivalence.errors import BudgetExceeded, HybridError
 from equivalence.network import Network, build_network
 from equivalence.network.reading import read_grammar
 from equivalence.network.sizes import too_large
@@ -31,7 +28,6 @@ from equivalence.runs.numbering import number_runs
 from equivalence.vocabulary import Vocabulary
 
 Relation = Literal["acceptance", "displacement"]
-OnBudget = Literal["raise", "coarse"]
 
 NETWORK_BYTES_A_STATE = 1024
 """Most that building a network takes for each state of its largest automaton: 580 to 960 were measured."""
@@ -40,7 +36,7 @@ STATES_ON_THE_WAY = 4
 """Times the states of a network that automata may have before they are merged, which takes a microsecond a
 state: of the 11,305 schemas of MaskBench three have 14,000 to 28,000 states of 120,000 to 300,000."""
 
-__all__ = ["OnBudget", "Relation", "TokenClasses", "compute_classes"]
+__all__ = ["Relation", "TokenClasses", "compute_classes"]
 
 
 def compute_classes(
@@ -51,7 +47,6 @@ def compute_classes(
     capacity: Capacity = Capacity(),
     max_states: int = 200_000,
     seconds: float | None = None,
-    on_budget: OnBudget = "raise",
 ) -> TokenClasses:
     """Compute the token classes of a grammar for a vocabulary.
 
@@ -63,24 +58,15 @@ def compute_classes(
             be advanced with representatives (CFGzip's relation); it has more classes, and is slower.
         capacity: bounds of the exploration, and of all memory (`Capacity.bytes`).
         max_states: bound on the states of the grammar network.
-        seconds: time limit of exploring, from reading the grammar to the classes. Coarse classes take
-            additional time. ``None`` means no limit.
-        on_budget: what to do if a bound is exceeded, or exploring does not support a construct: "raise" an
-            error, or compute "coarse" classes of byte strings, which are correct for both relations, but many
-            more.
-
-    Returns:
-        Classes with the given relation. Classes of byte strings always have the relation "displacement".
+        seconds: time limit, from reading the grammar to the classes. ``None`` means no limit.
 
     Raises:
-        UnsupportedGrammar: classes cannot be exact for a construct; the message names it.
+        UnsupportedGrammar: masks depend on more than bytes and stacks; the message names the construct.
         BudgetExceeded: a bound was exceeded.
-        HybridError: `relation`, `on_budget` or a bound is not allowed.
+        HybridError: `relation` or a bound is not allowed.
     """
     if relation not in get_args(Relation):
         raise HybridError(f"relation is {relation!r}, allowed are {', '.join(get_args(Relation))}")
-    if on_budget not in get_args(OnBudget):
-        raise HybridError(f"on_budget is {on_budget!r}, allowed are {', '.join(get_args(OnBudget))}")
     for name, bound in zip(Capacity._fields, capacity, strict=True):
         check_count(f"capacity.{name}", bound)
     check_count("max_states", max_states)
@@ -88,31 +74,8 @@ def compute_classes(
     vocabulary.byte_order  # noqa: B018 - with the trie; not a part of any one computation
     deadline = Deadline(seconds)
     with deadline.interruptible():
-        return _computed(grammar, vocabulary, relation, capacity, max_states, deadline, on_budget)
-
-
-def _computed(
-    grammar: Any,
-    vocabulary: Vocabulary,
-    relation: Relation,
-    capacity: Capacity,
-    max_states: int,
-    deadline: Deadline,
-    on_budget: OnBudget,
-) -> TokenClasses:
-    """See `compute_classes`."""
-    read = read_grammar(grammar)
-    features = features_of(read, read.types)
-    if features.beyond_stacks:
-        return byte_string_classes(read.whole(), vocabulary, features=features)
-    try:
-        found = classes_and_network(read, vocabulary, relation, capacity, max_states, deadline)[0]
-        return found.settled()
-    except (BudgetExceeded, UnsupportedGrammar) as error:
-        if on_budget == "raise":
-            raise
-        cause = str(error)
-    return byte_string_classes(read.whole(), vocabulary, features=features, cause=cause)
+        read = read_grammar(grammar)
+        return classes_and_network(read, vocabulary, relation, capacity, max_states, deadline)[0].settled()
 
 
 def classes_and_network(
@@ -126,7 +89,7 @@ def classes_and_network(
     """Classes by exploring the grammar's network, and that network; see `compute_classes`.
 
     Raises:
-        UnsupportedGrammar, BudgetExceeded: as there; there are no coarser classes here.
+        UnsupportedGrammar, BudgetExceeded: as there.
     """
     began = time.perf_counter()
     network = network_within(grammar, vocabulary, relation, capacity, max_states, deadline)

@@ -1,8 +1,7 @@
 """The result of computing token classes.
 
 What: the class of each id, and one representative for each class.
-When: made by `equivalence.classes.classes` and `equivalence.classes.byte_strings.classes`, used by the
-strategies.
+When: made by `equivalence.classes.classes`, used by the strategies.
 Limits: for one grammar and one vocabulary. Classes of different grammars are unrelated.
 """
 
@@ -32,14 +31,8 @@ class TokenClasses:
             Stop ids with text, and ids that the grammar names, are alone in their classes. Classes are
             numbered by their first ids.
         relation: "acceptance" or "displacement".
-        seconds: wall time by phase: "network", "explore" and "partition", or "automata" and "strings".
-        sizes: numbers of states, contexts, configurations and items, or of states and sets.
-        method: how the classes were computed: "explored", "byte strings", or "distinct strings" (one class
-            for each byte string, if nothing better was within the bounds).
-        trial: whether XGrammar's masks over the representatives may contradict its `accept_token`, so that
-            each representative must be tried.
-        trial_after: ids after which representatives must be tried, because they may also be read as text.
-        cause: why the classes were not explored; empty if they were.
+        seconds: wall time by phase: "network", "explore" and "partition".
+        sizes: numbers of states, contexts, configurations and items.
         runs: the classes as runs of the vocabulary's byte order, if that is possible; else ``None``.
         order: that byte order, which belongs to the vocabulary; ``None`` without runs.
         met: data of `equivalence.classes.explore` with which a classifier starts; ``None`` when it is no
@@ -52,10 +45,6 @@ class TokenClasses:
     relation: str
     seconds: dict[str, float]
     sizes: dict[str, int]
-    method: str = "explored"
-    trial: bool = False
-    trial_after: frozenset[int] = frozenset()
-    cause: str = ""
     runs: ClassRuns | None = None
     order: ByteOrder | None = None
     met: Any = None

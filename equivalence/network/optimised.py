@@ -4,7 +4,7 @@ What: `optimised_text` compiles a serialised grammar with XGrammar, over empty t
 result. `OptimisedBy` lets another function do that temporarily. `equivalence.network.read_back` reads the
 text.
 When: for automata that XGrammar makes itself: of patterns and tag dispatches
-(`equivalence.network.foreign`), and of whole grammars (`equivalence.classes.byte_strings.automata`).
+(`equivalence.network.foreign`).
 Limits: the serialised form repeats all automata once for each rule; each byte of it takes 70 ns and 20
 bytes of memory. If it would be larger than allowed, it is not written. XGrammar cannot be interrupted.
 Nothing here needs numpy, which the guard's process does not import.

@@ -1,8 +1,7 @@
 """Reading back the results of XGrammar's optimiser: the rules of a grammar, and their automata as arrays.
 
 What: `read_back` gets the text of an optimised grammar (`equivalence.network.optimised`) and reads it.
-When: for automata that XGrammar makes itself (`equivalence.network.foreign`), and for those of whole grammars
-(`equivalence.classes.byte_strings.automata`).
+When: for automata that XGrammar makes itself (`equivalence.network.foreign`).
 Limits: the layouts of `equivalence.network.layouts`; others raise `GrammarError`.
 """
 

@@ -3,10 +3,10 @@
 """Classes of runs become classes of tokens: their numbers, their representatives and their tokens.
 
 What: `number_runs` numbers classes and picks representatives by minima over runs (`least_tree`);
-`tokens_of_runs` and `pieces_of_runs` list what is in them.
+`tokens_of_runs` and `pieces_of_runs` list what is in them; `number_keys` numbers classes that are not runs.
 When: `number_runs` and `pieces_of_runs` once per grammar (`equivalence.classes.classes`,
 `equivalence.runs.order`), `least_tree` once per vocabulary.
-Limits: only `tokens_of_runs` looks at each token.
+Limits: only `tokens_of_runs` and `number_keys` look at each token.
 """
 
 from __future__ import annotations
@@ -248,3 +248,39 @@ def pieces_of_runs(
                 pieces[at[c], 1] = token_starts[run_starts[r + 1]]
                 at[c] += 1
     return begins, result
+
+
+def number_keys(
+    keys: cython.const[cython.Py_ssize_t][::1],
+    n_keys: cython.Py_ssize_t,
+    lengths: cython.const[cython.Py_ssize_t][::1],
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Dense classes from keys.
+
+    Args:
+        keys: int64[V], the key of each token, below `n_keys`; -1 = none.
+        lengths: int64[V], bytes of each token.
+
+    Returns:
+        (class of each token int32[V], -1 = none; representatives int32[classes]). Classes are numbered in the
+        order of their first ids; a representative is the shortest token, the lowest id among equals.
+    """
+    number: cython.Py_ssize_t[::1] = np.full(n_keys + 1, -1, np.int64)
+    classes = np.full(keys.shape[0], -1, np.int32)
+    class_of: cython.int[::1] = classes
+    representatives: cython.int[::1] = np.zeros(min(n_keys, keys.shape[0]) + 1, np.int32)
+    n: cython.Py_ssize_t = 0
+    with cython.nogil:
+        for t in range(keys.shape[0]):
+            if keys[t] < 0:
+                continue
+            c = number[keys[t]]
+            if c < 0:
+                c = n
+                number[keys[t]] = c
+                representatives[c] = cython.cast(cython.int, t)
+                n += 1
+            class_of[t] = cython.cast(cython.int, c)
+            if lengths[t] < lengths[representatives[c]]:
+                representatives[c] = cython.cast(cython.int, t)
+    return classes, np.array(representatives[:n])

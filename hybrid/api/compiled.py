@@ -28,8 +28,8 @@ from equivalence import (
     forking,
 )
 from equivalence.arguments import path_of
-from equivalence.classes.byte_strings import Features
 from equivalence.deadline import Deadline
+from equivalence.network.features import Features
 from equivalence.network.reading import read_as_far
 from hybrid.classifier.classifier import Classifier
 from hybrid.compile.deferred_classes import DeferredClasses
@@ -39,7 +39,6 @@ from hybrid.explain import Wording
 from hybrid.json_schema import Places, SchemaGrammar, in_xgrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar
 from hybrid.representatives.gather import Gather
-from hybrid.representatives.handover import Rival
 from hybrid.xgrammar.relaxed import Differences, Narrowing, Relaxation, SchemaText, differences_of
 from hybrid.xgrammar.sanitize import has_texts_without_end
 
@@ -66,15 +65,14 @@ class CompiledGrammar:
             vocabulary. None on "classifier".
         engine_stop: the id of the stop token among the representatives; -1 on other strategies.
         gather: expands class masks; None on other strategies than "representatives".
-        features: what the grammar needs to know of tokens besides their bytes; None on strategy "engine".
+        features: what the grammar needs to know of tokens besides their bytes; None unless the strategy is
+            "classifier".
         classifier: computes masks on strategy "classifier"; None on others.
         otherwise: compiles the same grammar on another strategy, for matchers that the classifier cannot
             serve; None for Lark grammars, which have no other strategy.
-        timings: seconds by phase: "network", "explore" and "partition" for token classes ("automata" and
-            "strings" for classes of byte strings), "gather", "compile" (by XGrammar), "total"; "load" if it
-            was read from a file.
+        timings: seconds by phase: "network", "explore" and "partition" for token classes, "gather",
+            "compile" (by XGrammar), "total"; "load" if it was read from a file.
         schema: the JSON schema that the grammar was made from; None for grammars in other notations.
-        rival: plain XGrammar, for matchers on "representatives" that turn out slower than it; or None.
         mask_seconds: time limit of one mask, see `Budget`.
         places: where matchers must remember items or keys that may not be repeated; None if nowhere.
     """
@@ -96,7 +94,6 @@ class CompiledGrammar:
     features: Features | None = field(default=None, init=False)
     classifier: Classifier | None = field(default=None, init=False)
     otherwise: Callable[[], CompiledGrammar] | None = field(default=None, init=False)
-    rival: Rival | None = field(default=None, init=False)
 
     awaited: ClassVar[Any] = None
     """Called with the seconds of the first mask; removed after that."""
@@ -309,14 +306,11 @@ class OnRepresentatives(CompiledGrammar):
     engine_stop: int = field()
     classes: TokenClasses = field()
     gather: Gather = field()
-    features: Features = field()
-    rival: Rival | None = field()
 
     @property
     def memory_size_bytes(self) -> int:
         size = int(self.engine.memory_size_bytes) + self.classes.nbytes + self.gather.memory_size_bytes
-        size += self.completion_bytes
-        return size if self.rival is None else size + self.rival.memory_size_bytes
+        return size + self.completion_bytes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -338,8 +332,7 @@ class OnClassifier(CompiledGrammar):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class OnWalks(CompiledGrammar):
-    """A grammar whose masks come from walks over the vocabulary until token classes pay off or are asked
-    for."""
+    """A grammar whose masks come from walks over the vocabulary until token classes are asked for."""
 
     strategy: str = field(default="classifier", init=False)
     grammar: xgrammar.Grammar | SchemaGrammar
@@ -394,6 +387,4 @@ class OnLark(CompiledGrammar):
 
 def reason_of(classes: TokenClasses, vocabulary: Vocabulary) -> str:
     """The sentence about token classes in `CompiledGrammar.reason`."""
-    if classes.method == "explored":
-        return f"{classes.n_classes} token classes stand for {vocabulary.size} ids"
-    return f"{classes.n_classes} classes by {classes.method} stand for {vocabulary.size} ids: {classes.cause}"
+    return f"{classes.n_classes} token classes stand for {vocabulary.size} ids"

@@ -26,8 +26,8 @@ from cython.cimports.hybrid.classifier.store import Store
 from numpy.typing import NDArray
 
 from equivalence import TokenClasses, UnsupportedGrammar, Vocabulary, built
-from equivalence.classes.byte_strings.walking import number_keys
 from equivalence.network.token_ids import MARKER, MOST_GROUPS, Symbols, escaped
+from equivalence.runs.numbering import number_keys
 
 built.check(__name__, EQUIMASK_SOURCE)
 

@@ -5,8 +5,8 @@ What: `IdClassifier` is a classifier for a network in which edges that read ids 
 its symbol, and a mask gets the ids whose symbols can be read next (`hybrid.classifier.named_ids`).
 When: made by `hybrid.compile.compilation` for grammars with token edges, excluded tokens and token tag
 dispatches, if bytes and stacks decide everything else.
-Limits: if an id is read both as text and as an id, `ReadBothWays` sends the sequence to another strategy.
-It is not written to files, and there are no masks by class.
+Limits: if an id is read both as text and as an id, `ReadBothWays` sends the sequence to plain XGrammar. It is
+not written to files, and there are no masks by class.
 
 A new mask costs one more step, by the byte with which symbols begin, and one for each group of ids if that
 byte can be read. Then it is a row like all others.
@@ -33,7 +33,7 @@ from hybrid.classifier.rows import Rows
 
 
 class ReadBothWays(Exception):
-    """An id is read both as text and as an id: another strategy must decide what follows."""
+    """An id is read both as text and as an id: plain XGrammar must decide what follows."""
 
 
 class IdClassifier(Classifier):

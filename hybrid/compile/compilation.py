@@ -17,12 +17,11 @@ import numpy as np
 import xgrammar
 
 from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
-from equivalence.classes.byte_strings import Features
-from equivalence.classes.byte_strings.features import features_of
 from equivalence.classes.classes import TokenClasses, network_within
 from equivalence.classes.explore import Met
 from equivalence.deadline import Deadline
 from equivalence.network import Network, serial
+from equivalence.network.features import Features, features_of
 from equivalence.network.optimised import OptimisedBy
 from equivalence.network.reading import ReadGrammar, read_as_far
 from equivalence.network.token_ids import ids_as_bytes
@@ -40,15 +39,12 @@ from hybrid.classifier.reachable import reachable_of
 from hybrid.classifier.token_ids import IdClassifier
 from hybrid.classifier.walk_tables import walk_tables
 from hybrid.compile.deferred_classes import DeferredClasses
-from hybrid.compile.engine_strategies import EngineStrategies, as_changed, choice_of, without_classifier
+from hybrid.compile.engine_strategies import EngineStrategies, as_changed, without_classifier
+from hybrid.compile.refusals import refuse_beyond_stacks, refuse_unknown_ids
 from hybrid.compile.request import Parsed, Settings
 from hybrid.json_schema import SchemaGrammar, in_xgrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar, build
 from hybrid.lark import fixed_tables as lark_tables
-from hybrid.representatives.token_level import (
-    refuse_beyond_stacks,
-    refuse_unknown_ids,
-)
 from hybrid.xgrammar.guard import Guard
 from hybrid.xgrammar.messages import shortened
 from hybrid.xgrammar.sanitize import refuse_endless_rules, shield_root
@@ -238,8 +234,7 @@ class Compilation(EngineStrategies):
         classifier = _kind(ids)(fixed, None, self.vocabulary, budget.table_bytes)
         timings |= {"network": built - began, "classifier": time.perf_counter() - built}
         return OnWalks(
-            reason=f"first masks come from a walk over {self.vocabulary.size} ids, which is quicker than "
-            "finding classes first",
+            reason=f"masks come from walks over {self.vocabulary.size} ids, which need no token classes",
             vocabulary=self.vocabulary, grammar=grammar, timings=timings, mask_seconds=budget.mask_seconds,
             features=features, classifier=classifier, otherwise=self._otherwise(grammar),
             deferred=DeferredClasses(network, classifier, budget, ids),
@@ -248,10 +243,7 @@ class Compilation(EngineStrategies):
     def _otherwise(self, grammar: xgrammar.Grammar | SchemaGrammar) -> Callable[[], CompiledGrammar]:
         """A function that compiles the grammar on another strategy than the classifier."""
         settings = self.settings
-        return partial(
-            without_classifier, grammar, self.vocabulary, settings.budget, settings.n_jobs,
-            settings.deterministic,
-        )  # fmt: skip
+        return partial(without_classifier, grammar, self.vocabulary, settings.budget, settings.n_jobs)
 
     def _build_classifier(
         self, network: Network, classes: TokenClasses, ids: NamedIds | None, own: Deadline,
@@ -264,13 +256,13 @@ class Compilation(EngineStrategies):
         texts, grouped = distinct_classes(classes, self.vocabulary)
         found: Met | None = classes.met
         fixed = fixed_tables(network, texts, *self.vocabulary.flat, own, found)
-        if self.settings.on_demand or self.settings.strategy == "auto":
-            why = "asked for" if self.settings.on_demand else choice_of(True, classes, self.vocabulary).reason
+        if self.settings.on_demand:
             reachable = reachable_of(network)
             # counters are bounded by a token's length there, and by the text's here
             same = np.array_equal(network.automaton[5], fixed.net[5])
             met = found.space if found is not None and same else None
-            return _kind(ids)(fixed, grouped, self.vocabulary, limit, reachable=reachable, met=met), why
+            made = _kind(ids)(fixed, grouped, self.vocabulary, limit, reachable=reachable, met=met)
+            return made, "asked for"
         known, cause = build_summaries(
             fixed, network, limit=limit // 4, states=4 * self.settings.budget.states, deadline=own
         )

@@ -13,10 +13,10 @@ import threading
 from typing import Any
 
 from equivalence import BudgetExceeded, HybridError, UnsupportedGrammar, Vocabulary, forking
-from equivalence.classes.byte_strings.features import features_of
 from equivalence.classes.classes import network_within
 from equivalence.deadline import Deadline
 from equivalence.network import Network
+from equivalence.network.features import features_of
 from equivalence.network.optimised import OptimisedBy
 from equivalence.network.reading import read_grammar
 from hybrid.compile.strategy import Budget

@@ -38,15 +38,13 @@ def written(classes: TokenClasses, vocabulary: Vocabulary) -> Arrays:
     }
 
 
-def read(
-    arrays: Arrays, vocabulary: Vocabulary, relation: str, method: str, sizes: dict[str, Any]
-) -> TokenClasses:
+def read(arrays: Arrays, vocabulary: Vocabulary, relation: str, sizes: dict[str, Any]) -> TokenClasses:
     """The classes that members say.
 
     Args:
         arrays: the members.
         vocabulary: the vocabulary that they were written for.
-        relation, method, sizes: as in `TokenClasses`.
+        relation, sizes: as in `TokenClasses`.
 
     Raises:
         ArtifactError: they are out of range, or a class does not have its representative.
@@ -61,13 +59,13 @@ def read(
     if np.array_equal(order.token_starts[groups], starts):
         runs = ClassRuns(groups.astype(np.int64), numbers)
         classes = TokenClasses(
-            None, n, representatives, relation, {}, sizes, method, runs=runs, order=order
+            None, n, representatives, relation, {}, sizes, runs=runs, order=order
         )  # fmt: skip
         of_representatives = numbers[_run_of(vocabulary.trie.group_of_token[representatives], groups)]
     else:  # a stop id that is also text is apart from the ids of equal bytes
         given = np.full(vocabulary.size, -1, np.int32)
         given[order.tokens] = np.repeat(numbers, lengths)
-        classes = TokenClasses(given, n, representatives, relation, {}, sizes, method)
+        classes = TokenClasses(given, n, representatives, relation, {}, sizes)
         of_representatives = given[representatives]
     if bool((vocabulary.token_lengths[representatives] == 0).any()) or bool(
         (of_representatives != np.arange(n)).any()

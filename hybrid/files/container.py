@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from equivalence.errors import ArtifactError
 
-VERSION = 3
+VERSION = 4
 """Of the layout and of what the members mean: a change of the numbering of suffixes, symbols or classes
 needs another one too."""
 

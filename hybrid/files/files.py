@@ -22,7 +22,6 @@ import numpy as np
 import xgrammar
 
 from equivalence import ArtifactError, HybridError, StrategyError, TokenClasses, Vocabulary
-from equivalence.classes.byte_strings import Features
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import byte_tables_of
 from equivalence.store import read_whole, write_whole
@@ -33,12 +32,10 @@ from hybrid.classifier.tables import Fixed, assembled
 from hybrid.compile.engine_strategies import without_classifier
 from hybrid.compile.strategy import Budget
 from hybrid.files import checks, class_runs, grammar_text, lark_files
-from hybrid.files.container import AGAIN, Arrays, is_integer, malformed, pack, unpack
+from hybrid.files.container import AGAIN, Arrays, malformed, pack, unpack
 from hybrid.files.schema_text import schema_of
 from hybrid.json_schema import in_xgrammar
 from hybrid.lark.source import LarkGrammar
-
-FEATURES = len(Features._fields)
 
 HEADER_BYTES = 1 << 20
 """What a file has besides its members, at most."""
@@ -114,7 +111,6 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
         "vocabulary_size": compiled.vocabulary.size,
         "grammar": _digest(text),
         "relation": classes.relation,
-        "method": classes.method,
     }
     arrays |= {"grammar": np.frombuffer(text, np.uint8), **class_runs.written(classes, compiled.vocabulary)}
     return pack(header, arrays)
@@ -156,7 +152,6 @@ def _explored(
         "start_final": bool(fixed.start_final),
         # what was met on the way depends on the walks that were kept before
         "sizes": {name: classes.sizes[name] for name in ("states", "contexts") if name in classes.sizes},
-        "features": list(compiled.features or ()),
     }
     return header, arrays
 
@@ -191,11 +186,11 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
     if header.get("strategy") != "classifier":
         raise malformed(f"its strategy is {header.get('strategy')!r}, allowed is 'classifier'")
     sizes = header.get("sizes")
-    texts = [header.get(name) for name in ("reason", "relation", "method")]
+    texts = [header.get(name) for name in ("reason", "relation")]
     if not all(isinstance(text, str) for text in texts) or not isinstance(sizes, dict):
         raise malformed("its header is not complete")
-    reason, relation, method = map(str, texts)
-    classes = class_runs.read(arrays, vocabulary, relation, method, sizes)
+    reason, relation = map(str, texts)
+    classes = class_runs.read(arrays, vocabulary, relation, sizes)
     if header.get("notation") == "lark":
         text = _grammar_text(header, arrays)
         lark_classifier = lark_files.classifier_of(arrays, classes, vocabulary, budget.table_bytes)
@@ -204,13 +199,13 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
             classifier=lark_classifier, timings={"load": time.perf_counter() - began},
             mask_seconds=budget.mask_seconds,
         )  # fmt: skip
-    grammar, features = _grammar(header, arrays, vocabulary), _features(header)
+    grammar = _grammar(header, arrays, vocabulary)
     distinct, grouped = distinct_classes(classes, vocabulary)
     fixed = _fixed(header, arrays, distinct, vocabulary)
     known = _summaries(header, arrays, fixed)
     classifier = Classifier(fixed, grouped, vocabulary, budget.table_bytes, known)
     return OnClassifier(
-        reason=reason, vocabulary=vocabulary, grammar=grammar, classes=classes, features=features,
+        reason=reason, vocabulary=vocabulary, grammar=grammar, classes=classes, features=None,
         classifier=classifier, otherwise=partial(without_classifier, grammar, vocabulary, budget),
         timings={"load": time.perf_counter() - began}, schema=schema_of(header, arrays),
         mask_seconds=budget.mask_seconds,
@@ -233,21 +228,6 @@ def _grammar_text(header: dict[str, Any], arrays: Arrays) -> bytes:
 
 def _grammar(header: dict[str, Any], arrays: Arrays, vocabulary: Vocabulary) -> xgrammar.Grammar:
     return grammar_text.grammar_of(_grammar_text(header, arrays), vocabulary.size)
-
-
-def _features(header: dict[str, Any]) -> Features | None:
-    given = header.get("features")
-    if given == []:
-        return None
-    if (
-        not isinstance(given, list)
-        or len(given) != FEATURES
-        or not isinstance(given[0], list)
-        or not all(is_integer(token) for token in given[0])
-        or not all(isinstance(flag, bool) for flag in given[1:])
-    ):
-        raise malformed(f"its features are {given!r}")
-    return Features(tuple(given[0]), *given[1:])
 
 
 def _fixed(header: dict[str, Any], arrays: Arrays, texts: list[bytes], vocabulary: Vocabulary) -> Fixed:

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
 
 import xgrammar
 
 from equivalence import GrammarError, HybridError, TokenClasses, Vocabulary, forking
-from equivalence.classes.byte_strings import Features
 from equivalence.deadline import Deadline
-from hybrid.representatives.token_level import in_engine_ids
 from hybrid.xgrammar.guard import Guard
 from hybrid.xgrammar.messages import shortened
 from hybrid.xgrammar.sanitize import prefix_closed
@@ -46,49 +43,26 @@ class Engines:
         tokens, stops = self._vocabulary.tokens, self._vocabulary.stop_token_ids
         return self._compiled(self._plain, tokens, stops, grammar, deadline)
 
-    def trusted(self, grammar: xgrammar.Grammar, deadline: Deadline) -> xgrammar.CompiledGrammar:
-        """A grammar compiled over the whole vocabulary and, behind it, the prefixes that it lacks."""
-        tokens = list(self._vocabulary.tokens)
-        tokens += prefix_closed(tokens)
-        return self._over(tokens, self._vocabulary.stop_token_ids, grammar, deadline)
-
-    def representatives(
-        self, serialized: dict[str, Any], features: Features, classes: TokenClasses
-    ) -> tuple[list[bytes], int, dict[str, Any], bool]:
-        """The vocabulary of a grammar's representatives: class by class, then what XGrammar needs besides.
-
-        Returns:
-            The tokens by id, the id of the stop token, the serialised grammar in these ids, and whether that
-            differs from the grammar that was given.
-        """
-        tokens = [self._vocabulary.tokens[token_id] for token_id in classes.representatives.tolist()]
-        tokens += prefix_closed(tokens)
-        stop = len(tokens)
-        last = [b""]
-        if features.named:
-            serialized, with_void = in_engine_ids(serialized, classes, stop + 1)
-            last += [b""] * with_void
-        return tokens + last, stop, serialized, bool(features.named)
-
     def over(
-        self, tokens: Sequence[bytes], stop: int, grammar: xgrammar.Grammar, deadline: Deadline
-    ) -> xgrammar.CompiledGrammar:
-        """A grammar compiled over some tokens, one of which is the stop token.
+        self, classes: TokenClasses, grammar: xgrammar.Grammar, deadline: Deadline
+    ) -> tuple[xgrammar.CompiledGrammar, int]:
+        """A grammar compiled over the representatives of its classes, and the id of the stop token there.
+
+        The ids are those of the classes, then come the missing prefixes, and the stop token is the last.
 
         Raises:
             GrammarError: XGrammar refuses it, or would not survive it.
             BudgetExceeded: it is too late to begin, or it would take too long.
         """
-        return self._over(tokens, [stop], grammar, deadline)
-
-    def _over(
-        self, tokens: Sequence[bytes], stops: Sequence[int], grammar: xgrammar.Grammar, deadline: Deadline
-    ) -> xgrammar.CompiledGrammar:
+        tokens = [self._vocabulary.tokens[token_id] for token_id in classes.representatives.tolist()]
+        tokens += prefix_closed(tokens)
+        stop = len(tokens)
+        tokens.append(b"")
         info = xgrammar.TokenizerInfo(
-            list(tokens), xgrammar.VocabType.RAW, vocab_size=len(tokens), stop_token_ids=list(stops)
+            tokens, xgrammar.VocabType.RAW, vocab_size=len(tokens), stop_token_ids=[stop]
         )
         compiler = xgrammar.GrammarCompiler(info, max_threads=self._n_jobs, cache_enabled=False)
-        return self._compiled(compiler, tokens, stops, grammar, deadline)
+        return self._compiled(compiler, tokens, [stop], grammar, deadline), stop
 
     def _compiled(
         self,

@@ -2,16 +2,13 @@
 
 What: on "representatives" a mask is decided per class by XGrammar and expanded by the gather; a token is
 accepted by feeding XGrammar its own bytes, because classes are equal for masks, not for what they leave
-behind (docs/theory.md). Where ids or the number of tokens count, XGrammar is fed representatives instead, of
-classes that leave the same behind. Stop tokens are this follower's own set, outside of all classes.
+behind (docs/theory.md). Stop tokens are this follower's own set, outside of all classes.
 When: made by `hybrid.api.followers.follower_of`; one per sequence, different ones in any threads.
-Limits: a mask that takes much longer than over the whole vocabulary brings a `successor` there
-(`hybrid.representatives.handover`).
+Limits: masks and tokens are XGrammar's, without a deadline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from time import perf_counter
 from typing import Any, NoReturn, TypeAlias
 
@@ -20,20 +17,15 @@ import torch
 import xgrammar
 from numpy.typing import NDArray
 
-from equivalence import BudgetExceeded, MatcherError, VocabularyError
+from equivalence import BudgetExceeded, MatcherError
 from equivalence.deadline import Deadline
 from hybrid.api.arguments import whole_characters
 from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.follower import ENDED, Follower, text_of
 from hybrid.representatives.gather import Gather
-from hybrid.representatives.handover import FACTOR, SLOW_SECONDS, read_again
-from hybrid.representatives.token_level import missing_bytes
 
-Step: TypeAlias = "tuple[int | bytes, bool, Step | None]"
-"""What was read, a token or text; whether classes are tried from then on; the step before."""
-
-HANDED_OVER = "sequences whose masks took over twice plain XGrammar's went on in 'engine'"
-"""Added to the reason of a compiled grammar."""
+Step: TypeAlias = "tuple[int | bytes, Step | None]"
+"""What was read, a token or text; the step before."""
 
 
 class EngineFollower(Follower):
@@ -44,9 +36,6 @@ class EngineFollower(Follower):
         stops: ids that end the sequence.
         free_end: the sequence ends as soon as it can.
         temperature: as in XGrammar, for grammars that set temperatures.
-
-    Raises:
-        VocabularyError: these stop ids might decide about a budget of tokens.
     """
 
     def __init__(
@@ -59,30 +48,12 @@ class EngineFollower(Follower):
             options["override_stop_tokens"] = list(stops)
         assert compiled.engine is not None
         self._inner = xgrammar.GrammarMatcher(compiled.engine, **options)
-        self._compiled, self._default_temperature = compiled, temperature
+        self._compiled = compiled
         self._made = 0
         self._stops = stops
         self._free_end = free_end
         self._step: Step | None = None
-        self._check_stops()
         self._prepare()
-
-    def _check_stops(self) -> None:
-        """Refuse other stop ids than the vocabulary's where they might decide about a budget of tokens."""
-        features = self._compiled.features
-        if (
-            features is None
-            or not features.max_tokens
-            or self._stops == self._compiled.vocabulary.stop_token_ids
-        ):
-            return
-        vocabulary = self._compiled.vocabulary
-        firsts = {token[0] for token_id in self._stops if len(token := vocabulary.tokens[token_id]) == 1}
-        if missing_bytes(vocabulary, firsts, (*features.named, *self._stops)):
-            raise VocabularyError(
-                f"override_stop_tokens is {list(self._stops)}, which leaves no other token for the same "
-                "byte; with max_tokens allowed are ids that leave one, or strategy='engine'"
-            )
 
     def _prepare(self) -> None:
         """What follows from the compiled grammar and the stop set alone."""
@@ -96,8 +67,7 @@ class EngineFollower(Follower):
         classes = self._compiled.classes
         engine = self._compiled.engine
         assert engine is not None
-        # behind the vocabulary's ids, or the classes: missing prefixes; behind classes also the stop token,
-        # and an id that stands for what is never taken
+        # behind the vocabulary's ids, or the classes: missing prefixes, and behind classes the stop token
         inner_size = engine.tokenizer_info.vocab_size
         self._class_mask = torch.empty((1, (inner_size + 31) // 32), dtype=torch.int32)
         self._class_words: NDArray[np.uint32] = self._class_mask.numpy()[0].view(np.uint32)
@@ -111,19 +81,6 @@ class EngineFollower(Follower):
             return
         self._stop_class = self._compiled.engine_stop
         self._class_of_token = classes.class_of_token
-        features = self._compiled.features
-        self._by_class = features is not None and features.cut_matters
-        self._named: frozenset[int] = frozenset(
-            features.named if features is not None and features.beyond_stacks else ()
-        )
-        self._trial, self._trial_after = classes.trial, classes.trial_after
-        self._all_classes = range(classes.n_classes)
-        representatives = classes.representatives.tolist() if self._trial_after else []
-        self._long_classes = [i for i, token in enumerate(representatives) if len(self._tokens[token]) > 1]
-        # XGrammar's masks over the whole vocabulary know its own stop tokens only
-        usual = self._stops == vocabulary.stop_token_ids
-        self._rival, self._slow_seconds = (self._compiled.rival if usual else None), SLOW_SECONDS
-        self._trial_on_forks = features is not None and (features.max_chars or features.max_tokens)
         self._stop_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in self._stops]
         # a bit that is 0 in every mask means that masks always need applying
         classless_stops = sum(int(classes.class_of_token[t] < 0) for t in self._stops)
@@ -150,16 +107,15 @@ class EngineFollower(Follower):
             if self._has_more or self._revived:
                 return self._forbids(row)
             return needed or bool(self._void_words)
-        tried, can_stop = self._decide_classes(began)
+        check_time(began, self._mask_seconds)
+        can_stop = self._can_stop
         self._gather.expand(self._class_words, row)
         for word, bit in self._stop_words:
             if can_stop:
                 row[word] |= bit
             else:
                 row[word] &= ~bit
-        needed = self._forbids(row) if tried else needed or self._always_applied
-        self._look_at_time(began)
-        return needed
+        return needed or self._always_applied
 
     def fill_by_class(self, words: Any) -> Gather | None:
         """See `Follower.fill_by_class`."""
@@ -168,13 +124,12 @@ class EngineFollower(Follower):
             return None
         began = perf_counter()
         self._fill_inner(False)
-        _, can_stop = self._decide_classes(began)
+        check_time(began, self._mask_seconds)
         last, rest = gather.n_classes >> 5, gather.n_classes & 31
         words[:last] = self._class_words[:last]
         # behind the classes the engine has bits of its own
         behind = int(self._class_words[last]) & ((1 << rest) - 1)
-        words[last] = behind | can_stop << rest
-        self._look_at_time(began)
+        words[last] = behind | self._can_stop << rest
         return gather
 
     def _fill_inner(self, debug_print: bool) -> bool:
@@ -187,42 +142,10 @@ class EngineFollower(Follower):
         except RuntimeError as error:
             self._refuse_ended(error)
 
-    def _decide_classes(self, began: float) -> tuple[bool, bool]:
-        """Repair the words that XGrammar filled; whether classes were tried, and stop ids are allowed."""
-        found = self._class_words
-        tried = self._trial or (self._step is not None and self._step[1])
-        if tried:
-            self._try_classes(self._all_classes if self._trial else self._doubtful(), began)
-        check_time(began, self._mask_seconds)
-        if not tried:
-            return False, bool(int(found[self._stop_class >> 5]) >> (self._stop_class & 31) & 1)
-        if self._free_end:
-            return True, bool(self._inner.is_completed())
-        return True, bool(self._inner.fork().accept_token(self._stop_class))
-
-    def _look_at_time(self, began: float) -> None:
-        """Think again after a mask by classes that was slow."""
-        if self._rival is not None and (seconds := perf_counter() - began) > self._slow_seconds:
-            self._think_again(seconds)
-
-    def _think_again(self, seconds: float) -> None:
-        """Have plain XGrammar go on after a mask of so many seconds, if that is faster by more than twice."""
-        assert self._rival is not None
-        rival = self._rival.after(seconds)
-        if rival is None:
-            return
-        other, there = read_again(
-            EngineFollower(rival, self._stops, self._free_end, self._default_temperature), self._read()
-        )
-        if other is None:
-            self._rival = None
-            return
-        if seconds <= FACTOR * there:
-            self._slow_seconds = max(SLOW_SECONDS, 2 * FACTOR * there)
-            return
-        self._rival.handed_over += 1
-        self.successor = other
-        self._compiled.note(HANDED_OVER)
+    @property
+    def _can_stop(self) -> bool:
+        """Whether XGrammar's mask over the classes allows to stop."""
+        return bool(int(self._class_words[self._stop_class >> 5]) >> (self._stop_class & 31) & 1)
 
     @property
     def _last_word(self) -> int:
@@ -239,36 +162,6 @@ class EngineFollower(Follower):
         """Whether a bit of a whole row is 0."""
         return bool((row[:-1] != 0xFFFFFFFF).any()) or bool(~int(row[-1]) & self._last_word)
 
-    def _doubtful(self) -> list[int]:
-        """The classes to try once an id was read that is text too: taken by the mask, and of several bytes.
-
-        What goes wrong then is that a rule does not end where its callers are waiting. So `accept_token`
-        may refuse what a table of masks takes as the beginning of a rule, and never takes more: what tables
-        refuse it cannot read, and what is uncertain there is read as it reads. A first byte is an edge.
-        """
-        words = self._class_words
-        return [number for number in self._long_classes if int(words[number >> 5]) >> (number & 31) & 1]
-
-    def _try_classes(self, classes: Iterable[int], began: float) -> None:
-        """Decide some classes by XGrammar's `accept_token` itself, where its masks may be wrong."""
-        # a matcher of its own, so that Ctrl-C between a token and taking it back leaves this one as it was
-        inner, words = self._inner.fork(), self._class_words
-        for number in classes:
-            bit = np.uint32(1 << (number & 31))
-            # a token taken and taken back would not leave a budget's state as it was
-            if self._trial_on_forks:
-                taken = inner.fork().accept_token(number)
-            else:
-                taken = inner.accept_token(number)
-                if taken:
-                    inner.rollback(1)
-            if taken:
-                words[number >> 5] |= bit
-            else:
-                words[number >> 5] &= ~bit
-            if self._mask_seconds is not None:
-                check_time(began, self._mask_seconds)
-
     def accept_token(self, token: int, debug_print: bool = False) -> bool:
         """See `Follower.accept_token`."""
         taken = self._take(token, debug_print)
@@ -283,19 +176,15 @@ class EngineFollower(Follower):
                 return False
             taken = self._inner.accept_token(token_id, debug_print=debug_print)
             if taken and not stops:
-                self._note(token_id, False)
+                self._note(token_id)
             return bool(taken)
         if stops:
             return bool(self._inner.accept_token(self._stop_class, debug_print=debug_print))
-        number = int(self._class_of_token[token_id])
-        if number < 0:
+        if self._class_of_token[token_id] < 0:
             return False
-        if self._by_class or token_id in self._named:
-            taken = self._inner.accept_token(number, debug_print=debug_print)
-        else:
-            taken = self._inner.accept_string(self._tokens[token_id], debug_print=debug_print)
+        taken = self._inner.accept_string(self._tokens[token_id], debug_print=debug_print)
         if taken:
-            self._note(token_id, token_id in self._trial_after)
+            self._note(token_id)
         return bool(taken)
 
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
@@ -303,12 +192,11 @@ class EngineFollower(Follower):
         taken = bool(self._inner.accept_string(text, debug_print=debug_print))
         self._made += taken
         if taken:
-            self._note(text, False)
+            self._note(text)
         return taken
 
-    def _note(self, read: int | bytes, tried: bool) -> None:
-        step = self._step
-        self._step = (read, tried or (step is not None and step[1]), step)
+    def _note(self, read: int | bytes) -> None:
+        self._step = (read, self._step)
 
     def _read(self) -> list[int | bytes]:
         """What was read, in order."""
@@ -316,7 +204,7 @@ class EngineFollower(Follower):
         at = self._step
         while at is not None:
             read.append(at[0])
-            at = at[2]
+            at = at[1]
         return read[::-1]
 
     def text_read(self) -> bytes:
@@ -329,7 +217,7 @@ class EngineFollower(Follower):
         at = self._step
         while at is not None and isinstance(at[0], int) and len(found) < most:
             found.append(at[0])
-            at = at[2]
+            at = at[1]
         return found[::-1]
 
     def rollback(self, steps: int) -> None:
@@ -339,7 +227,7 @@ class EngineFollower(Follower):
         self._inner.rollback(steps)
         self._made -= steps
         for _ in range(steps - ended):
-            self._step = None if self._step is None else self._step[2]
+            self._step = None if self._step is None else self._step[1]
 
     def check_made(self, steps: int) -> None:
         """See `Follower.check_made`."""

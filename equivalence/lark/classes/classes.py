@@ -213,4 +213,4 @@ def _token_classes(
     by_length = np.lexsort((np.arange(vocabulary.size), vocabulary.token_lengths, class_of_token))
     classes, place = np.unique(class_of_token[by_length], return_index=True)
     representatives = by_length[place[classes >= 0]].astype(np.int32)
-    return TokenClasses(class_of_token, len(kept), representatives, "acceptance", {}, {}, "factored"), kept
+    return TokenClasses(class_of_token, len(kept), representatives, "acceptance", {}, {}), kept

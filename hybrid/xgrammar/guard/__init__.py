@@ -214,10 +214,6 @@ class Guard:
             deadline.check(phase)
         return compiler.compile_grammar(grammar)
 
-    def compile_seconds(self, grammar: xgrammar.Grammar, size: int) -> float:
-        """What compiling for so many tokens is estimated to take."""
-        return self._compiling(grammar, size).seconds
-
     def optimise(self, deadline: Deadline) -> Optimise:
         """What makes the texts of `equivalence.network.optimised`, until a deadline is over.
 

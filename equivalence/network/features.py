@@ -1,14 +1,13 @@
 """What a grammar asks of a token besides its bytes: ids, counts, laziness, hidden markers.
 
-What: `find_features` names such constructs of a serialised grammar; `renumber_tokens` writes other ids in.
-When: before classes are computed, and before a grammar is compiled over another vocabulary.
+What: `find_features` names such constructs of a serialised grammar.
+When: before a grammar is compiled, to choose what can run it, and before classes are computed.
 Limits: reads one version of the layout (`equivalence.network.serial`); works on the form that
 `xgrammar.Grammar.serialize_json` gives, parsed by `json.loads`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from equivalence.network import serial
@@ -48,20 +47,6 @@ class Features(NamedTuple):
         has them (`equivalence.network.token_ids`)."""
         return (self.edges or self.exclusions) and not any(self[3:-1])
 
-    @property
-    def only_edges(self) -> bool:
-        """Whether of all that goes beyond stacks there are only edges that read ids."""
-        return self.edges and sum(self[1:-1]) == 1
-
-    @property
-    def cut_matters(self) -> bool:
-        """Whether an engine must be advanced by tokens: text alone would not do for any id.
-
-        At the end of a budget of characters XGrammar's `accept_token` ends a rule without its marker, and
-        its `accept_string` does not.
-        """
-        return self.exclusions or self.max_tokens or (self.max_chars and self.markers)
-
     def __str__(self) -> str:
         names = ("token edges", "excluded tokens", "max_tokens", "max_chars", "lazy rules", "markers")
         return ", ".join(name for name, found in zip(names, self[1:-1], strict=True) if found)
@@ -99,15 +84,8 @@ def find_features(serialized: dict[str, Any]) -> Features:
     markers = bool(serialized.get(serial.MARKERS))
     reached_rules, reached_types = _reach(serialized)
     chosen = [rules[number] for number in reached_rules]
-    named: set[int] = set()
-
-    def note(token_id: int) -> int:
-        named.add(token_id)
-        return token_id
-
-    _each_id(serialized, note)
     return Features(
-        named=tuple(sorted(named)),
+        named=_named(serialized),
         edges=not reached_types.isdisjoint((serial.TOKENS, serial.TOKEN_TAGS)),
         exclusions=not reached_types.isdisjoint((serial.EXCLUDED, serial.TOKEN_TAGS)),
         max_tokens=any(rule[MAX_TOKENS] >= 0 for rule in chosen),
@@ -118,30 +96,15 @@ def find_features(serialized: dict[str, Any]) -> Features:
     )
 
 
-def renumber_tokens(serialized: dict[str, Any], number: Callable[[int], int]) -> dict[str, Any]:
-    """A copy of the grammar in which each named id ``i`` is ``number(i)``.
-
-    Ids keep their places in dispatches; in other lists they are sorted, as XGrammar searches them by
-    bisection. Different ids may get the same number only where a list may hold it twice.
-    """
-    changed = dict(serialized)
-    changed[serial.DATA] = list(serialized[serial.DATA])
-    _each_id(changed, number)
-    data = changed[serial.DATA]
-    for at in changed[serial.STARTS]:
-        if data[at] in (serial.TOKENS, serial.EXCLUDED):
-            end = at + 2 + data[at + 1]
-            data[at + 2 : end] = sorted(data[at + 2 : end])
-    return changed
-
-
-def _each_id(serialized: dict[str, Any], number: Callable[[int], Any]) -> None:
-    """Replace every named id by what `number` gives for it, in place."""
-    data = serialized[serial.DATA]
+def _named(serialized: dict[str, Any]) -> tuple[int, ...]:
+    """The ids that a grammar names, ascending."""
+    data: list[int] = serialized[serial.DATA]
+    named: set[int] = set()
     for at in serialized[serial.STARTS]:
         if data[at] in serial.TOKEN_TYPES:
-            for place in serial.named_ids(data[at], data[at + 2 : at + 2 + data[at + 1]]):
-                data[at + 2 + place] = number(data[at + 2 + place])
+            body = data[at + 2 : at + 2 + data[at + 1]]
+            named.update(body[place] for place in serial.named_ids(data[at], body))
+    return tuple(sorted(named))
 
 
 def _reach(serialized: dict[str, Any]) -> tuple[set[int], set[int]]:

@@ -1,0 +1,52 @@
+"""What a grammar with constructs beyond bytes and stacks is refused for, by name.
+
+When: by `hybrid.compile.compilation`, before a classifier is built.
+Limits: docs/limits.md lists all of it. What a classifier refuses runs in plain XGrammar.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from equivalence import GrammarError, UnsupportedGrammar, Vocabulary
+from equivalence.network import serial
+from equivalence.network.features import Features
+from equivalence.network.reading import PlainRules
+
+
+def refuse_unknown_ids(features: Features, vocabulary: Vocabulary) -> None:
+    """Refuse a grammar that names an id outside of the vocabulary, on every strategy.
+
+    XGrammar 0.2.8 reads past its tables when it compiles such a grammar, which may end the process.
+
+    Raises:
+        GrammarError: naming the ids.
+    """
+    unknown = [token_id for token_id in features.named if not 0 <= token_id < vocabulary.size]
+    if unknown:
+        raise GrammarError(
+            f"the grammar names the token ids {unknown[:5]}, allowed are ids from 0 to "
+            f"{vocabulary.size - 1}; name ids of this vocabulary"
+        )
+
+
+def beyond_stacks(features: Features) -> str:
+    """Why a grammar with such constructs has no token classes."""
+    return f"the grammar has {features}, so bytes and stacks alone do not decide"
+
+
+def refuse_beyond_stacks(features: Features, serialized: dict[str, Any]) -> None:
+    """Refuse what a classifier does not decide: it knows bytes, ids and stacks only.
+
+    Raises:
+        UnsupportedGrammar: naming the construct.
+    """
+    if features.beyond_stacks and not features.only_ids:
+        raise UnsupportedGrammar(beyond_stacks(features))
+    if features.captures:
+        raise UnsupportedGrammar("the grammar has captures, which only an engine records")
+    rules = serialized[serial.RULES]
+    if isinstance(rules, PlainRules):
+        return
+    if any(rule[serial.TEMPERATURE] is not None for rule in rules):
+        raise UnsupportedGrammar("the grammar sets temperatures, which only an engine reports")

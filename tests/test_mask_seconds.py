@@ -1,0 +1,49 @@
+"""Masks under `Budget.mask_seconds`, and rows that XGrammar begins with all bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from equivalence import BudgetExceeded, HybridError
+from hybrid import Budget, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+
+TOKENS = [b"a", b"b", b"ab", b"(", b")", b"()", b"x", b"((", b"))", b"aa", b"ba"]
+STOP = len(TOKENS)
+VOCABULARY = Vocabulary.from_bytes([*TOKENS, b""], stop_token_ids=[STOP])
+
+
+def mask(matcher: GrammarMatcher) -> list[bool]:
+    bitmask = allocate_token_bitmask(1, VOCABULARY.size)
+    matcher.fill_next_token_bitmask(bitmask)
+    bits = np.unpackbits(bitmask.numpy()[0].view(np.uint8), bitorder="little")
+    return bits[: STOP + 1].astype(bool).tolist()
+
+
+@pytest.mark.parametrize("strategy", ["classifier", "representatives", "engine"])
+def test_a_mask_over_its_bound_is_refused_and_nothing_written(strategy: str) -> None:
+    compiler = GrammarCompiler(VOCABULARY, strategy=strategy, budget=Budget(mask_seconds=1e-9))
+    matcher = GrammarMatcher(compiler.compile_grammar('root ::= "a" root | "b"'))
+    bitmask = allocate_token_bitmask(1, VOCABULARY.size)
+    bitmask.fill_(0x5A5A5A5A)
+    with pytest.raises(BudgetExceeded, match=r"Budget\.mask_seconds"):
+        matcher.fill_next_token_bitmask(bitmask)
+    assert bool((bitmask == 0x5A5A5A5A).all())
+    assert matcher.accept_string("a")  # the sequence itself goes on
+
+
+@pytest.mark.parametrize("given", [0, -1.0, float("inf"), float("nan"), "1", True])
+def test_bounds_of_masks_are_numbers_above_0(given: object) -> None:
+    with pytest.raises(HybridError, match=r"Budget\.mask_seconds is"):
+        Budget(mask_seconds=given)  # type: ignore[arg-type]
+
+
+def test_a_stop_token_without_text_that_is_overridden_is_nothing() -> None:
+    # nearly all is allowed, so XGrammar's mask begins with all bits
+    text = 'root ::= [^z]* "a"'
+    for strategy in ("engine", "representatives"):
+        compiled = GrammarCompiler(VOCABULARY, strategy=strategy).compile_grammar(text)
+        matcher = GrammarMatcher(compiled, override_stop_tokens=[6])
+        mask(matcher)
+        assert not mask(matcher)[STOP] and not matcher.accept_token(STOP)
+        assert matcher.fill_next_token_bitmask(allocate_token_bitmask(1, VOCABULARY.size))
