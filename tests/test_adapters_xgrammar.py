@@ -19,7 +19,6 @@ import adapters.xgrammar as xgr
 import hybrid
 from bench.cases import CHECKOUT
 from equivalence import HybridError
-from tests.versions import IS_PREVIEW
 
 STRATEGIES = ("auto", "classifier", "representatives", "engine")
 
@@ -29,7 +28,7 @@ TEXTS = [bytes([byte]) for byte in range(256)] + [
 ]  # fmt: skip
 STOP, TOOL, UNTOOL, AB, EMPTY, EOT = 256, 257, 258, 262, 267, 270
 INFO = xgrammar.TokenizerInfo(TEXTS, stop_token_ids=[STOP], vocab_size=288)
-REFUSABLE = range(-1, len(TEXTS) if IS_PREVIEW else 300)  # ids of the padding end previews
+REFUSABLE = range(-1, 300)
 
 SCHEMA = {
     "type": "object",
@@ -101,8 +100,6 @@ def compiled(name: str, strategy: str) -> xgr.CompiledGrammar:
 def plainly(name: str) -> xgrammar.CompiledGrammar:
     method, arguments, options = GRAMMARS[name]
     compiler = xgrammar.GrammarCompiler(INFO, max_threads=1)
-    if not hasattr(compiler, method):  # compile_lark of previews
-        return compiler.compile_grammar(xgrammar.Grammar.from_lark(*arguments))
     return getattr(compiler, method)(*arguments, **options)
 
 
@@ -131,11 +128,6 @@ def assert_alike(ours: Any, plain: Any) -> list[int]:
             filled(ours)
         return []
     mine = filled(ours)
-    if IS_PREVIEW:  # its masks contradict its `accept_token`
-        mask, own = set(allowed(theirs[1])), set(allowed(mine[1]))
-        for token in mask ^ own:
-            assert plain.fork().accept_token(token) is (token in own), token
-        return sorted(mask & own)
     assert mine == theirs
     return allowed(theirs[1])
 
@@ -162,11 +154,7 @@ def test_walks_meet_the_same_masks_and_answers(name: str, strategy: str) -> None
                 ours.rollback(back)
                 continue
             others = [token for token in REFUSABLE if token not in choice]
-            refused = next(
-                token
-                for token in rng.sample(others, len(others))
-                if not (IS_PREVIEW and token >= 0 and plain.fork().accept_token(token))
-            )
+            refused = rng.choice(others)
             assert ours.accept_token(refused) is plain.accept_token(refused) is False
             token = rng.choice([one for one in choice if one != STOP] or choice)
             assert ours.accept_token(token) is plain.accept_token(token) is True
@@ -371,7 +359,7 @@ def test_what_xgrammar_compiled_is_taken_over(name: str, strategy: str) -> None:
 def test_compiled_grammars_tell_what_xgrammars_do(name: str) -> None:
     ours, plain = compiled(name, "auto"), plainly(name)
     assert isinstance(ours, xgrammar.CompiledGrammar) and ours.tokenizer_info is INFO
-    assert IS_PREVIEW or str(ours.grammar) == str(plain.grammar)  # its rules come in another order
+    assert str(ours.grammar) == str(plain.grammar)
     assert ours.memory_size_bytes > 0
     text = ours.serialize_json()
     assert json.loads(text).keys() == json.loads(plain.serialize_json()).keys()
@@ -392,7 +380,7 @@ def test_compiled_grammars_tell_what_xgrammars_do(name: str) -> None:
     # XGrammar's own classes take ours, by what it compiles for them
     assert filled(xgrammar.GrammarMatcher(ours)) == filled(xgrammar.GrammarMatcher(plain))
     empty = xgr.testing._get_allow_empty_rule_ids
-    assert len(empty(ours)) == len(empty(plain)) if IS_PREVIEW else empty(ours) == empty(plain)
+    assert empty(ours) == empty(plain)
 
 
 def test_deserialising_raises_xgrammars_errors() -> None:
@@ -477,7 +465,7 @@ def filled_of(module: Any, bitmask: torch.Tensor, index: int = 0) -> bool:
     return module.GrammarMatcher(plainly("ebnf")).fill_next_token_bitmask(bitmask, index)
 
 
-@pytest.mark.parametrize("name", [name for name in BROKEN if name != "lark" or not IS_PREVIEW])
+@pytest.mark.parametrize("name", BROKEN)
 def test_errors_are_of_a_type_that_programs_for_xgrammar_catch(name: str) -> None:
     with pytest.raises(Exception) as theirs:
         BROKEN[name](xgrammar)

@@ -34,7 +34,6 @@ from hybrid.xgrammar.guard import Guard, worker
 from hybrid.xgrammar.guard.estimate import grammar_estimate, schema_estimate
 from hybrid.xgrammar.guard.worker import Task
 from tests.robustness import hostile_schemas
-from tests.versions import released
 
 pytestmark = pytest.mark.skipif(not worker.is_available(), reason="needs Linux")
 
@@ -88,7 +87,6 @@ def works() -> None:
     assert answer.decode() == here
 
 
-@released
 def test_a_child_is_ended_at_the_deadline() -> None:
     process, began = pid(), time.monotonic()
     with pytest.raises(BudgetExceeded, match="seconds were used up in a slow task"):
@@ -101,7 +99,6 @@ def test_a_child_is_ended_at_the_deadline() -> None:
     assert pid() == process
 
 
-@released
 def test_a_child_is_ended_when_somebody_cancels() -> None:
     deadline = Deadline()
     threading.Timer(0.2, deadline.cancel).start()
@@ -301,7 +298,6 @@ def test_deep_references_are_found_in_escapes() -> None:
     assert not schema_estimate(QUICK, {}).is_deep
 
 
-@released
 def test_counted_repeats_count_together() -> None:
     """Each of 120 such strings is written out to 133 rules, which XGrammar compares in pairs: 25 s."""
 

@@ -34,7 +34,6 @@ from hybrid.classifier.named_ids import MOST_ESCAPED, NamedIds, text_ids
 from hybrid.compile.promotion import reachable_again
 from hybrid.files import can_be_written
 from tests.test_token_level import EBNF, STOPS, TOKENS, forced, mask, parse, random_grammar
-from tests.versions import released
 
 VOCABULARY = Vocabulary.from_bytes(
     [*TOKENS, b"\xff", b"\xffa", b"a\xff", b"\xff\xff", b"\xff\x01", b"ab\xff"], stop_token_ids=STOPS
@@ -165,7 +164,6 @@ def test_random_grammars(construct: str) -> None:
     assert ends[True] > 40 and ends[False] > 5  # of both, where an id was read both ways
 
 
-@released
 def test_stop_tokens_of_a_request() -> None:
     """What stops is not read; what stops no more is read, as id and as text."""
     rng = random.Random(5)

@@ -11,20 +11,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import xgrammar
 
 from bench.cases import Case
 from equivalence.network import dialect
-from equivalence.network.layouts import PREVIEW
-
-IS_PREVIEW = xgrammar.get_serialization_version() == PREVIEW
-"""Whether it is 0.2.6rc1 or 0.2.6rc2."""
 
 strict_classes = pytest.mark.skipif(dialect.LOOSE, reason="XGrammar before 0.2.8 reads classes otherwise")
 whole_repeats = pytest.mark.skipif(
     dialect.TAKES_PARTS, reason="XGrammar 0.2.7 takes parts of repeats in repeats"
 )
-released = pytest.mark.skipif(IS_PREVIEW, reason="previews of XGrammar have another converter")
 
 WIDE_NEGATIVE = "negative-wide-class"
 """Feature of cases that exclude characters beyond ASCII, which loose versions read in two ways."""

@@ -13,7 +13,7 @@ import xgrammar
 
 from equivalence import GrammarError
 from equivalence.network.features import find_features
-from equivalence.network.reading import read_as_far
+from equivalence.network.reading import read_grammar
 
 
 def stops_of(request: Any) -> set[int]:
@@ -48,6 +48,6 @@ def named_ids(compiled: Any) -> set[int]:
     if not isinstance(grammar, xgrammar.Grammar):
         return set()
     try:
-        return set(find_features(read_as_far(grammar).whole()).named)
+        return set(find_features(read_grammar(grammar).whole()).named)
     except GrammarError:  # another version of XGrammar
         return set()

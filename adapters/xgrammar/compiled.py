@@ -20,13 +20,9 @@ from adapters.xgrammar.compiling import Compiling
 from adapters.xgrammar.errors import with_its_errors
 from equivalence import GrammarError, forking
 from equivalence.network.features import find_features
-from equivalence.network.layouts import PREVIEW
-from equivalence.network.reading import read_as_far
+from equivalence.network.reading import read_grammar
 from hybrid.json_schema import in_xgrammar
 from hybrid.lark import LarkGrammar
-
-IS_PREVIEW = xgrammar.get_serialization_version() == PREVIEW
-"""Whether XGrammar is the preview 0.2.6rc1 or 0.2.6rc2."""
 
 
 @forking.with_listed_properties
@@ -91,11 +87,10 @@ class CompiledGrammar(xgrammar.CompiledGrammar):
     def grammar(self) -> xgrammar.Grammar:
         """The grammar as XGrammar optimises it, which takes a few milliseconds and does not need the
         vocabulary."""
-        # the optimiser of previews needs the vocabulary
-        if "plain" in self.__dict__ or IS_PREVIEW:
+        if "plain" in self.__dict__:
             return self.plain.grammar
         try:
-            named = find_features(read_as_far(self._parsed).whole()).named
+            named = find_features(read_grammar(self._parsed).whole()).named
         except GrammarError:  # another version of XGrammar
             return self.plain.grammar
         info = xgrammar.TokenizerInfo([b""] * (max(named, default=-1) + 1))

@@ -29,9 +29,6 @@ class GrammarCompiler:
         tokenizer_info: the tokenizer. For reading texts only, it need not have ids.
         max_threads, cache_enabled, cache_limit_bytes: as in XGrammar. Compilers of the same `tokenizer_info`
             object with the same bound share a cache; -1 is 512 MiB.
-        enable_dynamic_compilation: an option of XGrammar's previews, to compute masks when they are needed.
-            It is
-            ignored: our strategies always do so, and plain XGrammar computes masks ahead if it is used.
         **options: options of `hybrid.GrammarCompiler`: strategy, budget, on_budget, cache_dir and others.
 
     Raises:
@@ -47,7 +44,6 @@ class GrammarCompiler:
         max_threads: int = 8,
         cache_enabled: bool = True,
         cache_limit_bytes: int = -1,
-        enable_dynamic_compilation: bool = False,
         **options: Any,
     ) -> None:
         if not isinstance(tokenizer_info, xgrammar.TokenizerInfo):

@@ -25,10 +25,9 @@ from xgrammar import (
 )
 
 import hybrid
-from adapters.xgrammar.compiled import IS_PREVIEW, CompiledGrammar
+from adapters.xgrammar.compiled import CompiledGrammar
 from adapters.xgrammar.errors import with_its_errors
 from adapters.xgrammar.wrapping import grammar_of
-from equivalence import VocabularyError
 from equivalence.arguments import integer
 from hybrid.api.bitmask import Rows
 from hybrid.api.follower import Follower
@@ -76,17 +75,7 @@ class GrammarMatcher(hybrid.GrammarMatcher):
             "max_rollback_tokens": max_rollback_tokens,
             "default_temperature": default_temperature,
         }
-        if IS_PREVIEW and override_stop_tokens is not None:
-            # XGrammar refuses an id that no longer ends the sequence; for our matchers it is text
-            super().__init__(compiled.on_engine, **options)
-            return
-        try:
-            super().__init__(compiled.hybrid, **options)
-        except VocabularyError:
-            if compiled.strategy != "representatives":
-                raise
-            # in XGrammar, other stop tokens than the vocabulary's might affect token budgets
-            super().__init__(compiled.on_engine, **options)
+        super().__init__(compiled.hybrid, **options)
         if not compiled.tokenizer_info.vocab_size:
             self._size = self._width = 0
 
@@ -132,22 +121,6 @@ class GrammarMatcher(hybrid.GrammarMatcher):
     def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
         """The pairs (name, text) captured so far, in the order in which they ended."""
         return list(super().get_captures(deduplicate=deduplicate))
-
-    @with_its_errors
-    def validate_tokens(self, token_ids: Iterable[int]) -> int:
-        """How many of some tokens would be accepted one after the other. The state does not change.
-
-        The token that ends the text is counted, but none after it. (A method of XGrammar's previews.)
-        """
-        taken = 0
-        try:
-            for token_id in token_ids:
-                if self.is_terminated() or not self.accept_token(token_id):
-                    break
-                taken += 1
-        finally:
-            self.rollback(taken)
-        return taken
 
     def _debug_print_internal_state(self) -> str:
         if isinstance(self._follower, EngineFollower):

@@ -43,7 +43,7 @@ from equivalence.network.contexts import contexts_and_below
 from equivalence.network.foreign import ForeignRule, foreign_rule
 from equivalence.network.left_recursion import left_recursive, remove_left_recursion
 from equivalence.network.making import Making, unpacked
-from equivalence.network.reading import PlainRules, ReadGrammar, read_as_far
+from equivalence.network.reading import PlainRules, ReadGrammar, read_grammar
 from equivalence.network.token_ids import escaped_edges
 
 MOST_KEPT, MOST_KEPT_STATES = 4, 10_000
@@ -194,9 +194,8 @@ def build_network(
         GrammarError: a serialisation of another version.
     """
     deadline = deadline or Deadline()
-    read = read_as_far(grammar)
+    read = read_grammar(grammar)
     types = read.types
-    read.refuse_unread(types)
     if dialect.TAKES_PARTS and serial.REPEAT in types:
         dialect.refuse_repeats_in_repeats(read.data.tolist(), read.starts.tolist(), read.rules)
     with deadline.stopping(PHASE) as stop:

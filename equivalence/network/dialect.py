@@ -1,10 +1,11 @@
-"""How the installed XGrammar reads grammars differently from the newest version known here.
+"""How the installed XGrammar writes and reads grammars differently from the newest version known here.
 
-What: `LOOSE` says that character classes read some bytes that are not UTF-8, as XGrammar before 0.2.8 does:
-a class that excludes characters accepts C0 to DF and one continuation byte, E0 to EF and two, F0 to F7 and
-three; a range of characters whose encodings have several lengths accepts overlong encodings of the greater
-lengths.
-When: by `equivalence.network.automata` and `edges`; tested against 0.2.7 and 0.2.8.
+What: `refuse_other_layout` refuses a serialised grammar of a layout that is not known here. `LOOSE` says that
+character classes read some bytes that are not UTF-8, as XGrammar before 0.2.8 does: a class that excludes
+characters accepts C0 to DF and one continuation byte, E0 to EF and two, F0 to F7 and three; a range of
+characters whose encodings have several lengths accepts overlong encodings of the greater lengths.
+When: whenever a serialised grammar is read, and by `equivalence.network.automata` and `edges`; tested against
+0.2.7 and 0.2.8.
 Limits: two readings of older releases are refused by name: classes that exclude characters beyond ASCII,
 and ranges that end within a block of 4,096 characters but begin before it, of which they leave some out.
 Repeats of a rule that is only a repeat are refused for 0.2.7, which uses parts of the inner repeat:
@@ -27,6 +28,9 @@ from equivalence.network import serial
 STRICT_FROM, PARTS_IN, NEWEST = (0, 2, 8), (0, 2, 7), (0, 2, 8)
 """The first version that reads classes strictly; the one that uses parts of repeats in repeats; the newest
 on which the tests have run."""
+
+LAYOUT = serial.SERIALIZATION_VERSION
+"""The layout of serialised grammars that is known here."""
 
 KNOWN: dict[str, tuple[tuple[bytes, ...], tuple[bytes, ...]]] = {
     "root ::= [^a-c]": (
@@ -59,6 +63,22 @@ def is_loose(version: str) -> bool:
 def _numbers(version: str) -> tuple[int, ...] | None:
     found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
     return None if found is None else tuple(map(int, found.groups()))
+
+
+def refuse_other_layout(features: dict[str, Any]) -> None:
+    """Refuse a serialised grammar, parsed by `json.loads`, that cannot be read here.
+
+    Raises:
+        GrammarError: the layout is unknown; or a later XGrammar is installed, which reads grammars
+            differently.
+    """
+    version = features.get(serial.VERSION_FIELD)
+    if version != LAYOUT:
+        raise GrammarError(
+            f"XGrammar serialises grammars in version {version!r}, supported is {LAYOUT!r}; install xgrammar "
+            "0.2.7 or 0.2.8, or use strategy='engine'"
+        )
+    refuse_other_meaning()
 
 
 def refuse_other_meaning() -> None:

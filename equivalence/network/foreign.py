@@ -9,6 +9,7 @@ unrolls into very many rules would take seconds to read; it is refused (`Unsuppo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import edge_types, serial
-from equivalence.network.layouts import written
 from equivalence.network.optimised import Wanted
 from equivalence.network.reached import reached_edges
 from equivalence.network.read_back import read_back
@@ -201,7 +201,7 @@ def _context_free(expression_type: int, body: tuple[int, ...]) -> ForeignRule:
 
 
 def _rule_of(sub: dict[str, Any], names: dict[str, int], pattern: str = "") -> ForeignRule:
-    made = read_back(Wanted(written(sub), 2, MAX_SERIALIZED_BYTES, pattern))
+    made = read_back(Wanted(json.dumps(sub), 2, MAX_SERIALIZED_BYTES, pattern))
     if made is None:
         raise UnsupportedGrammar(
             "a pattern whose repeats XGrammar unrolls into too many rules to read back; "

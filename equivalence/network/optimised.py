@@ -27,7 +27,7 @@ class Wanted(NamedTuple):
     """A grammar that must be optimised.
 
     Attributes:
-        text: the result of `equivalence.network.layouts.written`.
+        text: the serialised grammar.
         n_tokens: number of empty tokens in the vocabulary for which it is compiled; the last one is a stop
             token.
         most_bytes: there is no answer if the serialised form would be larger than about this.

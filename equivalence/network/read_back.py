@@ -2,7 +2,7 @@
 
 What: `read_back` gets the text of an optimised grammar (`equivalence.network.optimised`) and reads it.
 When: for automata that XGrammar makes itself (`equivalence.network.foreign`).
-Limits: the layouts of `equivalence.network.layouts`; others raise `GrammarError`.
+Limits: the layout of `equivalence.network.serial`; others raise `GrammarError`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.network.dialect import refuse_other_layout
 from equivalence.network.integers import read_integers
-from equivalence.network.layouts import own_layout
 from equivalence.network.optimised import Wanted, asked_for
 from equivalence.network.serial import EDGE_DETAILS
 
@@ -25,7 +25,7 @@ class Optimised(NamedTuple):
     """The result of XGrammar's optimiser for a grammar.
 
     Attributes:
-        grammar: the grammar in our layout, without its automata.
+        grammar: the grammar without its automata.
         rows: int64[E, 3], the edges of all automata: the first and the last byte, and the target; or a type
             (`equivalence.network.serial`), its argument, and the target.
         starts: int64[states + 1], where the edges of each state begin.
@@ -53,4 +53,6 @@ def read_back(wanted: Wanted) -> Optimised | None:
     if rows is None:
         rows = np.array(read["edges"]["data_"], np.int64)
     starts = np.array(read["edges"]["indptr_"], np.int64)
-    return Optimised(own_layout(json.loads(grammar)), rows.reshape(-1, 3), starts, read[EDGE_DETAILS])
+    features = json.loads(grammar)
+    refuse_other_layout(features)
+    return Optimised(features, rows.reshape(-1, 3), starts, read[EDGE_DETAILS])

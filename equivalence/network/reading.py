@@ -2,7 +2,7 @@
 
 What: the expressions of a grammar become flat arrays, its rules become lists.
 When: first step of `build_network`.
-Limits: the layouts of `equivalence.network.layouts`; others raise `GrammarError`.
+Limits: the layout of `equivalence.network.serial`; others raise `GrammarError`.
 
 The expressions are nearly all of the text. Compiled code reads them, and `json.loads` reads the rest.
 
@@ -21,10 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.network.dialect import refuse_other_meaning
+from equivalence.network.dialect import refuse_other_layout, refuse_other_meaning
 from equivalence.network.expressions import endless_rule, types_among
 from equivalence.network.integers import read_integers
-from equivalence.network.layouts import own_layout, refuse_unread
 from equivalence.network.printed import read_rules
 from equivalence.network.serial import (
     BODY,
@@ -125,10 +124,6 @@ class ReadGrammar(NamedTuple):
         """Number of the root rule."""
         return int(self.features[ROOT])
 
-    def refuse_unread(self, types: set[int] | None = None) -> None:
-        """See `equivalence.network.layouts.refuse_unread`; pass `types` if they are known."""
-        refuse_unread(self.features, max(self.types if types is None else types, default=0))
-
     def whole(self) -> dict[str, Any]:
         """The serialised form with its expressions, as parsed by `json.loads`; rules are not copied."""
         return self.as_read() if self.printed is None else _read_serialised(self.printed).as_read()
@@ -143,21 +138,7 @@ class ReadGrammar(NamedTuple):
 
 def read_grammar(grammar: Any) -> ReadGrammar:
     """Read an `xgrammar.Grammar`, or its serialised form as parsed by `json.loads`. A `ReadGrammar` is
-    returned unchanged.
-
-    Raises:
-        GrammarError: its layout is not known here.
-        UnsupportedGrammar: the layout that is read here cannot express something in it.
-    """
-    read = read_as_far(grammar)
-    read.refuse_unread()
-    return read
-
-
-def read_as_far(grammar: Any) -> ReadGrammar:
-    """`read_grammar` without refusing what could not be read, for callers that do not need it.
-
-    A grammar with an attribute `read` has been read already.
+    returned unchanged. A grammar with an attribute `read` has been read already.
 
     Raises:
         GrammarError: its layout is not known here.
@@ -182,9 +163,10 @@ def _read_serialised(grammar: Any) -> ReadGrammar:
                 starts, end = read_integers(text, end + len(_BEFORE_STARTS))
                 features = json.loads(text[:at] + b'"read":[' + text[end:])
                 del features["read"]
-                return ReadGrammar(own_layout(features), data, starts)
+                refuse_other_layout(features)
+                return ReadGrammar(features, data, starts)
         features = json.loads(text)
-    features = own_layout(features)
+    refuse_other_layout(features)
     rest = {name: value for name, value in features.items() if name not in (DATA, STARTS)}
     return ReadGrammar(rest, np.array(features[DATA], np.int64), np.array(features[STARTS], np.int64))
 

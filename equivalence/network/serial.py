@@ -3,9 +3,9 @@
 What: the version, the names of the fields, the types of expressions and the layout of their bodies, the
 columns of a rule, and the types of edges of the automata that XGrammar's compiler adds.
 When: whenever `xgrammar.Grammar.serialize_json` is read or written: here, in
-`equivalence.classes.byte_strings` and in `hybrid.xgrammar`. Support for a new version of the format starts
+`equivalence.network.features` and in `hybrid.xgrammar`. Support for a new version of the format starts
 here.
-Limits: only the layout of `SERIALIZATION_VERSION`; `equivalence.network.layouts` converts others to it.
+Limits: only the layout of `SERIALIZATION_VERSION`; `equivalence.network.dialect` refuses others.
 `equivalence.classes.reference` has its own numbers, because an oracle must share nothing with what it checks.
 
 An expression is [type, length, body ...] in one list of integers for the whole grammar. A second list says

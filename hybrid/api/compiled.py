@@ -30,7 +30,7 @@ from equivalence import (
 from equivalence.arguments import path_of
 from equivalence.deadline import Deadline
 from equivalence.network.features import Features
-from equivalence.network.reading import read_as_far
+from equivalence.network.reading import read_grammar
 from hybrid.classifier.classifier import Classifier
 from hybrid.compile.deferred_classes import DeferredClasses
 from hybrid.compile.strategy import Budget, check_budget
@@ -235,7 +235,7 @@ class CompiledGrammar:
         if isinstance(self.grammar, (LarkGrammar, SchemaGrammar)):
             return False
         try:
-            return has_texts_without_end(read_as_far(self.grammar).whole())
+            return has_texts_without_end(read_grammar(self.grammar).whole())
         except GrammarError:
             return False
 

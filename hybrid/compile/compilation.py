@@ -23,7 +23,7 @@ from equivalence.deadline import Deadline
 from equivalence.network import Network, serial
 from equivalence.network.features import Features, features_of
 from equivalence.network.optimised import OptimisedBy
-from equivalence.network.reading import ReadGrammar, read_as_far
+from equivalence.network.reading import ReadGrammar, read_grammar
 from equivalence.network.token_ids import ids_as_bytes
 from hybrid.api.compiled import (
     CompiledGrammar,
@@ -99,7 +99,7 @@ class Compilation(EngineStrategies):
         timings = {"parse": parsing}
         began = time.perf_counter()
         try:
-            read = (printed(grammar) if self.settings.walks else None) or read_as_far(grammar)
+            read = (printed(grammar) if self.settings.walks else None) or read_grammar(grammar)
         except GrammarError as error:
             # a grammar of unknown layout is not read, not even to refuse what crashes XGrammar's compiler
             return self._unread(in_xgrammar(grammar), error, timings, deadline)
@@ -108,10 +108,6 @@ class Compilation(EngineStrategies):
         types = read.types
         if serial.REPEAT in types:
             refuse_endless_rules(read)
-        try:
-            read.refuse_unread(types)
-        except UnsupportedGrammar as error:
-            return self._unread(in_xgrammar(grammar), error, timings, deadline)
         features = features_of(read, types)
         refuse_unknown_ids(features, self.vocabulary)
         deadline.check("reading the grammar")

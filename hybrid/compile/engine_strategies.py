@@ -8,6 +8,7 @@ Limits: none of its own; `Budget` bounds each step.
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import AbstractContextManager
 from typing import Any
@@ -19,7 +20,6 @@ from equivalence.classes.classes import TokenClasses, classes_and_network
 from equivalence.deadline import Deadline
 from equivalence.network import Network, serial
 from equivalence.network.features import Features, find_features
-from equivalence.network.layouts import written
 from equivalence.network.optimised import OptimisedBy
 from equivalence.network.reading import ReadGrammar, read_grammar
 from hybrid.api.compiled import (
@@ -185,4 +185,4 @@ def as_changed(grammar: xgrammar.Grammar, serialized: dict[str, Any], changed: b
     """
     if not changed:
         return grammar
-    return xgrammar.Grammar.deserialize_json(written({**serialized, **serial.NOT_COMPILED}))
+    return xgrammar.Grammar.deserialize_json(json.dumps({**serialized, **serial.NOT_COMPILED}))

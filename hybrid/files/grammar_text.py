@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from equivalence.errors import ArtifactError, GrammarError
 from equivalence.network import serial
-from equivalence.network.layouts import own_layout
-from equivalence.network.reading import read_as_far
+from equivalence.network.dialect import refuse_other_layout
+from equivalence.network.reading import read_grammar
 from equivalence.network.serial import (
     BYTES,
     CHOICES,
@@ -92,9 +92,10 @@ def grammar_of(text: bytes, n_tokens: int) -> xgrammar.Grammar:
     """
     try:
         # first, as nothing that is nested deeply passes here
-        content = own_layout(json.loads(text.decode("utf-8", "surrogatepass"), object_pairs_hook=_distinct))
+        content = json.loads(text.decode("utf-8", "surrogatepass"), object_pairs_hook=_distinct)
+        refuse_other_layout(content)
         _check(content, n_tokens)
-        refuse_endless_rules(read_as_far(content))
+        refuse_endless_rules(read_grammar(content))
         return xgrammar.Grammar.deserialize_json(text.decode("utf-8", "surrogatepass"))
     except ArtifactError:
         raise

@@ -276,8 +276,7 @@ class EngineFollower(Follower):
         if self._compiled.has_texts_without_end:
             return b""
         try:
-            found: Any = self._inner.find_jump_forward_string()
-            return found if isinstance(found, bytes) else str(found).encode()  # bytes in previews
+            return self._inner.find_jump_forward_string().encode()
         except UnicodeDecodeError as error:  # XGrammar's, where the text begins or ends inside a character
             return bytes(error.object)
         except RuntimeError as error:

@@ -2,7 +2,7 @@
 
 What: has pip put a version of XGrammar into a folder, without what it depends on, and runs tests with this
 folder first among those of modules.
-When: ``python -m tests.robustness.another_xgrammar 0.2.7 0.2.6rc2``; after a change of what is read from, or
+When: ``python -m tests.robustness.another_xgrammar 0.2.7``; after a change of what is read from, or
 written to XGrammar. `TESTS` take some minutes a version.
 Limits: asks a package index. Of tests whose expectation only some versions meet, `tests/versions.py` says so.
 """

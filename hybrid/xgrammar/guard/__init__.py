@@ -27,7 +27,7 @@ import xgrammar
 from equivalence import BudgetExceeded, GrammarError, forking
 from equivalence.deadline import Deadline
 from equivalence.network.optimised import Optimise, Wanted, optimised_text
-from equivalence.network.reading import read_as_far
+from equivalence.network.reading import read_grammar
 from hybrid.compile.strategy import Budget
 from hybrid.lark.packing import Construction, unpacked
 from hybrid.xgrammar.guard import worker
@@ -252,11 +252,11 @@ class Guard:
             return pattern_estimate(wanted.pattern)
         if len(wanted.text) > QUICK_TEXT:
             return Estimate(UNBOUNDED_SECONDS, len(wanted.text) > DEEP_GRAMMAR_BYTES)
-        return grammar_estimate(read_as_far(json.loads(wanted.text)), wanted.n_tokens)
+        return grammar_estimate(read_grammar(json.loads(wanted.text)), wanted.n_tokens)
 
     def _compiling(self, grammar: xgrammar.Grammar, size: int) -> Estimate:
         try:
-            return grammar_estimate(read_as_far(grammar), size)
+            return grammar_estimate(read_grammar(grammar), size)
         except GrammarError:  # serialised in a way that is not read here
             return Estimate(UNBOUNDED_SECONDS, False)
 
