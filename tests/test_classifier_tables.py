@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from equivalence import BudgetExceeded, Vocabulary
-from hybrid import BatchGrammarMatcher, Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid import BatchGrammarMatcher, Budget, GrammarMatcher, allocate_token_bitmask
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.rows import Rows
 from hybrid.classifier.steps import Steps
@@ -47,52 +47,6 @@ def test_full_tables_begin_anew_with_the_same_masks() -> None:
     matcher.rollback(20)
     other.rollback(20)
     assert mask_of(matcher, vocabulary.size) == mask_of(other, vocabulary.size)
-
-
-@pytest.mark.parametrize(
-    ("grammar", "taken_over"),
-    [
-        ('root ::= ("(" root ")" | "a" | "+" root "x")*', True),
-        (NESTED, False),
-        ('root ::= "(" [ax]{2,500} ")" root?', False),
-    ],
-)
-def test_the_first_session_begins_with_what_exploring_met(grammar: str, taken_over: bool) -> None:
-    """Not where a count is bounded by the length of a token in one, and by that of the text in the other."""
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    compiled = GrammarCompiler(vocabulary, on_demand=True).compile_grammar(grammar)
-    classifier = compiled.classifier
-    assert classifier is not None
-    begun_with = classifier.session.store.n_configurations
-    ids, masks = walk(compiled, 0, 60)
-    classifier.renew()  # with empty tables
-    assert walk(compiled, 0, 60) == (ids, masks)
-    assert walk(compiled_of(grammar, vocabulary), 0, 60) == (ids, masks)
-    classifier.renew()
-    assert (begun_with > classifier.session.store.n_configurations) == taken_over
-
-
-@pytest.mark.parametrize("grammar", [NESTED, 'root ::= e\ne ::= e "+" e | "(" e ")" | "a"{1,3}'])
-def test_a_store_begins_with_what_another_has_met(grammar: str) -> None:
-    """A copy has room of its own, and everything has the same number in both."""
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    compiled = compiled_of(grammar, vocabulary)
-    classifier = compiled.classifier
-    assert classifier is not None
-    walk(compiled, 1, 80)
-    store = classifier.session.store
-    met = store.n_configurations
-    other = Store(classifier._fixed, 1 << 26, None, store.space)
-    assert other.n_configurations == met > 10
-    assert np.array_equal(other.space.known_steps(), store.space.known_steps())
-    for configuration in range(met):
-        assert other.space.list_of(configuration).tolist() == store.space.list_of(configuration).tolist()
-        assert other.is_whole(configuration) == store.is_whole(configuration)
-        masks = [one.mask_words(one.class_mask(configuration) >> 1).tolist() for one in (store, other)]
-        assert masks[0] == masks[1]
-    assert store.n_configurations == met, "they share nothing"
-    tight = Store(classifier._fixed, 4 * store.nbytes // 16, None, store.space)
-    assert tight.n_configurations < met, "too much for the limit: begun without it"
 
 
 @pytest.mark.parametrize("grammar", [NESTED, 'root ::= e\ne ::= e "+" e | "(" e ")" | "a"{1,3}'])

@@ -21,7 +21,7 @@ import pytest
 
 from equivalence import BudgetExceeded, GrammarError
 from equivalence.deadline import Deadline
-from hybrid import Budget, CompiledGrammar, GrammarCompiler
+from hybrid import CompiledGrammar, GrammarCompiler
 from hybrid.compile import single_flight
 from hybrid.compile.compilation import Compilation
 from hybrid.compile.pipeline import OVERDUE
@@ -53,7 +53,7 @@ def slowly(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 def rank(folder: Path, ask: Callable[[GrammarCompiler], CompiledGrammar]) -> GrammarCompiler:
     """What one of several ranks does; its report is a file: what was counted, why, and masks."""
-    compiler = GrammarCompiler(VOCABULARY, cache_dir=folder / "cache", deterministic=True)
+    compiler = GrammarCompiler(VOCABULARY, cache_dir=folder / "cache", on_demand=True)
     compiled = ask(compiler)
     counted = compiler.stats()
     report = {
@@ -79,7 +79,7 @@ def test_one_of_four_processes_compiles(ask: Any, tmp_path: Path, monkeypatch: p
     assert sum(one["compilations"] for one in found) == 1
     assert sum(one["disk"]["writes"] for one in found) == 1
     assert all(one["disk"]["hits"] + one["disk"]["shared"] + one["compilations"] == 1 for one in found)
-    alone = [mask.hex() for mask in masks_along(ask(GrammarCompiler(VOCABULARY, deterministic=True)), 1, 40)]
+    alone = [mask.hex() for mask in masks_along(ask(GrammarCompiler(VOCABULARY, on_demand=True)), 1, 40)]
     assert all(one["masks"] == alone for one in found)
     assert entries(tmp_path / "cache") == list((tmp_path / "cache").iterdir()), "no lock is left"
 
@@ -123,13 +123,12 @@ def test_a_process_that_is_killed_blocks_nobody(tmp_path: Path) -> None:
     assert entries(tmp_path / "cache") == list((tmp_path / "cache").iterdir())
 
 
-def test_one_that_stands_still_is_waited_for_so_long(tmp_path: Path) -> None:
+def test_one_that_stands_still_is_waited_for_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(single_flight, "MOST_SECONDS", 0.5)
     child = held_up(tmp_path)
     try:
         began = time.monotonic()
-        compiler = GrammarCompiler(
-            VOCABULARY, cache_dir=tmp_path / "cache", deterministic=True, budget=Budget(seconds=1)
-        )
+        compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path / "cache", on_demand=True)
         compiled = compiler.compile_regex(REGEX)
         assert 0.4 < time.monotonic() - began < 5
     finally:
@@ -137,9 +136,7 @@ def test_one_that_stands_still_is_waited_for_so_long(tmp_path: Path) -> None:
     found = compiler.stats()
     assert found["compilations"] == found["disk"]["overdue"] == found["disk"]["writes"] == 1
     assert OVERDUE in compiled.reason
-    again = GrammarCompiler(
-        VOCABULARY, cache_dir=tmp_path / "cache", deterministic=True, budget=Budget(seconds=1)
-    ).compile_regex(REGEX)
+    again = GrammarCompiler(VOCABULARY, cache_dir=tmp_path / "cache", on_demand=True).compile_regex(REGEX)
     assert OVERDUE not in again.reason and masks_along(again, 1, 40) == masks_along(compiled, 1, 40)
 
 
@@ -169,8 +166,10 @@ def test_a_lock_does_not_live_on_in_forked_processes(tmp_path: Path) -> None:
 def test_who_waited_for_nothing_does_not_make_others_wait(tmp_path: Path) -> None:
     """The first was refused the grammar, say: the others find that out side by side."""
     path = tmp_path / "entry"
+    reading, writing = os.pipe()
 
     def wait() -> None:
+        os.write(writing, b".")
         with single_flight.alone(path, Deadline(40)) as turn:
             assert turn == "after"
             with single_flight.alone(path, Deadline()) as other:
@@ -178,13 +177,17 @@ def test_who_waited_for_nothing_does_not_make_others_wait(tmp_path: Path) -> Non
 
     with single_flight.alone(path, Deadline()):
         children = [Child(wait, 60) for _ in range(3)]
-        time.sleep(0.3)
+        for _ in children:
+            os.read(reading, 1)  # until all have begun
+        time.sleep(0.5)
     for child in children:
         child.wait()
+    os.close(reading)
+    os.close(writing)
 
 
 def test_errors_are_those_of_a_compiler_without_a_folder(tmp_path: Path) -> None:
-    compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path, deterministic=True)
+    compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path, on_demand=True)
     for _ in range(2):
         with pytest.raises(GrammarError):
             compiler.compile_regex("(")
@@ -214,7 +217,7 @@ def test_without_locks_nobody_waits(
 
     monkeypatch.setattr(filelock, "FileLock", none)
     for writes in (1, 0):
-        compiler = compiler_in(tmp_path, deterministic=True)
+        compiler = compiler_in(tmp_path, on_demand=True)
         assert compiler.compile_regex(REGEX).strategy == "classifier"
         assert compiler.stats()["disk"]["writes"] == writes
 

@@ -65,10 +65,7 @@ def new_schemas(name: str, record: Record) -> Table:
         rows.append([f"equimask is faster {words}, wall / CPU", *shares])
     columns = ["p50 / p90 / p99", *(versioned(one, record) for one in engines)]
     strategies = ", ".join(f"{count:,} {one}" for one, count in summary["strategies"].items())
-    kept = "; ".join(
-        f"{one['found']:,} of {sum(one.values()):,} {what} were found among those of other schemas"
-        for what, one in summary["kept"].items()
-    )
+    kept = summary["kept"]
     classes = " / ".join(f"{summary['classes'][share]:,.0f}" for share in ("p50", "p90", "p99"))
     bound = record["arguments"]["max_plain_seconds"]
     waited = "" if bound is None else f" XGrammar's compiling is given up after {bound:g} s."
@@ -76,7 +73,8 @@ def new_schemas(name: str, record: Record) -> Table:
         f"{summary['options']}.{waited} {summary['masks']:,} masks compared, "
         f"{summary['differences']:,} differences, "
         f"{summary['contradictions']:,} bits in which XGrammar contradicts itself. Strategies: {strategies}. "
-        f"Token classes, p50 / p90 / p99: {classes}. Of long walks {kept}."
+        f"Token classes, p50 / p90 / p99: {classes}. Of {sum(kept.values()):,} long walks "
+        f"{kept['found']:,} were found among those of other schemas."
     )
     lines = [cells(row) for row in rows if any(row[1:])]
     count = standings["ours"]["schemas"]

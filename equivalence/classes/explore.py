@@ -75,9 +75,6 @@ grammar become some hundreds in 0.1 s, while a JSON schema's 200 cost less to co
 FIRST_NODES, FIRST_LISTS = 2048, 1024
 """Frames, and configurations and outcomes, that there is room for at first."""
 
-MOST_MET = 4096
-"""Configurations that are kept for a classifier: 2 MB. One JSON schema in two has 600 or fewer."""
-
 
 class Met(NamedTuple):
     """What exploring found on the way that a classifier of the same network asks for, too.
@@ -85,12 +82,10 @@ class Met(NamedTuple):
     Attributes:
         byte_tables: the byte classes.
         follow: what can come next.
-        space: the configurations met, to begin with; ``None`` if they are more than `MOST_MET`.
     """
 
     byte_tables: ByteTables
     follow: Follow
-    space: Space | None
 
 
 class Exploration(NamedTuple):
@@ -107,7 +102,7 @@ class Exploration(NamedTuple):
         queries, query_table, colors: the color of each (outcome, below set) that occurs: 0 = no stack lets
             it through, 1 = every stack does, else equal numbers for equal sets of stacks.
         n_configurations, n_items, n_outcomes: sizes met, for reports.
-        met: what a classifier begins with.
+        met: what a classifier of the same network needs, too.
     """
 
     block_starts: Integers
@@ -199,7 +194,7 @@ def _explore(
     return Exploration(
         found.block_starts, found.user_starts, found.users, found.range_starts, found.ranges,
         found.event_starts, found.events, queries, table, colors, n_configurations, len(read.below_of_item),
-        outcomes.count, Met(byte_tables, follow, space if n_configurations <= MOST_MET else None),
+        outcomes.count, Met(byte_tables, follow),
     )  # fmt: skip
 
 

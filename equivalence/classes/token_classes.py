@@ -35,7 +35,7 @@ class TokenClasses:
         sizes: numbers of states, contexts, configurations and items.
         runs: the classes as runs of the vocabulary's byte order, if that is possible; else ``None``.
         order: that byte order, which belongs to the vocabulary; ``None`` without runs.
-        met: data of `equivalence.classes.explore` with which a classifier starts; ``None`` when it is no
+        met: tables of `equivalence.classes.explore` that a classifier needs, too; ``None`` when they are no
             longer needed.
     """
 

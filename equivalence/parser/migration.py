@@ -1,11 +1,10 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Moving stacks from one space to another: a copy of a whole space, or one configuration.
+"""Moving stacks from one space to another.
 
-What: `copied` copies a space, for a computation that continues from what another one has found. `bring` finds
-the configuration of a space that equals one of another space.
-When: by classifiers (`hybrid.classifier.store`). They begin with the configurations that exploring has found,
-and when their tables are full, the configurations of matchers move to new ones.
+What: `bring` finds the configuration of a space that equals one of another space.
+When: by classifiers (`hybrid.classifier.store`): when their tables are full, the configurations of matchers
+move to new ones.
 Limits: both spaces have the same automata.
 """
 
@@ -13,64 +12,15 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.space import Space
 
 from equivalence import built
-from equivalence.arrays.growing import bigger
-from equivalence.parser.space import BY_STATE, FIRST_PORTS, LINK
 
 built.check(__name__, EQUIMASK_SOURCE)
 
 FAR = cython.declare(cython.Py_ssize_t, 1 << 40)
 """Above every label."""
-
-
-def copied(
-    space: Space, frames: cython.Py_ssize_t, configurations: cython.Py_ssize_t, account: Account
-) -> Space:
-    """The same space in arrays of its own, paid for by another account.
-
-    Args:
-        space: what is copied.
-        frames, configurations: rows that there is room for beyond those in use.
-
-    Raises:
-        BudgetExceeded: the account does not pay for it.
-    """
-    copy: Space = Space.__new__(Space)
-    rows: cython.Py_ssize_t = space.configurations.count
-    used: cython.Py_ssize_t = max(rows, space.configurations.used // 12)
-    configurations += used
-    copy.automaton = space.automaton
-    copy.account = account
-    copy.class_of_byte = space.class_of_byte
-    copy.byte_classes = space.byte_classes
-    copy.n_states = space.n_states
-    copy.n_classes = space.n_classes
-    account.claim((configurations + 2) * (4 * space.n_classes + 64) + 24 * frames + 8 * FIRST_PORTS)
-    account.claim((2 * space.n_states + 41) * space.n_classes + 64 * (space.n_states + 1))
-    excess = space.configurations.excess
-    copy.stacks = space.stacks.copied(frames, account, excess)
-    most = space.configurations.most
-    lists = Interned(configurations, 12, most, account, excess)
-    copy.configurations = lists.fill(*space.configurations.lists())
-    copy.steps = bigger(space.steps, configurations + 2, rows)
-    copy.facts = bigger(space.facts, configurations + 2, rows)
-    copy.first, copy.alike = space.first, space.alike
-    copy.same = np.empty(space.n_classes, np.uint8)
-    copy.by_state = zeros(BY_STATE, space.n_states + 1)
-    for i in range(space.n_states):
-        copy.by_state[i].rank = space.by_state[i].rank
-    copy.links = zeros(LINK, frames)
-    copy.returning = np.empty(frames + 2, np.int64)
-    copy.ports = np.empty(FIRST_PORTS, np.int64)
-    copy.n_links = 0
-    copy.stamp = 0
-    return copy
 
 
 def bring(space: Space, other: Space, configuration: cython.Py_ssize_t) -> int:

@@ -323,27 +323,6 @@ class Stacks:
         self.seen = seen
         return 0
 
-    # ---------------------------------------------------------------- a copy
-
-    def copied(self, frames: cython.Py_ssize_t, account: Account, excess: str) -> Stacks:
-        """The same frames and tails in arrays of their own, paid for by another account.
-
-        Args:
-            frames: rows that there is room for beyond those in use.
-        """
-        capacity: cython.Py_ssize_t = max(self.n_frames, self.tails.count)
-        capacity = frames + max(capacity, self.tails.used // 3)
-        copy = Stacks(self.automaton, self.absorbing, capacity, self.most_frames, account, excess)
-        for i in range(1, self.n_frames):
-            copy.frames[i] = self.frames[i]
-            copy.enter(i)
-        copy.n_frames = self.n_frames
-        for i in range(self.tails.count):
-            copy.label[i] = self.label[i]
-        copy.tails.count = copy.tails.used = 0  # tail 0 comes again with the others
-        copy.tails.fill(*self.tails.lists())
-        return copy
-
     # ---------------------------------------------------------------- from Python
 
     def frames_of(self, tail: cython.Py_ssize_t) -> list:

@@ -22,7 +22,6 @@ import numpy as np
 
 from equivalence import BudgetExceeded, TokenClasses, Vocabulary, forking
 from equivalence.deadline import Deadline
-from equivalence.parser.space import Space
 from equivalence.runs import Members, members_of
 from hybrid.api.follower import text_of
 from hybrid.classifier.pieces import PieceGather
@@ -109,9 +108,6 @@ class Classifier:
         known: summaries computed ahead of time; ``None``: all are computed on demand.
         reachable: which stacks the network allows; `completing` needs it. ``None``: it builds the network
             again.
-        met: the configurations found while this network was explored (`explore.Met.space`), if its counts are
-            bounded as here. The first session starts with them: finding them again took a quarter of the
-            time of a new mask of a JSON schema. Anything but a `Space` is ignored.
 
     Attributes:
         is_used: whether a sequence was begun.
@@ -134,12 +130,11 @@ class Classifier:
 
     def __init__(
         self, fixed: Fixed | WalkTables, classes: Members | None, vocabulary: Vocabulary, limit: int,
-        known: Summaries | None = None, reachable: Reachable | None = None, met: Any = None,
+        known: Summaries | None = None, reachable: Reachable | None = None,
     ) -> None:  # fmt: skip
         self._fixed = fixed
         self._known = known
         self.reachable = reachable
-        self._met = met if isinstance(met, Space) else None
         self._count_kept()
         self._begin(classes, vocabulary, limit)
 
@@ -194,7 +189,7 @@ class Classifier:
 
     def _new_session(self, serial: int) -> Session:
         """A session with empty tables."""
-        store, self._met = Store(self._fixed, self.limit // 2, self._known, self._met), None
+        store = Store(self._fixed, self.limit // 2, self._known)
         start = store.start(self._fixed.start, self._fixed.start_final)
         gather = self.gather or PieceGather(store.summariser, self.vocabulary.size)
         return Session(serial, store, start, self.limit // 2, gather)

@@ -26,8 +26,7 @@ from cython.cimports.hybrid.classifier.summaries import Summaries
 from numpy.typing import NDArray
 
 from equivalence import built
-from equivalence.errors import BudgetExceeded
-from equivalence.parser.migration import bring, copied
+from equivalence.parser.migration import bring
 from hybrid.classifier.reader import FEW_UNIONS, UNIONS
 from hybrid.classifier.walk_tables import WalkTables
 
@@ -61,8 +60,6 @@ class Store:
         fixed: the constant data (`hybrid.classifier.tables.Fixed`).
         limit: bytes that all tables may take; the initial tables may exceed it.
         known: the initial summaries, which are copied. ``None``: there are none.
-        met: the initial configurations, a `Space` of the same automata. They are copied, unless that would
-            take a quarter of the limit. ``None``: there are none.
 
     Attributes:
         space: the stacks.
@@ -70,7 +67,7 @@ class Store:
         nbytes: bytes of the tables.
     """
 
-    def __init__(self, fixed: Any, limit: cython.Py_ssize_t, known: Any = None, met: Any = None) -> None:
+    def __init__(self, fixed: Any, limit: cython.Py_ssize_t, known: Any = None) -> None:
         self.fixed = fixed
         large: cython.bint = known is not None and known.complete and limit >= LARGE_LIMIT
         walked: cython.bint = isinstance(fixed, WalkTables)
@@ -80,19 +77,11 @@ class Store:
             f"the classifier's tables have {{taken}} bytes and need more, allowed are {limit}; "
             "raise the budget's bytes, or use strategy='representatives'"
         )
-        self.account = Account(None, limit // 4, excess)
-        if met is not None:
-            try:
-                self.space = copied(met, frames, configurations, self.account)
-            except BudgetExceeded:
-                met = None
-        if met is None:
-            self.account = Account(None, excess=excess)
-            self.space = Space(
-                fixed.automaton, fixed.byte_tables, fixed.rank, fixed.absorbing, frames, configurations,
-                account=self.account, excess=excess,
-            )  # fmt: skip
-        self.account.most = 1 << 62  # the limit does not apply to the initial tables
+        self.account = Account(None, excess=excess)  # the limit does not apply to the initial tables
+        self.space = Space(
+            fixed.automaton, fixed.byte_tables, fixed.rank, fixed.absorbing, frames, configurations,
+            account=self.account, excess=excess,
+        )  # fmt: skip
         if known is None:
             rows, lists, width = (32, 64, 8) if walked else (2048, 128, 64)
             n_states = len(fixed.net[0])

@@ -13,12 +13,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 import xgrammar
 
 from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
 from equivalence.classes.classes import TokenClasses, network_within
-from equivalence.classes.explore import Met
 from equivalence.deadline import Deadline
 from equivalence.network import Network, serial
 from equivalence.network.features import Features, features_of
@@ -250,14 +248,10 @@ class Compilation(EngineStrategies):
         limit = self.settings.budget.table_bytes
         own.check("the tables of the classifier")
         texts, grouped = distinct_classes(classes, self.vocabulary)
-        found: Met | None = classes.met
-        fixed = fixed_tables(network, texts, *self.vocabulary.flat, own, found)
+        fixed = fixed_tables(network, texts, *self.vocabulary.flat, own, classes.met)
         if self.settings.on_demand:
             reachable = reachable_of(network)
-            # counters are bounded by a token's length there, and by the text's here
-            same = np.array_equal(network.automaton[5], fixed.net[5])
-            met = found.space if found is not None and same else None
-            made = _kind(ids)(fixed, grouped, self.vocabulary, limit, reachable=reachable, met=met)
+            made = _kind(ids)(fixed, grouped, self.vocabulary, limit, reachable=reachable)
             return made, "asked for"
         known, cause = build_summaries(
             fixed, network, limit=limit // 4, states=4 * self.settings.budget.states, deadline=own
