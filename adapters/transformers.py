@@ -34,8 +34,8 @@ from adapters.score_rows import HistoryError, NoAllowedToken, RejectedToken
 from equivalence.arguments import integer, integer_from
 from equivalence.errors import ArgumentError, BatchError, MatcherError, VocabularyError
 from hybrid import GrammarMatcher, allocate_token_bitmask, apply_token_bitmask_inplace
-from hybrid.api.arguments import stop_ids
 from hybrid.healing import HealingMatcher
+from hybrid.values.arguments import stop_ids
 
 __all__ = ["GrammarLogitsProcessor", "HistoryError", "NoAllowedToken", "RejectedToken"]
 

@@ -3,7 +3,7 @@
 What: integers of Python, of numpy and of tensors without dimensions become an `int` of their own value, so
 that no arithmetic is done in an 8-bit type; what is no integer is refused by name, booleans among it.
 When: wherever a caller gives one. Hot paths ask ``value.__class__ is int`` first.
-Limits: text, temperatures and bitmasks are `hybrid.api.arguments` and `hybrid.api.bitmask`.
+Limits: text, temperatures and bitmasks are `hybrid.values.arguments` and `hybrid.api.bitmask`.
 """
 
 from __future__ import annotations

@@ -29,13 +29,12 @@ from hybrid.api.bitmask import (
     get_bitmask_shape,
     reset_token_bitmask,
 )
-from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.compiler import GrammarCompiler
 from hybrid.api.matcher import GrammarMatcher
-from hybrid.compile.strategy import Budget
+from hybrid.compiled import CompiledGrammar
 from hybrid.explain import Expected, Explanation, Refusal
-
-__version__ = "0.1.0"
+from hybrid.values.budget import Budget
+from hybrid.values.version import __version__ as __version__
 
 __all__ = [
     "ArgumentError",

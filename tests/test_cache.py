@@ -25,9 +25,9 @@ from pydantic import create_model
 from bench.cases import CHECKOUT
 from equivalence import GrammarError
 from hybrid import Budget, CompiledGrammar, GrammarCompiler
-from hybrid.api.compiled import OnClassifier
 from hybrid.compile import cache
 from hybrid.compile.cache import KEY_BYTES
+from hybrid.compiled import OnClassifier
 from tests.caches import LARK, OTHER_VOCABULARY, REGEX, Gate, Point, compiler_in, disk, entries
 from tests.test_artifact import SCHEMA, VOCABULARY, masks_along
 

@@ -8,14 +8,14 @@ import pytest
 
 from equivalence import Vocabulary
 from hybrid import Budget, CompiledGrammar, GrammarCompiler
-from hybrid.api.compiled import OnClassifier, OnEngine, OnLark, OnRepresentatives
+from hybrid.compiled import OnClassifier, OnEngine, OnLark, OnRepresentatives
 
 VOCABULARY = Vocabulary([bytes([byte]) for byte in range(256)] + [b""], [256], [256])
 
 VARIANTS = {
     OnEngine: ("engine", {"engine"}),
-    OnRepresentatives: ("representatives", {"engine", "engine_stop", "classes", "gather", "features"}),
-    OnClassifier: ("classifier", {"classes", "features", "classifier", "otherwise"}),
+    OnRepresentatives: ("representatives", {"engine", "engine_stop", "classes", "gather"}),
+    OnClassifier: ("classifier", {"classes", "features", "classifier", "budget"}),
     OnLark: ("classifier", {"classes", "classifier"}),
 }
 
@@ -34,7 +34,7 @@ def test_each_variant_has_what_it_needs_and_nothing_else(
     compiled = compiled_as(variant)
     assert type(compiled) is variant and compiled.strategy == strategy
     assert repr(compiled).startswith(f"CompiledGrammar({strategy}")
-    some = {"engine", "engine_stop", "classes", "gather", "features", "classifier", "otherwise", "rival"}
+    some = {"engine", "engine_stop", "classes", "gather", "features", "classifier", "budget"}
     assert {name for name in some if getattr(compiled, name) not in (None, -1)} == own
     assert compiled.memory_size_bytes > 0
     if compiled.classifier is not None:

@@ -17,7 +17,7 @@ import joblib
 import pytest
 
 from adapters.engines import cores
-from hybrid.xgrammar.guard import worker
+from hybrid.guard import worker
 
 PROGRAM = """
 import builtins, io, multiprocessing, os, sys
@@ -35,7 +35,7 @@ builtins.open = lambda path, *rest, **more: (
 from adapters.engines.cores import Cores, pool, usable
 from adapters.engines.serving import BoundedCompiler
 from adapters.engines.settings import Settings
-from hybrid.xgrammar.guard import worker
+from hybrid.guard import worker
 import xgrammar
 info = xgrammar.TokenizerInfo([b"a", b"b", b""], stop_token_ids=[2])
 compiler = BoundedCompiler(info, settings=Settings("EQUIMASK_NOTHING"))

@@ -14,7 +14,7 @@ import pytest
 from equivalence import BudgetExceeded, Capacity, HybridError, compute_classes
 from equivalence.deadline import Deadline, alarm, clock
 from hybrid import Budget, GrammarCompiler
-from hybrid.xgrammar.guard import worker
+from hybrid.guard import worker
 from tests.test_artifact import VOCABULARY, grammar_of
 
 GRAMMAR = grammar_of("small")

@@ -2,7 +2,7 @@
 
 What: which compilers walk; masks before, while and after classes take over, of live matchers, forks and what
 is rolled back; who asks for classes; what exceeds the budget.
-When: after any change of `hybrid.compile.deferred_classes`, of promotion, or of how classifiers change
+When: after any change of `hybrid.classifier.deferred_classes`, of promotion, or of how classifiers change
 sessions.
 Limits: that walked masks are right is tested in ``test_walking.py``.
 """
@@ -17,7 +17,7 @@ import pytest
 
 from equivalence import BudgetExceeded
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
-from hybrid.api.compiled import OnClassifier, OnWalks
+from hybrid.compiled import OnClassifier, OnWalks
 from tests.classifiers import mask_of
 from tests.promotions import NESTED, is_complete, promotions, use
 from tests.test_artifact import SCHEMA, VOCABULARY

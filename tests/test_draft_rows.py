@@ -3,7 +3,7 @@
 What: random drafts (taken, refused, stop tokens, ids that do not exist, padding) of several matchers on every
 strategy, beside a loop that accepts, fills and takes back as vLLM's does; threads that fill while tables
 grow; budgets of tables that are full; trees in one call; tables of wrong arguments.
-When: after any change of `hybrid.classifier.drafts` or `hybrid.classifier.lookup`.
+When: after any change of `hybrid.api.draft_rows` or `hybrid.classifier.lookup`.
 Limits: small made vocabularies.
 """
 
@@ -31,7 +31,7 @@ from hybrid import (
     Vocabulary,
     allocate_token_bitmask,
 )
-from hybrid.classifier.drafts import fill_trees
+from hybrid.api.draft_rows import fill_trees
 from tests.misuse import SUBJECTS, WORDS, A, B, buffer, compiled_by, unmoved, untouched
 
 pytestmark = pytest.mark.kernels

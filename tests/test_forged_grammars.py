@@ -175,9 +175,8 @@ def with_text(text: str) -> bytes:
 def use_text(data: bytes) -> str:
     """Print the grammar and compile it anew, as where a matcher outgrows its classifier."""
     found = from_bytes(data, VOCABULARY)
-    assert found.otherwise is not None
     str(found.grammar)
-    matcher = GrammarMatcher(found.otherwise())
+    matcher = GrammarMatcher(found.fallback)
     bitmask = allocate_token_bitmask(1, VOCABULARY.size)
     for byte in b"((ab[1,-2":
         matcher.fill_next_token_bitmask(bitmask)

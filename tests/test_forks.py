@@ -28,7 +28,7 @@ from equivalence import BudgetExceeded, Vocabulary, forking
 from equivalence.deadline import Deadline
 from hybrid import Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.compile.compilation import Compilation
-from hybrid.xgrammar.guard import worker
+from hybrid.guard import worker
 from tests.caches import wait_for
 from tests.test_artifact import TOKENS, VOCABULARY, masks_along
 

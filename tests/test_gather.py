@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from equivalence import BitmaskError, TokenClasses
 from equivalence.runs import Members
-from hybrid.representatives.gather import LARGE_CLASS, Gather, members_by_class
+from hybrid.values.gather import LARGE_CLASS, Gather, members_by_class
 
 pytestmark = pytest.mark.kernels
 

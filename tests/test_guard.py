@@ -1,8 +1,8 @@
 """XGrammar's own code in a process that can be ended: deadlines, crashes, memory, forks, and estimates.
 
-What: `hybrid.xgrammar.guard.worker` with tasks that end in every way; what `hybrid.xgrammar.guard` does where
+What: `hybrid.guard.worker` with tasks that end in every way; what `hybrid.guard` does where
 there is no such process; that estimates know what was found to be slow, however it is spelled.
-When: after any change of `hybrid.xgrammar.guard`.
+When: after any change of `hybrid.guard`.
 Limits: Linux; nothing here asks how fast anything is, but for what would take a minute where it is not ended.
 """
 
@@ -27,12 +27,12 @@ from equivalence.deadline import Deadline
 from equivalence.network.optimised import Wanted, optimised_text
 from equivalence.network.reading import read_grammar
 from hybrid import Budget
+from hybrid import guard as guard_module
 from hybrid.compile.request import Settings
 from hybrid.compile.schema_request import JsonSchemaRequest
-from hybrid.xgrammar import guard as guard_module
-from hybrid.xgrammar.guard import Guard, worker
-from hybrid.xgrammar.guard.estimate import grammar_estimate, schema_estimate
-from hybrid.xgrammar.guard.worker import Task
+from hybrid.guard import Guard, worker
+from hybrid.guard.estimate import grammar_estimate, schema_estimate
+from hybrid.guard.worker import Task
 from tests.robustness import hostile_schemas
 
 pytestmark = pytest.mark.skipif(not worker.is_available(), reason="needs Linux")
@@ -162,7 +162,7 @@ STARTED_EARLY = """
 import sys, time
 from equivalence import Vocabulary
 from hybrid import GrammarCompiler
-from hybrid.xgrammar.guard import worker
+from hybrid.guard import worker
 
 compiler = GrammarCompiler(Vocabulary.from_bytes([b"a", b""], stop_token_ids=1))
 while worker._process is None:

@@ -2,7 +2,7 @@
 
 What: estimates beside what XGrammar 0.2.8 was measured to take; patterns that took it seconds to minutes,
 under a small budget on "auto" and on "engine".
-When: after any change of `hybrid.xgrammar.guard.patterns` or `hybrid.xgrammar.guard.estimate`.
+When: after any change of `hybrid.guard.patterns` or `hybrid.guard.estimate`.
 Limits: Linux. What is measured is written down here, not measured again; times are loose.
 """
 
@@ -22,9 +22,9 @@ from bench.forked import in_a_fork
 from equivalence import BudgetExceeded, GrammarError, Vocabulary
 from equivalence.network.reading import read_grammar
 from hybrid import Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
-from hybrid.xgrammar.guard import worker
-from hybrid.xgrammar.guard.estimate import grammar_estimate, pattern_estimate, schema_estimate
-from hybrid.xgrammar.guard.patterns import pattern_size, size_bound
+from hybrid.guard import worker
+from hybrid.guard.estimate import grammar_estimate, pattern_estimate, schema_estimate
+from hybrid.guard.patterns import pattern_size, size_bound
 
 AUTOMATA = [
     ("^(.{1,50}){1,50}x$", 0.09),

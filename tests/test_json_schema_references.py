@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 from adapters.transformers import GrammarLogitsProcessor
 from equivalence.errors import ArgumentError, HybridError
 from hybrid import CompiledGrammar, GrammarCompiler
+from hybrid.api.parallel import _Shared
 from hybrid.cli.commands import app
-from hybrid.compile.parallel import _Shared
 from hybrid.json_schema import SchemaRefused, documents_of, grammar_of_schema
 from tests.test_json_schema_meaning import BYTES, written
 

@@ -1,7 +1,7 @@
 """What a Lark grammar is written out to: counts against Lark's own, and refusals of what would not end.
 
 What: examples counted by hand and by Lark, random grammars, real ones; grammars that explode.
-When: after any change of `hybrid.lark.estimate`, or with another version of Lark.
+When: after any change of `hybrid.guard.lark_estimate`, or with another version of Lark.
 Limits: how long Lark takes is measured, not tested (docs/lark.md).
 """
 
@@ -17,8 +17,8 @@ from lark.load_grammar import _parse_grammar, load_grammar
 
 from equivalence import BudgetExceeded, GrammarError
 from hybrid.cli.shipped import shipped_grammars
-from hybrid.lark.construction import read
-from hybrid.lark.estimate import (
+from hybrid.guard.lark_construction import read
+from hybrid.guard.lark_estimate import (
     MOST_ACTIONS,
     MOST_CHARACTERS,
     MOST_SYMBOLS,

@@ -2,7 +2,7 @@
 
 What: grammars that Lark, `re` or the lexer would need minutes or gigabytes for, under a small budget; what
 comes from the process where they are tried, and what does not fit; compiling where there is no such process.
-When: after any change of `hybrid.lark`, of `hybrid.xgrammar.guard`, or with another version of Lark.
+When: after any change of `hybrid.lark`, of `hybrid.guard`, or with another version of Lark.
 Limits: Linux. Times are loose: other work may share the machine.
 """
 
@@ -21,11 +21,11 @@ from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGr
 from equivalence.deadline import Deadline
 from hybrid import Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.cli.shipped import shipped_grammar
-from hybrid.lark import construction
-from hybrid.lark.construction import answer, construct
-from hybrid.lark.packing import ARRAYS, packed, unpacked
-from hybrid.xgrammar.guard import Guard, worker
-from hybrid.xgrammar.guard.process import is_lost_for_memory
+from hybrid.guard import Guard, worker
+from hybrid.guard import lark_construction as construction
+from hybrid.guard.lark_construction import answer, construct
+from hybrid.guard.lark_packing import ARRAYS, packed, unpacked
+from hybrid.guard.process import is_lost_for_memory
 from tests.lark_oracle import SMALL_GRAMMARS
 
 needs_process = pytest.mark.skipif(not worker.is_available(), reason="needs Linux")
@@ -112,7 +112,7 @@ def test_a_hostile_grammar_ends_in_time(text: str) -> None:
 
 @needs_process
 def test_what_takes_too_much_memory_is_ended_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hybrid.xgrammar.guard.CONVERT_BYTES", 20 * 2**20)
+    monkeypatch.setattr("hybrid.guard.CONVERT_BYTES", 20 * 2**20)
     with pytest.raises(BudgetExceeded, match="too much memory"):
         Guard(Budget()).lark("start: " + numbered(400, '"x#" start') + ' | "z"', "start", Deadline(60))
     monkeypatch.undo()

@@ -28,8 +28,8 @@ from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 from equivalence.network.features import find_features
 from equivalence.network.reading import read_grammar
 from equivalence.vocabulary import Vocabulary
-from hybrid.representatives.gather import LARGE_CLASS, Gather
 from hybrid.testing.segmentation import tokenize_random
+from hybrid.values.gather import LARGE_CLASS, Gather
 from tests.conftest import load_cases
 from tests.random_grammars import GrammarCase, grammar_cases
 

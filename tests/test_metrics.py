@@ -2,7 +2,7 @@
 
 What: counts of masks on each way that fills them; first masks and compilations; keywords; how many series
 there can be; the dashboard, whose expressions name metrics and labels that exist.
-When: after any change of `hybrid.metrics`, of `hybrid.api.statistics`, or of what fills masks.
+When: after any change of `hybrid.metrics`, of `hybrid.compile.statistics`, or of what fills masks.
 Limits: `tests/test_metrics_served.py` has what needs prometheus_client.
 """
 
@@ -26,8 +26,8 @@ from hybrid import (
     allocate_token_bitmask,
 )
 from hybrid.api.calls import masks_filled
-from hybrid.api.durations import BOUNDS, Durations
-from hybrid.api.statistics import MOST_UNREAD, OF_PROCESS, OTHER
+from hybrid.compile.durations import BOUNDS, Durations
+from hybrid.compile.statistics import MOST_UNREAD, OF_PROCESS, OTHER
 from hybrid.json_schema.dialects import ALL_KEYWORDS
 from hybrid.metrics import DASHBOARD, FAMILIES
 from hybrid.metrics.families import look, samples

@@ -2,7 +2,7 @@
 
 What: lists of other lengths, rows given twice, matchers that have ended or have other vocabularies, and
 errors in the middle of a batch.
-When: after any change of `hybrid.api.batch` or `hybrid.classifier.batch`.
+When: after any change of `hybrid.api.batch` or `hybrid.api.batch_steps`.
 Limits: single matchers are in ``test_misuse.py`` and ``test_misuse_ids.py``.
 """
 

@@ -1,7 +1,7 @@
 """Ids, texts, counts and batches that are wrong: an error by name, and nothing moved, on every strategy.
 
 What: tables of wrong arguments for the methods of matchers and batches that move; copies and pickles.
-When: after any change of `equivalence.arguments`, `hybrid.api.arguments` or `hybrid.api.batch`.
+When: after any change of `equivalence.arguments`, `hybrid.values.arguments` or `hybrid.api.batch`.
 Limits: bitmasks are in ``test_misuse.py``.
 """
 

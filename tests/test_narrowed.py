@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from equivalence import Vocabulary
-from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.compiler import GrammarCompiler
 from hybrid.cli.artifacts import inspect_file
+from hybrid.compiled import CompiledGrammar
 from hybrid.pages import facts_of, render
 from hybrid.xgrammar.relaxed import find_differences
 from hybrid.xgrammar.relaxed.narrow_patterns import ESCAPED, UNANCHORED, pattern_limit

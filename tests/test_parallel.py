@@ -1,7 +1,7 @@
 """Many grammars at once: results in order, errors by choice, and every backend of joblib that is there.
 
 What: `GrammarCompiler.compile_many` in threads, in processes and on a cluster of Dask's.
-When: after any change of `hybrid.compile.parallel` or `hybrid.files`.
+When: after any change of `hybrid.api.parallel` or `hybrid.files`.
 Limits: which backend is faster is measured, not tested (docs/artifacts.md). Dask is optional: ``pip install
 'equimask[dask]'``.
 """
@@ -19,8 +19,8 @@ import xgrammar
 
 from equivalence import GrammarError, HybridError, StrategyError, Vocabulary
 from hybrid import CompiledGrammar, GrammarCompiler
-from hybrid.compile import parallel
-from hybrid.compile.parallel import Source, _Shared
+from hybrid.api import parallel
+from hybrid.api.parallel import Source, _Shared
 from hybrid.files import to_bytes
 
 TOKENS = [*(bytes([byte]) for byte in range(256)), b'":', b'"}', b"ab", b""]

@@ -24,7 +24,7 @@ from equivalence.network.reading import ReadGrammar, read_grammar, read_printed
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.compile.request import Settings
 from hybrid.compile.schema_request import JsonSchemaRequest
-from hybrid.compile.strategy import Budget
+from hybrid.values.budget import Budget
 from tests.conftest import load_cases
 from tests.versions import strict_classes
 

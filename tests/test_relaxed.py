@@ -20,8 +20,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from equivalence import GrammarError
-from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.compiler import GrammarCompiler
+from hybrid.compiled import CompiledGrammar
 from hybrid.xgrammar.relaxed import find_differences
 from hybrid.xgrammar.relaxed.patterns import literal_prefix, pattern_gap
 

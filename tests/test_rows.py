@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from equivalence import TokenClasses
 from hybrid.classifier.rows import ROW_BYTES, Rows
-from hybrid.representatives.gather import Gather
+from hybrid.values.gather import Gather
 
 pytestmark = pytest.mark.kernels
 

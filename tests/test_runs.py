@@ -21,7 +21,7 @@ from equivalence.runs import ClassRuns, Members, members_of, numbering, tokens_o
 from equivalence.runs.cutting import cut_groups
 from equivalence.runs.numbering import NOBODY, Minima, least_tree, number_runs, tokens_of_runs
 from hybrid.classifier import distinct_classes
-from hybrid.representatives.gather import members_by_class
+from hybrid.values.gather import members_by_class
 
 pytestmark = pytest.mark.kernels
 

@@ -1,7 +1,7 @@
 """What a compiler says of its work: counts, seconds, reasons that stay few, one line of the log per grammar.
 
 What: `GrammarCompiler.stats` after known calls, from one thread and from many; reasons; the logger "hybrid".
-When: after any change of `hybrid.api.statistics` or of what the compiler counts.
+When: after any change of `hybrid.compile.statistics` or of what the compiler counts.
 Limits: what happens on disk is counted in test_cache.py.
 """
 
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from equivalence import GrammarError
 from hybrid import GrammarCompiler
-from hybrid.api.statistics import MOST_CHARACTERS, MOST_NAMES, OTHER, Statistics, grouped
+from hybrid.compile.statistics import MOST_CHARACTERS, MOST_NAMES, OTHER, Statistics, grouped
 from tests.test_artifact import VOCABULARY
 
 

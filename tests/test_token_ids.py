@@ -29,9 +29,9 @@ from hybrid import (
     Vocabulary,
     allocate_token_bitmask,
 )
+from hybrid.classifier.completing import reachable_again
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.named_ids import MOST_ESCAPED, NamedIds, text_ids
-from hybrid.compile.promotion import reachable_again
 from hybrid.files import can_be_written
 from tests.test_token_level import EBNF, STOPS, TOKENS, forced, mask, parse, random_grammar
 
@@ -264,7 +264,7 @@ def test_a_classifier_of_which_states_are_left_is_completed() -> None:
     """Its network is built again, from the grammar with its ids."""
     rng = random.Random(11)
     ours, plain = compiled_both(of_format(FORMATS["two triggers"]), strategy="classifier")
-    again = reachable_again(ours, Budget())
+    again = reachable_again(ours.classifier, ours.grammar, Budget())
     walked, _ = compiled_both(of_format(FORMATS["two triggers"]), on_demand=True)
     assert walked.classifier is not None and walked.classifier.reachable is not None
     assert all(np.array_equal(*both) for both in zip(again, walked.classifier.reachable, strict=True))

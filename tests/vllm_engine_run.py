@@ -116,14 +116,14 @@ def reasons_of(engine: Any) -> list[list[str]]:
     from vllm import SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
 
-    import hybrid.classifier.drafts
+    import hybrid.api.draft_rows
     from adapters.vllm import steps
     from adapters.xgrammar import GrammarMatcher
 
     limits = [StructuredOutputsParams(regex=regex) for regex in ("[a-z]+", "[0-9]+x", "(abc)+")]
     asked = [SamplingParams(max_tokens=9, temperature=0, structured_outputs=one) for one in limits]
     masks: list[tuple[Any, str]] = [
-        (GrammarMatcher, "fill_next_token_bitmask"), (hybrid.classifier.drafts, "fill_drafts"),
+        (GrammarMatcher, "fill_next_token_bitmask"), (hybrid.api.draft_rows, "fill_drafts"),
     ]  # fmt: skip
     tokens: list[tuple[Any, str]] = [(GrammarMatcher, "accept_token")]
     found = []

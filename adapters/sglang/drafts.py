@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from adapters.sglang.grammar import Grammar, constraining, reading_drafts
-from hybrid.classifier.drafts import fill_trees
+from hybrid.api.draft_rows import fill_trees
 
 logger = logging.getLogger("sglang.equimask")
 

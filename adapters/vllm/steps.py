@@ -192,6 +192,6 @@ def _matcher() -> type:
 def _asked() -> tuple[Callable[..., list[int]], Callable[..., Any]]:
     """The functions that `hybrid.BatchGrammarMatcher` calls after its checks, which are not needed here."""
     from hybrid.api.batch import rows_alone
-    from hybrid.classifier.drafts import fill_drafts
+    from hybrid.api.draft_rows import fill_drafts
 
     return fill_drafts, rows_alone

@@ -17,7 +17,7 @@ import hybrid
 from adapters.xgrammar.compiled import CompiledGrammar
 from adapters.xgrammar.compiling import Compiling
 from adapters.xgrammar.errors import with_its_errors
-from hybrid.compile.parallel import MOST_JOBS
+from hybrid.api.parallel import MOST_JOBS
 
 Compile = Callable[[hybrid.GrammarCompiler], hybrid.CompiledGrammar]
 

@@ -30,8 +30,8 @@ from adapters.xgrammar.errors import with_its_errors
 from adapters.xgrammar.wrapping import grammar_of
 from equivalence.arguments import integer
 from hybrid.api.bitmask import Rows
-from hybrid.api.follower import Follower
 from hybrid.representatives.follower import EngineFollower
+from hybrid.values.follower import Follower
 
 __all__ = [
     "GrammarMatcher",

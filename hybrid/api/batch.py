@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from equivalence import ArgumentError, BatchError, BitmaskError, HybridError
 from equivalence.arguments import integer_from, integers, shown
-from hybrid.api.arguments import text_of
+from hybrid.api.batch_steps import are_known, find_steps, known_steps
+from hybrid.api.draft_rows import fill_drafts
 from hybrid.api.draft_tree import temperature_or_none, temperatures_of
 from hybrid.api.matcher import GrammarMatcher
-from hybrid.classifier.batch import are_known, find_steps, known_steps
-from hybrid.classifier.drafts import fill_drafts
+from hybrid.values.arguments import text_of
 
 ONES = 0xFFFFFFFF
 """A word in which every bit is set."""

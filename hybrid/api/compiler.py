@@ -20,15 +20,13 @@ import xgrammar
 
 from equivalence import ArgumentError, HybridError, Vocabulary
 from equivalence.arguments import flag, integer_from
-from hybrid.api.compiled import CompiledGrammar
-from hybrid.api.statistics import OF_PROCESS, Statistics
+from hybrid.api.parallel import MOST_JOBS, Source, compile_all
 from hybrid.compile import bytes_held
 from hybrid.compile.background import Background, CompileFuture
 from hybrid.compile.cache import DiskCache
 from hybrid.compile.compilation import Compilation
 from hybrid.compile.file_writer import FileWriter
 from hybrid.compile.memory_cache import MemoryCache, shared_cache
-from hybrid.compile.parallel import MOST_JOBS, Source, compile_all
 from hybrid.compile.pipeline import Pipeline
 from hybrid.compile.request import (
     BuiltinJsonRequest,
@@ -41,7 +39,11 @@ from hybrid.compile.request import (
     StructuralTagRequest,
 )
 from hybrid.compile.schema_request import ExactSchemaRequest, JsonSchemaRequest
-from hybrid.compile.strategy import (
+from hybrid.compile.statistics import OF_PROCESS, Statistics
+from hybrid.compiled import CompiledGrammar
+from hybrid.guard import Guard
+from hybrid.json_schema import MOST_WHITE_SPACE, load_referencing
+from hybrid.values.budget import (
     Budget,
     OnBudget,
     check_budget,
@@ -49,8 +51,6 @@ from hybrid.compile.strategy import (
     check_semantics,
     check_strategy,
 )
-from hybrid.json_schema import MOST_WHITE_SPACE, load_referencing
-from hybrid.xgrammar.guard import Guard
 
 DEFAULT_CACHE_BYTES = 512 * 2**20
 
@@ -461,7 +461,7 @@ class GrammarCompiler:
         - "strategies": for each strategy its "count" and "reasons", without numbers and names;
         - "errors": errors by type;
         - "compile_seconds", "first_mask_seconds": by strategy and semantics, their "sum", and "counts" for
-          the ranges of `hybrid.api.durations.BOUNDS`;
+          the ranges of `hybrid.compile.durations.BOUNDS`;
         - "refusals", "relaxations": with "json-schema", the keywords for which schemas were refused, or that
           were left out of them.
         """

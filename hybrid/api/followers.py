@@ -7,11 +7,11 @@ Limits: callers have checked all arguments.
 
 from __future__ import annotations
 
-from hybrid.api.compiled import CompiledGrammar
-from hybrid.api.follower import Follower
 from hybrid.classifier.follower import ClassifierFollower
+from hybrid.compiled import CompiledGrammar
 from hybrid.remembering import RememberingFollower
 from hybrid.representatives.follower import EngineFollower
+from hybrid.values.follower import Follower
 
 
 def follower_of(

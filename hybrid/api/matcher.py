@@ -1,8 +1,8 @@
 """The matcher: XGrammar's `GrammarMatcher`, with the same masks on every strategy.
 
 What: checks the arguments of each call and passes them to the follower of the compiled grammar's strategy
-(`hybrid.api.follower`), or to the follower that has replaced it. The base class `hybrid.api.calls.Calls` has
-the two calls of every step.
+(`hybrid.values.follower`), or to the follower that has replaced it. The base class `hybrid.api.calls.Calls`
+has the two calls of every step.
 When: one per sequence. Use a matcher from one thread at a time; different matchers may run in parallel.
 Limits: bitmasks are int32, on the CPU, one row of ceil(V / 32) words.
 """
@@ -21,17 +21,17 @@ from numpy.typing import NDArray
 from equivalence import ArgumentError, HybridError
 from equivalence.arguments import flag, integer, integer_from
 from equivalence.deadline import Deadline
-from hybrid.api.arguments import stop_ids, temperature_of, text_of
 from hybrid.api.bitmask import Rows, TensorRows, row_number
 from hybrid.api.calls import Calls, count_masks
-from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.draft_tree import traverse
-from hybrid.api.follower import Follower, Outgrown
 from hybrid.api.followers import follower_of
+from hybrid.compiled import CompiledGrammar
 from hybrid.completion import Place
 from hybrid.completion.follower import ClosingFollower
 from hybrid.explain import Explanation, Refusal, Words, explain, find_refusal
-from hybrid.representatives.gather import Gather
+from hybrid.values.arguments import stop_ids, temperature_of, text_of
+from hybrid.values.follower import Follower, Outgrown
+from hybrid.values.gather import Gather
 
 EXPLAINED_WITHIN = 5.0
 """Time limit of an explanation in seconds, if masks have none."""

@@ -23,7 +23,7 @@ from cython.cimports.hybrid.classifier.steps import Steps
 
 from equivalence import MatcherError, built
 from equivalence.arrays.growing import bigger
-from hybrid.api.follower import ENDED
+from hybrid.values.follower import ENDED
 
 built.check(__name__, EQUIMASK_SOURCE)
 

@@ -23,7 +23,6 @@ import numpy as np
 from equivalence import BudgetExceeded, TokenClasses, Vocabulary, forking
 from equivalence.deadline import Deadline
 from equivalence.runs import Members, members_of
-from hybrid.api.follower import text_of
 from hybrid.classifier.pieces import PieceGather
 from hybrid.classifier.reachable import Reachable
 from hybrid.classifier.rows import Rows
@@ -32,7 +31,8 @@ from hybrid.classifier.store import NO_BYTE, Store
 from hybrid.classifier.summaries import Summaries
 from hybrid.classifier.tables import Fixed
 from hybrid.classifier.walk_tables import WalkTables
-from hybrid.representatives.gather import Gather, members_by_class
+from hybrid.values.follower import text_of
+from hybrid.values.gather import Gather, members_by_class
 
 
 class Session:

@@ -1,9 +1,9 @@
-"""Completing a running classifier: computing the missing states in its own tables.
+"""Promotion: completing a running classifier, by computing the missing states in its own tables.
 
-What: `Completing` does the work of `hybrid.classifier.precomputation`, but in small pieces, and in the
-tables of the session that matchers use. No number changes its meaning, so matchers keep their
-configurations, cached steps and masks, and nothing has to be moved.
-When: a grammar that was compiled on demand is promoted (`hybrid.compile.promotion`).
+What: `complete` computes all states now. `Completing` does the work of `hybrid.classifier.precomputation`,
+but in small pieces, and in the tables of the session that matchers use. No number changes its meaning, so
+matchers keep their configurations, cached steps and masks, and nothing has to be moved.
+When: by `CompiledGrammar.promote`, and for grammars that their callers call static.
 Limits: it gives up if a bound is reached or a new session starts meanwhile. Its results are kept, as if
 stacks had needed them.
 
@@ -13,15 +13,28 @@ the time of one piece (docs/strategies.md).
 Rejected: building in separate tables and starting a new session from them. Matchers would have to move
 their stacks one by one (100 us each), and all cached steps and rows would have to be computed again, which
 costs the next documents more than the missing states do.
+
+Rejected: promoting grammars in the background when they are used a lot. A token with its mask takes as long
+with states on demand, up to its 99.99th percentile, from the first document on, and computing all states took
+5 to 15 ms of CPU time a JSON schema, 87 for SQL and 194 for a grammar like C (docs/strategies.md).
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from equivalence import BudgetExceeded
+from equivalence.deadline import Deadline
+from equivalence.network import build_network
+from equivalence.network.reading import read_grammar
+from equivalence.network.token_ids import ids_as_bytes
 from hybrid.classifier.building import Builder
 from hybrid.classifier.classifier import Classifier
 from hybrid.classifier.minimise import minimised
-from hybrid.classifier.reachable import Reachable
+from hybrid.classifier.reachable import Reachable, reachable_of
+from hybrid.values.budget import Budget
 
 PIECE = 4
 """States that a piece reads, 3 to 30 us each for most grammars. The overhead of a piece is 7 us."""
@@ -78,3 +91,53 @@ class Completing:
                 raise BudgetExceeded("its tables became full meanwhile, and were replaced")
             known = self._session.store.known.copied()
         self._classifier.complete_with(minimised(known))
+
+
+def complete(classifier: Classifier, grammar: Any, budget: Budget, deadline: Deadline | None = None) -> None:
+    """Compute all states of a classifier that has classes.
+
+    Args:
+        classifier: the classifier.
+        grammar: its grammar, in case the network has to be built again.
+        budget: bounds of the tables.
+        deadline: when to give up.
+
+    Raises:
+        BudgetExceeded: the bytes or states exceed the budget, or the deadline is over. The states computed so
+            far are kept.
+    """
+    reachable = classifier.reachable
+    if reachable is None:
+        reachable = reachable_again(classifier, grammar, budget)
+    # as ahead of time: a quarter of the bytes for the tables of states
+    work = Completing(classifier, reachable, states=4 * budget.states, limit=classifier.limit // 4)
+    while work.piece():
+        if deadline is not None:
+            deadline.check("the classifier's states")
+    work.finish()
+    if not classifier.is_used:
+        with classifier.lock:
+            classifier.renew()  # a session that starts with all states has fewer of them, and larger tables
+
+
+def reachable_again(classifier: Classifier, grammar: Any, budget: Budget) -> Reachable:
+    """Compute again which stacks a grammar's network allows: the grammar was read from a file, or its states
+    exceeded the bounds.
+
+    Raises:
+        BudgetExceeded: the network is not the same as when the file was written.
+    """
+    fixed = classifier._fixed
+    read = read_grammar(grammar)
+    if not classifier.by_text:
+        read, _ = ids_as_bytes(read)
+    network = build_network(read, token_bytes=classifier.vocabulary.trie.longest, max_states=budget.states)
+    is_same = len(network.automaton) == len(fixed.net) and network.start == fixed.start
+    for place, (built, kept) in enumerate(zip(network.automaton, fixed.net, strict=False)):
+        # a classifier's counters go further than one token reaches
+        columns = slice(None) if place < 5 else slice(3)
+        is_same = is_same and built.shape == kept.shape
+        is_same = is_same and np.array_equal(built[..., columns], kept[..., columns])
+    if not is_same:
+        raise BudgetExceeded("its network was built by another version of the code")
+    return reachable_of(network)

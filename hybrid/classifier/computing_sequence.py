@@ -25,7 +25,7 @@ from cython.cimports.hybrid.classifier.rows import source_of
 from cython.cimports.hybrid.classifier.store import Store
 
 from equivalence import BudgetExceeded, built
-from hybrid.representatives.follower import check_time
+from hybrid.values.follower import check_time
 
 built.check(__name__, EQUIMASK_SOURCE)
 

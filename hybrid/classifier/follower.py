@@ -17,16 +17,15 @@ from typing import Any, TypeVar
 
 from equivalence import BudgetExceeded, MatcherError
 from equivalence.deadline import Deadline
-from hybrid.api.arguments import whole_characters
-from hybrid.api.compiled import CompiledGrammar
-from hybrid.api.follower import Follower, Outgrown, text_of
 from hybrid.classifier.classifier import Session, forced_text
 from hybrid.classifier.computing_sequence import ComputingSequence
 from hybrid.classifier.pieces import PieceGather
 from hybrid.classifier.rows import Rows
 from hybrid.classifier.token_ids import ReadBothWays
-from hybrid.representatives.follower import EngineFollower, check_time
-from hybrid.representatives.gather import Gather
+from hybrid.representatives.follower import EngineFollower
+from hybrid.values.arguments import whole_characters
+from hybrid.values.follower import Compiled, Follower, Outgrown, check_time, text_of
+from hybrid.values.gather import Gather
 
 MOST_FORCED_BYTES = 1 << 16
 """Most bytes of a jump-forward string: `root ::= "a" root` forces infinitely many."""
@@ -45,7 +44,7 @@ class ClassifierFollower(ComputingSequence, Follower):
     """
 
     def __init__(
-        self, compiled: CompiledGrammar, stops: tuple[int, ...], free_end: bool, temperature: float | None
+        self, compiled: Compiled, stops: tuple[int, ...], free_end: bool, temperature: float | None
     ) -> None:
         classifier = compiled.classifier
         assert classifier is not None

@@ -6,7 +6,7 @@ What: a `Lookup` has a *node* for each row that is requested: the place of a seq
 draft token of another node. `fill` finds the configuration and the mask of each node and copies the masks,
 in one piece of compiled code if all are known. What is new is computed first. No matcher moves, so nothing
 has to be undone.
-When: used by `hybrid.classifier.batch`, for the rows of one step of a server.
+When: used by `hybrid.api.batch_steps`, for the rows of one step of a server.
 Limits: only sequences with classifiers, and one call at a time for each of them, as for every method of a
 matcher. Nodes that cannot be found (full tables, a session that is over, ids that are not text) are left to
 the caller.

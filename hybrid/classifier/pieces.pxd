@@ -1,6 +1,6 @@
 from equivalence.arrays.interning cimport Interned
 from hybrid.classifier.walker cimport Walker
-from hybrid.representatives.gather cimport Gather, mark_tokens
+from hybrid.values.gather cimport Gather, mark_tokens
 
 
 cdef class PieceGather(Gather):

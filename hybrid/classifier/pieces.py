@@ -16,7 +16,7 @@ from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.classifier.pieces import unite_row
 from cython.cimports.hybrid.classifier.rows import address_of_words
 from cython.cimports.hybrid.classifier.walker import Walker
-from cython.cimports.hybrid.representatives.gather import Gather, mark_tokens
+from cython.cimports.hybrid.values.gather import Gather, mark_tokens
 from cython.cimports.libc.string import memset
 
 from equivalence import built

@@ -1,6 +1,6 @@
 from equivalence.arrays.prefetch cimport fetch
 from hybrid.classifier.summaries cimport Summaries
-from hybrid.representatives.gather cimport Gather
+from hybrid.values.gather cimport Gather
 from libc.string cimport memcpy, memset
 
 

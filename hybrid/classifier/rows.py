@@ -34,7 +34,7 @@ from cython.cimports.hybrid.classifier.rows import (
     word_of,
 )
 from cython.cimports.hybrid.classifier.summaries import Summaries
-from cython.cimports.hybrid.representatives.gather import Gather
+from cython.cimports.hybrid.values.gather import Gather
 from numpy.typing import NDArray
 
 from equivalence import built

@@ -23,15 +23,15 @@ from rich.table import Table
 from equivalence import ArtifactError, GrammarError, HybridError, Vocabulary
 from equivalence.store import read_whole
 from hybrid import files as artifact
-from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.compiler import GrammarCompiler
 from hybrid.api.matcher import GrammarMatcher
+from hybrid.api.parallel import Source
 from hybrid.classifier.depth import depths_read
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.cli.differences import print_differences
 from hybrid.cli.grammar_source import BUILTIN_JSON, is_file, read_source
 from hybrid.cli.vocabulary_spec import load_vocabulary
-from hybrid.compile.parallel import Source
+from hybrid.compiled import CompiledGrammar
 from hybrid.files.description import MOST_BYTES, Description, describe
 from hybrid.lark import FactoredClassifier
 from hybrid.testing.random_walk import Walker

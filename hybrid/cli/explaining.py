@@ -19,11 +19,11 @@ from rich.text import Text
 
 from equivalence import ArgumentError
 from equivalence.store import read_whole
-from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.compiler import GrammarCompiler
 from hybrid.cli.differences import print_differences
 from hybrid.cli.grammar_source import Named, read_named
 from hybrid.cli.vocabulary_spec import load_vocabulary
+from hybrid.compiled import CompiledGrammar
 from hybrid.explain.characters import shown
 from hybrid.pages import Facts, facts_of, render
 from hybrid.pages.document import LEVELS

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import xgrammar
 
 from equivalence import GrammarError
-from hybrid.compile.parallel import Source
+from hybrid.api.parallel import Source
 
 ALLOWED = "A file with a grammar (EBNF/GBNF) or a JSON schema (.json), the text of either, or 'builtin:json'."
 COMPILED = f"{ALLOWED[:-1]}, or a file in Lark's notation (.lark)."

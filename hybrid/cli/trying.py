@@ -13,12 +13,12 @@ from typing import Any, TypeAlias
 from rich.console import Console
 
 from equivalence.errors import NotInstalled
-from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.compiler import GrammarCompiler
 from hybrid.api.matcher import GrammarMatcher
 from hybrid.cli.explaining import compiled_by
 from hybrid.cli.grammar_source import read_named
 from hybrid.cli.vocabulary_spec import load_vocabulary
+from hybrid.compiled import CompiledGrammar
 from hybrid.explain import Explanation, Refusal
 from hybrid.explain.characters import quoted, shown
 

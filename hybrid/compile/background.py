@@ -18,9 +18,9 @@ from functools import partial
 
 from equivalence import HybridError, forking
 from equivalence.deadline import Deadline
-from hybrid.api.compiled import CompiledGrammar
 from hybrid.compile import shutdown
 from hybrid.compile.request import Request
+from hybrid.compiled import CompiledGrammar
 
 Call = Callable[[Deadline], CompiledGrammar]
 

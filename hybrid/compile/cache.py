@@ -37,11 +37,12 @@ from typing import Any
 from equivalence import ArtifactError, HybridError, Vocabulary, forking
 from equivalence.deadline import Deadline
 from equivalence.store import read_whole, write_whole
-from hybrid.api.compiled import CompiledGrammar
 from hybrid.compile import single_flight
-from hybrid.compile.strategy import Budget
+from hybrid.compiled import CompiledGrammar
 from hybrid.files import can_be_written, from_bytes, to_bytes
 from hybrid.files.container import VERSION
+from hybrid.values.budget import Budget
+from hybrid.values.version import __version__
 
 DEFAULT_DISK_BYTES = 2**30
 
@@ -66,7 +67,7 @@ UNCOUNTED = 16
 processes write, too, and each may exceed the bound by that much."""
 
 CARRIED = {
-    "reason", "vocabulary", "grammar", "classes", "features", "classifier", "otherwise", "timings", "schema",
+    "reason", "vocabulary", "grammar", "classes", "features", "classifier", "budget", "timings", "schema",
     "deferred",
 }  # fmt: skip
 """The attributes of a compiled grammar that an artefact stores. A grammar with other attributes is not
@@ -335,8 +336,6 @@ def _portable(part: Any) -> Any:
 @lru_cache(maxsize=1)
 def _versions() -> list[Any]:
     """The versions that compiled grammars depend on: of parsers, of this package, and of the file format."""
-    from hybrid import __version__  # here, because it imports this module
-
     return [metadata.version("xgrammar"), metadata.version("lark"), __version__, VERSION]
 
 

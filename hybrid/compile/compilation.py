@@ -23,29 +23,29 @@ from equivalence.network.features import Features, features_of
 from equivalence.network.optimised import OptimisedBy
 from equivalence.network.reading import ReadGrammar, read_grammar
 from equivalence.network.token_ids import ids_as_bytes
-from hybrid.api.compiled import (
+from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
+from hybrid.classifier.deferred_classes import DeferredClasses
+from hybrid.classifier.minimise import minimised
+from hybrid.classifier.named_ids import NamedIds
+from hybrid.classifier.reachable import reachable_of
+from hybrid.classifier.token_ids import IdClassifier
+from hybrid.classifier.walk_tables import walk_tables
+from hybrid.compile.engine_strategies import EngineStrategies
+from hybrid.compile.refusals import refuse_beyond_stacks, refuse_unknown_ids
+from hybrid.compile.request import Parsed, Settings
+from hybrid.compiled import (
     CompiledGrammar,
     OnClassifier,
     OnLark,
     OnWalks,
     reason_of,
 )
-from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
-from hybrid.classifier.minimise import minimised
-from hybrid.classifier.named_ids import NamedIds
-from hybrid.classifier.reachable import reachable_of
-from hybrid.classifier.token_ids import IdClassifier
-from hybrid.classifier.walk_tables import walk_tables
-from hybrid.compile.deferred_classes import DeferredClasses
-from hybrid.compile.engine_strategies import EngineStrategies, as_changed, without_classifier
-from hybrid.compile.refusals import refuse_beyond_stacks, refuse_unknown_ids
-from hybrid.compile.request import Parsed, Settings
+from hybrid.guard import Guard
 from hybrid.json_schema import SchemaGrammar, in_xgrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar, build
 from hybrid.lark import fixed_tables as lark_tables
-from hybrid.xgrammar.guard import Guard
 from hybrid.xgrammar.messages import shortened
-from hybrid.xgrammar.sanitize import refuse_endless_rules, shield_root
+from hybrid.xgrammar.sanitize import as_changed, refuse_endless_rules, shield_root
 
 
 class Compilation(EngineStrategies):
@@ -198,7 +198,7 @@ class Compilation(EngineStrategies):
 
         return OnClassifier(
             reason=reason, vocabulary=self.vocabulary, grammar=grammar, classes=classes, features=features,
-            classifier=classifier, otherwise=self._otherwise(grammar), timings=timings,
+            classifier=classifier, budget=self.settings.budget, timings=timings,
             mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
 
@@ -230,14 +230,9 @@ class Compilation(EngineStrategies):
         return OnWalks(
             reason=f"masks come from walks over {self.vocabulary.size} ids, which need no token classes",
             vocabulary=self.vocabulary, grammar=grammar, timings=timings, mask_seconds=budget.mask_seconds,
-            features=features, classifier=classifier, otherwise=self._otherwise(grammar),
+            features=features, classifier=classifier, budget=budget,
             deferred=DeferredClasses(network, classifier, budget, ids),
         )  # fmt: skip
-
-    def _otherwise(self, grammar: xgrammar.Grammar | SchemaGrammar) -> Callable[[], CompiledGrammar]:
-        """A function that compiles the grammar on another strategy than the classifier."""
-        settings = self.settings
-        return partial(without_classifier, grammar, self.vocabulary, settings.budget, settings.n_jobs)
 
     def _build_classifier(
         self, network: Network, classes: TokenClasses, ids: NamedIds | None, own: Deadline,

@@ -8,7 +8,6 @@ Limits: none of its own; `Budget` bounds each step.
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import AbstractContextManager
 from typing import Any
@@ -18,24 +17,23 @@ import xgrammar
 from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
 from equivalence.classes.classes import TokenClasses, classes_and_network
 from equivalence.deadline import Deadline
-from equivalence.network import Network, serial
-from equivalence.network.features import Features, find_features
+from equivalence.network import Network
+from equivalence.network.features import Features
 from equivalence.network.optimised import OptimisedBy
-from equivalence.network.reading import ReadGrammar, read_grammar
-from hybrid.api.compiled import (
+from equivalence.network.reading import ReadGrammar
+from hybrid.compile.refusals import beyond_stacks
+from hybrid.compile.request import Settings
+from hybrid.compiled import (
     CompiledGrammar,
     OnEngine,
     OnRepresentatives,
     reason_of,
 )
-from hybrid.compile.refusals import beyond_stacks
-from hybrid.compile.request import Settings
-from hybrid.compile.strategy import OWN_SHARE, Budget
-from hybrid.json_schema import SchemaGrammar, in_xgrammar
+from hybrid.guard import Guard
 from hybrid.representatives.engines import Engines
-from hybrid.representatives.gather import Gather
-from hybrid.xgrammar.guard import Guard
-from hybrid.xgrammar.sanitize import classes_as_rules, shield_root, without_lookahead
+from hybrid.values.budget import OWN_SHARE
+from hybrid.values.gather import Gather
+from hybrid.xgrammar.sanitize import as_changed, classes_as_rules, without_lookahead
 
 
 class EngineStrategies:
@@ -162,27 +160,3 @@ class EngineStrategies:
             vocabulary=self.vocabulary, grammar=grammar, engine=engine, engine_stop=stop, classes=classes,
             gather=gather, timings=timings, mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
-
-
-def without_classifier(
-    grammar: xgrammar.Grammar | SchemaGrammar,
-    vocabulary: Vocabulary,
-    budget: Budget,
-    n_jobs: int = 1,
-) -> CompiledGrammar:
-    """Compile a grammar on representatives or the engine, for matchers that a classifier cannot serve."""
-    serialized, grammar = read_grammar(grammar).whole(), in_xgrammar(grammar)
-    features = find_features(serialized)
-    compilation = EngineStrategies(vocabulary, Settings("auto", budget, n_jobs))
-    deadline = compilation.begin()
-    return compilation.on_classes(grammar, serialized, shield_root(serialized), features, {}, deadline)
-
-
-def as_changed(grammar: xgrammar.Grammar, serialized: dict[str, Any], changed: bool) -> xgrammar.Grammar:
-    """The grammar itself, or a new one made from its changed serialised form.
-
-    Data that XGrammar's compiler may have added is removed, because it does not fit the changed rules.
-    """
-    if not changed:
-        return grammar
-    return xgrammar.Grammar.deserialize_json(json.dumps({**serialized, **serial.NOT_COMPILED}))

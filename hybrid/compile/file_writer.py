@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 from equivalence import HybridError, forking
 from equivalence.deadline import Deadline
-from hybrid.api.compiled import OnWalks
 from hybrid.compile import shutdown
 from hybrid.compile.cache import DiskCache
-from hybrid.compile.strategy import Budget
+from hybrid.compiled import OnWalks
+from hybrid.values.budget import Budget
 
 logger = logging.getLogger("hybrid")
 

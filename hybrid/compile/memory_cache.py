@@ -25,7 +25,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from equivalence import Vocabulary, forking
 from equivalence.deadline import Deadline
-from hybrid.api.compiled import CompiledGrammar
+from hybrid.compiled import CompiledGrammar
 
 COUNTED = 2
 """Grammars that are measured again with each call; 1 us each, or 5 us with cold caches."""

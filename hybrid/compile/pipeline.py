@@ -16,14 +16,14 @@ from functools import partial
 
 from equivalence import BudgetExceeded, GrammarError
 from equivalence.deadline.deadline import Deadline, free_frames
-from hybrid.api.compiled import CompiledGrammar, OnWalks
-from hybrid.api.statistics import Statistics, semantics_of
 from hybrid.compile.cache import DiskCache
 from hybrid.compile.compilation import Compilation
 from hybrid.compile.file_writer import FileWriter
 from hybrid.compile.memory_cache import MemoryCache
 from hybrid.compile.promotion import promote_static
 from hybrid.compile.request import Request
+from hybrid.compile.statistics import Statistics, semantics_of
+from hybrid.compiled import CompiledGrammar, OnWalks
 from hybrid.files import can_be_written
 
 OVERDUE = "compiled here too, because another process took too long"

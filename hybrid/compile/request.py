@@ -22,16 +22,16 @@ from equivalence import GrammarError, StrategyError, Vocabulary, forking
 from equivalence.arguments import flag, shown
 from equivalence.deadline import Deadline
 from equivalence.network.reading import ReadGrammar
-from hybrid.compile.strategy import Budget, OnBudget
+from hybrid.guard.estimate import Estimate, schema_estimate, text_estimate
 from hybrid.lark.source import LarkGrammar
-from hybrid.xgrammar.guard.estimate import Estimate, schema_estimate, text_estimate
+from hybrid.values.budget import Budget, OnBudget
 from hybrid.xgrammar.messages import way_out
 from hybrid.xgrammar.token_strings import with_token_ids
 
 if TYPE_CHECKING:
-    from hybrid.api.compiled import CompiledGrammar
     from hybrid.compile.compilation import Compilation
-    from hybrid.xgrammar.guard import Guard
+    from hybrid.compiled import CompiledGrammar
+    from hybrid.guard import Guard
 
 METHODS = {
     "grammar": "compile_grammar",

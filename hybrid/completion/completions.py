@@ -19,12 +19,12 @@ from equivalence.network import Network
 from equivalence.network.features import features_of
 from equivalence.network.optimised import OptimisedBy
 from equivalence.network.reading import read_grammar
-from hybrid.compile.strategy import Budget
 from hybrid.completion.completion import Completion
 from hybrid.completion.reading import tables_of
 from hybrid.completion.spelling import Spelling, spelling_of
+from hybrid.guard import Guard
 from hybrid.lark import LarkGrammar
-from hybrid.xgrammar.guard import Guard
+from hybrid.values.budget import Budget
 
 KEPT = 4
 """Most sets of stop ids for which a completion is cached."""

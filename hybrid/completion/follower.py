@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import BudgetExceeded, MatcherError
-from hybrid.api.follower import Follower, OuterFollower
 from hybrid.completion.completion import Completion, Place, TooLong
-from hybrid.representatives.gather import Gather
+from hybrid.values.follower import Follower, OuterFollower
+from hybrid.values.gather import Gather
 
 
 class ClosingFollower(OuterFollower):

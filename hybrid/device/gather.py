@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from equivalence import ArgumentError, BitmaskError
 from equivalence.arguments import integer_from, shown
 from hybrid.api.batch import checked, rows_of
+from hybrid.api.batch_steps import stage_classes
 from hybrid.api.bitmask import LOGITS, Rows, check_memory, row_number
 from hybrid.api.calls import count_masks
 from hybrid.api.matcher import GrammarMatcher
-from hybrid.classifier.batch import stage_classes
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.device.maps import MOST_CLASSES, NO_LINE, ClassMaps
 from hybrid.device.masking import ENTRY, has_triton, mask_in_torch
-from hybrid.representatives.gather import Gather
+from hybrid.values.gather import Gather
 
 MOST_CLASS_WORDS = MOST_CLASSES // 32 + 1
 

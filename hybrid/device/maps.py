@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from hybrid.classifier.rows import Rows
-from hybrid.representatives.gather import Gather
+from hybrid.values.gather import Gather
 
 Pair: TypeAlias = "tuple[Gather, tuple[int, ...]]"
 

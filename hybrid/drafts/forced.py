@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from equivalence import Vocabulary
-from hybrid.api.arguments import whole_characters
 from hybrid.healing.beginnings import beginnings_of
+from hybrid.values.arguments import whole_characters
 
 Encode: TypeAlias = Callable[[str], Iterable[int]]
 """Text to ids, without ids that mark beginning and end."""

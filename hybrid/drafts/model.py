@@ -27,13 +27,12 @@ from equivalence import ArgumentError, ArtifactError, BudgetExceeded, HybridErro
 from equivalence.arguments import integer_from, path_of, shown
 from equivalence.deadline import Deadline
 from equivalence.store import Unusable, read_arrays, write_arrays
-from hybrid.api.compiled import CompiledGrammar
-from hybrid.api.follower import Follower
 from hybrid.api.matcher import GrammarMatcher
 from hybrid.classifier.classifier import forced_text
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.store import NO_BYTE
 from hybrid.classifier.token_ids import ReadBothWays
+from hybrid.compiled import CompiledGrammar
 from hybrid.completion.follower import ClosingFollower
 from hybrid.drafts import chains
 from hybrid.drafts.counts import FIRST_SLOTS, SLOT_BYTES, Counts, check_slots
@@ -43,6 +42,7 @@ from hybrid.healing.matcher import HealingMatcher
 from hybrid.json_schema import in_xgrammar
 from hybrid.lark.source import LarkGrammar
 from hybrid.representatives.follower import EngineFollower
+from hybrid.values.follower import Follower
 
 KIND = "drafts 1"
 """The kind of files, with the version of the keys."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,17 +24,16 @@ from equivalence import ArtifactError, HybridError, StrategyError, TokenClasses,
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import byte_tables_of
 from equivalence.store import read_whole, write_whole
-from hybrid.api.compiled import CompiledGrammar, OnClassifier, OnLark
 from hybrid.classifier import Classifier, distinct_classes
 from hybrid.classifier.summaries import Summaries, summaries_of
 from hybrid.classifier.tables import Fixed, assembled
-from hybrid.compile.engine_strategies import without_classifier
-from hybrid.compile.strategy import Budget
+from hybrid.compiled import CompiledGrammar, OnClassifier, OnLark
 from hybrid.files import checks, class_runs, grammar_text, lark_files
 from hybrid.files.container import AGAIN, Arrays, malformed, pack, unpack
 from hybrid.files.schema_text import schema_of
 from hybrid.json_schema import in_xgrammar
 from hybrid.lark.source import LarkGrammar
+from hybrid.values.budget import Budget
 
 HEADER_BYTES = 1 << 20
 """What a file has besides its members, at most."""
@@ -206,7 +204,7 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
     classifier = Classifier(fixed, grouped, vocabulary, budget.table_bytes, known)
     return OnClassifier(
         reason=reason, vocabulary=vocabulary, grammar=grammar, classes=classes, features=None,
-        classifier=classifier, otherwise=partial(without_classifier, grammar, vocabulary, budget),
+        classifier=classifier, budget=budget,
         timings={"load": time.perf_counter() - began}, schema=schema_of(header, arrays),
         mask_seconds=budget.mask_seconds,
     )  # fmt: skip

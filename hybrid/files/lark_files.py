@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from equivalence import TokenClasses, Vocabulary
 from equivalence.lark.lalr import END
-from hybrid.api.compiled import CompiledGrammar
+from hybrid.compiled import CompiledGrammar
 from hybrid.files import class_runs
 from hybrid.files.checks import starts_of, taken
 from hybrid.files.container import Arrays, malformed

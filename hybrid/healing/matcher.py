@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 
 from equivalence import ArgumentError, MatcherError, forking
 from equivalence.arguments import flag, integer, integer_from
-from hybrid.api.arguments import text_of
 from hybrid.api.bitmask import Rows, row_number
 from hybrid.api.calls import count_masks
-from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.draft_tree import traverse
 from hybrid.api.matcher import GrammarMatcher
+from hybrid.compiled import CompiledGrammar
 from hybrid.completion.completion import Completion
 from hybrid.healing.beginnings import beginnings_of
+from hybrid.values.arguments import text_of
 
 MOST_PREFIX = 4096
 """Bytes of a prefix."""

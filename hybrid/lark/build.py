@@ -15,9 +15,9 @@ from equivalence.deadline import Deadline
 from equivalence.lark.classes import FactoredClasses, factored_classes
 from equivalence.lark.lalr import LalrMachine
 from equivalence.lark.lexer import LexerMachine
-from hybrid.compile.strategy import Budget
+from hybrid.guard import Guard
 from hybrid.lark.source import LarkGrammar
-from hybrid.xgrammar.guard import Guard
+from hybrid.values.budget import Budget
 
 
 class Built(NamedTuple):

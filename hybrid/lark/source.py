@@ -2,7 +2,7 @@
 
 What: `LarkGrammar`, which compiled grammars and artefacts keep.
 When: made by `GrammarCompiler.compile_lark` and when artefacts are read.
-Limits: none; `hybrid.lark.construction` says which grammars can be built.
+Limits: none; `hybrid.guard.lark_construction` says which grammars can be built.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from itertools import accumulate
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from hybrid.api.durations import BOUNDS
+from hybrid.compile.durations import BOUNDS
 from hybrid.metrics.families import FAMILIES, begin_to_look, look
 
 

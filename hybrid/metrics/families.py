@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple
 
 import equivalence.errors
 from hybrid.api.calls import masks_filled
-from hybrid.api.durations import BOUNDS
-from hybrid.api.statistics import OF_PROCESS, OTHER
 from hybrid.compile.bytes_held import bytes_held
+from hybrid.compile.durations import BOUNDS
+from hybrid.compile.statistics import OF_PROCESS, OTHER
 
 Values = dict[tuple[str, ...], float]
 

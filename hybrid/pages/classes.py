@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import Vocabulary
-from hybrid.api.compiled import CompiledGrammar
+from hybrid.compiled import CompiledGrammar
 from hybrid.explain.characters import quoted
 
 MOST_ROWS = 40

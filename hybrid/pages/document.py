@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from equivalence import ArgumentError
-from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.matcher import GrammarMatcher
+from hybrid.compiled import CompiledGrammar
 from hybrid.explain import Expected, Explanation, Refusal
 from hybrid.explain.characters import shown
 from hybrid.pages.classes import Allowed, ClassTable

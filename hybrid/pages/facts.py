@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from equivalence import BudgetExceeded, UnsupportedGrammar
-from hybrid.api.compiled import CompiledGrammar
 from hybrid.api.matcher import GrammarMatcher
+from hybrid.compiled import CompiledGrammar
 from hybrid.pages.classes import ClassRow, ClassTable
 from hybrid.pages.document import Document, read_document
 from hybrid.testing.random_walk import Walker

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from equivalence.deadline import Deadline
-from hybrid.api.follower import Follower, OuterFollower
 from hybrid.json_schema.marks import BYTES as MARKS
 from hybrid.json_schema.marks import unmarked
 from hybrid.json_schema.places import Places
@@ -35,6 +34,7 @@ from hybrid.remembering.cursor import (
 from hybrid.remembering.novelty import goes_on_behind_repeated, may_be_new
 from hybrid.remembering.suspects import suspects
 from hybrid.remembering.vocabulary import Kinds, kinds_of
+from hybrid.values.follower import Follower, OuterFollower
 
 
 class RememberingFollower(OuterFollower):

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hybrid.api.follower import Follower
 from hybrid.json_schema.marks import BYTES, MARKED
 from hybrid.remembering.cursor import BACKSLASH, Container, Cursor, Repeated, is_consistent, number
+from hybrid.values.follower import Follower
 
 MOST_AHEAD = 2_000
 """Texts that are looked at to find a new end of an item."""

@@ -2,7 +2,7 @@
 
 What: `Engines` makes the vocabularies that XGrammar compiles for, and calls its compiler through the guard.
 When: by `hybrid.compile.compilation`, for the strategies "engine" and "representatives".
-Limits: XGrammar cannot be interrupted; `hybrid.xgrammar.guard` says what is done about it. Thread-safe.
+Limits: XGrammar cannot be interrupted; `hybrid.guard` says what is done about it. Thread-safe.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import xgrammar
 
 from equivalence import GrammarError, HybridError, TokenClasses, Vocabulary, forking
 from equivalence.deadline import Deadline
-from hybrid.xgrammar.guard import Guard
+from hybrid.guard import Guard
 from hybrid.xgrammar.messages import shortened
 from hybrid.xgrammar.sanitize import prefix_closed
 

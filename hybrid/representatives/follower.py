@@ -17,12 +17,11 @@ import torch
 import xgrammar
 from numpy.typing import NDArray
 
-from equivalence import BudgetExceeded, MatcherError
+from equivalence import MatcherError
 from equivalence.deadline import Deadline
-from hybrid.api.arguments import whole_characters
-from hybrid.api.compiled import CompiledGrammar
-from hybrid.api.follower import ENDED, Follower, text_of
-from hybrid.representatives.gather import Gather
+from hybrid.values.arguments import whole_characters
+from hybrid.values.follower import ENDED, Compiled, Follower, check_time, text_of
+from hybrid.values.gather import Gather
 
 Step: TypeAlias = "tuple[int | bytes, Step | None]"
 """What was read, a token or text; the step before."""
@@ -39,7 +38,7 @@ class EngineFollower(Follower):
     """
 
     def __init__(
-        self, compiled: CompiledGrammar, stops: tuple[int, ...], free_end: bool, temperature: float | None
+        self, compiled: Compiled, stops: tuple[int, ...], free_end: bool, temperature: float | None
     ) -> None:
         options: dict[str, Any] = {"terminate_without_stop_token": free_end}
         if temperature is not None:
@@ -285,16 +284,3 @@ class EngineFollower(Follower):
     def get_captures(self, deduplicate: bool) -> Any:
         """See `Follower.get_captures`."""
         return self._inner.get_captures(deduplicate=deduplicate)
-
-
-def check_time(began: float, most: float | None) -> None:
-    """Refuse a mask that took too long; its row is not written.
-
-    Raises:
-        BudgetExceeded: saying how long it took, and what to do.
-    """
-    if most is not None and (seconds := perf_counter() - began) > most:
-        raise BudgetExceeded(
-            f"a mask took {seconds:.3g} s or more, allowed are {most:g} s "
-            "(Budget.mask_seconds); end the sequence, or raise the bound"
-        )

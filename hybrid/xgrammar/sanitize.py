@@ -10,13 +10,32 @@ count, name ids or are lazy have further contradictions (docs/limits.md).
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from typing import Any
 
+import xgrammar
+
 from equivalence import GrammarError
 from equivalence.network import serial
-from equivalence.network.reading import ReadGrammar
+from equivalence.network.reading import ReadGrammar, read_grammar
 from equivalence.network.serial import BODY, IS_EXACT, LOOKAHEAD, NAME
+
+
+def for_whole_vocabulary(grammar: xgrammar.Grammar) -> xgrammar.Grammar:
+    """A grammar that XGrammar may compile over a whole vocabulary."""
+    serialized = read_grammar(grammar).whole()
+    return as_changed(grammar, serialized, shield_root(serialized))
+
+
+def as_changed(grammar: xgrammar.Grammar, serialized: dict[str, Any], changed: bool) -> xgrammar.Grammar:
+    """The grammar itself, or a new one made from its changed serialised form.
+
+    Data that XGrammar's compiler may have added is removed, because it does not fit the changed rules.
+    """
+    if not changed:
+        return grammar
+    return xgrammar.Grammar.deserialize_json(json.dumps({**serialized, **serial.NOT_COMPILED}))
 
 
 def without_lookahead(serialized: dict[str, Any]) -> bool:

@@ -4,7 +4,7 @@ What: the terminals in the order in which they are tried, which of them become k
 are ignored, and the flags for all patterns. Nothing is derived again: decisions of Lark are read from the
 objects with which Lark decided.
 When: the first step of `equivalence.lark.lexer.machine.build_lexer`. Lark then tests the patterns on the
-texts of keywords, which may take `re` any time: see `hybrid.xgrammar.guard`.
+texts of keywords, which may take `re` any time: see `hybrid.guard`.
 Limits: `parser="lalr"`, `lexer="basic"`, the standard library's `re`, text instead of bytes. User
 callbacks, custom lexers and declared terminals that nobody makes are refused by name.
 """

@@ -1,8 +1,8 @@
 """Tasks for XGrammar in processes that can be ended.
 
 What: `run` has one task done by a child of a process that this one starts when it first needs it
-(`hybrid.xgrammar.guard.process`), and waits for the answer until a deadline is over; then the child is ended.
-When: in `hybrid.xgrammar.guard`, for calls that may be slow, or need too much memory or stack. Thread-safe.
+(`hybrid.guard.process`), and waits for the answer until a deadline is over; then the child is ended.
+When: in `hybrid.guard`, for calls that may be slow, or need too much memory or stack. Thread-safe.
 Limits: Linux, and a Python that can start itself (`is_available`). To start the process takes 0.2 s, once;
 a task takes 2 ms and the time that its answer travels. At most `children` tasks run at once, others wait in
 their own time.
@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 from equivalence import forking
 from equivalence.deadline import Deadline
-from hybrid.xgrammar.guard import process as protocol
+from hybrid.guard import process as protocol
 
 FEWEST, MOST = 2, 8
 """Tasks at once, however few or many cores there are."""
@@ -44,7 +44,7 @@ WAIT_SECONDS = 0.05
 
 PACKAGES = (
     "equivalence", "equivalence.network", "equivalence.lark.lalr", "equivalence.lark.lexer", "hybrid",
-    "hybrid.lark",
+    "hybrid.guard",
 )  # fmt: skip
 """What the process needs modules of, without all that is imported where they are."""
 
@@ -97,7 +97,7 @@ class Task(NamedTuple):
     """What a child is asked for.
 
     Attributes:
-        request: as `hybrid.xgrammar.guard.process` reads it, without the bounds.
+        request: as `hybrid.guard.process` reads it, without the bounds.
         payloads: bytes that go with it.
         memory_bytes: what it may take besides what the process has from the start.
         most_bytes: of the answer.

@@ -2,8 +2,8 @@
 
 What: "classifier" runs no engine: an automaton reads the parser's stack and names the allowed classes.
 "representatives" runs XGrammar over one token per class, "engine" runs it over the whole vocabulary. "auto"
-chooses a classifier whose states are computed on demand; representatives if masks depend on more than bytes
-and stacks; the engine if there are no token classes. The compiled grammar says why.
+chooses a classifier whose states are computed on demand; representatives for captures and temperatures; the
+engine if there are no token classes. The compiled grammar says why.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from equivalence.errors import HybridError, StrategyError
 
 STRATEGIES = ("auto", "classifier", "representatives", "engine")
 
-
 OnBudget = Literal["engine", "raise"]
 """What to do if our own part of a compilation exceeds the budget; see `Budget`."""
 
@@ -30,10 +29,9 @@ class Budget:
     """Bounds of one compilation.
 
     If our own part of a compilation exceeds a bound, `GrammarCompiler` does what its `on_budget` says: it
-        raises
-    `BudgetExceeded`, or continues with coarser classes or the "engine" and says so in `reason`. To leave time
-    for that, exploring may use half of the seconds, and coarser classes half of the rest. When all seconds
-    are used up, or the call is cancelled, `BudgetExceeded` is always raised.
+    raises `BudgetExceeded`, or continues on the "engine" and says so in `reason`. To leave time for that, our
+    own part may use half of the seconds. When all seconds are used up, or the call is cancelled,
+    `BudgetExceeded` is always raised.
 
     Attributes:
         states: states of the grammar network (four times as many before equal states are merged), and
@@ -48,8 +46,8 @@ class Budget:
             about 15 (docs/limits.md).
         table_bytes: memory of the tables of a classifier after it was compiled.
         mask_seconds: time of one mask. After that, `fill_next_token_bitmask` raises `BudgetExceeded` and
-            writes nothing. ``None`` means no bound. The time is checked between classes that are tried; a
-            call of XGrammar cannot be interrupted, so it is checked when it has returned (docs/limits.md).
+            writes nothing. ``None`` means no bound. A call of XGrammar cannot be interrupted, so
+            the time is checked when it has returned (docs/limits.md).
     """
 
     states: int = 120_000

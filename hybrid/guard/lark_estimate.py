@@ -3,12 +3,12 @@
 What: `estimate` counts what the rules expand to: their alternatives, with optional parts, groups and
 repeats multiplied out as Lark does it, and the instances of templates. `pattern_characters` adds up the
 lengths of the regular expressions of terminals, which contain those of the terminals that they use.
-When: by `hybrid.lark.construction.read`, before each of the two steps of Lark that multiply. Neither can be
-interrupted.
+When: by `hybrid.guard.lark_construction.read`, before each of the two steps of Lark that multiply. Neither
+can be interrupted.
 Limits: these are upper bounds, because equal alternatives are counted separately. Later costs are not
 predicted: a parser with far more states than the grammar has symbols, rules of hundreds of alternatives
 that end in themselves (cubic time), and regular expressions that backtrack. Lark therefore runs in a
-process that can be killed (`hybrid.xgrammar.guard`).
+process that can be killed (`hybrid.guard`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How large the automaton of a pattern becomes: counted from its text, before XGrammar makes it.
 
 What: `pattern_size` reads a regular expression roughly and multiplies out its repeats as XGrammar 0.2.8 does.
-When: by `hybrid.xgrammar.guard.estimate`, for patterns of JSON schemas: they are written out, where repeats
+When: by `hybrid.guard.estimate`, for patterns of JSON schemas: they are written out, where repeats
 of grammars are counters. Repeats in repeats, parts that may be skipped, and wide classes of characters
 multiply.
 Limits: an estimate; syntax that is not known counts as literals. In time proportional to the pattern, without

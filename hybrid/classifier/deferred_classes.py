@@ -3,8 +3,8 @@
 What: `DeferredClasses` keeps the grammar's network, and computes the classes from it when they are needed.
 From then on the classifier uses them, and matchers move their state over. Masks are the same before and
 after.
-When: somebody asks a compiled grammar for its classes, saves it, or promotes it (`hybrid.compile.promotion`),
-or it is written to a folder (`hybrid.compile.file_writer`).
+When: somebody asks a compiled grammar for its classes, saves it, or promotes it, or it is written to a folder
+(`hybrid.compile.file_writer`).
 Limits: if the classes exceed the budget, masks come from walks for good.
 """
 
@@ -16,10 +16,11 @@ from equivalence import BudgetExceeded, TokenClasses, forking
 from equivalence.classes.classes import classes_of_network
 from equivalence.deadline import Deadline
 from equivalence.network import Network
-from hybrid.classifier import Classifier, distinct_classes, fixed_tables
+from hybrid.classifier.classifier import Classifier, distinct_classes
 from hybrid.classifier.named_ids import NamedIds
 from hybrid.classifier.reachable import reachable_of
-from hybrid.compile.strategy import Budget
+from hybrid.classifier.tables import fixed_tables
+from hybrid.values.budget import Budget
 
 
 class DeferredClasses:

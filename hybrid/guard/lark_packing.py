@@ -2,7 +2,7 @@
 
 What: `Construction` is everything that is built without a vocabulary. `packed` turns it into bytes,
 `unpacked` turns the bytes into a construction.
-When: between `hybrid.lark.construction`, which calls Lark, and `hybrid.xgrammar.guard`, which does not need
+When: between `hybrid.guard.lark_construction`, which calls Lark, and `hybrid.guard`, which does not need
 Lark.
 Limits: nothing is unpickled. Types, shapes and ranges are checked on arrival, because kernels rely on them.
 """
@@ -22,7 +22,7 @@ from equivalence.lark.lalr.machine import LalrMachine
 from equivalence.lark.lexer.machine import LexerMachine
 
 ERRORS = {error.__name__: error for error in (BudgetExceeded, GrammarError, UnsupportedGrammar)}
-"""The errors of `hybrid.lark.construction.construct`, by their names."""
+"""The errors of `hybrid.guard.lark_construction.construct`, by their names."""
 
 ARRAYS = (
     "step", "emitted", "at_end", "set_of_state", "set_sizes", "sets", "text_lengths", "texts", "action",

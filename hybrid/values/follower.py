@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from time import perf_counter
+from typing import Any
 
+from equivalence import BudgetExceeded
 from equivalence.deadline import Deadline
+from hybrid.values.gather import Gather
 
-if TYPE_CHECKING:
-    from hybrid.representatives.gather import Gather
+Compiled = Any
+"""A `hybrid.CompiledGrammar`. Its module imports the followers' rooms, so they do not import it."""
 
 ENDED = "the matcher has terminated: there is no next token"
 
@@ -207,3 +210,16 @@ class OuterFollower(Follower):
     def get_captures(self, deduplicate: bool) -> Any:
         """See `Follower.get_captures`."""
         return self._ask("get_captures", deduplicate)
+
+
+def check_time(began: float, most: float | None) -> None:
+    """Refuse a mask that took too long; its row is not written.
+
+    Raises:
+        BudgetExceeded: saying how long it took, and what to do.
+    """
+    if most is not None and (seconds := perf_counter() - began) > most:
+        raise BudgetExceeded(
+            f"a mask took {seconds:.3g} s or more, allowed are {most:g} s "
+            "(Budget.mask_seconds); end the sequence, or raise the bound"
+        )

@@ -4,7 +4,7 @@
 
 What: `known_steps` advances matchers of any number of grammars over one vocabulary, `find_steps` computes
 those of their steps that are new, and `stage_classes` copies masks by class. Masks over the vocabulary are
-in `hybrid.classifier.drafts`.
+in `hybrid.api.draft_rows`.
 When: called by `hybrid.api.batch.BatchGrammarMatcher` and `hybrid.device.DeviceGather`.
 Limits: if a grammar's tables are full, its matchers must be called one by one.
 """

@@ -1,7 +1,7 @@
 """Histograms of durations, by labels.
 
 What: `Durations` counts how many durations fall into each range, for each set of labels.
-When: used by `hybrid.api.statistics`, which holds its lock.
+When: used by `hybrid.compile.statistics`, which holds its lock.
 Limits: labels come from fixed lists, so there are few. Only the range of each duration is kept, and the sum.
 """
 

@@ -20,8 +20,8 @@ from functools import lru_cache
 from typing import Any
 
 from equivalence import forking
-from hybrid.api.compiled import CompiledGrammar
-from hybrid.api.durations import Durations
+from hybrid.compile.durations import Durations
+from hybrid.compiled import CompiledGrammar
 from hybrid.json_schema import SchemaRefused
 from hybrid.json_schema.dialects import ALL_KEYWORDS
 from hybrid.xgrammar.relaxed import SchemaText, find_differences
@@ -190,7 +190,7 @@ forking.in_child(OF_PROCESS.begin_anew)
 
 
 def semantics_of(compiled: CompiledGrammar) -> str:
-    """The semantics of a grammar's schema: one of `hybrid.compile.strategy.SEMANTICS`, or `NO_SCHEMA`."""
+    """The semantics of a grammar's schema: one of `hybrid.values.budget.SEMANTICS`, or `NO_SCHEMA`."""
     if compiled.schema is None:
         return NO_SCHEMA
     return "xgrammar" if compiled.schema.left_out is None else "json-schema"

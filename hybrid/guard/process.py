@@ -1,11 +1,11 @@
 """The process that runs XGrammar's and Lark's own code for another, and can be ended.
 
-What: a small program, started by `hybrid.xgrammar.guard.worker` with one socket as its standard input. It
+What: a small program, started by `hybrid.guard.worker` with one socket as its standard input. It
 loads XGrammar's library without its Python package (no torch: 0.2 s and 30 MiB in place of 2 s and 300), and
 then forks a child for each task, which converts or compiles one grammar and ends.
 When: never imported by the package; it is run by its path, and uses the standard library, XGrammar and
 `equivalence.network.optimised` only, without the packages around that. For Lark grammars it imports Lark,
-numpy, and `hybrid.lark.construction`, likewise.
+numpy, and `hybrid.guard.lark_construction`, likewise.
 Limits: needs `fork`. Each child has bounded memory and stack, dies with this process, and this one ends when
 the other end of its socket is closed, however that came about. Nothing is unpickled.
 
@@ -112,11 +112,11 @@ class Library:
         return getattr(self.grammar, request["function"])(*request["arguments"])
 
     def load_lark(self) -> Any:
-        """The module `hybrid.lark.construction`."""
+        """The module `hybrid.guard.lark_construction`."""
         if self._construction is None:
             for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
                 os.environ[name] = "1"  # threads of numpy's, which are not there after a fork
-            self._construction = importlib.import_module("hybrid.lark.construction")
+            self._construction = importlib.import_module("hybrid.guard.lark_construction")
         return self._construction
 
     def warm_lark(self) -> None:

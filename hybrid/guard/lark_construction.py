@@ -3,7 +3,7 @@
 What: `read` lets Lark build its parser of a text, or raises the error that says why Lark refuses it.
 `construct` gives the parse table and the lexer automaton; `answer` gives the same, packed for another
 process.
-When: by `hybrid.xgrammar.guard`, in a process that can be killed: Lark cannot be interrupted, tests
+When: by `hybrid.guard`, in a process that can be killed: Lark cannot be interrupted, tests
 patterns on texts, which may take `re` any time, and neither Lark nor the lexer bounds its memory. If there
 is no such process, in this one.
 Limits: ``parser="lalr"``, ``lexer="basic"``; imports only from Lark's own library, because the text may
@@ -25,8 +25,8 @@ from equivalence.errors import BudgetExceeded, GrammarError, HybridError, Unsupp
 from equivalence.lark.lalr.machine import may_follow, read_machine
 from equivalence.lark.lexer.machine import build_thrifty_lexer
 from equivalence.lark.lexer.scanner import terminal_names
-from hybrid.lark.estimate import refuse_large_rules, refuse_large_terminals
-from hybrid.lark.packing import Construction, packed, packed_error
+from hybrid.guard.lark_estimate import refuse_large_rules, refuse_large_terminals
+from hybrid.guard.lark_packing import Construction, packed, packed_error
 
 MOST_CHARACTERS = 1 << 20
 """Longest text of a grammar. Real ones have 10,000 to 50,000 characters."""
@@ -46,7 +46,7 @@ def read(text: str, start: str) -> lark.Lark:
 
     Raises:
         GrammarError: Lark refuses it (the message quotes Lark), or it must not be read.
-        BudgetExceeded: it would be too large once Lark has written it out (`hybrid.lark.estimate`).
+        BudgetExceeded: it would be too large once Lark has written it out (`hybrid.guard.lark_estimate`).
     """
     if len(text) > MOST_CHARACTERS:
         raise GrammarError(f"the Lark grammar has {len(text)} characters, allowed are {MOST_CHARACTERS}")

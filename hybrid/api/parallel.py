@@ -7,14 +7,12 @@ Limits: if joblib's backend runs tasks in other processes, these send artefacts 
 strategy must be "auto" or "classifier". A grammar without a classifier is compiled again by the caller.
 
 Threads are the default: kernels run without the GIL, and nothing is copied. Other processes get the bytes of
-    the
-vocabulary with each batch of tasks (1.2 MB for 128k ids), and keep the compiler that they make from it. They
-map the trie, which is 25 times as large, from a file, or build it if they cannot read that file.
+the vocabulary with each batch of tasks (1.2 MB for 128k ids), and keep the compiler that they make from it.
+They map the trie, which is 25 times as large, from a file, or build it if they cannot read that file.
 
 One grammar is not split over threads, because its contexts lead to the same pending sets: if two threads take
-    half
-of them each, one still needs 63 to 75 % of the summaries' time (C++ 11 of 18 ms, SQL 16 of 22, the C-like
-grammar 28 of 39; llama3). This would save 3 to 8 % of a compilation, before the tables are merged.
+half of them each, one still needs 63 to 75 % of the summaries' time (C++ 11 of 18 ms, SQL 16 of 22, the
+C-like grammar 28 of 39; llama3). This would save 3 to 8 % of a compilation, before the tables are merged.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xgrammar
@@ -34,13 +32,13 @@ import xgrammar
 from equivalence import ArgumentError, HybridError, StrategyError, Vocabulary, forking
 from equivalence.arguments import integer_from, shown
 from equivalence.trie.trie import stored_trie
-from hybrid.api.compiled import CompiledGrammar
 from hybrid.compile.request import METHODS
-from hybrid.compile.strategy import Budget, OnBudget
+from hybrid.compiled import CompiledGrammar
 from hybrid.files import can_be_written, from_bytes, to_bytes
+from hybrid.values.budget import Budget, OnBudget
 
-if TYPE_CHECKING:
-    from hybrid.api.compiler import GrammarCompiler
+Compiler = Any
+"""A `hybrid.GrammarCompiler`; its module imports this one."""
 
 MOST_JOBS = 1024
 """Most threads or processes that may be requested: each takes memory as soon as it starts."""
@@ -64,7 +62,7 @@ Progress = Callable[[int, int], None]
 
 
 def compile_all(
-    compiler: GrammarCompiler,
+    compiler: Compiler,
     grammars: Iterable[Any],
     n_jobs: int | None,
     on_error: str,
@@ -110,7 +108,7 @@ def compile_all(
     return found
 
 
-def _source(compiler: GrammarCompiler, place: int, item: Any) -> Source:
+def _source(compiler: Compiler, place: int, item: Any) -> Source:
     """Convert an item to a source that can be sent to another process."""
     if isinstance(item, str):
         return Source("grammar", item)
@@ -133,7 +131,7 @@ def _source(compiler: GrammarCompiler, place: int, item: Any) -> Source:
     return source
 
 
-def _compiled(compiler: GrammarCompiler, source: Source) -> CompiledGrammar:
+def _compiled(compiler: Compiler, source: Source) -> CompiledGrammar:
     if source.kind == "serialized":
         return compiler.compile_grammar(xgrammar.Grammar.deserialize_json(source.argument))
     compile_it: Callable[..., CompiledGrammar] = getattr(compiler, METHODS[source.kind])
@@ -162,7 +160,7 @@ def _task(shared: _Shared, source: Source) -> CompiledGrammar | bytes | HybridEr
     return to_bytes(compiled) if can_be_written(compiled) else None
 
 
-def _received(compiler: GrammarCompiler, source: Source, result: Any) -> CompiledGrammar | HybridError:
+def _received(compiler: Compiler, source: Source, result: Any) -> CompiledGrammar | HybridError:
     if isinstance(result, bytes):
         return from_bytes(result, compiler.vocabulary, budget=compiler.budget)
     if result is not None:
@@ -176,6 +174,7 @@ def _received(compiler: GrammarCompiler, source: Source, result: Any) -> Compile
 class _Parcel(NamedTuple):
     """Everything from which another process makes a compiler."""
 
+    kind: type[Compiler]
     fingerprint: str
     data: bytes
     lengths: bytes
@@ -197,7 +196,7 @@ class _Parcel(NamedTuple):
 class _Shared:
     """The compiler of a task. The parcel is made when this is pickled, which threads never do."""
 
-    def __init__(self, compiler: GrammarCompiler, is_elsewhere: bool = False) -> None:
+    def __init__(self, compiler: Compiler, is_elsewhere: bool = False) -> None:
         self.compiler = compiler
         self.is_elsewhere = is_elsewhere
         self.is_over = False  # after an error, threads skip the remaining tasks
@@ -224,8 +223,9 @@ class _Shared:
                 os.makedirs(cache_dir, exist_ok=True)
         data, offsets = vocabulary.flat
         return _Parcel(
-            vocabulary.fingerprint, data.tobytes(), np.diff(offsets).astype(np.uint16).tobytes(),
-            vocabulary.stop_token_ids, folder, compiler.strategy, compiler.budget,
+            type(compiler), vocabulary.fingerprint, data.tobytes(),
+            np.diff(offsets).astype(np.uint16).tobytes(), vocabulary.stop_token_ids, folder,
+            compiler.strategy, compiler.budget,
             compiler.n_jobs, compiler.on_demand, cache_dir, limit, compiler.on_budget, compiler.deterministic,
             compiler.semantics, compiler.max_whitespace_cnt, compiler.assert_formats,
         )  # fmt: skip
@@ -237,13 +237,11 @@ class _Shared:
 
 
 _lock = forking.listed(threading.Lock(), forking.Order.SLOW)
-_last: list[tuple[Any, GrammarCompiler]] = []
+_last: list[tuple[Any, Any]] = []
 """The compiler of the last parcel that this process received."""
 
 
 def _unpacked(parcel: _Parcel) -> _Shared:
-    from hybrid.api.compiler import GrammarCompiler
-
     key = parcel._replace(data=b"", lengths=b"", folder="")
     with _lock:
         if not _last or _last[0][0] != key:
@@ -257,7 +255,7 @@ def _unpacked(parcel: _Parcel) -> _Shared:
             _last[:] = [
                 (
                     key,
-                    GrammarCompiler(
+                    parcel.kind(
                         vocabulary, strategy=parcel.strategy, budget=parcel.budget, n_jobs=parcel.n_jobs,
                         on_demand=parcel.on_demand, on_budget=parcel.on_budget, cache_enabled=False,
                         deterministic=parcel.deterministic, semantics=parcel.semantics,

@@ -3,9 +3,9 @@
 What: `Guard` calls XGrammar's parsers, converters and compiler, and has Lark build its parsers. They cannot
 be interrupted, take minutes for some inputs, and some end the process. What is estimated to be quick and
 shallow is called right here; everything else, and all of Lark's, in a process that is ended when the time is
-over (`hybrid.xgrammar.guard.worker`).
+over (`hybrid.guard.worker`).
 When: by `hybrid.compile.compilation`, for every grammar.
-Limits: estimates (`hybrid.xgrammar.guard.estimate`) come from what was found to be slow in XGrammar 0.2.8.
+Limits: estimates (`hybrid.guard.estimate`) come from what was found to be slow in XGrammar 0.2.8.
 Where no process can be started, what is estimated to be over the budget, or too deep, is refused.
 
 A converted grammar comes back as XGrammar's serialised text. A compiled one does not: to serialise and read
@@ -28,15 +28,15 @@ from equivalence import BudgetExceeded, GrammarError, forking
 from equivalence.deadline import Deadline
 from equivalence.network.optimised import Optimise, Wanted, optimised_text
 from equivalence.network.reading import read_grammar
-from hybrid.compile.strategy import Budget
-from hybrid.lark.packing import Construction, unpacked
-from hybrid.xgrammar.guard import worker
-from hybrid.xgrammar.guard.estimate import (
+from hybrid.guard import worker
+from hybrid.guard.estimate import (
     DEEP_GRAMMAR_BYTES,
     Estimate,
     grammar_estimate,
     pattern_estimate,
 )
+from hybrid.guard.lark_packing import Construction, unpacked
+from hybrid.values.budget import Budget
 from hybrid.xgrammar.messages import shortened
 
 __all__ = ["Conversion", "Guard"]
@@ -140,7 +140,7 @@ class Guard:
         return xgrammar.Grammar.deserialize_json(answer.decode("utf-8", "surrogatepass"))
 
     def lark(self, text: Any, start: Any, deadline: Deadline) -> Construction:
-        """Parser and lexer of a Lark grammar (`hybrid.lark.construction`).
+        """Parser and lexer of a Lark grammar (`hybrid.guard.lark_construction`).
 
         How long they take cannot be told from the grammar: a parser may have exponentially many states, and
         patterns may backtrack on the texts of keywords.
@@ -162,7 +162,7 @@ class Guard:
         try:
             found = unpacked(self._run(task, deadline, phase))
         except worker.Unavailable:
-            from hybrid.lark.construction import construct  # here: Lark is slow to import
+            from hybrid.guard.lark_construction import construct  # here: Lark is slow to import
 
             found = construct(text, start, most, deadline)
         except (worker.OutOfMemory, worker.TooLarge) as error:

@@ -2,7 +2,7 @@
 
 What: pure functions from a text, or a serialised grammar, to an `Estimate`: seconds, and whether its
 recursion may be too deep for a stack.
-When: in `hybrid.xgrammar.guard`, which lets a call that may be slow or deep run in a process that can be
+When: in `hybrid.guard`, which lets a call that may be slow or deep run in a process that can be
 ended.
 Limits: fitted to XGrammar 0.2.8 on one core of 2026 and to what was found to be slow; errs towards too much.
 Ordinary schemas take some microseconds to estimate. No clock, so that all ranks estimate alike.
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from equivalence.network import serial
 from equivalence.network.reading import ReadGrammar
-from hybrid.xgrammar.guard.patterns import Bound, Size, pattern_size, size_bound
+from hybrid.guard.patterns import Bound, Size, pattern_size, size_bound
 
 DEEP_BRACKETS = 1000
 """Nested brackets beyond which a recursion is taken for too deep: XGrammar 0.2.8 fell over at 100,000 groups

@@ -32,15 +32,18 @@ from equivalence.deadline import Deadline
 from equivalence.network.features import Features
 from equivalence.network.reading import read_grammar
 from hybrid.classifier.classifier import Classifier
-from hybrid.compile.deferred_classes import DeferredClasses
-from hybrid.compile.strategy import Budget, check_budget
+from hybrid.classifier.completing import complete
+from hybrid.classifier.deferred_classes import DeferredClasses
 from hybrid.completion import Completions
 from hybrid.explain import Wording
+from hybrid.guard import Guard
 from hybrid.json_schema import Places, SchemaGrammar, in_xgrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar
-from hybrid.representatives.gather import Gather
+from hybrid.representatives.engines import Engines
+from hybrid.values.budget import Budget, check_budget
+from hybrid.values.gather import Gather
 from hybrid.xgrammar.relaxed import Differences, Narrowing, Relaxation, SchemaText, differences_of
-from hybrid.xgrammar.sanitize import has_texts_without_end
+from hybrid.xgrammar.sanitize import for_whole_vocabulary, has_texts_without_end
 
 _noting = forking.listed(threading.Lock(), forking.Order.BRIEF)
 """Protects `reason`, the only attribute that ever changes; see `CompiledGrammar.note`."""
@@ -68,8 +71,8 @@ class CompiledGrammar:
         features: what the grammar needs to know of tokens besides their bytes; None unless the strategy is
             "classifier".
         classifier: computes masks on strategy "classifier"; None on others.
-        otherwise: compiles the same grammar on another strategy, for matchers that the classifier cannot
-            serve; None for Lark grammars, which have no other strategy.
+        budget: bounds of compiling the grammar for XGrammar, if the classifier cannot serve a matcher; None
+            for Lark grammars, which XGrammar cannot run, and on other strategies.
         timings: seconds by phase: "network", "explore" and "partition" for token classes, "gather",
             "compile" (by XGrammar), "total"; "load" if it was read from a file.
         schema: the JSON schema that the grammar was made from; None for grammars in other notations.
@@ -93,7 +96,7 @@ class CompiledGrammar:
     gather: Gather | None = field(default=None, init=False)
     features: Features | None = field(default=None, init=False)
     classifier: Classifier | None = field(default=None, init=False)
-    otherwise: Callable[[], CompiledGrammar] | None = field(default=None, init=False)
+    budget: Budget | None = field(default=None, init=False)
 
     awaited: ClassVar[Any] = None
     """Called with the seconds of the first mask; removed after that."""
@@ -158,9 +161,11 @@ class CompiledGrammar:
         Raises:
             BudgetExceeded: the states exceed the budget; the grammar continues as before.
         """
-        from hybrid.compile.promotion import promoted
+        return self.completed(check_budget(budget), "promoted by its caller")
 
-        return promoted(self, check_budget(budget), "promoted by its caller")
+    def completed(self, budget: Budget, why: str, deadline: Deadline | None = None) -> bool:
+        """`promote` for callers that have a deadline, and a reason to note."""
+        return False
 
     @property
     def tokenizer_info(self) -> xgrammar.TokenizerInfo:
@@ -214,19 +219,25 @@ class CompiledGrammar:
 
     @cached_property
     def fallback(self) -> CompiledGrammar:
-        """The same grammar on another strategy, compiled when a matcher first exceeds the budget, or reads an
+        """The same grammar in plain XGrammar, compiled when a matcher first exceeds the budget, or reads an
         id as an id and as text at once (`hybrid.classifier.token_ids`).
 
         Raises:
-            BudgetExceeded: the grammar has no other strategy.
+            BudgetExceeded: it is a Lark grammar, or compiling it exceeds the budget.
         """
-        if self.otherwise is None:
+        if self.budget is None or isinstance(self.grammar, LarkGrammar):
             raise BudgetExceeded(
                 "a matcher needs more than the budget's table_bytes, and a Lark grammar has no other "
                 "strategy; raise Budget.table_bytes"
             )
-        made = self.otherwise()
-        self.note(f"matchers that it could not serve went on in {made.strategy!r}")
+        grammar = in_xgrammar(self.grammar)
+        engines = Engines(self.vocabulary, 1, Guard(self.budget))
+        made = OnEngine(
+            reason="the classifier cannot serve all matchers", vocabulary=self.vocabulary, grammar=grammar,
+            engine=engines.whole(for_whole_vocabulary(grammar), Deadline(self.budget.seconds)),
+            mask_seconds=self.mask_seconds,
+        )  # fmt: skip
+        self.note("matchers that it could not serve went on in 'engine'")
         return made
 
     @cached_property
@@ -314,16 +325,27 @@ class OnRepresentatives(CompiledGrammar):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class OnClassifier(CompiledGrammar):
-    """A grammar with a classifier, which reads the parser's stack and names the allowed classes. No engine
-    runs."""
+class Classified(CompiledGrammar):
+    """A grammar with a classifier, which reads the parser's stack. No engine runs."""
 
     strategy: str = field(default="classifier", init=False)
     grammar: xgrammar.Grammar | SchemaGrammar
-    classes: TokenClasses = field()
     features: Features | None = field()
     classifier: Classifier = field()
-    otherwise: Callable[[], CompiledGrammar] = field()
+    budget: Budget = field()
+
+    def completed(self, budget: Budget, why: str, deadline: Deadline | None = None) -> bool:
+        if not self.classifier.is_complete:
+            complete(self.classifier, self.grammar, budget, deadline)
+            self.note(why)
+        return True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class OnClassifier(Classified):
+    """A grammar whose classifier names the allowed classes."""
+
+    classes: TokenClasses = field()
 
     @property
     def memory_size_bytes(self) -> int:
@@ -331,15 +353,14 @@ class OnClassifier(CompiledGrammar):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class OnWalks(CompiledGrammar):
+class OnWalks(Classified):
     """A grammar whose masks come from walks over the vocabulary until token classes are asked for."""
 
-    strategy: str = field(default="classifier", init=False)
-    grammar: xgrammar.Grammar | SchemaGrammar
-    features: Features | None = field()
-    classifier: Classifier = field()
-    otherwise: Callable[[], CompiledGrammar] = field()
     deferred: DeferredClasses = field()
+
+    def completed(self, budget: Budget, why: str, deadline: Deadline | None = None) -> bool:
+        self.settle(deadline or self.deferred.deadline())
+        return super().completed(budget, why, deadline)
 
     def settle(self, deadline: Deadline) -> TokenClasses:
         """The token classes. Computes them if necessary; from then on the classifier uses them.
@@ -365,10 +386,6 @@ class OnWalks(CompiledGrammar):
     @property
     def memory_size_bytes(self) -> int:
         return self.classifier.memory_size_bytes + self.deferred.nbytes + self.completion_bytes
-
-
-Classified = (OnClassifier, OnWalks)
-"""The subclasses with a classifier of a grammar in XGrammar's form."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
