@@ -11,7 +11,7 @@ import pytest
 
 from equivalence import BudgetExceeded
 from hybrid import GrammarCompiler
-from hybrid.classifier.store import NO_BYTE
+from hybrid.classifier.base_store import NO_BYTE
 from hybrid.lark import Fixed
 from hybrid.lark.classifier import FactoredClassifier
 from hybrid.lark.store import Store

@@ -23,11 +23,12 @@ import numpy as np
 from equivalence import BudgetExceeded, TokenClasses, Vocabulary, forking
 from equivalence.deadline import Deadline
 from equivalence.runs import Members, members_of
+from hybrid.classifier.base_store import NO_BYTE
 from hybrid.classifier.pieces import PieceGather
 from hybrid.classifier.reachable import Reachable
 from hybrid.classifier.rows import Rows
 from hybrid.classifier.steps import Steps
-from hybrid.classifier.store import NO_BYTE, Store
+from hybrid.classifier.store import Store
 from hybrid.classifier.summaries import Summaries
 from hybrid.classifier.tables import Fixed
 from hybrid.classifier.walk_tables import WalkTables

@@ -16,17 +16,17 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.hybrid.classifier.base_store import BaseStore
 from cython.cimports.hybrid.classifier.reader import Reader
 from cython.cimports.hybrid.classifier.summaries import Summaries
-from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.parser.migration import bring
+from hybrid.classifier.base_store import NO_BYTE
 from hybrid.classifier.reader import FEW_UNIONS, UNIONS
 from hybrid.classifier.walk_tables import WalkTables
 
@@ -36,13 +36,7 @@ LARGE_LIMIT = 1 << 25
 """A complete automaton of this many bytes gets large tables from the start. It was built to be used often,
 and doubling its tables in the middle of a document took a tenth of the time of its steps and masks."""
 
-NO_BYTE = 256
-"""The result of `forced_byte` if no single byte is forced."""
-
 REJECT = cython.declare(cython.Py_ssize_t, 0)
-
-WORD = cython.declare(cython.Py_ssize_t, (1 << 32) - 1)
-"""The bits of a word: words of masks are interned as signed numbers."""
 
 MOST_HASH = cython.declare(cython.Py_ssize_t, (1 << 30) - 1)
 """The bits of `top_hash`."""
@@ -53,7 +47,7 @@ MOST_FRAMES = cython.declare(cython.Py_ssize_t, 16)
 
 @cython.final
 @cython.cclass
-class Store:
+class Store(BaseStore):
     """The growing tables of one classifier.
 
     Args:
@@ -88,6 +82,7 @@ class Store:
             self.known = Summaries(n_states, fixed.n_words, self.account, rows, lists, lists, width)
         else:
             self.known = known.copied(self.account, 2048 if large else 0)
+        self.masks = self.known.masks
         self.summariser = fixed.summariser(self.space, self.known)
         reads: cython.Py_ssize_t = 16384 if large else 64 if walked else 4096
         self.reader = Reader(self.summariser, reads, FEW_UNIONS if walked else UNIONS)
@@ -95,43 +90,28 @@ class Store:
         self.offsets = fixed.offsets
         self.account.most = limit
 
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def count(self) -> cython.Py_ssize_t:
+        """See `BaseStore`."""
+        return self.space.configurations.count
+
     @property
     def limit(self) -> int:
         """Most bytes of the tables."""
         return self.account.most
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of the growing tables."""
-        return self.account.taken
-
-    @property
     def n_found(self) -> int:
         """Number of the automaton's states that are known: at the top of stacks and below."""
         return self.known.n_known + self.known.n_first
-
-    @property
-    def n_configurations(self) -> int:
-        """Configurations met."""
-        return self.space.configurations.count
 
     def bound(self, limit: cython.Py_ssize_t) -> int:
         """Set a new limit of bytes, and return the former one."""
         before = self.account.most
         self.account.most = limit
         return before
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def checked(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Check a configuration and return it.
-
-        Raises:
-            IndexError: there is no configuration with this number.
-        """
-        if not 0 <= configuration < self.space.configurations.count:
-            raise IndexError(f"there is no configuration {configuration}")
-        return configuration
 
     # ---------------------------------------------------------------- reading text
 
@@ -145,46 +125,6 @@ class Store:
         if not -1 <= state < self.space.n_states:
             raise IndexError(f"there is no state {state}")
         return self.space.bottom(state, is_final)
-
-    def advance(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> int:
-        """The configuration after a token, or 0 if the token is not accepted.
-
-        Raises:
-            BudgetExceeded: the tables are full.
-            IndexError: there is no such configuration, or no such token.
-        """
-        return self.after(configuration, token)
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def after(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """`advance` for compiled code."""
-        if not 0 <= token < self.offsets.shape[0] - 1:
-            raise IndexError(f"there is no token {token}")
-        return self.step_over(
-            self.checked(configuration), self.token_bytes(), self.offsets[token], self.offsets[token + 1]
-        )
-
-    def advance_text(self, configuration: cython.Py_ssize_t, text: bytes) -> int:
-        """The configuration after some bytes, or 0 if they are not accepted.
-
-        Raises:
-            BudgetExceeded, IndexError: as `advance`.
-        """
-        return self.after_text(configuration, text)
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def after_text(self, configuration: cython.Py_ssize_t, text: bytes) -> cython.Py_ssize_t:
-        """`advance_text` for compiled code."""
-        given: cython.p_const_uchar = text
-        return self.step_over(self.checked(configuration), given, 0, len(text))
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def token_bytes(self) -> cython.p_const_uchar:
-        """The vocabulary's bytes."""
-        return cython.address(self.data[0]) if self.data.shape[0] else cython.NULL
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -229,37 +169,6 @@ class Store:
             configuration = following
             begin += 1
         return configuration
-
-    def advances(
-        self,
-        configurations: cython.const[cython.Py_ssize_t][::1],
-        tokens: cython.const[cython.Py_ssize_t][::1],
-        found: cython.Py_ssize_t[::1],
-    ) -> None:
-        """Call `advance` for each configuration and its token.
-
-        Args:
-            configurations, tokens: int64[n].
-            found: int64[n], written.
-
-        Raises:
-            BudgetExceeded, IndexError: as `advance`.
-            ValueError: arrays of different lengths.
-        """
-        n = configurations.shape[0]
-        if tokens.shape[0] != n or found.shape[0] != n:
-            raise ValueError("configurations, tokens and found must have the same length")
-        for i in range(n):
-            self.checked(configurations[i])
-            if not 0 <= tokens[i] < self.offsets.shape[0] - 1:
-                raise IndexError(f"there is no token {tokens[i]}")
-        text = self.token_bytes()
-        with cython.nogil:
-            for i in range(n):
-                token = tokens[i]
-                found[i] = self.read_text(
-                    configurations[i], text, self.offsets[token], self.offsets[token + 1]
-                )
 
     def is_whole(self, configuration: cython.Py_ssize_t) -> bool:
         """Whether the text that leads to a configuration is a sentence of the grammar.
@@ -338,59 +247,15 @@ class Store:
 
     # ---------------------------------------------------------------- masks
 
-    def class_mask(self, configuration: cython.Py_ssize_t) -> int:
-        """Twice the number of the mask of classes that some stack of a configuration can read, plus 1 if
-        the text so far is complete.
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def known_mask(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """See `BaseStore`."""
+        return self.reader.masks[configuration] if configuration < self.reader.masks.shape[0] else -1
 
-        Raises:
-            BudgetExceeded: the tables are full; or they are complete and would have to be extended (a bug
-                of ours, which must not become a wrong mask).
-            IndexError: there is no such configuration.
-        """
-        self.checked(configuration)
-        if configuration < self.reader.masks.shape[0]:
-            known: cython.Py_ssize_t = self.reader.masks[configuration]
-            if known >= 0:
-                return known
-        with cython.nogil:
-            found = self.reader.find(configuration)
-        return found  # noqa: RET504 - an object, with the lock held
-
-    def class_masks(
-        self,
-        configurations: cython.const[cython.Py_ssize_t][::1],
-        found: cython.Py_ssize_t[::1],
-    ) -> None:
-        """Call `class_mask` for each configuration.
-
-        Args:
-            configurations: int64[n].
-            found: int64[n], written.
-
-        Raises:
-            BudgetExceeded, IndexError: as `class_mask`.
-            ValueError: arrays of different lengths.
-        """
-        n = configurations.shape[0]
-        if found.shape[0] != n:
-            raise ValueError("configurations and found must have the same length")
-        for i in range(n):
-            self.checked(configurations[i])
-        with cython.nogil:
-            for i in range(n):
-                found[i] = self.reader.mask_of(configurations[i])
-
-    def mask_words(self, mask: cython.Py_ssize_t) -> NDArray[np.uint32]:
-        """The words of a mask of classes, given its number, uint32[n_words].
-
-        Raises:
-            IndexError: there is no such mask.
-        """
-        if not 0 <= mask < self.known.masks.count:
-            raise IndexError(f"there is no mask {mask}")
-        begin = self.known.masks.starts[mask]
-        made = np.empty(self.known.n_words, np.uint32)
-        words: cython.uint[::1] = made
-        for w in range(self.known.n_words):
-            words[w] = cython.cast(cython.uint, self.known.masks.pool[begin + w] & WORD)
-        return made
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def mask_of(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """See `BaseStore`."""
+        return self.reader.mask_of(configuration)

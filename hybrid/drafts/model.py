@@ -28,9 +28,9 @@ from equivalence.arguments import integer_from, path_of, shown
 from equivalence.deadline import Deadline
 from equivalence.store import Unusable, read_arrays, write_arrays
 from hybrid.api.matcher import GrammarMatcher
+from hybrid.classifier.base_store import NO_BYTE
 from hybrid.classifier.classifier import forced_text
 from hybrid.classifier.follower import ClassifierFollower
-from hybrid.classifier.store import NO_BYTE
 from hybrid.classifier.token_ids import ReadBothWays
 from hybrid.compiled import CompiledGrammar
 from hybrid.completion.follower import ClosingFollower

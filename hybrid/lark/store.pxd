@@ -1,18 +1,14 @@
-from equivalence.arrays.account cimport Account
-from equivalence.arrays.interning cimport Interned
+from hybrid.classifier.base_store cimport BaseStore
 from hybrid.lark.pairs cimport Pairs
 from hybrid.lark.reading cimport Reader
 from hybrid.lark.stacks cimport Stacks
 
 
-cdef class Store:
-    cdef readonly Account account
-    cdef readonly object fixed
+cdef class Store(BaseStore):
     cdef readonly Stacks stacks
     cdef readonly Reader reader
     cdef readonly Pairs configurations
     cdef readonly Pairs decided
-    cdef readonly Interned masks
     cdef const unsigned char[::1] class_of_byte
     cdef const int[:, ::1] step
     cdef const int[:, ::1] emitted
@@ -26,14 +22,8 @@ cdef class Store:
     cdef const Py_ssize_t[::1] used_start
     cdef const int[::1] used
     cdef unsigned char[::1] allowed
-    cdef const unsigned char[::1] data
-    cdef const Py_ssize_t[::1] offsets
 
-    cdef Py_ssize_t checked(self, Py_ssize_t configuration) except -1
-    cdef const unsigned char *token_bytes(self) noexcept
-    cdef Py_ssize_t read_text(self, Py_ssize_t configuration, const unsigned char *text, Py_ssize_t begin, Py_ssize_t end) except -1 nogil
     cdef Py_ssize_t read_sequence(self, Py_ssize_t node, Py_ssize_t sequence) except -1 nogil
     cdef bint takes(self, Py_ssize_t kinds, Py_ssize_t number) noexcept nogil
     cdef Py_ssize_t only_byte(self, Py_ssize_t configuration) except -1 nogil
-    cdef Py_ssize_t mask_of(self, Py_ssize_t configuration) except -1 nogil
     cdef Py_ssize_t decide(self, Py_ssize_t state, Py_ssize_t kinds) except -1 nogil

@@ -21,13 +21,14 @@ from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.classifier.base_store import BaseStore
 from cython.cimports.hybrid.lark.pairs import Pairs
 from cython.cimports.hybrid.lark.reading import Reader
 from cython.cimports.hybrid.lark.stacks import Stacks
 from numpy.typing import NDArray
 
 from equivalence import built
-from hybrid.classifier.store import NO_BYTE
+from hybrid.classifier.base_store import NO_BYTE
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -36,13 +37,10 @@ NOWHERE = cython.declare(cython.Py_ssize_t, 0)
 
 NO_ONE_BYTE = cython.declare(cython.Py_ssize_t, NO_BYTE)
 
-WORD = cython.declare(cython.Py_ssize_t, (1 << 32) - 1)
-"""The bits of a word: words of masks are interned as signed numbers."""
-
 
 @cython.final
 @cython.cclass
-class Store:
+class Store(BaseStore):
     """The growing tables of one classifier.
 
     Args:
@@ -90,98 +88,24 @@ class Store:
         self.offsets = fixed.offsets
         self.account.most = limit  # the limit does not apply to the initial tables
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the growing tables."""
-        return self.account.taken
-
-    @property
-    def n_configurations(self) -> int:
-        """Number of configurations so far, including the refused one."""
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def count(self) -> cython.Py_ssize_t:
+        """See `BaseStore`."""
         return self.configurations.count
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def checked(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Check a configuration and return it.
-
-        Raises:
-            IndexError: there is no configuration with this number.
-        """
-        if not 0 <= configuration < self.configurations.count:
-            raise IndexError(f"there is no configuration {configuration}")
-        return configuration
+    @cython.exceptval(check=False)
+    def known_mask(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """See `BaseStore`."""
+        return self.configurations.rows[configuration].found
 
     # ---------------------------------------------------------------- reading text
 
     def start(self) -> int:
         """The configuration before any text."""
         return self.configurations.number(0, self.stacks.of(np.zeros(1, np.int64)))
-
-    def advance(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> int:
-        """The configuration after a token, or 0 if the token is not accepted.
-
-        Raises:
-            BudgetExceeded: the tables are full.
-            IndexError: there is no such configuration, or no such token.
-        """
-        if not 0 <= token < self.offsets.shape[0] - 1:
-            raise IndexError(f"there is no token {token}")
-        self.checked(configuration)
-        text = self.token_bytes()
-        with cython.nogil:
-            found = self.read_text(configuration, text, self.offsets[token], self.offsets[token + 1])
-        return found  # noqa: RET504 - an object, with the lock held
-
-    def advance_text(self, configuration: cython.Py_ssize_t, text: bytes) -> int:
-        """The configuration after some bytes, or 0 if they are not accepted.
-
-        Raises:
-            BudgetExceeded, IndexError: as `advance`.
-        """
-        given: cython.p_const_uchar = text
-        length: cython.Py_ssize_t = len(text)
-        self.checked(configuration)
-        with cython.nogil:
-            found = self.read_text(configuration, given, 0, length)
-        return found  # noqa: RET504 - an object, with the lock held
-
-    def advances(
-        self,
-        configurations: cython.const[cython.Py_ssize_t][::1],
-        tokens: cython.const[cython.Py_ssize_t][::1],
-        found: cython.Py_ssize_t[::1],
-    ) -> None:
-        """Call `advance` for each configuration and its token.
-
-        Args:
-            configurations, tokens: int64[n].
-            found: int64[n], written.
-
-        Raises:
-            BudgetExceeded, IndexError: as `advance`.
-            ValueError: arrays of different lengths.
-        """
-        n = configurations.shape[0]
-        if tokens.shape[0] != n or found.shape[0] != n:
-            raise ValueError("configurations, tokens and found must have the same length")
-        for i in range(n):
-            self.checked(configurations[i])
-            if not 0 <= tokens[i] < self.offsets.shape[0] - 1:
-                raise IndexError(f"there is no token {tokens[i]}")
-        text = self.token_bytes()
-        with cython.nogil:
-            for i in range(n):
-                token = tokens[i]
-                found[i] = self.read_text(
-                    configurations[i], text, self.offsets[token], self.offsets[token + 1]
-                )
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def token_bytes(self) -> cython.p_const_uchar:
-        """The vocabulary's bytes."""
-        return cython.address(self.data[0]) if self.data.shape[0] else cython.NULL
 
     @cython.cfunc
     @cython.nogil
@@ -324,44 +248,6 @@ class Store:
 
     # ---------------------------------------------------------------- masks
 
-    def class_mask(self, configuration: cython.Py_ssize_t) -> int:
-        """Twice the number of the mask of classes that may come next, plus 1 if the text may end here.
-
-        Raises:
-            BudgetExceeded: the tables are full.
-            IndexError: there is no such configuration.
-        """
-        known: cython.Py_ssize_t = self.configurations.rows[self.checked(configuration)].found
-        if known >= 0:
-            return known
-        with cython.nogil:
-            known = self.mask_of(configuration)
-        return known  # noqa: RET504 - an object, with the lock held
-
-    def class_masks(
-        self,
-        configurations: cython.const[cython.Py_ssize_t][::1],
-        found: cython.Py_ssize_t[::1],
-    ) -> None:
-        """Call `class_mask` for each configuration.
-
-        Args:
-            configurations: int64[n].
-            found: int64[n], written.
-
-        Raises:
-            BudgetExceeded, IndexError: as `class_mask`.
-            ValueError: arrays of different lengths.
-        """
-        n = configurations.shape[0]
-        if found.shape[0] != n:
-            raise ValueError("configurations and found must have the same length")
-        for i in range(n):
-            self.checked(configurations[i])
-        with cython.nogil:
-            for i in range(n):
-                found[i] = self.mask_of(configurations[i])
-
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1, check=False)
@@ -400,21 +286,6 @@ class Store:
         found = 2 * mask + (1 if self.takes(kinds, self.stop_set[state]) else 0)
         self.decided.rows[row].found = cython.cast(cython.int, found)
         return found
-
-    def mask_words(self, mask: cython.Py_ssize_t) -> NDArray[np.uint32]:
-        """The words of a mask of classes, given its number, uint32[n_words].
-
-        Raises:
-            IndexError: there is no such mask.
-        """
-        if not 0 <= mask < self.masks.count:
-            raise IndexError(f"there is no mask {mask}")
-        begin = self.masks.starts[mask]
-        made = np.empty(self.masks.starts[mask + 1] - begin, np.uint32)
-        words: cython.uint[::1] = made
-        for w in range(words.shape[0]):
-            words[w] = cython.cast(cython.uint, self.masks.pool[begin + w] & WORD)
-        return made
 
     # ---------------------------------------------------------------- for people
 

@@ -1,0 +1,241 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""What the tables of all classifiers have in common: text goes in, masks of classes come out.
+
+What: `BaseStore` checks configurations, tokens and arrays, and releases the interpreter's lock around long
+computations. A subclass reads text (`read_text`) and finds masks (`mask_of`).
+When: the base class of `hybrid.classifier.store.Store` (networks) and `hybrid.lark.store.Store`.
+Limits: two threads must not use it at once: `hybrid.classifier.classifier` holds a lock around every call
+except `is_whole`.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from numpy.typing import NDArray
+
+from equivalence import built
+
+built.check(__name__, EQUIMASK_SOURCE)
+
+NO_BYTE = 256
+"""The result of `forced_byte` if no single byte is forced."""
+
+WORD = cython.declare(cython.Py_ssize_t, (1 << 32) - 1)
+"""The bits of a word: words of masks are interned as signed numbers."""
+
+
+@cython.cclass
+class BaseStore:
+    """The growing tables of one classifier. A subclass sets the attributes.
+
+    Attributes:
+        account: counts the bytes of the tables.
+        fixed: the constant data.
+        masks: sets of classes, as words of 32 bits.
+        data, offsets: the vocabulary's bytes, and the bounds of each token.
+    """
+
+    # ---------------------------------------------------------------- what a subclass has
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def count(self) -> cython.Py_ssize_t:
+        """Number of configurations so far, including the refused one, which is 0."""
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_text(
+        self,
+        configuration: cython.Py_ssize_t,
+        text: cython.p_const_uchar,
+        begin: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """The configuration after the bytes between two places, or 0 if they are refused."""
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def known_mask(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The result of `class_mask` if it is known, or -1."""
+        return -1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def mask_of(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """See `class_mask`."""
+        return 0
+
+    # ---------------------------------------------------------------- sizes and checks
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the growing tables."""
+        return self.account.taken
+
+    @property
+    def n_configurations(self) -> int:
+        """Number of configurations so far, including the refused one."""
+        return self.count()
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def checked(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Check a configuration and return it.
+
+        Raises:
+            IndexError: there is no configuration with this number.
+        """
+        if not 0 <= configuration < self.count():
+            raise IndexError(f"there is no configuration {configuration}")
+        return configuration
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def token_bytes(self) -> cython.p_const_uchar:
+        """The vocabulary's bytes."""
+        return cython.address(self.data[0]) if self.data.shape[0] else cython.NULL
+
+    # ---------------------------------------------------------------- reading text
+
+    def advance(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> int:
+        """The configuration after a token, or 0 if the token is not accepted.
+
+        Raises:
+            BudgetExceeded: the tables are full.
+            IndexError: there is no such configuration, or no such token.
+        """
+        return self.after(configuration, token)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def after(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """`advance` for compiled code."""
+        if not 0 <= token < self.offsets.shape[0] - 1:
+            raise IndexError(f"there is no token {token}")
+        return self.step_over(
+            self.checked(configuration), self.token_bytes(), self.offsets[token], self.offsets[token + 1]
+        )
+
+    def advance_text(self, configuration: cython.Py_ssize_t, text: bytes) -> int:
+        """The configuration after some bytes, or 0 if they are not accepted.
+
+        Raises:
+            BudgetExceeded, IndexError: as `advance`.
+        """
+        return self.after_text(configuration, text)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def after_text(self, configuration: cython.Py_ssize_t, text: bytes) -> cython.Py_ssize_t:
+        """`advance_text` for compiled code."""
+        given: cython.p_const_uchar = text
+        return self.step_over(self.checked(configuration), given, 0, len(text))
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def step_over(
+        self,
+        configuration: cython.Py_ssize_t,
+        text: cython.p_const_uchar,
+        begin: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """`read_text` for callers that hold the interpreter's lock."""
+        with cython.nogil:
+            configuration = self.read_text(configuration, text, begin, end)
+        return configuration  # noqa: RET504 - with the lock held
+
+    def advances(
+        self,
+        configurations: cython.const[cython.Py_ssize_t][::1],
+        tokens: cython.const[cython.Py_ssize_t][::1],
+        found: cython.Py_ssize_t[::1],
+    ) -> None:
+        """Call `advance` for each configuration and its token.
+
+        Args:
+            configurations, tokens: int64[n].
+            found: int64[n], written.
+
+        Raises:
+            BudgetExceeded, IndexError: as `advance`.
+            ValueError: arrays of different lengths.
+        """
+        n = configurations.shape[0]
+        if tokens.shape[0] != n or found.shape[0] != n:
+            raise ValueError("configurations, tokens and found must have the same length")
+        for i in range(n):
+            self.checked(configurations[i])
+            if not 0 <= tokens[i] < self.offsets.shape[0] - 1:
+                raise IndexError(f"there is no token {tokens[i]}")
+        text = self.token_bytes()
+        with cython.nogil:
+            for i in range(n):
+                token = tokens[i]
+                found[i] = self.read_text(
+                    configurations[i], text, self.offsets[token], self.offsets[token + 1]
+                )
+
+    # ---------------------------------------------------------------- masks
+
+    def class_mask(self, configuration: cython.Py_ssize_t) -> int:
+        """Twice the number of the mask of classes that may come next, plus 1 if the text may end here.
+
+        Raises:
+            BudgetExceeded: the tables are full; or they are complete and would have to be extended (a bug
+                of ours, which must not become a wrong mask).
+            IndexError: there is no such configuration.
+        """
+        known: cython.Py_ssize_t = self.known_mask(self.checked(configuration))
+        if known >= 0:
+            return known
+        with cython.nogil:
+            known = self.mask_of(configuration)
+        return known  # noqa: RET504 - an object, with the lock held
+
+    def class_masks(
+        self,
+        configurations: cython.const[cython.Py_ssize_t][::1],
+        found: cython.Py_ssize_t[::1],
+    ) -> None:
+        """Call `class_mask` for each configuration.
+
+        Args:
+            configurations: int64[n].
+            found: int64[n], written.
+
+        Raises:
+            BudgetExceeded, IndexError: as `class_mask`.
+            ValueError: arrays of different lengths.
+        """
+        n = configurations.shape[0]
+        if found.shape[0] != n:
+            raise ValueError("configurations and found must have the same length")
+        for i in range(n):
+            self.checked(configurations[i])
+        with cython.nogil:
+            for i in range(n):
+                found[i] = self.mask_of(configurations[i])
+
+    def mask_words(self, mask: cython.Py_ssize_t) -> NDArray[np.uint32]:
+        """The words of a mask of classes, given its number, uint32[words].
+
+        Raises:
+            IndexError: there is no such mask.
+        """
+        if not 0 <= mask < self.masks.count:
+            raise IndexError(f"there is no mask {mask}")
+        begin = self.masks.starts[mask]
+        made = np.empty(self.masks.starts[mask + 1] - begin, np.uint32)
+        words: cython.uint[::1] = made
+        for w in range(words.shape[0]):
+            words[w] = cython.cast(cython.uint, self.masks.pool[begin + w] & WORD)
+        return made
