@@ -154,13 +154,12 @@ def test_only_classes_after_calls_become_rules() -> None:
     assert len(names) == len(set(names)) == 4 + 3  # equal classes share a rule
 
 
-@pytest.mark.parametrize("strategy", ["representatives", "auto"])
-def test_classes_after_calls_stay_where_ids_are_read_as_text(strategy: str) -> None:
+def test_classes_after_calls_stay_where_ids_are_read_as_text() -> None:
     # text that was read as an id too goes on at another position, and with rules of our own elsewhere
     tokens = [b"\xed\x9f\xbe", b"\t\xed\x9f\xbf", b"\t", b"q"]
     vocabulary = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=[len(tokens)])
     grammar = "root ::= p{5}\np ::= q? Token(0) [^\\u4e2d-\\ue000 ] | [^\\x09-_] Token(3)\nq ::= Token(3)"
-    matcher = GrammarMatcher(GrammarCompiler(vocabulary, strategy=strategy).compile_grammar(grammar))
+    matcher = GrammarMatcher(GrammarCompiler(vocabulary).compile_grammar(grammar))
     judge = xgrammar.GrammarMatcher(
         xgrammar.GrammarCompiler(vocabulary.tokenizer_info).compile_grammar(grammar)
     )
