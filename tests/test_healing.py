@@ -227,7 +227,7 @@ def test_a_grammar_that_begins_inside_of_a_token() -> None:
     assert matcher.accept_token(VOCABULARY.tokens.index(b"true")) and matcher.is_completed()
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", ["auto", "classifier", "engine"])
 def test_a_tag_that_begins_with_a_token_id_is_read_behind_the_prefix_only(strategy: str) -> None:
     """A token that spells the prefix and more is text, never the id that the tag names."""
     tokens = [b'"/>.\n', b'"/>.', b"\n", b'"/>.\n<t>', b"<t>", b"a", b'"', b"/>.\na", b""]
