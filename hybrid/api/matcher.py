@@ -150,15 +150,11 @@ class GrammarMatcher(Calls):
         needed = self._answer(lambda follower: follower.fill(row, debug_print))
         if began is not None:
             self._compiled.first_mask_took(perf_counter() - began)
-        if self._follower.successor is not None:
-            self._follower = self._follower.successor
         return needed
 
     def _fill_by_class(self, words: NDArray[np.uint32]) -> Gather | None:
         """Write the mask by class; see `Follower.fill_by_class`."""
-        gather = self._answer(lambda follower: follower.fill_by_class(words))
-        if self._follower.successor is not None:
-            self._follower = self._follower.successor
+        gather: Gather | None = self._answer(lambda follower: follower.fill_by_class(words))
         return gather
 
     def _row(self, bitmask: Any, index: Any) -> NDArray[np.uint32]:

@@ -1,8 +1,7 @@
 """Base classes of sequence followers.
 
 What: a `Follower` follows one sequence on one strategy. `hybrid.GrammarMatcher` has one, made by
-`hybrid.api.followers.follower_of`. It replaces the follower if an `Outgrown` error brings another one, or if
-`successor` is set.
+`hybrid.api.followers.follower_of`. It replaces the follower if an `Outgrown` error brings another one.
 When: `ClassifierFollower` and `EngineFollower` follow a grammar. An `OuterFollower` wraps one of these and
 removes tokens from its masks.
 Limits: callers have checked all arguments.
@@ -44,13 +43,7 @@ def text_of(read: Iterable[int | bytes | None], tokens: Sequence[bytes]) -> byte
 
 
 class Follower:
-    """Follows one sequence through a grammar; `hybrid.GrammarMatcher` says what its methods mean.
-
-    Attributes:
-        successor: a faster follower that should replace this one after its next mask; or None.
-    """
-
-    successor: Follower | None = None
+    """Follows one sequence through a grammar; `hybrid.GrammarMatcher` says what its methods mean."""
 
     @property
     @abstractmethod
@@ -140,13 +133,10 @@ class OuterFollower(Follower):
     def _ask(self, name: str, *arguments: Any) -> Any:
         """Call a method of the inner follower, and replace that follower if necessary."""
         try:
-            found = getattr(self._inner, name)(*arguments)
+            return getattr(self._inner, name)(*arguments)
         except Outgrown as outgrown:
             self._inner = outgrown.follower
-            found = getattr(self._inner, name)(*arguments)
-        if self._inner.successor is not None:
-            self._inner = self._inner.successor
-        return found
+            return getattr(self._inner, name)(*arguments)
 
     @property
     def temperature(self) -> float | None:
