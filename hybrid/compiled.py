@@ -43,7 +43,7 @@ from hybrid.representatives.engines import Engines
 from hybrid.values.budget import Budget, check_budget
 from hybrid.values.gather import Gather
 from hybrid.xgrammar.relaxed import Differences, Narrowing, Relaxation, SchemaText, differences_of
-from hybrid.xgrammar.sanitize import for_whole_vocabulary, has_texts_without_end
+from hybrid.xgrammar.sanitize import as_changed, has_texts_without_end, shield_root
 
 _noting = forking.listed(threading.Lock(), forking.Order.BRIEF)
 """Protects `reason`, the only attribute that ever changes; see `CompiledGrammar.note`."""
@@ -231,10 +231,12 @@ class CompiledGrammar:
                 "strategy; raise Budget.table_bytes"
             )
         grammar = in_xgrammar(self.grammar)
+        serialized = read_grammar(grammar).whole()
+        safe = as_changed(grammar, serialized, shield_root(serialized))
         engines = Engines(self.vocabulary, 1, Guard(self.budget))
         made = OnEngine(
             reason="the classifier cannot serve all matchers", vocabulary=self.vocabulary, grammar=grammar,
-            engine=engines.whole(for_whole_vocabulary(grammar), Deadline(self.budget.seconds)),
+            engine=engines.whole(safe, Deadline(self.budget.seconds)),
             mask_seconds=self.mask_seconds,
         )  # fmt: skip
         self.note("matchers that it could not serve went on in 'engine'")

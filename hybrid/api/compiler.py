@@ -76,7 +76,7 @@ class GrammarCompiler:
             is 1 GiB.
         budget: bounds of one compilation.
         on_budget: what to do if our own part of a compilation exceeds the budget. "engine": let XGrammar run
-            the grammar over coarser classes or the whole vocabulary, and say so in `reason`. "raise": raise
+            the grammar over the whole vocabulary, and say so in `reason`. "raise": raise
             `BudgetExceeded`.
         n_jobs: number of threads of XGrammar's compiler, and of the methods that end in ``_async``; at most
             1,024.

@@ -145,9 +145,9 @@ class Pipeline:
         compiled = _timed(compiled, {**timings, "total": time.perf_counter() - began})
         self._statistics.compiled(compiled)
         self._await(compiled)
-        if self._writer is not None and entry is not None:
-            if isinstance(compiled, OnWalks) and can_be_written(compiled):
-                self._writer.write(compiled, entry)
+        writer = self._writer
+        if isinstance(compiled, OnWalks) and writer and entry is not None and can_be_written(compiled):
+            writer.write(compiled, entry)
         _log("compiled", request, compiled)
         return compiled
 

@@ -18,14 +18,8 @@ import xgrammar
 
 from equivalence import GrammarError
 from equivalence.network import serial
-from equivalence.network.reading import ReadGrammar, read_grammar
+from equivalence.network.reading import ReadGrammar
 from equivalence.network.serial import BODY, IS_EXACT, LOOKAHEAD, NAME
-
-
-def for_whole_vocabulary(grammar: xgrammar.Grammar) -> xgrammar.Grammar:
-    """A grammar that XGrammar may compile over a whole vocabulary."""
-    serialized = read_grammar(grammar).whole()
-    return as_changed(grammar, serialized, shield_root(serialized))
 
 
 def as_changed(grammar: xgrammar.Grammar, serialized: dict[str, Any], changed: bool) -> xgrammar.Grammar:
