@@ -19,4 +19,4 @@ cdef class Interned:
     cdef Py_ssize_t slot(self, Py_ssize_t length) noexcept nogil
     cdef int grow(self, Py_ssize_t length) except -1
     cdef int rehash(self, Py_ssize_t size) except -1
-    cdef int clear(self, Py_ssize_t capacity) except -1
+    cdef int clear(self, Py_ssize_t capacity) except -1 nogil

@@ -152,6 +152,7 @@ class Interned:
         return 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def clear(self, capacity: cython.Py_ssize_t) -> cython.int:
         """Forget all lists; there is room for so many and more, in the arrays that there are if those are
@@ -162,9 +163,11 @@ class Interned:
         while size < 2 * capacity:
             size *= 2
         if size > self.table_room.shape[0]:
-            self.table_room = np.empty(size, np.int32)
+            with cython.gil:
+                self.table_room = np.empty(size, np.int32)
         if capacity + 2 > self.starts_room.shape[0]:
-            self.starts_room = np.empty(capacity + 2, np.int64)
+            with cython.gil:
+                self.starts_room = np.empty(capacity + 2, np.int64)
         self.table = self.table_room[:size]
         self.table[:] = -1
         self.starts = self.starts_room[: capacity + 2]

@@ -15,5 +15,5 @@ cdef class AcyclicMerging:
     cdef Py_ssize_t next_unvisited(self, Py_ssize_t s) noexcept nogil
     cdef int loops(self, Py_ssize_t s) noexcept nogil
     cdef int settle(self, Py_ssize_t s) except -1 nogil
-    cdef int merge(self, Py_ssize_t root) except -1
-    cdef int prepare(self, Graph graph, Account account) except -1
+    cdef int merge(self, Py_ssize_t root) except -1 nogil
+    cdef int prepare(self) except -1 nogil

@@ -30,37 +30,41 @@ UNKNOWN = cython.declare(cython.int, 2)  # of `loops`: the class of a successor 
 class AcyclicMerging:
     """A walk that gives each state its class after all states that it leads to.
 
-    Attributes:
+    Args:
         graph: its names become the classes; -1 for states that cannot be reached from the root.
-        account: says when to stop.
+
+    Attributes:
+        account: says when to stop; set by the owner.
         n_classes: number of classes so far.
         class_of_key: the class of each of the graph's keys.
         path: the states from the root to the current one.
         cursor: one more than the number of a state's successors that were visited; 0: it was not visited.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
         self.class_of_key = self.path = self.cursor = np.empty(0, np.int64)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
-    def prepare(self, graph: Graph, account: Account) -> cython.int:
-        """Take another graph."""
-        n: cython.Py_ssize_t = graph.size
-        self.graph = graph
-        self.account = account
+    def prepare(self) -> cython.int:
+        """Begin with what is in the graph now."""
+        n: cython.Py_ssize_t = self.graph.size
         self.n_classes = 0
         self.depth = 0
         if n > self.path.shape[0]:
-            self.class_of_key = np.empty(3 * n, np.int64)  # a state with an edge to itself has two
-            self.path = np.empty(n + n // 2, np.int64)
-            self.cursor = np.empty(n + n // 2, np.int64)
-        graph.name[:] = -1
+            with cython.gil:
+                self.class_of_key = np.empty(3 * n, np.int64)  # a state with an edge to itself has two
+                self.path = np.empty(n + n // 2, np.int64)
+                self.cursor = np.empty(n + n // 2, np.int64)
+        self.graph.name[:] = -1
         for s in range(n):
             self.cursor[s] = 0
         return 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def merge(self, root: cython.Py_ssize_t) -> cython.int:
         """Give classes to all states that can be reached from the root.
@@ -68,17 +72,17 @@ class AcyclicMerging:
         Raises:
             BudgetExceeded: the time is over.
         """
-        with cython.nogil:
-            self.visit(root)
-            while self.depth > 0:
-                s = self.path[self.depth - 1]
-                successor = self.next_unvisited(s)
-                if successor >= 0:
-                    self.visit(successor)
-                else:
-                    self.account.look()
-                    self.depth -= 1
-                    self.settle(s)
+        self.prepare()
+        self.visit(root)
+        while self.depth > 0:
+            s = self.path[self.depth - 1]
+            successor = self.next_unvisited(s)
+            if successor >= 0:
+                self.visit(successor)
+            else:
+                self.account.look()
+                self.depth -= 1
+                self.settle(s)
         return 0
 
     @cython.cfunc

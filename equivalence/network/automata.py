@@ -170,22 +170,22 @@ class Builder:
         return 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def build(self, root: cython.Py_ssize_t) -> cython.int:
         """Make the automata of the rules that can be reached from a root."""
-        with cython.nogil:
-            self.rules.find(root)
-            for i in range(self.edges.count):  # rules called by ready-made automata
-                if self.edges.rows[i].type == CALL:
-                    self.rules.find(self.edges.rows[i].a)
+        self.rules.find(root)
+        for i in range(self.edges.count):  # rules called by ready-made automata
+            if self.edges.rows[i].type == CALL:
+                self.rules.find(self.edges.rows[i].a)
+        rule = self.rules.next()
+        while rule >= 0:
+            if self.bodies[rule] >= 0:
+                self.follow(self.bodies[rule], 2 * rule, 2 * rule + 1)
+                while self.depth > 0:
+                    self.account.look()
+                    self.expand()
             rule = self.rules.next()
-            while rule >= 0:
-                if self.bodies[rule] >= 0:
-                    self.follow(self.bodies[rule], 2 * rule, 2 * rule + 1)
-                    while self.depth > 0:
-                        self.account.look()
-                        self.expand()
-                rule = self.rules.next()
         return 0
 
     def automata(self) -> Automata:
@@ -225,7 +225,7 @@ class Builder:
         expression_type, self.length = self.data[self.at - 2], self.data[self.at - 1]
         if self.edges.n_states > self.max_states or self.edges.count > 8 * self.max_states:
             with cython.gil:
-                raise too_large(self.max_states)
+                self.refuse_size()
         if expression_type == X_BYTES:
             return self.text()
         if expression_type == X_CLASS:
@@ -246,8 +246,24 @@ class Builder:
                 return self.edges.add(self.source, CALL, self.data[self.at], 0, self.target)
             return self.repeat(self.data[self.at], self.data[self.at + 1], self.data[self.at + 2])
         with cython.gil:
-            name = TOKEN_LEVEL.get(expression_type, f"expression type {expression_type}")
-            raise UnsupportedGrammar(f"the grammar has {name}")
+            self.refuse_type(expression_type)
+        return 0
+
+    # These two are functions of their own: with an object among its variables, `expand` would take the
+    # interpreter's lock in each call.
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def refuse_size(self) -> cython.int:
+        """Raise: there are too many states."""
+        raise too_large(self.max_states)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def refuse_type(self, expression_type: cython.Py_ssize_t) -> cython.int:
+        """Raise: no automaton of bytes can be made of this type of expression."""
+        name = TOKEN_LEVEL.get(expression_type, f"expression type {expression_type}")
+        raise UnsupportedGrammar(f"the grammar has {name}")
 
     @cython.cfunc
     @cython.nogil
@@ -378,7 +394,9 @@ def build_automata(
     builder: Builder = Builder()
     builder.edges.put(ready, n_states)
     builder.prepare(data, starts, bodies, max_states, Account(stop))
-    builder.build(root)
+    start: cython.Py_ssize_t = root
+    with cython.nogil:
+        builder.build(start)
     return builder.automata()
 
 

@@ -38,9 +38,11 @@ LOOKED = record_type("state group")
 class Refinement:
     """Blocks of states, which are split into smaller ones.
 
-    Attributes:
+    Args:
         graph: its names become the blocks.
-        account: says when to stop.
+
+    Attributes:
+        account: says when to stop; set by the owner.
         leaders: for each state, the states that lead to it by an edge, a call or a return.
         members: the states, block by block.
         states: for each state, its position among the members, and the round in which it is examined next.
@@ -56,7 +58,8 @@ class Refinement:
             it needs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
         self.leader_starts = self.leaders = self.members = self.moved = np.empty(0, np.int64)
         self.states = np.empty(0, STATE)
         self.blocks = np.empty(0, BLOCK)
@@ -65,35 +68,43 @@ class Refinement:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def prepare(self, graph: Graph, account: Account) -> cython.int:
-        """Take another graph."""
-        n: cython.Py_ssize_t = graph.size
-        n_leaders: cython.Py_ssize_t = graph.edges.shape[0] + 2 * graph.calls.shape[0]
-        self.graph = graph
-        self.account = account
+    def grow(self, room: cython.Py_ssize_t) -> cython.int:
+        """Make room for so many states."""
+        self.leader_starts = np.empty(room + 2, np.int64)
+        self.states = np.empty(room, STATE)
+        self.members = np.empty(room, np.int64)
+        self.blocks = np.empty(room, BLOCK)
+        self.queue = np.empty(room, LOOKED)
+        self.groups = np.empty(room, GROUP)
+        self.moved = np.empty(room, np.int64)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def prepare(self) -> cython.int:
+        """Begin with what is in the graph now."""
+        n: cython.Py_ssize_t = self.graph.size
+        n_leaders: cython.Py_ssize_t = self.graph.edges.shape[0] + 2 * self.graph.calls.shape[0]
         if n > self.members.shape[0]:
-            room: cython.Py_ssize_t = n + n // 2
-            self.leader_starts = np.empty(room + 2, np.int64)
-            self.states = np.empty(room, STATE)
-            self.members = np.empty(room, np.int64)
-            self.blocks = np.empty(room, BLOCK)
-            self.queue = np.empty(room, LOOKED)
-            self.groups = np.empty(room, GROUP)
-            self.moved = np.empty(room, np.int64)
+            with cython.gil:
+                self.grow(n + n // 2)
         if n_leaders > self.leaders.shape[0]:
-            self.leaders = np.empty(n_leaders + n_leaders // 2, np.int64)
+            with cython.gil:
+                self.leaders = np.empty(n_leaders + n_leaders // 2, np.int64)
         self.n_blocks = 0
         self.n_queue = 0
         self.n_groups = 0
         self.n_moved = 0
         self.round = 0
-        self.table = graph.keys.table
-        graph.name[:] = 0
+        self.table = self.graph.keys.table
+        self.graph.name[:] = 0
         for s in range(n + 2):
             self.leader_starts[s] = 0
         return 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def refine(self) -> cython.int:
         """Split the blocks until the states of each behave equally.
@@ -101,20 +112,20 @@ class Refinement:
         Raises:
             BudgetExceeded: the time is over.
         """
-        with cython.nogil:
-            self.find_leaders()
-            self.begin()
-            while self.n_queue > 0:
-                self.round += 1
-                self.forget_keys()
-                self.drop_alone()
-                self.group_queue()
-                self.choose_largest()
-                self.order_members()
-                self.n_moved = 0
-                self.split_rests()
-                self.split_groups()
-                self.name_moved()
+        self.prepare()
+        self.find_leaders()
+        self.begin()
+        while self.n_queue > 0:
+            self.round += 1
+            self.forget_keys()
+            self.drop_alone()
+            self.group_queue()
+            self.choose_largest()
+            self.order_members()
+            self.n_moved = 0
+            self.split_rests()
+            self.split_groups()
+            self.name_moved()
         return 0
 
     @cython.cfunc

@@ -28,7 +28,7 @@ returning for each rule; and steps 1, 2 and 5 need whole cycles of rules, or all
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -206,7 +206,7 @@ def build_network(
 
 
 def _build(
-    read: ReadGrammar, types: set[int], token_bytes: int, max_states: int, deadline: Deadline, stop: Stop
+    read: ReadGrammar, types: Set[int], token_bytes: int, max_states: int, deadline: Deadline, stop: Stop
 ) -> Network:
     root, bodies = read.root, read.bodies
     data, starts = read.data, read.starts
@@ -227,9 +227,10 @@ def _build(
             edges, n_states = escaped_edges(edges, n_states)
         n_rules = len(bodies)
     making = _making()
-    is_left = making.begin(data, starts, bodies, root, max_states, edges, n_states, stop)
     rules = read.rules
-    if not isinstance(rules, PlainRules):
+    is_plain = isinstance(rules, PlainRules)
+    is_left = making.begin(data, starts, bodies, root, max_states, edges, n_states, stop, merge=is_plain)
+    if not is_plain:
         _refuse_rule_features(rules, read.features, making.is_reached()[: len(rules)])
     if is_left:
         pairs, edges, rule_of_state, begins, ends, nullable = making.left_recursive()

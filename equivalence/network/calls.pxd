@@ -29,16 +29,24 @@ cdef class Calls:
     cdef Py_ssize_t n_pairs
     cdef unsigned char[::1] empty
     cdef unsigned char[::1] empty_room
+    cdef unsigned char[:, ::1] dropped
+    cdef Py_ssize_t[::1] degree
+    cdef Py_ssize_t[::1] pair_starts
+    cdef Py_ssize_t[::1] others
     cdef Account account
 
-    cdef int prepare(self, Ordered ordered, Py_ssize_t[::1] begins, Py_ssize_t[::1] ends, Py_ssize_t[::1] counted, Account account) except -1
-    cdef int find_order(self, Py_ssize_t root) except -1
-    cdef int find_nullable(self) except -1
-    cdef int find_left_calls(self) except -1
+    cdef int prepare(self, Py_ssize_t[::1] begins, Py_ssize_t[::1] ends, Py_ssize_t[::1] counted) except -1 nogil
+    cdef int grow_rules(self) except -1
+    cdef int grow_states(self, Py_ssize_t n_states) except -1
+    cdef int grow_pairs(self, Py_ssize_t n_pairs) except -1
+    cdef int find_order(self, Py_ssize_t root) except -1 nogil
+    cdef int find_nullable(self) except -1 nogil
+    cdef int find_left_calls(self) except -1 nogil
     cdef int find_callees(self) except -1 nogil
     cdef int sort(self, Py_ssize_t root) except -1 nogil
     cdef int may_be_empty(self, Py_ssize_t rule) except -1 nogil
     cdef int note_pair(self, Py_ssize_t caller, Py_ssize_t callee) except -1 nogil
     cdef int collect_left_calls(self, Py_ssize_t rule) except -1 nogil
-    cdef int keep_cycles(self) except -1
-    cdef int sort_pairs(self, Py_ssize_t side, Py_ssize_t[::1] degree, Py_ssize_t[::1] starts, Py_ssize_t[::1] others) except -1 nogil
+    cdef int keep_cycles(self) except -1 nogil
+    cdef int is_dropped(self, Py_ssize_t rule) except -1 nogil
+    cdef int sort_pairs(self, Py_ssize_t side) except -1 nogil

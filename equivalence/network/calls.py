@@ -41,8 +41,11 @@ CALL = cython.declare(cython.Py_ssize_t, edge_types.CALL)
 class Calls:
     """The rules that can be reached from a root, and what they call.
 
-    Attributes:
+    Args:
         ordered: the edges of all automata.
+
+    Attributes:
+        account: says when to stop; set by the owner.
         begins, ends: the states that start and end each rule; -1 if it is not used.
         counted: (unit, least, most) of the counted rules, one after another.
         n_rules, total: the number of plain rules; of plain and counted rules.
@@ -52,60 +55,89 @@ class Calls:
         order: the rules that can be reached from the root, callees before callers unless there is recursion.
         empty: for each rule, whether it derives the empty string (`find_nullable`).
         pairs: left calls, `n_pairs` of them (`find_left_calls`).
+        dropped, degree, pair_starts, others: the state of `keep_cycles`.
         seen: for each state, when it was last visited.
         stack: states or rules to visit.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ordered: Ordered) -> None:
+        self.ordered = ordered
         self.owner = self.owner_room = self.seen = self.stack = np.empty(0, np.int64)
         self.order = self.order_room = self.callees = np.empty(0, np.int64)
         self.rules = np.empty(0, RULE)
         self.pairs = self.pairs_room = np.empty((0, 2), np.int64)
         self.empty = self.empty_room = np.empty(0, np.uint8)
+        self.dropped = np.empty((2, 0), np.uint8)
+        self.degree = self.pair_starts = self.others = np.empty(0, np.int64)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def prepare(
         self,
-        ordered: Ordered,
         begins: cython.Py_ssize_t[::1],
         ends: cython.Py_ssize_t[::1],
         counted: cython.Py_ssize_t[::1],
-        account: Account,
     ) -> cython.int:
-        """Take other automata."""
-        self.ordered = ordered
+        """Take other automata; their edges are in `ordered`."""
         self.begins, self.ends = begins, ends
         self.counted = counted
-        self.account = account
         self.n_rules = begins.shape[0]
         n_counted: cython.Py_ssize_t = counted.shape[0] // 3
         self.total = self.n_rules + n_counted
-        n_states: cython.Py_ssize_t = ordered.starts.shape[0] - 1
-        n_pairs: cython.Py_ssize_t = ordered.rows.shape[0] + n_counted
-        if n_states > self.seen.shape[0]:
-            self.seen = np.empty(n_states + n_states // 2, np.int64)
-            self.owner_room = np.empty(n_states + n_states // 2, np.int64)
-        if n_states + self.total + 1 > self.stack.shape[0]:
-            self.stack = np.empty(2 * (n_states + self.total + 1), np.int64)
-        if self.total + 1 > self.rules.shape[0]:
-            self.rules = np.empty(2 * self.total + 1, RULE)
-            self.order_room = np.empty(2 * self.total + 1, np.int64)
-            self.empty_room = np.empty(2 * self.total + 1, np.uint8)
-        if n_pairs > self.callees.shape[0]:
-            self.callees = np.empty(2 * n_pairs, np.int64)
-            self.pairs_room = np.empty((2 * n_pairs, 2), np.int64)
+        n_states: cython.Py_ssize_t = self.ordered.starts.shape[0] - 1
+        n_pairs: cython.Py_ssize_t = self.ordered.rows.shape[0] + n_counted
+        if self.total + 2 > self.degree.shape[0]:
+            with cython.gil:
+                self.grow_rules()
+        if n_states > self.seen.shape[0] or n_states + self.total + 1 > self.stack.shape[0]:
+            with cython.gil:
+                self.grow_states(n_states)
+        if n_pairs > self.others.shape[0]:
+            with cython.gil:
+                self.grow_pairs(n_pairs)
         self.owner = self.owner_room[:n_states]
         self.empty = self.empty_room[: self.total]
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
+    def grow_rules(self) -> cython.int:
+        """Make room for the rules. While the rules stay the same, `empty` must stay, too."""
+        rules: cython.Py_ssize_t = 2 * self.total + 2
+        self.rules = np.empty(rules, RULE)
+        self.order_room = np.empty(rules, np.int64)
+        self.empty_room = np.empty(rules, np.uint8)
+        self.dropped = np.empty((2, rules), np.uint8)
+        self.degree = np.empty(rules, np.int64)
+        self.pair_starts = np.empty(rules, np.int64)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_states(self, n_states: cython.Py_ssize_t) -> cython.int:
+        """Make room for so many states, and for visiting them and the rules."""
+        self.seen = np.empty(n_states + n_states // 2, np.int64)
+        self.owner_room = np.empty(n_states + n_states // 2, np.int64)
+        self.stack = np.empty(2 * (n_states + self.total + 1), np.int64)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow_pairs(self, n_pairs: cython.Py_ssize_t) -> cython.int:
+        """Make room for so many calls."""
+        self.callees = np.empty(2 * n_pairs, np.int64)
+        self.pairs_room = np.empty((2 * n_pairs, 2), np.int64)
+        self.others = np.empty(2 * n_pairs, np.int64)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
     def find_order(self, root: cython.Py_ssize_t) -> cython.int:
         """Find what the rules call, and the order of those that can be reached from a root."""
-        with cython.nogil:
-            self.find_callees()
-            self.sort(root)
+        self.find_callees()
+        self.sort(root)
         self.order = self.order_room[: self.n_found]
         return 0
 
@@ -179,6 +211,7 @@ class Calls:
         return 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def find_nullable(self) -> cython.int:
         """Find which of the rules in `order` derive the empty string; a least fixed point.
@@ -190,15 +223,14 @@ class Calls:
         """
         self.empty[:] = 0
         changed: cython.int = 1
-        with cython.nogil:
-            while changed:
-                changed = 0
-                for position in range(self.n_found):
-                    self.account.look()
-                    rule = self.order[position]
-                    if not self.empty[rule] and self.may_be_empty(rule):
-                        self.empty[rule] = 1
-                        changed = 1
+        while changed:
+            changed = 0
+            for position in range(self.n_found):
+                self.account.look()
+                rule = self.order[position]
+                if not self.empty[rule] and self.may_be_empty(rule):
+                    self.empty[rule] = 1
+                    changed = 1
         return 0
 
     @cython.cfunc
@@ -229,6 +261,7 @@ class Calls:
         return 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def find_left_calls(self) -> cython.int:
         """Find pairs (rule, callee) such that the rule may call the callee before it has read a byte.
@@ -238,13 +271,12 @@ class Calls:
         """
         self.n_pairs = 0
         self.pairs = self.pairs_room
-        with cython.nogil:
-            for position in range(self.n_found):
-                rule = self.order[position]
-                if rule >= self.n_rules:
-                    self.note_pair(rule, self.counted[3 * (rule - self.n_rules)])
-                else:
-                    self.collect_left_calls(rule)
+        for position in range(self.n_found):
+            rule = self.order[position]
+            if rule >= self.n_rules:
+                self.note_pair(rule, self.counted[3 * (rule - self.n_rules)])
+            else:
+                self.collect_left_calls(rule)
         if self.n_pairs:
             self.keep_cycles()
         self.pairs = self.pairs_room[: self.n_pairs]
@@ -289,65 +321,65 @@ class Calls:
         return 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def keep_cycles(self) -> cython.int:
         """Drop the pairs that are on no cycle: the chains of pairs before or after them end."""
-        dropped: cython.uchar[:, ::1] = np.zeros((2, self.total), np.uint8)
-        degree: cython.Py_ssize_t[::1] = np.empty(self.total, np.int64)
-        starts: cython.Py_ssize_t[::1] = np.empty(self.total + 2, np.int64)
-        others: cython.Py_ssize_t[::1] = np.empty(self.n_pairs, np.int64)
-        queue: cython.Py_ssize_t[::1] = np.empty(self.total, np.int64)
-        kept: cython.Py_ssize_t = 0
-        with cython.nogil:
-            for side in range(2):
-                self.sort_pairs(side, degree, starts, others)
-                tail: cython.Py_ssize_t = 0
-                for rule in range(self.total):
-                    if not degree[rule]:
-                        queue[tail] = rule
+        for side in range(2):
+            self.sort_pairs(side)
+            tail: cython.Py_ssize_t = 0
+            for rule in range(self.total):
+                self.dropped[side, rule] = 0
+                if not self.degree[rule]:
+                    self.stack[tail] = rule
+                    tail += 1
+            head: cython.Py_ssize_t = 0
+            while head < tail:
+                rule = self.stack[head]
+                head += 1
+                self.dropped[side, rule] = 1
+                for k in range(self.pair_starts[rule], self.pair_starts[rule + 1]):
+                    self.degree[self.others[k]] -= 1
+                    if not self.degree[self.others[k]]:
+                        self.stack[tail] = self.others[k]
                         tail += 1
-                head: cython.Py_ssize_t = 0
-                while head < tail:
-                    rule = queue[head]
-                    head += 1
-                    dropped[side, rule] = 1
-                    for k in range(starts[rule], starts[rule + 1]):
-                        degree[others[k]] -= 1
-                        if not degree[others[k]]:
-                            queue[tail] = others[k]
-                            tail += 1
-            for i in range(self.n_pairs):
-                caller, callee = self.pairs[i, 0], self.pairs[i, 1]
-                if not (dropped[0, caller] or dropped[1, caller] or dropped[0, callee] or dropped[1, callee]):
-                    self.pairs[kept, 0] = caller
-                    self.pairs[kept, 1] = callee
-                    kept += 1
+        kept: cython.Py_ssize_t = 0
+        for i in range(self.n_pairs):
+            caller, callee = self.pairs[i, 0], self.pairs[i, 1]
+            if not (self.is_dropped(caller) or self.is_dropped(callee)):
+                self.pairs[kept, 0] = caller
+                self.pairs[kept, 1] = callee
+                kept += 1
         self.n_pairs = kept
         return 0
 
     @cython.cfunc
+    @cython.inline
     @cython.nogil
     @cython.exceptval(-1, check=False)
-    def sort_pairs(
-        self,
-        side: cython.Py_ssize_t,
-        degree: cython.Py_ssize_t[::1],
-        starts: cython.Py_ssize_t[::1],
-        others: cython.Py_ssize_t[::1],
-    ) -> cython.int:
+    def is_dropped(self, rule: cython.Py_ssize_t) -> cython.int:
+        """Whether the pairs before a rule, or those after it, end."""
+        return self.dropped[0, rule] or self.dropped[1, rule]
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def sort_pairs(self, side: cython.Py_ssize_t) -> cython.int:
         """Count the pairs that lead from each rule (side 0) or to it (side 1), and list the rules on the
-        other side: those of rule r begin at ``starts[r]``."""
-        degree[:] = 0
-        starts[:] = 0
-        for i in range(self.n_pairs):
-            degree[self.pairs[i, side]] += 1
-            starts[self.pairs[i, 1 - side] + 2] += 1
+        other side: those of rule r begin at ``pair_starts[r]``."""
         for rule in range(self.total):
-            starts[rule + 2] += starts[rule + 1]
+            self.degree[rule] = 0
+        for rule in range(self.total + 2):
+            self.pair_starts[rule] = 0
+        for i in range(self.n_pairs):
+            self.degree[self.pairs[i, side]] += 1
+            self.pair_starts[self.pairs[i, 1 - side] + 2] += 1
+        for rule in range(self.total):
+            self.pair_starts[rule + 2] += self.pair_starts[rule + 1]
         for i in range(self.n_pairs):
             other = self.pairs[i, 1 - side] + 1
-            others[starts[other]] = self.pairs[i, side]
-            starts[other] += 1
+            self.others[self.pair_starts[other]] = self.pairs[i, side]
+            self.pair_starts[other] += 1
         return 0
 
 
@@ -392,9 +424,11 @@ def calls_of(
     """
     ordered: Ordered = Ordered()
     ordered.sort(Edges(edges, n_states))
-    calls: Calls = Calls()
-    calls.prepare(ordered, begins, ends, np.ascontiguousarray(counted).reshape(-1), Account(stop))
-    calls.find_order(root)
-    calls.find_nullable()
-    calls.find_left_calls()
+    calls: Calls = Calls(ordered)
+    calls.account = Account(stop)
+    calls.prepare(begins, ends, np.ascontiguousarray(counted).reshape(-1))
+    with cython.nogil:
+        calls.find_order(root)
+        calls.find_nullable()
+        calls.find_left_calls()
     return Found(*map(np.array, (calls.order, calls.empty, calls.pairs, calls.owner)))

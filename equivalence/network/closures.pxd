@@ -42,4 +42,4 @@ cdef class Closures:
     cdef bint is_tail(self, Py_ssize_t k) noexcept nogil
     cdef bint is_pure_end(self, Py_ssize_t state) noexcept nogil
     cdef int grow_copies(self, Py_ssize_t wanted) except -1
-    cdef int prepare(self, Ordered ordered, const Py_ssize_t[::1] begins, const Py_ssize_t[::1] ends, const unsigned char[::1] nullable, Deterministic made) except -1
+    cdef int prepare(self, Ordered ordered, const Py_ssize_t[::1] begins, const Py_ssize_t[::1] ends, const unsigned char[::1] nullable) except -1 nogil

@@ -42,9 +42,11 @@ FURTHEST = cython.declare(cython.int, 32)  # most states that it visits
 class Closures:
     """Closures of elements, one after another, for the current rule.
 
+    Args:
+        made: the automata of the rules before.
+
     Attributes:
         starts, edges, begins, ends, nullable: the arguments of `subsets.determinise`.
-        made: the automata of the rules before.
         n_states: number of elements that are states; the others are copies.
         copies: for each copy, the deterministic state, and the state to return to.
         copy_of_edge: the first element of the copy of the rule that an edge calls; 0: there is none yet.
@@ -57,7 +59,8 @@ class Closures:
         ends_here: whether it contains the rule's end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, made: Deterministic) -> None:
+        self.made = made
         self.copies = np.empty(256, COPIED)
         self.copy_of_edge = np.empty(0, np.int64)
         self.elements = np.zeros(256, ELEMENT)
@@ -67,6 +70,7 @@ class Closures:
         self.path = np.empty(PATH, np.int64)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def prepare(
         self,
@@ -74,7 +78,6 @@ class Closures:
         begins: cython.const[cython.Py_ssize_t][::1],
         ends: cython.const[cython.Py_ssize_t][::1],
         nullable: cython.const[cython.uchar][::1],
-        made: Deterministic,
     ) -> cython.int:
         """Start with other automata."""
         self.starts = ordered.starts
@@ -82,25 +85,26 @@ class Closures:
         self.begins = begins
         self.ends = ends
         self.nullable = nullable
-        self.made = made
         self.n_states = ordered.starts.shape[0] - 1
         self.n_copies = 0
         self.depth = 0
         n_edges: cython.Py_ssize_t = ordered.rows.shape[0]
         if n_edges > self.copy_of_edge.shape[0]:
-            self.copy_of_edge = np.empty(2 * n_edges, np.int64)
+            with cython.gil:
+                self.copy_of_edge = np.empty(2 * n_edges, np.int64)
         if self.n_states > self.copies.shape[0]:
-            self.copies = np.empty(2 * self.n_states, COPIED)
+            with cython.gil:
+                self.copies = np.empty(2 * self.n_states, COPIED)
         size: cython.Py_ssize_t = self.n_states + self.copies.shape[0]
         if size > self.elements.shape[0]:
-            self.elements = np.zeros(2 * size, ELEMENT)
-            self.stack = np.empty(2 * size, np.int64)
-        with cython.nogil:
-            for k in range(n_edges):
-                self.copy_of_edge[k] = 0
-            # stamps continue, so that old stamps never equal new ones
-            for s in range(self.n_states):
-                self.elements[s].subset = 0
+            with cython.gil:
+                self.elements = np.zeros(2 * size, ELEMENT)
+                self.stack = np.empty(2 * size, np.int64)
+        for k in range(n_edges):
+            self.copy_of_edge[k] = 0
+        # stamps continue, so that old stamps never equal new ones
+        for s in range(self.n_states):
+            self.elements[s].subset = 0
         return 0
 
     @cython.cfunc

@@ -50,6 +50,7 @@ class Deterministic:
         self.calls = np.empty(0, CALL)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def prepare(
         self, n_rules: cython.Py_ssize_t, n_callees: cython.Py_ssize_t, room: cython.Py_ssize_t
@@ -62,18 +63,23 @@ class Deterministic:
             room: states that fit at least.
         """
         if n_rules > self.rule_first_room.shape[0]:
-            self.rule_first_room = np.empty(2 * n_rules, np.int64)
-            self.rule_last_room = np.empty(2 * n_rules, np.int64)
+            with cython.gil:
+                self.rule_first_room = np.empty(2 * n_rules, np.int64)
+                self.rule_last_room = np.empty(2 * n_rules, np.int64)
         if n_callees > self.copied_room.shape[0]:
-            self.copied_room = np.empty(2 * n_callees, np.uint8)
+            with cython.gil:
+                self.copied_room = np.empty(2 * n_callees, np.uint8)
         if room > self.final.shape[0]:
-            self.final = np.empty(room, np.uint8)
-            self.edge_starts = np.empty(room + 1, np.int64)
-            self.call_starts = np.empty(room + 1, np.int64)
+            with cython.gil:
+                self.final = np.empty(room, np.uint8)
+                self.edge_starts = np.empty(room + 1, np.int64)
+                self.call_starts = np.empty(room + 1, np.int64)
         if 3 * room > self.edges.shape[0]:
-            self.edges = np.empty(3 * room, SPAN)
+            with cython.gil:
+                self.edges = np.empty(3 * room, SPAN)
         if room > self.calls.shape[0]:
-            self.calls = np.empty(room, CALL)
+            with cython.gil:
+                self.calls = np.empty(room, CALL)
         self.rule_first = self.rule_first_room[:n_rules]
         self.rule_last = self.rule_last_room[:n_rules]
         self.copied = self.copied_room[:n_callees]

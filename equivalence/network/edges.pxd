@@ -35,5 +35,5 @@ cdef class Ordered:
     cdef Edge[::1] rows
     cdef Edge[::1] rows_room
 
-    cdef int prepare(self, Py_ssize_t n_edges, Py_ssize_t n_states) except -1
-    cdef int sort(self, Edges edges) except -1
+    cdef int prepare(self, Py_ssize_t n_edges, Py_ssize_t n_states) except -1 nogil
+    cdef int sort(self, Edges edges) except -1 nogil

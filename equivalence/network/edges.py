@@ -369,18 +369,22 @@ class Ordered:
         self.rows = self.rows_room = np.empty(0, EDGE)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def prepare(self, n_edges: cython.Py_ssize_t, n_states: cython.Py_ssize_t) -> cython.int:
         """Make room for n_edges edges between n_states states."""
         if n_states + 2 > self.starts_room.shape[0]:
-            self.starts_room = np.empty(n_states + n_states // 2 + 2, np.int64)
+            with cython.gil:
+                self.starts_room = np.empty(n_states + n_states // 2 + 2, np.int64)
         if n_edges > self.rows_room.shape[0]:
-            self.rows_room = np.empty(n_edges + n_edges // 2, EDGE)
+            with cython.gil:
+                self.rows_room = np.empty(n_edges + n_edges // 2, EDGE)
         self.starts = self.starts_room[: n_states + 1]
         self.rows = self.rows_room[:n_edges]
         return 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.boundscheck(False)  # possible violations are checked below
     @cython.exceptval(-1, check=False)
     def sort(self, edges: Edges) -> cython.int:
@@ -392,21 +396,20 @@ class Ordered:
         n_states: cython.Py_ssize_t = edges.n_states
         self.prepare(edges.count, n_states)
         starts: cython.Py_ssize_t[::1] = self.starts_room
-        with cython.nogil:
-            for s in range(n_states + 2):
-                starts[s] = 0
-            for i in range(edges.count):
-                source, target = edges.rows[i].source, edges.rows[i].target
-                if not (0 <= source < n_states and 0 <= target < n_states):
-                    with cython.gil:
-                        raise IndexError(f"edge {i} is not between {n_states} states")
-                starts[source + 2] += 1
-            for s in range(n_states):
-                starts[s + 2] += starts[s + 1]
-            for i in range(edges.count):
-                at = starts[edges.rows[i].source + 1]
-                starts[edges.rows[i].source + 1] = at + 1
-                self.rows[at] = edges.rows[i]
+        for s in range(n_states + 2):
+            starts[s] = 0
+        for i in range(edges.count):
+            source, target = edges.rows[i].source, edges.rows[i].target
+            if not (0 <= source < n_states and 0 <= target < n_states):
+                with cython.gil:
+                    raise IndexError(f"edge {i} is not between {n_states} states")
+            starts[source + 2] += 1
+        for s in range(n_states):
+            starts[s + 2] += starts[s + 1]
+        for i in range(edges.count):
+            at = starts[edges.rows[i].source + 1]
+            starts[edges.rows[i].source + 1] = at + 1
+            self.rows[at] = edges.rows[i]
         return 0
 
     def tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -8,6 +8,7 @@ Limits: reads one version of the layout (`equivalence.network.serial`); works on
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any, NamedTuple
 
 from equivalence.network import serial
@@ -56,7 +57,7 @@ PLAIN = Features((), False, False, False, False, False, False, False)
 """A grammar of bytes and stacks only."""
 
 
-def is_plain(serialized: dict[str, Any], types: set[int]) -> bool:
+def is_plain(serialized: dict[str, Any], types: Set[int]) -> bool:
     """Whether no rule, reachable or not, has such a construct, given the types of all expressions."""
     rules = serialized[serial.RULES]
     return (
@@ -69,7 +70,7 @@ def is_plain(serialized: dict[str, Any], types: set[int]) -> bool:
     )
 
 
-def features_of(read: ReadGrammar, types: set[int]) -> Features:
+def features_of(read: ReadGrammar, types: Set[int]) -> Features:
     """The constructs beyond bytes and stacks of a grammar, given the types of its expressions."""
     if read.printed is not None:  # a print with more than that is not read
         return PLAIN

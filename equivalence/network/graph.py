@@ -55,6 +55,7 @@ class Graph:
         self.keys = Interned(64, 8)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def prepare(
         self,
@@ -73,11 +74,14 @@ class Graph:
         self.call_starts = call_starts
         self.n_bounds = n_bounds
         if n_edges > self.edges_room.shape[0]:
-            self.edges_room = np.empty(n_edges + n_edges // 2, EDGE)
+            with cython.gil:
+                self.edges_room = np.empty(n_edges + n_edges // 2, EDGE)
         if n_calls > self.calls_room.shape[0]:
-            self.calls_room = np.empty(n_calls + n_calls // 2, CALL)
+            with cython.gil:
+                self.calls_room = np.empty(n_calls + n_calls // 2, CALL)
         if n > self.name_room.shape[0]:
-            self.name_room = np.empty(n + n // 2, np.int64)
+            with cython.gil:
+                self.name_room = np.empty(n + n // 2, np.int64)
         self.edges = self.edges_room[:n_edges]
         self.calls = self.calls_room[:n_calls]
         self.name = self.name_room[:n]
@@ -151,28 +155,31 @@ class Graph:
         return at
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def find_examples(self, n_names: cython.Py_ssize_t) -> cython.int:
         """Find the first state with each name; -1 is not a name."""
         if n_names > self.example.shape[0]:
-            self.example = np.empty(2 * n_names, np.int64)
-        with cython.nogil:
-            for c in range(n_names):
-                self.example[c] = -1
-            for s in range(self.size):
-                if self.name[s] >= 0 and self.example[self.name[s]] < 0:
-                    self.example[self.name[s]] = s
+            with cython.gil:
+                self.example = np.empty(2 * n_names, np.int64)
+        for c in range(n_names):
+            self.example[c] = -1
+        for s in range(self.size):
+            if self.name[s] >= 0 and self.example[self.name[s]] < 0:
+                self.example[self.name[s]] = s
         return 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def by_name(self, graph: Graph, n_names: cython.Py_ssize_t) -> cython.int:
         """Turn another graph into the graph of names: each does what the first state with this name does."""
         self.find_examples(n_names)
         if n_names > graph.own_final.shape[0]:
-            graph.own_final = np.empty(2 * n_names, np.uint8)
-            graph.own_edge_starts = np.empty(2 * n_names + 1, np.int64)
-            graph.own_call_starts = np.empty(2 * n_names + 1, np.int64)
+            with cython.gil:
+                graph.own_final = np.empty(2 * n_names, np.uint8)
+                graph.own_edge_starts = np.empty(2 * n_names + 1, np.int64)
+                graph.own_call_starts = np.empty(2 * n_names + 1, np.int64)
         final: cython.uchar[::1] = graph.own_final[:n_names]
         edge_starts: cython.Py_ssize_t[::1] = graph.own_edge_starts[: n_names + 1]
         call_starts: cython.Py_ssize_t[::1] = graph.own_call_starts[: n_names + 1]
@@ -188,19 +195,18 @@ class Graph:
             edge_starts[c + 1] = n_edges
             call_starts[c + 1] = n_calls
         graph.prepare(final, edge_starts, n_edges, call_starts, n_calls, self.n_bounds)
-        with cython.nogil:
-            n_edges = 0
-            n_calls = 0
-            for c in range(n_names):
-                s = self.example[c]
-                for k in range(self.edge_starts[s], self.edge_starts[s + 1]):
-                    graph.edges[n_edges].first = self.edges[k].first
-                    graph.edges[n_edges].last = self.edges[k].last
-                    graph.edges[n_edges].target = self.name[self.edges[k].target]
-                    n_edges += 1
-                for k in range(self.call_starts[s], self.call_starts[s + 1]):
-                    graph.calls[n_calls].callee = self.name[self.calls[k].callee]
-                    graph.calls[n_calls].bounds = self.calls[k].bounds
-                    graph.calls[n_calls].back = self.name[self.calls[k].back]
-                    n_calls += 1
+        n_edges = 0
+        n_calls = 0
+        for c in range(n_names):
+            s = self.example[c]
+            for k in range(self.edge_starts[s], self.edge_starts[s + 1]):
+                graph.edges[n_edges].first = self.edges[k].first
+                graph.edges[n_edges].last = self.edges[k].last
+                graph.edges[n_edges].target = self.name[self.edges[k].target]
+                n_edges += 1
+            for k in range(self.call_starts[s], self.call_starts[s + 1]):
+                graph.calls[n_calls].callee = self.name[self.calls[k].callee]
+                graph.calls[n_calls].bounds = self.calls[k].bounds
+                graph.calls[n_calls].back = self.name[self.calls[k].back]
+                n_calls += 1
         return 0

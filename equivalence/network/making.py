@@ -66,12 +66,20 @@ class Making:
     def __init__(self) -> None:
         self.builder = Builder()
         self.ordered = Ordered()
-        self.calls = Calls()
+        self.calls = Calls(self.ordered)
         self.made = Deterministic()
-        self.closures = Closures()
-        self.subsets = Subsets()
+        self.closures = Closures(self.made)
+        self.subsets = Subsets(self.closures, self.made)
         self.merging = Merging()
         self.places = np.empty(0, np.int64)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def stopped_by(self, account: Account) -> cython.int:
+        """Look at another account from now on."""
+        self.account = self.calls.account = self.subsets.account = account
+        self.merging.stopped_by(account)
+        return 0
 
     def begin(
         self,
@@ -83,20 +91,23 @@ class Making:
         ready: Any,
         n_states: cython.Py_ssize_t,
         stop: Stop,
+        merge: cython.bint,
     ) -> bool:
         """Make automata from expressions, and find out how their rules call each other.
 
         Args:
             data, starts, bodies, root, max_states, ready, n_states, stop: as for `automata.build_automata`;
                 `ready` may also be None, which means no edges.
+            merge: whether to go on with `merge` if no rule is left recursive, without taking the
+                interpreter's lock in between.
 
         Returns:
             Whether some rules may be left recursive. Then `left_recursive` must be called.
 
         Raises:
-            The errors of `automata.build_automata`.
+            The errors of `automata.build_automata`, and those of `merge`.
         """
-        self.account = Account(stop)
+        self.stopped_by(Account(stop))
         self.max_states = max_states
         self.root = root
         self.n_rules = bodies.shape[0]
@@ -106,28 +117,35 @@ class Making:
         if ready is not None:
             builder.edges.put(ready, n_states)
         builder.prepare(data, starts, bodies, max_states, self.account)
-        builder.build(root)
-        self.counted = builder.counted.pool[: builder.counted.used]
         if 2 * self.n_rules > self.places.shape[0]:
             self.places = np.empty(4 * self.n_rules, np.int64)
+        with cython.nogil:
+            is_left = self.look_at_calls()
+            if merge and not is_left:
+                self.merge_states()
+        return bool(is_left)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def look_at_calls(self) -> cython.int:
+        """Make the automata, and find out how their rules call each other. Return whether some may be left
+        recursive."""
+        self.builder.build(self.root)
+        self.counted = self.builder.counted.pool[: self.builder.counted.used]
         self.begins = self.places[: self.n_rules]
         self.ends = self.places[self.n_rules : 2 * self.n_rules]
         for rule in range(self.n_rules):
-            self.begins[rule] = 2 * rule if builder.rules.known[rule] else -1
+            self.begins[rule] = 2 * rule if self.builder.rules.known[rule] else -1
             self.ends[rule] = self.begins[rule] + 1
-        return self.look_at_calls()
-
-    @cython.cfunc
-    def look_at_calls(self) -> cython.bint:
-        """Find out how the rules call each other. Return whether some may be left recursive."""
         self.ordered.sort(self.builder.edges)
         self.n_read = self.builder.edges.n_states
-        calls: Calls = self.calls
-        calls.prepare(self.ordered, self.begins, self.ends, self.counted, self.account)
-        calls.find_order(self.root)
-        calls.find_nullable()
-        calls.find_left_calls()
-        return calls.n_pairs > 0
+        self.n_states = -1
+        self.calls.prepare(self.begins, self.ends, self.counted)
+        self.calls.find_order(self.root)
+        self.calls.find_nullable()
+        self.calls.find_left_calls()
+        return self.calls.n_pairs > 0
 
     def is_reached(self) -> NDArray[np.uint8]:
         """The rules that can be reached from the root, uint8[rules]."""
@@ -140,19 +158,34 @@ class Making:
         return tuple(map(np.array, (calls.pairs, edges, calls.owner, self.begins, self.ends, calls.empty)))
 
     def without_left_recursion(
-        self, edges: NDArray[np.int64], n_states: int, begins: NDArray[np.int64], ends: NDArray[np.int64]
+        self, edges: NDArray[np.int64], n_states: cython.Py_ssize_t, begins: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> None:
         """Continue with other automata of the same rules."""
         self.builder.edges.put(edges, n_states)
         for rule in range(self.n_rules):
             self.begins[rule], self.ends[rule] = begins[rule], ends[rule]
-        self.ordered.sort(self.builder.edges)
-        self.n_read = n_states
-        self.calls.prepare(self.ordered, self.begins, self.ends, self.counted, self.account)
-        self.calls.find_order(self.root)
+        with cython.nogil:
+            self.ordered.sort(self.builder.edges)
+            self.n_read = n_states
+            self.calls.prepare(self.begins, self.ends, self.counted)
+            self.calls.find_order(self.root)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def merge_states(self) -> cython.int:
+        """Make the automata deterministic, and merge equal states."""
+        nullable: cython.uchar[::1] = self.calls.empty
+        self.made.prepare(self.n_rules, nullable.shape[0], self.n_read + 64)
+        self.closures.prepare(self.ordered, self.begins, self.ends, nullable)
+        self.subsets.prepare(self.max_states)
+        self.n_states = self.subsets.add_rules(self.calls.order)
+        self.merging.prepare(self.made, self.n_states, self.counted, nullable, self.root)
+        self.merging.run()
+        return 0
 
     def merge(self, longest: cython.Py_ssize_t) -> tuple:
-        """Make the automata deterministic, and merge equal states.
+        """Make the automata deterministic and merge equal states, unless `begin` has done so.
 
         Args:
             longest: bytes of the longest token.
@@ -163,18 +196,14 @@ class Making:
         Raises:
             BudgetExceeded: too many states, or the time is over.
         """
-        nullable: cython.uchar[::1] = self.calls.empty
-        self.made.prepare(self.n_rules, nullable.shape[0], self.n_read + 64)
-        self.closures.prepare(self.ordered, self.begins, self.ends, nullable, self.made)
-        self.subsets.prepare(self.closures, self.made, self.max_states, self.account)
-        self.n_states = self.subsets.add_rules(self.calls.order)
-        self.merging.prepare(self.made, self.n_states, self.counted, nullable, self.root, self.account)
-        self.merging.run()
+        if self.n_states < 0:
+            with cython.nogil:
+                self.merge_states()
         start = self.merging.cls[self.made.rule_first[self.root]]
-        return self.merging.automaton(longest), start, bool(nullable[self.root])
+        return self.merging.automaton(longest), start, bool(self.calls.empty[self.root])
 
     def packed(self) -> tuple:
-        """The data for `Network.finish` in two arrays, and the lengths of their parts (`unpacked`)."""
+        """The data for `Network.finish` in three arrays, and the lengths of their parts (`unpacked`)."""
         merging: Merging = self.merging
         made: Deterministic = self.made
         n: cython.Py_ssize_t = self.n_states
@@ -182,49 +211,50 @@ class Making:
         order: cython.Py_ssize_t[::1] = self.calls.order
         sizes: list = [
             n_rules, n_rules, n + 1, 3 * made.n_edges, n + 1, 2 * made.n_calls, n, n,
-            3 * merging.all_counted, merging.all_counted, order.shape[0],
+            merging.all_counted, order.shape[0],
         ]  # fmt: skip
         numbers: object = np.empty(sum(sizes), np.int64)
         final: object = np.empty(n, np.uint8)
         flags: cython.uchar[::1] = final
         to: cython.Py_ssize_t[::1] = numbers
-        with cython.nogil:
-            flags[:] = made.final[:n]
-            at = put(to, 0, made.rule_first, n_rules)
-            at = put(to, at, made.rule_last, n_rules)
-            at = put(to, at, made.edge_starts, n + 1)
-            at = put_edges(to, at, made)
-            at = put(to, at, made.call_starts, n + 1)
-            at = put_calls(to, at, made)
-            at = put(to, at, merging.stands, n)
-            at = put(to, at, merging.cls, n)
-            at = put(to, at, self.counted, 3 * merging.all_counted)
-            at = put(to, at, merging.counted_cls, merging.all_counted)
-            put(to, at, order, order.shape[0])
-        return numbers, final, sizes, merging.n_classes, merging.n_counted
+        # with the interpreter's lock, as in `Merging.automaton`
+        flags[:] = made.final[:n]
+        at = put(to, 0, made.rule_first, n_rules)
+        at = put(to, at, made.rule_last, n_rules)
+        at = put(to, at, made.edge_starts, n + 1)
+        at = put_edges(to, at, made)
+        at = put(to, at, made.call_starts, n + 1)
+        at = put_calls(to, at, made)
+        at = put(to, at, merging.stands, n)
+        at = put(to, at, merging.cls, n)
+        at = put(to, at, merging.counted_cls, merging.all_counted)
+        put(to, at, order, order.shape[0])
+        # States, rules and bytes need 32 bits; bounds of repeats may need more. Most grammars keep this and
+        # never use it: it was a fifth of the memory of a schema.
+        counted = np.array(self.counted[: 3 * merging.all_counted])
+        return numbers.astype(np.int32), counted, final, sizes, merging.n_classes, merging.n_counted
 
     def forget(self) -> None:
         """Release the grammar and its deadline; the tables are kept."""
         nobody: Account = Account()
-        self.account = nobody
+        self.stopped_by(nobody)
         self.builder.prepare(NOTHING, NOTHING, NOTHING, 0, nobody)
-        self.calls.account = self.subsets.account = self.merging.account = nobody
-        self.merging.acyclic.account = self.merging.refinement.account = nobody
 
 
 NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
 def unpacked(
-    numbers: NDArray[np.int64], final: NDArray[np.uint8], sizes: list[int], n_classes: int, n_counted: int
-) -> tuple[Any, ...]:
+    numbers: NDArray[np.int32], counted: NDArray[np.int64], final: NDArray[np.uint8], sizes: list[int],
+    n_classes: int, n_counted: int,
+) -> tuple[Any, ...]:  # fmt: skip
     """From the result of `Making.packed`: the arguments of `below.MergedStates`; the counted rules,
     int64[n, 3], the class of each, and the number of these classes; the order of the rules."""
-    parts, end = [], 0
+    parts, end, numbers = [], 0, numbers.astype(np.int64)
     for size in sizes:
         parts.append(numbers[end : end + size])
         end += size
-    first, last, edge_starts, edges, call_starts, calls, stands, cls, counted, counted_cls, order = parts
+    first, last, edge_starts, edges, call_starts, calls, stands, cls, counted_cls, order = parts
     states = (
         first, last, final, edge_starts, edges.reshape(-1, 3), call_starts, calls.reshape(-1, 2), stands, cls,
         n_classes,

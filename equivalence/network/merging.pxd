@@ -43,24 +43,26 @@ cdef class Merging:
     cdef Py_ssize_t[::1] counted_cls
     cdef Py_ssize_t[::1] counted_cls_room
     cdef Py_ssize_t n_counted
+    cdef unsigned char[::1] is_called
     cdef Py_ssize_t[::1] waiting
     cdef Py_ssize_t n_waiting
 
-    cdef int prepare(self, Deterministic states, Py_ssize_t n_states, Py_ssize_t[::1] counted, const unsigned char[::1] nullable, Py_ssize_t root, Account account) except -1
+    cdef int stopped_by(self, Account account) except -1
+    cdef int prepare(self, Deterministic states, Py_ssize_t n_states, Py_ssize_t[::1] counted, const unsigned char[::1] nullable, Py_ssize_t root) except -1 nogil
     cdef bint is_end(self, Py_ssize_t s) noexcept nogil
     cdef Py_ssize_t passes_to(self, Py_ssize_t s) noexcept nogil
-    cdef int pass_on(self) except -1
+    cdef int pass_on(self) except -1 nogil
     cdef void reach(self, Py_ssize_t s) noexcept nogil
-    cdef int add_passed(self) except -1
+    cdef int add_passed(self) except -1 nogil
     cdef Py_ssize_t called_rule(self, Py_ssize_t k) noexcept nogil
     cdef Py_ssize_t least(self, Py_ssize_t counted) noexcept nogil
-    cdef int number_bounds(self) except -1
-    cdef int make_graph(self) except -1
-    cdef int minimise(self) except -1
-    cdef int number_counted(self) except -1
+    cdef int number_bounds(self) except -1 nogil
+    cdef int make_graph(self, Graph graph) except -1 nogil
+    cdef int minimise(self) except -1 nogil
+    cdef int number_counted(self) except -1 nogil
     cdef object classes(self)
     cdef int add_call(self, Deterministic made, Py_ssize_t c, Py_ssize_t k) except -1 nogil
-    cdef int quotient(self) except -1
-    cdef int run(self) except -1
+    cdef int quotient(self, Deterministic made) except -1 nogil
+    cdef int run(self) except -1 nogil
     cdef tuple automaton(self, Py_ssize_t longest)
     cdef void fill_counted(self, Py_ssize_t[::1] rows, Py_ssize_t longest) noexcept nogil

@@ -92,14 +92,23 @@ class Merging:
         self.stands = self.stands_room = self.waiting = np.empty(0, np.int64)
         self.first = self.first_room = np.empty(0, np.int64)
         self.bounds = self.counted_cls = self.counted_cls_room = np.empty(0, np.int64)
+        self.is_called = np.empty(0, np.uint8)
         self.graph = Graph()
         self.by_class = Graph()
-        self.acyclic = AcyclicMerging()
-        self.refinement = Refinement()
+        self.acyclic = AcyclicMerging(self.graph)
+        self.refinement = Refinement(self.by_class)
         self.made = Deterministic()
         self.known = Interned(16, 2)
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def stopped_by(self, account: Account) -> cython.int:
+        """Look at another account from now on."""
+        self.account = self.acyclic.account = self.refinement.account = account
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def prepare(
         self,
@@ -108,10 +117,8 @@ class Merging:
         counted: cython.Py_ssize_t[::1],
         nullable: cython.const[cython.uchar][::1],
         root: cython.Py_ssize_t,
-        account: Account,
     ) -> cython.int:
         """Take other states."""
-        self.account = account
         self.root = root
         self.rule_first = states.rule_first
         self.final = states.final[:n_states]
@@ -125,13 +132,17 @@ class Merging:
         self.n_rules = self.rule_first.shape[0]
         self.n_states = n_states
         if n_states > self.stands_room.shape[0]:
-            self.stands_room = np.empty(n_states + n_states // 2, np.int64)
-            self.waiting = np.empty(n_states + n_states // 2, np.int64)
+            with cython.gil:
+                self.stands_room = np.empty(n_states + n_states // 2, np.int64)
+                self.waiting = np.empty(n_states + n_states // 2, np.int64)
         if self.n_rules > self.first_room.shape[0]:
-            self.first_room = np.empty(2 * self.n_rules, np.int64)
+            with cython.gil:
+                self.first_room = np.empty(2 * self.n_rules, np.int64)
         if self.all_counted > self.bounds.shape[0]:
-            self.bounds = np.empty(2 * self.all_counted, np.int64)
-            self.counted_cls_room = np.empty(2 * self.all_counted, np.int64)
+            with cython.gil:
+                self.bounds = np.empty(2 * self.all_counted, np.int64)
+                self.counted_cls_room = np.empty(2 * self.all_counted, np.int64)
+                self.is_called = np.empty(2 * self.all_counted, np.uint8)
         self.stands = self.stands_room[:n_states]
         self.first = self.first_room[: self.n_rules]
         self.counted_cls = self.counted_cls_room[: self.all_counted]
@@ -177,26 +188,26 @@ class Merging:
         return self.rule_first[self.calls[k].rule]
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def pass_on(self) -> cython.int:
         """Let the first state of a plain rule represent states that only tail call this rule.
 
         The calls themselves are kept: they decide what lies below a rule (`add_passed`).
         """
-        with cython.nogil:
-            for s in range(self.n_states):
-                t: cython.Py_ssize_t = s
-                # no rule calls itself before it reads a byte, so this ends earlier
-                for _ in range(self.n_rules):
-                    following = self.passes_to(t)
-                    if following < 0:
-                        break
-                    t = following
-                self.stands[s] = t
-                self.n_passed += t != s
-            for rule in range(self.n_rules):
-                if self.first[rule] >= 0:
-                    self.first[rule] = self.stands[self.first[rule]]
+        for s in range(self.n_states):
+            t: cython.Py_ssize_t = s
+            # no rule calls itself before it reads a byte, so this ends earlier
+            for _ in range(self.n_rules):
+                following = self.passes_to(t)
+                if following < 0:
+                    break
+                t = following
+            self.stands[s] = t
+            self.n_passed += t != s
+        for rule in range(self.n_rules):
+            if self.first[rule] >= 0:
+                self.first[rule] = self.stands[self.first[rule]]
         return 0
 
     @cython.cfunc
@@ -211,27 +222,27 @@ class Merging:
             self.n_waiting += 1
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def add_passed(self) -> cython.int:
         """Give classes to reachable states that other states represent, too."""
         if self.n_passed == 0:
             return 0
         self.n_waiting = 0
-        with cython.nogil:
-            for s in range(self.n_states):
-                if self.cls[s] >= 0:
-                    self.waiting[self.n_waiting] = s
-                    self.n_waiting += 1
-            self.reach(self.rule_first[self.root])
-            i: cython.Py_ssize_t = 0
-            while i < self.n_waiting:
-                t = self.waiting[i]
-                i += 1
-                for k in range(self.edge_starts[t], self.edge_starts[t + 1]):
-                    self.reach(self.edges[k].target)
-                for k in range(self.call_starts[t], self.call_starts[t + 1]):
-                    self.reach(self.calls[k].back)
-                    self.reach(self.rule_first[self.called_rule(k)])
+        for s in range(self.n_states):
+            if self.cls[s] >= 0:
+                self.waiting[self.n_waiting] = s
+                self.n_waiting += 1
+        self.reach(self.rule_first[self.root])
+        i: cython.Py_ssize_t = 0
+        while i < self.n_waiting:
+            t = self.waiting[i]
+            i += 1
+            for k in range(self.edge_starts[t], self.edge_starts[t + 1]):
+                self.reach(self.edges[k].target)
+            for k in range(self.call_starts[t], self.call_starts[t + 1]):
+                self.reach(self.calls[k].back)
+                self.reach(self.rule_first[self.called_rule(k)])
         return 0
 
     # ------------------------------------------------------------ classes
@@ -254,6 +265,7 @@ class Merging:
         return 0 if self.nullable[self.counted[3 * counted]] else self.counted[3 * counted + 1]
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def number_bounds(self) -> cython.int:
         """Give equal numbers to equal bounds of counted rules."""
@@ -267,36 +279,34 @@ class Merging:
         return 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
-    def make_graph(self) -> cython.int:
+    def make_graph(self, graph: Graph) -> cython.int:
         """Make the graph of the states, with edges to the states that represent their targets."""
-        graph: Graph = self.graph
         n_edges: cython.Py_ssize_t = self.edges.shape[0]
         n_calls: cython.Py_ssize_t = self.calls.shape[0]
         graph.prepare(self.final, self.edge_starts, n_edges, self.call_starts, n_calls, self.n_bounds)
-        with cython.nogil:
-            for k in range(n_edges):
-                graph.edges[k].first = self.edges[k].first
-                graph.edges[k].last = self.edges[k].last
-                graph.edges[k].target = self.stands[self.edges[k].target]
-            for k in range(n_calls):
-                rule = self.calls[k].rule
-                graph.calls[k].callee = self.first[self.called_rule(k)]
-                graph.calls[k].bounds = 0 if rule < self.n_rules else self.bounds[rule - self.n_rules]
-                graph.calls[k].back = self.stands[self.calls[k].back]
+        for k in range(n_edges):
+            graph.edges[k].first = self.edges[k].first
+            graph.edges[k].last = self.edges[k].last
+            graph.edges[k].target = self.stands[self.edges[k].target]
+        for k in range(n_calls):
+            rule = self.calls[k].rule
+            graph.calls[k].callee = self.first[self.called_rule(k)]
+            graph.calls[k].bounds = 0 if rule < self.n_rules else self.bounds[rule - self.n_rules]
+            graph.calls[k].back = self.stands[self.calls[k].back]
         return 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def minimise(self) -> cython.int:
         """Compute the coarsest bisimulation of the states that can be reached from the root."""
         if self.all_counted > 0:
             self.number_bounds()
-        self.make_graph()
-        self.acyclic.prepare(self.graph, self.account)
+        self.make_graph(self.graph)
         self.acyclic.merge(self.first[self.root])
         self.graph.by_name(self.by_class, self.acyclic.n_classes)
-        self.refinement.prepare(self.by_class, self.account)
         self.refinement.refine()
         self.cls = self.graph.name
         self.n_classes = self.refinement.n_blocks
@@ -310,19 +320,21 @@ class Merging:
         return 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def number_counted(self) -> cython.int:
         """Find the classes of the counted rules that are called: equal units and equal bounds."""
         n: cython.Py_ssize_t = self.all_counted
-        called: cython.uchar[::1] = np.zeros(n, np.uint8)
+        for c in range(n):
+            self.is_called[c] = 0
         for s in range(self.n_states):
             if self.cls[s] >= 0:
                 for k in range(self.call_starts[s], self.call_starts[s + 1]):
                     if self.calls[k].rule >= self.n_rules:
-                        called[self.calls[k].rule - self.n_rules] = 1
+                        self.is_called[self.calls[k].rule - self.n_rules] = 1
         self.known.clear(n)
         for c in range(n):
-            if called[c]:
+            if self.is_called[c]:
                 at = self.known.room(2)
                 self.known.pool[at] = self.cls[self.first[self.counted[3 * c]]]
                 self.known.pool[at + 1] = self.bounds[c]
@@ -356,31 +368,31 @@ class Merging:
         return made.add_call(code, back)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
-    def quotient(self) -> cython.int:
+    def quotient(self, made: Deterministic) -> cython.int:
         """Make the network of classes, see `Merged`."""
-        made: Deterministic = self.made
         self.graph.find_examples(self.n_classes)
         made.prepare(0, 0, self.n_classes + 1)
-        with cython.nogil:
-            for c in range(self.n_classes):
-                s = self.graph.example[c]
-                made.add_state(c, self.final[s])
-                for k in range(self.edge_starts[s], self.edge_starts[s + 1]):
-                    target = self.cls[self.graph.edges[k].target]
-                    made.add_edge(c, self.edges[k].first, self.edges[k].last, target)
-                for k in range(self.call_starts[s], self.call_starts[s + 1]):
-                    self.add_call(made, c, k)
-                made.end_state(c)
+        for c in range(self.n_classes):
+            s = self.graph.example[c]
+            made.add_state(c, self.final[s])
+            for k in range(self.edge_starts[s], self.edge_starts[s + 1]):
+                target = self.cls[self.graph.edges[k].target]
+                made.add_edge(c, self.edges[k].first, self.edges[k].last, target)
+            for k in range(self.call_starts[s], self.call_starts[s + 1]):
+                self.add_call(made, c, k)
+            made.end_state(c)
         return 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def run(self) -> cython.int:
         """Find the classes, and the network of them."""
         self.pass_on()
         self.minimise()
-        self.quotient()
+        self.quotient(self.made)
         self.add_passed()
         return 0
 
@@ -398,13 +410,13 @@ class Merging:
         final: object = np.empty(n, np.uint8)
         to: cython.Py_ssize_t[::1] = numbers
         flags: cython.uchar[::1] = final
-        with cython.nogil:
-            flags[:] = made.final[:n]
-            put(to, 0, made.edge_starts, n + 1)
-            put_edges(to, edges, made)
-            put(to, call_starts, made.call_starts, n + 1)
-            put_calls(to, calls, made)
-            self.fill_counted(to[counted:], longest)
+        # copies of a few microseconds: releasing the interpreter's lock would take as long
+        flags[:] = made.final[:n]
+        put(to, 0, made.edge_starts, n + 1)
+        put_edges(to, edges, made)
+        put(to, call_starts, made.call_starts, n + 1)
+        put_calls(to, calls, made)
+        self.fill_counted(to[counted:], longest)
         return (
             final, numbers[:edges], numbers[edges:call_starts].reshape(-1, 3), numbers[call_starts:calls],
             numbers[calls:counted].reshape(-1, 2), numbers[counted:].reshape(-1, 4),
@@ -448,7 +460,8 @@ def merge(
         ValueError: arrays of another type, or with other dimensions.
     """
     merging: Merging = _of(states, counted, nullable, root, stop)
-    merging.run()
+    with cython.nogil:
+        merging.run()
     return Merged(merging.classes(), np.array(merging.stands), merging.automaton(longest))
 
 
@@ -460,7 +473,8 @@ def minimise(
     Arguments and errors are those of `merge`.
     """
     merging: Merging = _of(states, counted, nullable, root, stop)
-    merging.minimise()
+    with cython.nogil:
+        merging.minimise()
     return merging.classes()
 
 
@@ -473,5 +487,6 @@ def _of(
     made: Deterministic = Deterministic()
     made.take(states)
     bounds: object = rows(counted, "unit least most").view(np.int64)
-    merging.prepare(made, len(states.final), bounds, nullable, root, Account(stop))
+    merging.stopped_by(Account(stop))
+    merging.prepare(made, len(states.final), bounds, nullable, root)
     return merging

@@ -26,6 +26,8 @@ What a printed text does not show, or shows in two ways, and how it is handled:
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
@@ -77,109 +79,222 @@ ZERO = cython.declare(cython.Py_ssize_t, 48)
 SMALL_F = cython.declare(cython.Py_ssize_t, 102)
 SMALL_V = cython.declare(cython.Py_ssize_t, 118)
 SMALL_E = cython.declare(cython.Py_ssize_t, 101)
+COLON = cython.declare(cython.Py_ssize_t, 58)
+EQUALS = cython.declare(cython.Py_ssize_t, 61)
 
-IS, AHEAD = b" ::= ", b" (="
-"""The text between a rule's name and its body, and the text before its lookahead assertion."""
-
-PATTERN, OF_STRING = b'Regex("', b", json_string=true)"
+PATTERN = cython.declare(cython.p_const_char, b'Regex("')
+OF_STRING = cython.declare(cython.p_const_char, b", json_string=true)")
 """The text before a pattern, and the text after a pattern of a JSON string."""
+
+TOO_LARGE = cython.declare(cython.Py_ssize_t, 1 << 31)
+"""No number of a repeat is as large."""
 
 NONE = cython.declare(cython.Py_ssize_t, -1)
 """The result if the text has another form."""
 
+MOST_KEPT, LARGEST_KEPT = 4, 1 << 16
+"""Tables are kept for later texts, if they have read no text of more bytes: then they take at most 2 MB."""
 
-def read_rules(
-    text: bytes, has_caret: bool
-) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
+_waiting: list[Printed] = []
+"""Tables that are not in use."""
+
+Integers = NDArray[np.int64]
+
+
+class ReadRules(NamedTuple):
+    """The rules of a printed grammar.
+
+    Attributes:
+        names: int64[rules, 2], where the name of each rule begins and ends in the text.
+        bodies: int64[rules], the expression of each rule.
+        data, starts: the expressions, as in `equivalence.network.reading.ReadGrammar`.
+        first: the number of the rule that was asked for; -1 if there is none.
+        types: the types of all expressions.
+    """
+
+    names: Integers
+    bodies: Integers
+    data: Integers
+    starts: Integers
+    first: int
+    types: frozenset[int]
+
+
+def read_rules(text: bytes, has_caret: bool, first: bytes) -> ReadRules | None:
     """The rules of a printed grammar; None if not all of them have the form that is read here.
 
     Args:
         text: the ASCII text that XGrammar prints.
         has_caret: whether the first character of a class may be a caret.
-
-    Returns:
-        The names of the rules; the expression of each; and the expressions, as ``data`` and ``starts`` of
-        `equivalence.network.reading.ReadGrammar`.
+        first: the name of the rule whose number is wanted.
     """
     try:
-        return Printed(text, has_caret).rules()
+        printed = _waiting.pop()
+    except IndexError:
+        printed = Printed()
+    try:
+        rules: ReadRules | None = printed.read(text, has_caret, first)
     except IndexError:  # it ends in the middle
-        return None
+        rules = None
+    if len(text) <= LARGEST_KEPT and len(_waiting) < MOST_KEPT:
+        printed.forget()
+        _waiting.append(printed)
+    return rules
 
 
 @cython.final
 @cython.cclass
 class Printed:
-    """A printed text, and what was read of it.
-
-    Args:
-        text, has_caret: as for `read_rules`.
+    """Reads printed texts, one after another, in one thread. The tables are used again for the next text.
 
     Attributes:
+        text: the current text.
+        has_caret: see `read_rules`.
         at: the place that is read next.
         names: the names of the rules, with their numbers.
-        begins: for each rule, where its name ends.
+        places: for each rule, where its name begins and ends.
+        bodies: for each rule, its expression.
+        n_rules: number of rules.
         data, starts: the expressions found: `n_starts` expressions, with `n_data` numbers.
+        types: a bit for each type of expression found.
         parts, chosen: expressions of the current sequence, and of the current choice.
     """
 
-    whole: bytes
     text: cython.const[cython.uchar][::1]
     at: cython.Py_ssize_t
     names: Interned
-    begins: cython.Py_ssize_t[::1]
+    places: cython.Py_ssize_t[:, ::1]
+    bodies: cython.Py_ssize_t[::1]
+    n_rules: cython.Py_ssize_t
     data: cython.Py_ssize_t[::1]
     starts: cython.Py_ssize_t[::1]
     parts: cython.Py_ssize_t[::1]
     chosen: cython.Py_ssize_t[::1]
     n_data: cython.Py_ssize_t
     n_starts: cython.Py_ssize_t
+    types: cython.Py_ssize_t
     has_caret: cython.bint
 
-    def __init__(self, text: bytes, has_caret: bool) -> None:
-        size: cython.Py_ssize_t = len(text)
-        self.whole = self.text = text
-        self.at = self.n_data = self.n_starts = 0
-        self.has_caret = has_caret
-        n_rules: cython.Py_ssize_t = text.count(b"\n")
-        self.names = Interned(n_rules, 16)
-        self.begins = np.empty(n_rules + 1, np.int64)
-        # a character takes at most two numbers, in a class, and no expression is shorter than one character
-        self.data = np.empty(2 * size + 16, np.int64)
-        self.starts = np.empty(size + 16, np.int64)
-        self.parts = np.empty(size // 2 + 16, np.int64)
-        self.chosen = np.empty(size // 2 + 16, np.int64)
+    def __init__(self) -> None:
+        self.names = Interned(64, 16)
+        self.places = np.empty((0, 2), np.int64)
+        self.bodies = self.data = self.starts = self.parts = self.chosen = np.empty(0, np.int64)
 
-    def rules(self) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def prepare(self, text: bytes, has_caret: cython.bint) -> cython.int:
+        """Start another text."""
+        size: cython.Py_ssize_t = len(text)
+        n_rules: cython.Py_ssize_t = text.count(b"\n")
+        self.text = text
+        self.has_caret = has_caret
+        self.at = self.n_data = self.n_starts = self.n_rules = self.types = 0
+        self.names.clear(n_rules)
+        if n_rules + 1 > self.bodies.shape[0]:
+            self.places = np.empty((2 * n_rules + 1, 2), np.int64)
+            self.bodies = np.empty(2 * n_rules + 1, np.int64)
+        if size + 16 > self.starts.shape[0]:
+            # a character takes at most two numbers, in a class, and no expression is shorter than one
+            # character
+            self.data = np.empty(3 * size + 16, np.int64)
+            self.starts = np.empty(size + size // 2 + 16, np.int64)
+            self.parts = np.empty(size + 16, np.int64)
+            self.chosen = np.empty(size + 16, np.int64)
+        return 0
+
+    def read(self, text: bytes, has_caret: bool, first: bytes) -> ReadRules | None:
         """See `read_rules`."""
-        names: list = []
-        end: cython.Py_ssize_t = len(self.text)
-        rule: cython.Py_ssize_t
+        self.prepare(text, has_caret)
+        with cython.nogil:
+            is_read: cython.bint = self.find_rules() and self.read_bodies()
+        if not is_read:
+            return None
+        n_rules: cython.Py_ssize_t = self.n_rules
+        names, bodies = np.empty((n_rules, 2), np.int64), np.empty(n_rules, np.int64)
+        data, starts = np.empty(self.n_data, np.int64), np.empty(self.n_starts, np.int64)
+        names_to: cython.Py_ssize_t[:, ::1] = names
+        bodies_to: cython.Py_ssize_t[::1] = bodies
+        data_to: cython.Py_ssize_t[::1] = data
+        starts_to: cython.Py_ssize_t[::1] = starts
+        with cython.nogil:
+            names_to[:] = self.places[:n_rules]
+            bodies_to[:] = self.bodies[:n_rules]
+            data_to[:] = self.data[: self.n_data]
+            starts_to[:] = self.starts[: self.n_starts]
+        types = frozenset([kind for kind in range(X_PATTERN + 1) if self.types >> kind & 1])
+        return ReadRules(names, bodies, data, starts, self.number_of(first), types)
+
+    def forget(self) -> None:
+        """Release the text; the tables are kept."""
+        self.text = b""
+
+    @cython.cfunc
+    def number_of(self, name: bytes) -> cython.Py_ssize_t:
+        """The number of the rule with a name; -1 if there is none."""
+        length: cython.Py_ssize_t = len(name)
+        characters: cython.const[cython.uchar][::1] = name
+        at = self.names.room(length)
+        for i in range(length):
+            self.names.pool[at + i] = characters[i]
+        return self.names.find(length)
+
+    # ---------------------------------------------------------------- rules
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def find_rules(self) -> cython.int:
+        """Find the names of all rules. Return whether they have the form that is read here."""
+        end: cython.Py_ssize_t = self.text.shape[0]
         while self.at < end:
+            n = self.n_rules
             begin = self.at
             self.skip_name()
-            self.begins[len(names)] = self.at
-            if self.named(begin, True) != len(names):
-                return None
-            names.append(self.whole[begin : self.at].decode())
+            self.places[n, 0] = begin
+            self.places[n, 1] = self.at
+            if self.named(begin, True) != n:
+                return 0
+            self.n_rules = n + 1
             while not self.takes(LINE_END):
                 self.at += 1
-        bodies = np.empty(len(names), np.int64)
-        body_of: cython.Py_ssize_t[::1] = bodies
-        for rule in range(len(names)):
-            self.at = self.begins[rule]
+        return 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_bodies(self) -> cython.int:
+        """Read the expressions of all rules. Return whether they have the form that is read here."""
+        for rule in range(self.n_rules):
+            self.at = self.places[rule, 1]
             body = NONE
-            if self.takes_all(IS):
+            if self.is_next():
                 body = self.pattern() if self.text[self.at] == LARGE_R else self.choices()
-            if body == NONE or not (self.takes(LINE_END) or self.takes_all(AHEAD)):
-                return None
-            body_of[rule] = body
-        data, starts = np.asarray(self.data)[: self.n_data], np.asarray(self.starts)[: self.n_starts]
-        return names, bodies, data, starts
+            if body == NONE or not (self.takes(LINE_END) or self.looks_ahead()):
+                return 0
+            self.bodies[rule] = body
+        return 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def is_next(self) -> cython.int:
+        """Read the text between a rule's name and its body. Return whether it was there."""
+        return (
+            self.takes(SPACE) and self.takes(COLON) and self.takes(COLON) and self.takes(EQUALS)
+            and self.takes(SPACE)
+        )  # fmt: skip
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def looks_ahead(self) -> cython.int:
+        """Read the text before a rule's lookahead assertion. Return whether it was there."""
+        return self.takes(SPACE) and self.takes(OPEN) and self.takes(EQUALS)
 
     # ---------------------------------------------------------------- expressions
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-2, check=False)
     def choices(self) -> cython.Py_ssize_t:
         """Read a choice between sequences and the empty text. Return its number."""
@@ -205,6 +320,7 @@ class Printed:
                 return NONE
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-2, check=False)
     def pattern(self) -> cython.Py_ssize_t:
         """Read a pattern of a JSON string, in ASCII. Return its number."""
@@ -223,6 +339,7 @@ class Printed:
         return self.ended(X_PATTERN, n - self.n_data - 2)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-2, check=False)
     def sequence(self) -> cython.Py_ssize_t:
         """Read one or more parts in brackets. Return its number."""
@@ -239,6 +356,7 @@ class Printed:
         return self.whole_of(X_SEQUENCE, self.parts, n)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-2, check=False)
     def quoted(self) -> cython.Py_ssize_t:
         """Read a text in quotes, as bytes."""
@@ -273,6 +391,7 @@ class Printed:
         return self.ended(X_BYTES if n else X_EMPTY, n)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-2, check=False)
     def range(self) -> cython.Py_ssize_t:
         """Read a class of characters, or the star of one."""
@@ -296,6 +415,7 @@ class Printed:
         return self.ended(X_STAR if is_star else X_CLASS, n - self.n_data - 2)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-2, check=False)
     def called(self) -> cython.Py_ssize_t:
         """Read a rule name, or a repeat of a rule."""
@@ -320,6 +440,7 @@ class Printed:
         return self.ended(X_REPEAT, 3)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-2, check=False)
     def whole_of(
         self, kind: cython.Py_ssize_t, parts: cython.Py_ssize_t[::1], n: cython.Py_ssize_t
@@ -330,10 +451,12 @@ class Printed:
         return self.ended(kind, n)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-2, check=False)
     def ended(self, kind: cython.Py_ssize_t, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Add an expression whose body is already at the end. Return its number."""
         self.data[self.n_data], self.data[self.n_data + 1] = kind, length
+        self.types |= 1 << kind
         self.starts[self.n_starts] = self.n_data
         self.n_data += 2 + length
         self.n_starts += 1
@@ -343,6 +466,7 @@ class Printed:
 
     @cython.cfunc
     @cython.inline
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def takes(self, wanted: cython.Py_ssize_t) -> cython.int:
         """Read a character if it is the next one. Return whether it was."""
@@ -352,15 +476,19 @@ class Printed:
         return 1
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
-    def takes_all(self, wanted: bytes) -> cython.int:
-        """The same for a text."""
-        for c in wanted:
-            if not self.takes(c):
+    def takes_all(self, wanted: cython.p_const_char) -> cython.int:
+        """The same for a text, which a byte 0 ends."""
+        i: cython.Py_ssize_t = 0
+        while wanted[i] != 0:
+            if not self.takes(wanted[i]):
                 return 0
+            i += 1
         return 1
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def skip_name(self) -> cython.int:
         """Read to the end of the name that begins here."""
@@ -373,6 +501,7 @@ class Printed:
             self.at += 1
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-2, check=False)
     def named(self, begin: cython.Py_ssize_t, is_new: cython.bint) -> cython.Py_ssize_t:
         """The number of the name between `begin` and here; `NONE` if it is empty, or if it is unknown and not
@@ -386,17 +515,19 @@ class Printed:
         return self.names.intern(length) if is_new else self.names.find(length)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-2, check=False)
     def integer(self) -> cython.Py_ssize_t:
         """Read a number without sign; `NONE` if there is none, or if it needs more than 31 bits."""
         value: cython.Py_ssize_t = 0
         begin = self.at
-        while 48 <= self.text[self.at] <= 57 and value < 1 << 31:
+        while 48 <= self.text[self.at] <= 57 and value < TOO_LARGE:
             value = 10 * value + self.text[self.at] - 48
             self.at += 1
-        return value if begin < self.at and value < 1 << 31 else NONE
+        return value if begin < self.at and value < TOO_LARGE else NONE
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-2, check=False)
     def character(self, in_class: cython.bint) -> cython.Py_ssize_t:
         """Read a character, escaped or not, and return its code."""
@@ -433,6 +564,7 @@ class Printed:
         return 27 if c == SMALL_E else NONE
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-2, check=False)
     def hexadecimal(self, digits: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Read a hexadecimal number with this many digits."""

@@ -14,7 +14,7 @@ only made when somebody needs all of it.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -41,7 +41,7 @@ from equivalence.network.serial import (
 _BEFORE_DATA, _BEFORE_STARTS = f'"{DATA}":['.encode(), f'],"{STARTS}":['.encode()
 
 
-FIRST_RULE = "root"
+FIRST_RULE = b"root"
 """The name that XGrammar's converter of schemas gives to the start rule."""
 
 _PROBE = r"""root ::= ("" | ("a\"\'\?\\\a\b\f\n\r\t\v\e\x7f~ {}()[]|\u0100\U00010000" b-1.c_D{2, 3} b-1.c_D{0, -1}))
@@ -56,20 +56,41 @@ class PlainRules(Sequence[list[Any]]):
     Writing out all of them took 2% of the time to a schema's first mask, and hardly anybody needs them.
 
     Args:
-        names: the names of the rules.
+        names: the name of each rule.
         bodies: int64, their expressions.
     """
 
-    def __init__(self, names: list[str], bodies: NDArray[np.int64]) -> None:
+    def __init__(self, names: Sequence[str], bodies: NDArray[np.int64]) -> None:
         self.names, self.bodies = names, bodies
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.bodies)
 
     def __getitem__(self, number: Any) -> Any:
         if isinstance(number, slice):
             return [self[one] for one in range(*number.indices(len(self)))]
         return plain_rule(self.names[number], int(self.bodies[number]))
+
+
+class Words(Sequence[str]):
+    """Words of an ASCII text, decoded on demand.
+
+    Args:
+        text: the text.
+        places: int64[n, 2], where each word begins and ends.
+    """
+
+    def __init__(self, text: bytes, places: NDArray[np.int64]) -> None:
+        self.text, self.places = text, places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return [self[one] for one in range(*number.indices(len(self)))]
+        begin, end = self.places[number].tolist()
+        return self.text[begin:end].decode()
 
 
 class ReadGrammar(NamedTuple):
@@ -83,6 +104,7 @@ class ReadGrammar(NamedTuple):
         edges: int64[n, 5], the automata of rules whose body is -1, columns as in `edges.FIELDS`; None:
             every rule has a body.
         n_states: number of states in `edges`; the first are two for each rule.
+        known_types: the types of all expressions; None: not known yet.
     """
 
     features: dict[str, Any]
@@ -92,11 +114,12 @@ class ReadGrammar(NamedTuple):
     printed: Any = None
     edges: NDArray[np.int64] | None = None
     n_states: int = 0
+    known_types: Set[int] | None = None
 
     @property
-    def types(self) -> set[int]:
-        """The types of all expressions, computed in each call."""
-        return types_among(self.data, self.starts)
+    def types(self) -> Set[int]:
+        """The types of all expressions."""
+        return types_among(self.data, self.starts) if self.known_types is None else self.known_types
 
     @property
     def endless_rule(self) -> int:
@@ -179,15 +202,17 @@ def read_printed(grammar: Any, has_caret: bool) -> ReadGrammar | None:
         grammar: an `xgrammar.Grammar` without a byte 0 in its texts.
         has_caret: whether the first character of a class may be a caret.
     """
-    found = read_rules(str(grammar).encode(), has_caret) if _prints_as_known() else None
-    if found is None or FIRST_RULE not in found[0]:
+    if not _prints_as_known():
         return None
-    names, bodies, data, starts = found
+    text = str(grammar).encode()
+    found = read_rules(text, has_caret, FIRST_RULE)
+    if found is None or found.first < 0:
+        return None
+    rules = PlainRules(Words(text, found.names), found.bodies)
     features = {
-        VERSION_FIELD: SERIALIZATION_VERSION, RULES: PlainRules(names, bodies),
-        ROOT: names.index(FIRST_RULE), MARKERS: [],
+        VERSION_FIELD: SERIALIZATION_VERSION, RULES: rules, ROOT: found.first, MARKERS: [],
     }  # fmt: skip
-    return ReadGrammar(features, data, starts, printed=grammar)
+    return ReadGrammar(features, found.data, found.starts, printed=grammar, known_types=found.types)
 
 
 @cache

@@ -23,7 +23,7 @@ cdef class Subsets:
     cdef Py_ssize_t n_called
     cdef Py_ssize_t[::1] call_head
 
-    cdef int prepare(self, Closures closures, Deterministic made, Py_ssize_t max_states, Account account) except -1
+    cdef int prepare(self, Py_ssize_t max_states) except -1 nogil
     cdef void add_edge_of(self, Py_ssize_t k) noexcept nogil
     cdef int add_member(self, Py_ssize_t element) except -1 nogil
     cdef int collect(self, Py_ssize_t subset) except -1 nogil
@@ -33,4 +33,4 @@ cdef class Subsets:
     cdef int add_edges(self, Py_ssize_t subset) except -1 nogil
     cdef int add_calls(self) except -1 nogil
     cdef int add_rule(self, Py_ssize_t rule) except -1 nogil
-    cdef Py_ssize_t add_rules(self, const Py_ssize_t[::1] order) except -1
+    cdef Py_ssize_t add_rules(self, const Py_ssize_t[::1] order) except -1 nogil

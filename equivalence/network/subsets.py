@@ -48,11 +48,13 @@ MEMBERS_A_STATE = cython.declare(cython.int, 64)
 class Subsets:
     """The subsets of all rules, and their transitions.
 
-    Attributes:
+    Args:
         closures: the closures of the automata as they are read.
         made: the deterministic automata.
+
+    Attributes:
         max_states: bound on the subsets.
-        account: says when to stop.
+        account: says when to stop; set by the owner.
         sets: the members of each subset; a negative one is a mark, see `number`.
         members_seen: number of members of all subsets so far.
         ways: the transitions by bytes of the current subset.
@@ -61,30 +63,31 @@ class Subsets:
         call_head: by rule, the first of its calls; 0: there is none. All entries are 0 between two subsets.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, closures: Closures, made: Deterministic) -> None:
+        self.closures = closures
+        self.made = made
         self.sets = Interned(64, 4)
         self.ways = Transitions(512)
         self.called = np.empty(1, CALLED)
         self.call_head = np.zeros(0, np.int64)
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
-    def prepare(
-        self, closures: Closures, made: Deterministic, max_states: cython.Py_ssize_t, account: Account
-    ) -> cython.int:
-        """Take other automata."""
-        self.closures = closures
-        self.made = made
+    def prepare(self, max_states: cython.Py_ssize_t) -> cython.int:
+        """Begin with the automata that the closures are of."""
         self.max_states = max_states
-        self.account = account
-        self.n_rules = made.rule_first.shape[0]
-        self.sets.clear(closures.n_states + 64)
+        self.n_rules = self.made.rule_first.shape[0]
+        self.sets.clear(self.closures.n_states + 64)
         self.members_seen = 0
-        n_callees: cython.Py_ssize_t = closures.nullable.shape[0]
-        if closures.edges.shape[0] + 1 > self.called.shape[0]:  # each edge is there at most once
-            self.called = np.empty(2 * closures.edges.shape[0] + 1, CALLED)
+        n_callees: cython.Py_ssize_t = self.closures.nullable.shape[0]
+        n_edges: cython.Py_ssize_t = self.closures.edges.shape[0]
+        if n_edges + 1 > self.called.shape[0]:  # each edge is there at most once
+            with cython.gil:
+                self.called = np.empty(2 * n_edges + 1, CALLED)
         if n_callees > self.call_head.shape[0]:
-            self.call_head = np.zeros(2 * n_callees, np.int64)
+            with cython.gil:
+                self.call_head = np.zeros(2 * n_callees, np.int64)
         self.n_called = 1
         return 0
 
@@ -269,6 +272,7 @@ class Subsets:
         return 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1, check=False)
     def add_rules(self, order: cython.const[cython.Py_ssize_t][::1]) -> cython.Py_ssize_t:
         """Make the automata of all rules in an order. Return the number of their states.
@@ -276,10 +280,9 @@ class Subsets:
         Raises:
             BudgetExceeded: too many states, or too many members of subsets, or the time is over.
         """
-        with cython.nogil:
-            for i in range(order.shape[0]):
-                if order[i] < self.n_rules:
-                    self.add_rule(order[i])
+        for i in range(order.shape[0]):
+            if order[i] < self.n_rules:
+                self.add_rule(order[i])
         return self.sets.count
 
 
@@ -316,8 +319,11 @@ def determinise(
     ordered.rows = rows(edges, FIELDS)
     made: Deterministic = Deterministic()
     made.prepare(begins.shape[0], nullable.shape[0], 64)
-    closures: Closures = Closures()
-    closures.prepare(ordered, begins, ends, nullable, made)
-    subsets: Subsets = Subsets()
-    subsets.prepare(closures, made, max_states, Account(stop))
-    return made.states(subsets.add_rules(order))
+    closures: Closures = Closures(made)
+    closures.prepare(ordered, begins, ends, nullable)
+    subsets: Subsets = Subsets(closures, made)
+    subsets.account = Account(stop)
+    subsets.prepare(max_states)
+    with cython.nogil:
+        n_states = subsets.add_rules(order)
+    return made.states(n_states)

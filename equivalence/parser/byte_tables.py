@@ -27,6 +27,10 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 Integers = NDArray[np.int64]
 
+FEW_STATES = cython.declare(cython.Py_ssize_t, 10_000)
+"""Ranks of fewer states are found with the interpreter's lock: that takes a microsecond for 100 states, and
+waiting for the lock again takes longer where threads compete for it."""
+
 
 class ByteTables(NamedTuple):
     """The byte classes of a network of S states, B of them.
@@ -68,17 +72,17 @@ def byte_classes(automaton: Automaton) -> tuple[Integers, Integers]:
     class_of_byte: cython.Py_ssize_t[::1] = classes
     example: cython.Py_ssize_t[::1] = examples
     n: cython.Py_ssize_t = 0
-    with cython.nogil:
-        memset(cython.address(begins[0]), 0, 257)
-        begins[0] = 1
-        for k in range(automaton.edges.shape[0]):
-            begins[automaton.edges[k].first] = 1
-            begins[automaton.edges[k].last + 1] = 1
-        for byte in range(256):
-            if begins[byte]:
-                example[n] = byte
-                n += 1
-            class_of_byte[byte] = n - 1
+    # with the interpreter's lock: this takes a microsecond or two, and releasing it as long
+    memset(cython.address(begins[0]), 0, 257)
+    begins[0] = 1
+    for k in range(automaton.edges.shape[0]):
+        begins[automaton.edges[k].first] = 1
+        begins[automaton.edges[k].last + 1] = 1
+    for byte in range(256):
+        if begins[byte]:
+            example[n] = byte
+            n += 1
+        class_of_byte[byte] = n - 1
     return classes, examples[:n].copy()
 
 
@@ -87,26 +91,45 @@ def call_ranks(automaton: Automaton) -> Integers:
     n: cython.Py_ssize_t = automaton.n_states
     ranks = np.zeros(n, np.int64)
     rank: cython.Py_ssize_t[::1] = ranks
-    at: cython.Py_ssize_t[::1] = np.array(automaton.call_starts[:n])  # calls looked at of each state
+    at: cython.Py_ssize_t[::1] = np.empty(n, np.int64)
     path: cython.Py_ssize_t[::1] = np.empty(n, np.int64)
-    depth: cython.Py_ssize_t
-    with cython.nogil:
-        for origin in range(n):
-            path[0] = origin
-            depth = 1
-            while depth > 0:
-                state = path[depth - 1]
-                if at[state] == automaton.call_starts[state + 1]:
-                    depth -= 1
-                    continue
-                begin = begin_of(automaton, at[state])
-                if at[begin] < automaton.call_starts[begin + 1]:
-                    path[depth] = begin
-                    depth += 1
-                    continue
-                rank[state] = max(rank[state], rank[begin] + 1)
-                at[state] += 1
+    if n < FEW_STATES:
+        find_ranks(automaton, rank, at, path)
+    else:
+        with cython.nogil:
+            find_ranks(automaton, rank, at, path)
     return ranks
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def find_ranks(
+    automaton: Automaton,
+    rank: cython.Py_ssize_t[::1],
+    at: cython.Py_ssize_t[::1],
+    path: cython.Py_ssize_t[::1],
+) -> cython.void:
+    """Find the ranks of all states, which are 0 at first; `at` and `path` are room for one number a
+    state."""
+    n = automaton.n_states
+    for state in range(n):  # the next call of each state
+        at[state] = automaton.call_starts[state]
+    for origin in range(n):
+        path[0] = origin
+        depth: cython.Py_ssize_t = 1
+        while depth > 0:
+            state = path[depth - 1]
+            if at[state] == automaton.call_starts[state + 1]:
+                depth -= 1
+                continue
+            begin = begin_of(automaton, at[state])
+            if at[begin] < automaton.call_starts[begin + 1]:
+                path[depth] = begin
+                depth += 1
+                continue
+            rank[state] = max(rank[state], rank[begin] + 1)
+            at[state] += 1
 
 
 def first_classes(
