@@ -158,7 +158,11 @@ class Making:
         return tuple(map(np.array, (calls.pairs, edges, calls.owner, self.begins, self.ends, calls.empty)))
 
     def without_left_recursion(
-        self, edges: NDArray[np.int64], n_states: cython.Py_ssize_t, begins: NDArray[np.int64], ends: NDArray[np.int64]
+        self,
+        edges: NDArray[np.int64],
+        n_states: cython.Py_ssize_t,
+        begins: NDArray[np.int64],
+        ends: NDArray[np.int64],
     ) -> None:
         """Continue with other automata of the same rules."""
         self.builder.edges.put(edges, n_states)
@@ -231,8 +235,12 @@ class Making:
         put(to, at, order, order.shape[0])
         # States, rules and bytes need 32 bits; bounds of repeats may need more. Most grammars keep this and
         # never use it: it was a fifth of the memory of a schema.
+        narrow: object = np.empty(len(to), np.int32)
+        numbers_to: cython.int[::1] = narrow
+        for i in range(to.shape[0]):
+            numbers_to[i] = cython.cast(cython.int, to[i])
         counted = np.array(self.counted[: 3 * merging.all_counted])
-        return numbers.astype(np.int32), counted, final, sizes, merging.n_classes, merging.n_counted
+        return narrow, counted, final, sizes, merging.n_classes, merging.n_counted
 
     def forget(self) -> None:
         """Release the grammar and its deadline; the tables are kept."""

@@ -216,11 +216,11 @@ class Printed:
         bodies_to: cython.Py_ssize_t[::1] = bodies
         data_to: cython.Py_ssize_t[::1] = data
         starts_to: cython.Py_ssize_t[::1] = starts
-        with cython.nogil:
-            names_to[:] = self.places[:n_rules]
-            bodies_to[:] = self.bodies[:n_rules]
-            data_to[:] = self.data[: self.n_data]
-            starts_to[:] = self.starts[: self.n_starts]
+        # with the interpreter's lock: copying takes some microseconds, and waiting for the lock as long
+        names_to[:] = self.places[:n_rules]
+        bodies_to[:] = self.bodies[:n_rules]
+        data_to[:] = self.data[: self.n_data]
+        starts_to[:] = self.starts[: self.n_starts]
         types = frozenset([kind for kind in range(X_PATTERN + 1) if self.types >> kind & 1])
         return ReadRules(names, bodies, data, starts, self.number_of(first), types)
 

@@ -114,10 +114,11 @@ def _fixed_tables(
 
 def automaton_of(network: Network) -> tuple[tuple[NDArray[Any], ...], Automaton]:
     """``net`` of `Fixed`, and the automata."""
-    net = tuple(np.ascontiguousarray(array) for array in network.automaton)
-    counted = net[5].copy()
-    counted[:, 3] = counted[:, 2]  # here counts live over many tokens, not only within one
-    net = (*net[:5], counted, *net[6:])
+    net = network.automaton
+    if len(net[5]):
+        counted = net[5].copy()
+        counted[:, 3] = counted[:, 2]  # here counts live over many tokens, not only within one
+        net = (*net[:5], counted, *net[6:])
     return net, Automaton(net)
 
 
