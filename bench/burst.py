@@ -1,10 +1,10 @@
 """Many requests at once, each with a schema of its own: how long until each has its first mask.
 
-What: `run` gives a burst of new schemas to each engine in turn; two threads take them one after the other,
+What: `run` gives a burst of new schemas to each engine in turn; some threads take them one after the other,
 as a scheduler's thread pool does, and each request's time is that from the burst's beginning to its first
 mask.
-When: ``python -m bench schemas --burst 64``.
-Limits: two threads (`THREADS`) and whatever an engine starts by itself. Refused schemas take up a thread
+When: ``python -m bench schemas --burst 64``, with ``--burst-threads`` for other numbers of threads than two.
+Limits: so many threads, and whatever an engine starts by itself. Refused schemas take up a thread
 and have no time. Ours and XGrammar's first masks are compared after each burst; llguidance's mean something
 else.
 """
@@ -63,9 +63,9 @@ def run(engine: str, serve: Serve, schemas: Sequence[Any], threads: int = THREAD
 
 
 def run_all(
-    engines: Mapping[str, Serve], schemas: Sequence[Any], size: int, seed: int
+    engines: Mapping[str, Serve], schemas: Sequence[Any], size: int, seed: int, threads: int = THREADS
 ) -> list[dict[str, Burst]]:
-    """Whole bursts of so many schemas, each on all engines in a random order."""
+    """Whole bursts of so many schemas on so many threads, each on all engines in a random order."""
     order = random.Random(seed)
     schemas = list(schemas)
     order.shuffle(schemas)
@@ -73,8 +73,14 @@ def run_all(
     for first in range(0, len(schemas) - size + 1, size):
         names = list(engines)
         order.shuffle(names)
-        found.append({name: run(name, engines[name], schemas[first : first + size]) for name in names})
+        burst = schemas[first : first + size]
+        found.append({name: run(name, engines[name], burst, threads) for name in names})
     return found
+
+
+def renamed(schemas: Sequence[Any], name: str) -> list[Any]:
+    """The same schemas with another title, so that no cache has met them."""
+    return [{**schema, "title": name} if isinstance(schema, dict) else schema for schema in schemas]
 
 
 def compare(burst: Mapping[str, Burst]) -> tuple[int, int]:
@@ -109,3 +115,13 @@ def print_summary(console: Console, summary: Mapping[str, Mapping[str, Any]], ti
         table.add_row(engine, str(spread.count), str(one["refused"]), *(readable(value) for value in values))
     console.print(table)
     say(console, "time from the beginning of a burst to a request's first mask; all: to the last answer")
+
+
+def print_scaling(console: Console, found: Mapping[int, Mapping[str, Mapping[str, Any]]]) -> None:
+    """How bursts scale with threads: the time of the first number of threads by that of each, by engine."""
+    first, *_ = found.values()
+    table = make_table(f"times as fast as on {next(iter(found))} threads", ("threads",), tuple(first))
+    for count, summary in found.items():
+        ratios = (first[engine]["total"] / one["total"] for engine, one in summary.items())
+        table.add_row(str(count), *(f"{ratio:.2f}" for ratio in ratios))
+    console.print(table)

@@ -288,8 +288,8 @@ class SchemaBench:
             text = workloads.render_instance(data)
             yield from workloads.token_sequences(self.vocabulary, text, f"{self.seed} {name} {number}")
 
-    def run_bursts(self, schemas: list[Any], size: int) -> list[dict[str, bursts.Burst]]:
-        """Bursts of schemas at once, each on all engines."""
+    def run_bursts(self, schemas: list[Any], size: int, threads: int) -> list[dict[str, bursts.Burst]]:
+        """Bursts of schemas at once on some threads, each on all engines."""
 
         def serve(begin: Callable[[Any, Any], Start], schema: Any) -> Any:
             begun = begin(schema, xgrammar.allocate_token_bitmask(1, self.vocabulary.size))
@@ -304,7 +304,7 @@ class SchemaBench:
             *([self.elsewhere.name] if self.elsewhere is not None else ()),
         ):
             del engines[other]
-        return bursts.run_all(engines, schemas, size, self.seed)
+        return bursts.run_all(engines, schemas, size, self.seed, threads)
 
 
 def _refusal(ours: Start, plain: Start) -> str:
@@ -347,6 +347,9 @@ def command(
     cold_caches: options.ColdCachesOption = False,
     burst: Annotated[
         int | None, typer.Option(min=2, help="Only bursts: so many new schemas at once on two threads.")
+    ] = None,
+    burst_threads: Annotated[
+        list[int] | None, typer.Option(min=1, help="Threads of bursts, in place of two; repeatable.")
     ] = None,
     xgrammar_elsewhere: Annotated[
         Path | None,
@@ -393,7 +396,7 @@ def command(
         if burst is None:
             found, alike = _one_by_one(console, bench, files, picture)
         else:
-            found, alike = _at_once(console, bench, files, burst)
+            found, alike = _at_once(console, bench, files, burst, burst_threads or [bursts.THREADS])
     finally:
         if bench.elsewhere is not None:
             bench.elsewhere.close()
@@ -446,17 +449,29 @@ def _kept(vocabulary: Vocabulary) -> dict[str, int]:
 
 
 def _at_once(
-    console: Console, bench: SchemaBench, files: list[workloads.SchemaFile], size: int
+    console: Console, bench: SchemaBench, files: list[workloads.SchemaFile], size: int, threads: list[int]
 ) -> tuple[dict[str, Any], bool]:
-    found = bench.run_bursts([file.schema for file in files], size)
-    compared = [bursts.compare(one) for one in found]
-    summary = bursts.summarise(found)
-    title = (
-        f"seconds; {len(found)} bursts of {size} new schemas on {bursts.THREADS} threads; {bench.settings}"
-    )
-    bursts.print_summary(console, summary, title)
-    masks, differences = (sum(one[place] for one in compared) for place in (0, 1))
+    """Bursts on each number of threads; the record has the bursts on the first one."""
+    masks = differences = 0
+    summaries: dict[int, Any] = {}
+    each: list[Any] = []
+    for count in threads:
+        schemas = [file.schema for file in files]
+        if summaries:
+            schemas = bursts.renamed(schemas, f"on {count} threads")
+        found = bench.run_bursts(schemas, size, count)
+        for one in found:
+            compared, differing = bursts.compare(one)
+            masks, differences = masks + compared, differences + differing
+        summaries[count] = bursts.summarise(found)
+        each = each or [[one.record() for one in burst.values()] for burst in found]
+        title = f"seconds; {len(found)} bursts of {size} new schemas on {count} threads; {bench.settings}"
+        bursts.print_summary(console, summaries[count], title)
+    if len(threads) > 1:
+        bursts.print_scaling(console, summaries)
     report.say(console, f"{masks:,} first masks compared, {differences:,} differences")
-    counts = {"options": bench.settings, "masks": masks, "differences": differences, "engines": summary}
-    each = [[one.record() for one in burst.values()] for burst in found]
+    counts = {
+        "options": bench.settings, "masks": masks, "differences": differences,
+        "engines": summaries[threads[0]], "by_threads": summaries,
+    }  # fmt: skip
     return {"summary": counts, "bursts": each}, not differences

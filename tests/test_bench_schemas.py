@@ -239,6 +239,18 @@ def test_bursts_of_the_command(folder: Path) -> None:
     assert "2 bursts of 2 new schemas on 2 threads" in " ".join(done.output.split())
 
 
+def test_bursts_on_several_numbers_of_threads_meet_no_cache(folder: Path) -> None:
+    threads = ("--burst-threads", 1, "--burst-threads", 3)
+    done, record = run(folder, "--burst", 4, *threads, "--no-llguidance")
+    assert done.exit_code == 0, done.output
+    summary = record["summary"]
+    assert (summary["masks"], summary["differences"]) == (6, 0)
+    assert summary["engines"] == summary["by_threads"]["1"] and len(record["bursts"]) == 1
+    assert summary["by_threads"]["3"]["ours"]["first_mask"]["count"] == 3
+    assert "times as fast as on 1 threads" in " ".join(done.output.split())
+    assert burst.renamed([True, {"type": "null"}], "b") == [True, {"type": "null", "title": "b"}]
+
+
 def test_a_burst_is_served_by_two_threads_and_timed_from_its_beginning() -> None:
     threads = set()
 
