@@ -509,9 +509,10 @@ def test_what_cannot_be_filled_leaves_nothing() -> None:
         (torch.zeros((2, SIZE - 1)), "39 ids"),
         (torch.zeros((1, SIZE)), "row 1 is filled"),
         (torch.zeros(SIZE), "row 1 is filled"),
-        (torch.zeros((1, SIZE)).expand(2, SIZE), "share memory"),
-        (torch.zeros((2, 1)).expand(2, SIZE), "share memory"),
-        (torch.zeros(100).as_strided((2, SIZE), (SIZE - 1, 1)), "share memory"),
+        # on the device at once: a copy to another one would not share memory
+        (torch.zeros((1, SIZE), device=DEVICE).expand(2, SIZE), "share memory"),
+        (torch.zeros((2, 1), device=DEVICE).expand(2, SIZE), "share memory"),
+        (torch.zeros(100, device=DEVICE).as_strided((2, SIZE), (SIZE - 1, 1)), "share memory"),
     ],
     ids=str,
 )
