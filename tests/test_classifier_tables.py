@@ -150,7 +150,7 @@ def test_remembered_steps_and_rows() -> None:
     for configuration in range(1, store.n_configurations):
         assert not rows.knows(configuration) and rows.copy(configuration, buffer) == -1
         mask = store.class_mask(configuration)
-        if not rows.of(configuration, mask):
+        if not rows.shares(configuration, mask):
             rows.make(configuration, mask, store.mask_words(mask >> 1))
         assert rows.knows(configuration) and rows.copy(configuration, buffer) == 1
         assert bool(buffer[0] >> STOP & 1) == bool(mask & 1)

@@ -13,7 +13,7 @@ import xgrammar
 
 from equivalence import BudgetExceeded, MatcherError, UnsupportedGrammar, Vocabulary
 from hybrid import GrammarCompiler, GrammarMatcher
-from hybrid.completion import completion as completion_module
+from hybrid.completion import plans as plans_module
 from hybrid.healing import HealingMatcher
 from tests.matchers import STRATEGIES
 from tests.test_completion import closing
@@ -77,7 +77,7 @@ def test_behind_a_healed_prompt_ways_are_searched_too() -> None:
 
 
 def test_what_was_not_searched_to_its_end_is_masked_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(completion_module, "MOST_SEARCHED", 0)
+    monkeypatch.setattr(plans_module, "MOST_SEARCHED", 0)
     matcher = matcher_of(COUNTED, ABB, "classifier")
     assert matcher.closes_within(6) is None
     assert closing(matcher, 6) == [1]

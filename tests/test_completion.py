@@ -29,7 +29,7 @@ from hybrid import (
     GrammarMatcher,
     allocate_token_bitmask,
 )
-from hybrid.completion import completion as completion_module
+from hybrid.completion import plans as plans_module
 from hybrid.completion.reading import Reading, Tables
 from tests.conftest import load_cases
 from tests.matchers import STRATEGIES, allowed
@@ -397,7 +397,7 @@ def test_bytes_that_no_token_spells_are_avoided_and_stop_tokens_spell_nothing() 
 @pytest.mark.parametrize("least", [60_000, 70_000])
 def test_long_completions_are_bounded(least: int) -> None:
     matcher = matcher_of(f'root ::= [0-9]{{{least}}} "."?')
-    if least > completion_module.MOST_PLANNED:
+    if least > plans_module.MOST_PLANNED:
         with pytest.raises(BudgetExceeded, match="70000 bytes"):
             matcher.shortest_completion()
     else:
@@ -412,7 +412,7 @@ def test_tables_that_are_full_begin_anew(monkeypatch: pytest.MonkeyPatch) -> Non
             made.append(1)
             super().__init__(tables, vocabulary, 1 << 19)
 
-    monkeypatch.setattr(completion_module, "Reading", Small)
+    monkeypatch.setattr(plans_module, "Reading", Small)
     matcher = matcher_of('root ::= "(" root ")" | "[" root "]" | "x"')
     draw, closer = random.Random(1), {"(": ")", "[": "]"}
     for _ in range(60):  # each leaves other stacks behind

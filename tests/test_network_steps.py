@@ -13,10 +13,8 @@ from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
 from equivalence.network import build_network
 from equivalence.network.automata import Automata, build_automata, reachable_rules
-from equivalence.network.below import BelowSets, MergedStates
 from equivalence.network.calls import Found, calls_of
 from equivalence.network.codes import Codes
-from equivalence.network.contexts import contexts_and_below
 from equivalence.network.edges import sorted_edges
 from equivalence.network.integers import read_integers
 from equivalence.network.merging import merge, minimise
@@ -284,100 +282,6 @@ def test_a_rule_that_may_be_empty_lets_what_follows_be_left() -> None:
 def test_whether_rules_may_be_empty_is_not_found_out_too_late() -> None:
     with pytest.raises(BudgetExceeded, match="a test"):
         called(automata([BYTES, 97]), stopped())
-
-
-# --- Below sets and contexts -------------------------------------------------------------------------------
-
-
-def chain(n: int) -> tuple[MergedStates, np.ndarray, np.ndarray]:
-    """Rules that tail call the next one, and call the last one too: (states, counted, order).
-
-    Rule i has states 3 i (with two calls: of the last rule, back to 3 i + 1; of the next, back to the end),
-    3 i + 1 (reads a byte) and 3 i + 2 (the end).
-    """
-    rule_first = 3 * np.arange(n)
-    final = np.tile(np.array([0, 0, 1], np.uint8), n)
-    calls: list[list[int]] = []
-    edges: list[list[int]] = []
-    call_starts, edge_starts = [0], [0]
-    for rule in range(n):
-        if rule + 1 < n:
-            calls += [[n - 1, 3 * rule + 1], [rule + 1, 3 * rule + 2]]
-        call_starts += [len(calls)] * 3
-        edge_starts.append(len(edges))
-        edges.append([97, 97, 3 * rule + 2])
-        edge_starts += [len(edges)] * 2
-    states = MergedStates(
-        rule_first,
-        rule_first + 3,
-        final,
-        np.array(edge_starts),
-        np.array(edges),
-        np.array(call_starts),
-        np.array(calls),
-        np.arange(3 * n),
-        np.arange(3 * n),
-        3 * n,
-    )
-    return states, np.zeros((0, 3), np.int64), np.arange(n)[::-1].copy()
-
-
-def below_of(n: int, max_states: int, stop: Stop | None = None) -> BelowSets:
-    states, counted, _ = chain(n)
-    return BelowSets(states, counted, np.zeros(0, np.int64), 0, 0, max_states, stop or a_stop())
-
-
-def test_below_sets_of_a_chain() -> None:
-    n = 20  # the last rule is called by all others, more pairs than are sorted by insertion
-    states, counted, order = chain(n)
-    *_, starts, symbols, of_symbol, bottom, used = contexts_and_below(
-        states, counted, np.zeros(0, np.int64), 0, order, 0, 1000, a_stop()
-    )
-    assert used == n
-    assert bottom.tolist() == [True, True]
-    # all rules but the last have only the bottom below them, and so their set is one
-    assert starts.tolist() == [0, 0, n - 1]
-    assert symbols.tolist() == [3 * i + 1 for i in range(n - 1)]
-    assert of_symbol.tolist() == [0] * (n - 1)
-
-
-def test_contexts_of_a_chain() -> None:
-    n = 5
-    states, counted, order = chain(n)
-    rows, row_starts, row_sets, *_ = contexts_and_below(
-        states, counted, np.zeros(0, np.int64), 0, order, 0, 1000, a_stop()
-    )
-    assert rows.tolist() == [[0, -1], *([3 * i + 1, -1] for i in range(n - 1))]
-    assert row_starts.tolist() == list(range(n + 1))
-    assert row_sets.tolist() == [0] * n
-
-
-def test_below_sets_that_are_too_large() -> None:
-    with pytest.raises(BudgetExceeded, match="more than 0 states"):
-        below_of(20, 0)
-
-
-def test_below_sets_too_late() -> None:
-    with pytest.raises(BudgetExceeded, match="a test"):
-        below_of(20, 1000, stopped())
-
-
-@pytest.mark.parametrize(
-    ("place", "wrong"),
-    [
-        (0, np.zeros(1, np.int32)),
-        (2, np.zeros(1, np.int64)),
-        (4, np.zeros(3, np.int64)),
-        (6, np.zeros((2, 4), np.int64)[:, ::2]),
-    ],
-)
-def test_merged_states_of_another_form_are_refused(place: int, wrong: Any) -> None:
-    one, two = np.zeros(1, np.int64), np.zeros(2, np.int64)
-    given = [one, one, np.zeros(1, np.uint8), two, NONE[:, :3].copy(), two, NONE[:, :2].copy(), one, one, 1]
-    MergedStates(*given)
-    given[place] = wrong
-    with pytest.raises(ValueError, match=r"dtype|dimensions|contiguous"):
-        MergedStates(*given)
 
 
 # --- The whole ---------------------------------------------------------------------------------------------

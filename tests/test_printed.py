@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from equivalence import GrammarError
 from equivalence.network import build_network, reading
-from equivalence.network.printed import read_rules
-from equivalence.network.reading import ReadGrammar, read_grammar, read_printed
+from equivalence.network.reading import ReadGrammar, read_grammar, read_printed, read_rules
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.compile.request import Settings
 from hybrid.compile.schema_request import JsonSchemaRequest
@@ -172,7 +171,7 @@ def test_forms_that_are_not_read(ebnf: str) -> None:
     ],
 )  # fmt: skip
 def test_other_texts_are_not_read(text: str) -> None:
-    found = read_rules(text.encode(), False, b"root")
+    found = read_rules(text.encode(), False)
     assert found is None or found.first < 0
 
 

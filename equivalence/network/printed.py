@@ -2,7 +2,7 @@
 # mypy: ignore-errors
 """Grammars as XGrammar prints them.
 
-What: from the text of `str(grammar)`, `read_rules` makes the expressions that the serialised form has, in
+What: from the text of `str(grammar)`, `Printed.read` makes the expressions that the serialised form has, in
 another order. `equivalence.network.reading` accepts both.
 When: for grammars whose printed text is complete (`hybrid.compile.request` says which), before any mask.
 XGrammar prints the median JSON schema in 30 us and serialises it in 200; the text is a third as long.
@@ -26,7 +26,7 @@ What a printed text does not show, or shows in two ways, and how it is handled:
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import cython
 import numpy as np
@@ -49,97 +49,20 @@ X_REPEAT = cython.declare(cython.Py_ssize_t, 8)
 X_PATTERN = cython.declare(cython.Py_ssize_t, 12)
 """The constants of `equivalence.network.serial`, as C integers."""
 
-OPEN = cython.declare(cython.Py_ssize_t, 40)
-LINE_END = cython.declare(cython.Py_ssize_t, 10)
-COMMA = cython.declare(cython.Py_ssize_t, 44)
-BAR = cython.declare(cython.Py_ssize_t, 124)
-QUOTE = cython.declare(cython.Py_ssize_t, 34)
-CLOSE = cython.declare(cython.Py_ssize_t, 41)
-SPACE = cython.declare(cython.Py_ssize_t, 32)
-BRACKET = cython.declare(cython.Py_ssize_t, 91)
-CARET = cython.declare(cython.Py_ssize_t, 94)
-BRACKET_END = cython.declare(cython.Py_ssize_t, 93)
-DASH = cython.declare(cython.Py_ssize_t, 45)
-ASTERISK = cython.declare(cython.Py_ssize_t, 42)
-BRACE = cython.declare(cython.Py_ssize_t, 123)
-BRACE_END = cython.declare(cython.Py_ssize_t, 125)
-UNDERSCORE = cython.declare(cython.Py_ssize_t, 95)
-DOT = cython.declare(cython.Py_ssize_t, 46)
-BACKSLASH = cython.declare(cython.Py_ssize_t, 92)
-SMALL_X = cython.declare(cython.Py_ssize_t, 120)
-SMALL_U = cython.declare(cython.Py_ssize_t, 117)
-LARGE_R = cython.declare(cython.Py_ssize_t, 82)
-LARGE_U = cython.declare(cython.Py_ssize_t, 85)
-APOSTROPHE = cython.declare(cython.Py_ssize_t, 39)
-QUESTION = cython.declare(cython.Py_ssize_t, 63)
-SMALL_N = cython.declare(cython.Py_ssize_t, 110)
-SMALL_R = cython.declare(cython.Py_ssize_t, 114)
-SMALL_T = cython.declare(cython.Py_ssize_t, 116)
-ZERO = cython.declare(cython.Py_ssize_t, 48)
-SMALL_F = cython.declare(cython.Py_ssize_t, 102)
-SMALL_V = cython.declare(cython.Py_ssize_t, 118)
-SMALL_E = cython.declare(cython.Py_ssize_t, 101)
-COLON = cython.declare(cython.Py_ssize_t, 58)
-EQUALS = cython.declare(cython.Py_ssize_t, 61)
-
 PATTERN = cython.declare(cython.p_const_char, b'Regex("')
 OF_STRING = cython.declare(cython.p_const_char, b", json_string=true)")
 """The text before a pattern, and the text after a pattern of a JSON string."""
+
+ESCAPED: NDArray[np.int64] = np.full(0x80, -1, np.int64)
+"""The code of the character that each letter stands for after a backslash; -1: of none."""
+
+ESCAPED[list(b"\"'?\\0abtnvfre")] = list(b"\"'?\\\0\a\b\t\n\v\f\r\x1b")
 
 TOO_LARGE = cython.declare(cython.Py_ssize_t, 1 << 31)
 """No number of a repeat is as large."""
 
 NONE = cython.declare(cython.Py_ssize_t, -1)
 """The result if the text has another form."""
-
-MOST_KEPT, LARGEST_KEPT = 4, 1 << 16
-"""Tables are kept for later texts, if they have read no text of more bytes: then they take at most 2 MB."""
-
-_waiting: list[Printed] = []
-"""Tables that are not in use."""
-
-Integers = NDArray[np.int64]
-
-
-class ReadRules(NamedTuple):
-    """The rules of a printed grammar.
-
-    Attributes:
-        names: int64[rules, 2], where the name of each rule begins and ends in the text.
-        bodies: int64[rules], the expression of each rule.
-        data, starts: the expressions, as in `equivalence.network.reading.ReadGrammar`.
-        first: the number of the rule that was asked for; -1 if there is none.
-        types: the types of all expressions.
-    """
-
-    names: Integers
-    bodies: Integers
-    data: Integers
-    starts: Integers
-    first: int
-    types: frozenset[int]
-
-
-def read_rules(text: bytes, has_caret: bool, first: bytes) -> ReadRules | None:
-    """The rules of a printed grammar; None if not all of them have the form that is read here.
-
-    Args:
-        text: the ASCII text that XGrammar prints.
-        has_caret: whether the first character of a class may be a caret.
-        first: the name of the rule whose number is wanted.
-    """
-    try:
-        printed = _waiting.pop()
-    except IndexError:
-        printed = Printed()
-    try:
-        rules: ReadRules | None = printed.read(text, has_caret, first)
-    except IndexError:  # it ends in the middle
-        rules = None
-    if len(text) <= LARGEST_KEPT and len(_waiting) < MOST_KEPT:
-        printed.forget()
-        _waiting.append(printed)
-    return rules
 
 
 @cython.final
@@ -149,7 +72,7 @@ class Printed:
 
     Attributes:
         text: the current text.
-        has_caret: see `read_rules`.
+        has_caret: whether the first character of a class may be a caret.
         at: the place that is read next.
         names: the names of the rules, with their numbers.
         places: for each rule, where its name begins and ends.
@@ -158,6 +81,7 @@ class Printed:
         data, starts: the expressions found: `n_starts` expressions, with `n_data` numbers.
         types: a bit for each type of expression found.
         parts, chosen: expressions of the current sequence, and of the current choice.
+        escaped: `ESCAPED`.
     """
 
     text: cython.const[cython.uchar][::1]
@@ -174,8 +98,10 @@ class Printed:
     n_starts: cython.Py_ssize_t
     types: cython.Py_ssize_t
     has_caret: cython.bint
+    escaped: cython.Py_ssize_t[::1]
 
     def __init__(self) -> None:
+        self.escaped = ESCAPED
         self.names = Interned(64, 16)
         self.places = np.empty((0, 2), np.int64)
         self.bodies = self.data = self.starts = self.parts = self.chosen = np.empty(0, np.int64)
@@ -202,8 +128,17 @@ class Printed:
             self.chosen = np.empty(size + 16, np.int64)
         return 0
 
-    def read(self, text: bytes, has_caret: bool, first: bytes) -> ReadRules | None:
-        """See `read_rules`."""
+    def read(self, text: bytes, has_caret: bool, first: bytes) -> Any:
+        """The fields of `reading.ReadRules`; None if not all rules have the form that is read here.
+
+        Args:
+            text: the ASCII text that XGrammar prints.
+            has_caret: whether the first character of a class may be a caret.
+            first: the name of the rule whose number is wanted.
+
+        Raises:
+            IndexError: the text ends in the middle.
+        """
         self.prepare(text, has_caret)
         with cython.nogil:
             is_read: cython.bint = self.find_rules() and self.read_bodies()
@@ -222,7 +157,7 @@ class Printed:
         data_to[:] = self.data[: self.n_data]
         starts_to[:] = self.starts[: self.n_starts]
         types = frozenset([kind for kind in range(X_PATTERN + 1) if self.types >> kind & 1])
-        return ReadRules(names, bodies, data, starts, self.number_of(first), types)
+        return names, bodies, data, starts, self.number_of(first), types
 
     def forget(self) -> None:
         """Release the text; the tables are kept."""
@@ -255,7 +190,7 @@ class Printed:
             if self.named(begin, True) != n:
                 return 0
             self.n_rules = n + 1
-            while not self.takes(LINE_END):
+            while not self.takes(ord("\n")):
                 self.at += 1
         return 1
 
@@ -268,8 +203,8 @@ class Printed:
             self.at = self.places[rule, 1]
             body = NONE
             if self.is_next():
-                body = self.pattern() if self.text[self.at] == LARGE_R else self.choices()
-            if body == NONE or not (self.takes(LINE_END) or self.looks_ahead()):
+                body = self.pattern() if self.text[self.at] == ord("R") else self.choices()
+            if body == NONE or not (self.takes(ord("\n")) or self.looks_ahead()):
                 return 0
             self.bodies[rule] = body
         return 1
@@ -280,8 +215,8 @@ class Printed:
     def is_next(self) -> cython.int:
         """Read the text between a rule's name and its body. Return whether it was there."""
         return (
-            self.takes(SPACE) and self.takes(COLON) and self.takes(COLON) and self.takes(EQUALS)
-            and self.takes(SPACE)
+            self.takes(ord(" ")) and self.takes(ord(":")) and self.takes(ord(":")) and self.takes(ord("="))
+            and self.takes(ord(" "))
         )  # fmt: skip
 
     @cython.cfunc
@@ -289,7 +224,7 @@ class Printed:
     @cython.exceptval(-1, check=False)
     def looks_ahead(self) -> cython.int:
         """Read the text before a rule's lookahead assertion. Return whether it was there."""
-        return self.takes(SPACE) and self.takes(OPEN) and self.takes(EQUALS)
+        return self.takes(ord(" ")) and self.takes(ord("(")) and self.takes(ord("="))
 
     # ---------------------------------------------------------------- expressions
 
@@ -299,12 +234,12 @@ class Printed:
     def choices(self) -> cython.Py_ssize_t:
         """Read a choice between sequences and the empty text. Return its number."""
         n: cython.Py_ssize_t = 0
-        if not self.takes(OPEN):
+        if not self.takes(ord("(")):
             return NONE
         while True:
             number: cython.Py_ssize_t
-            if self.text[self.at] == QUOTE:
-                if self.text[self.at + 1] != QUOTE:
+            if self.text[self.at] == ord('"'):
+                if self.text[self.at + 1] != ord('"'):
                     return NONE
                 self.at += 2
                 number = self.ended(X_EMPTY, 0)
@@ -314,9 +249,9 @@ class Printed:
                 return NONE
             self.chosen[n] = number
             n += 1
-            if self.takes(CLOSE):
+            if self.takes(ord(")")):
                 return self.whole_of(X_CHOICES, self.chosen, n)
-            if not (self.takes(SPACE) and self.takes(BAR) and self.takes(SPACE)):
+            if not (self.takes(ord(" ")) and self.takes(ord("|")) and self.takes(ord(" "))):
                 return NONE
 
     @cython.cfunc
@@ -328,7 +263,7 @@ class Printed:
         if not self.takes_all(PATTERN):
             return NONE
         self.data[self.n_data + 2] = 1
-        while not self.takes(QUOTE):
+        while not self.takes(ord('"')):
             code = self.character(False)
             if not 0 < code < 0x80:
                 return NONE
@@ -344,11 +279,11 @@ class Printed:
     def sequence(self) -> cython.Py_ssize_t:
         """Read one or more parts in brackets. Return its number."""
         n: cython.Py_ssize_t = 0
-        while not (n and self.takes(CLOSE)):
-            if not self.takes(SPACE if n else OPEN):
+        while not (n and self.takes(ord(")"))):
+            if not self.takes(ord(" ") if n else ord("(")):
                 return NONE
             c = self.text[self.at]
-            number = self.quoted() if c == QUOTE else self.range() if c == BRACKET else self.called()
+            number = self.quoted() if c == ord('"') else self.range() if c == ord("[") else self.called()
             if number == NONE:
                 return NONE
             self.parts[n] = number
@@ -362,7 +297,7 @@ class Printed:
         """Read a text in quotes, as bytes."""
         n = self.n_data + 2
         self.at += 1
-        while not self.takes(QUOTE):
+        while not self.takes(ord('"')):
             code = self.character(False)
             if code < 0x80:
                 if code == NONE:
@@ -397,21 +332,21 @@ class Printed:
         """Read a class of characters, or the star of one."""
         n = self.n_data + 3
         self.at += 1
-        excludes: cython.bint = self.takes(CARET)
+        excludes: cython.bint = self.takes(ord("^"))
         if excludes and self.has_caret:
-            if self.text[self.at] != BACKSLASH or self.text[self.at + 1] != ZERO:
+            if self.text[self.at] != ord("\\") or self.text[self.at + 1] != ord("0"):
                 return NONE
         self.data[self.n_data + 2] = excludes
-        while not self.takes(BRACKET_END):
+        while not self.takes(ord("]")):
             first = self.character(True)
             last = first
-            if self.takes(DASH):
+            if self.takes(ord("-")):
                 last = self.character(True)
             if first == NONE or last == NONE:
                 return NONE
             self.data[n], self.data[n + 1] = first, last
             n += 2
-        is_star: cython.bint = self.takes(ASTERISK)
+        is_star: cython.bint = self.takes(ord("*"))
         return self.ended(X_STAR if is_star else X_CLASS, n - self.n_data - 2)
 
     @cython.cfunc
@@ -425,14 +360,14 @@ class Printed:
         if rule == NONE:
             return NONE
         self.data[self.n_data + 2] = rule
-        if not self.takes(BRACE):
+        if not self.takes(ord("{")):
             return self.ended(X_RULE, 1)
         least = self.integer()
-        if least == NONE or not (self.takes(COMMA) and self.takes(SPACE)):
+        if least == NONE or not (self.takes(ord(",")) and self.takes(ord(" "))):
             return NONE
-        has_end: cython.bint = not self.takes(DASH)
+        has_end: cython.bint = not self.takes(ord("-"))
         most = self.integer()
-        if most == NONE or not self.takes(BRACE_END) or (most < least if has_end else most != 1):
+        if most == NONE or not self.takes(ord("}")) or (most < least if has_end else most != 1):
             return NONE
         if not has_end:
             most = -1
@@ -495,7 +430,7 @@ class Printed:
         while True:
             c = self.text[self.at]
             is_letter: cython.bint = 97 <= c | 32 <= 122
-            is_sign: cython.bint = c in (UNDERSCORE, DASH, DOT)
+            is_sign: cython.bint = c in (ord("_"), ord("-"), ord("."))
             if not (is_letter or is_sign or 48 <= c <= 57):
                 return 0
             self.at += 1
@@ -533,35 +468,19 @@ class Printed:
         """Read a character, escaped or not, and return its code."""
         c: cython.Py_ssize_t = self.text[self.at]
         self.at += 1
-        if c != BACKSLASH:
+        if c != ord("\\"):
             return c if 0x20 <= c < 0x7F else NONE
         c = self.text[self.at]
         self.at += 1
-        if c == SMALL_X:
+        if c == ord("x"):
             return self.hexadecimal(2)
-        if c == SMALL_U:
+        if c == ord("u"):
             return self.hexadecimal(4)
-        if c == LARGE_U:
+        if c == ord("U"):
             return self.hexadecimal(8)
-        if c in (QUOTE, APOSTROPHE, QUESTION, BACKSLASH):
+        if in_class and c in (ord("-"), ord("]")):
             return c
-        if in_class and c in (DASH, BRACKET_END):
-            return c
-        if c == SMALL_N:
-            return 10
-        if c == SMALL_R:
-            return 13
-        if c == SMALL_T:
-            return 9
-        if c == ZERO:
-            return 0
-        if 97 <= c <= 98:  # \a and \b
-            return c - 90
-        if c == SMALL_F:
-            return 12
-        if c == SMALL_V:
-            return 11
-        return 27 if c == SMALL_E else NONE
+        return self.escaped[c] if c < 0x80 else NONE
 
     @cython.cfunc
     @cython.nogil

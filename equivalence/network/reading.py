@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from equivalence.network.dialect import refuse_other_layout, refuse_other_meaning
 from equivalence.network.expressions import endless_rule, types_among
 from equivalence.network.integers import read_integers
-from equivalence.network.printed import read_rules
+from equivalence.network.printed import Printed
 from equivalence.network.serial import (
     BODY,
     DATA,
@@ -48,6 +48,14 @@ _PROBE = r"""root ::= ("" | ("a\"\'\?\\\a\b\f\n\r\t\v\e\x7f~ {}()[]|\u0100\U0001
 b-1.c_D ::= (([a-z\-\][\"^\0\x80-\u0fff]*) | ([^\0-\x1f\"\\\U00010000-\U0010ffff] b-1.c_D)) (=([ \n]))
 """  # noqa: E501 - as it is printed
 """A grammar as printed by an XGrammar whose printed texts are read here."""
+
+
+MOST_KEPT, LARGEST_KEPT = 4, 1 << 16
+"""Tables of printed texts are kept for later ones, if they have read no text of more bytes: then they take at
+most 2 MB."""
+
+_waiting: list[Printed] = []
+"""Tables that are not in use."""
 
 
 class PlainRules(Sequence[list[Any]]):
@@ -159,6 +167,25 @@ class ReadGrammar(NamedTuple):
         return {**self.features, **own}
 
 
+class ReadRules(NamedTuple):
+    """The rules of a printed grammar.
+
+    Attributes:
+        names: int64[rules, 2], where the name of each rule begins and ends in the text.
+        bodies: int64[rules], the expression of each rule.
+        data, starts: the expressions, as in `ReadGrammar`.
+        first: the number of the rule that was asked for; -1 if there is none.
+        types: the types of all expressions.
+    """
+
+    names: NDArray[np.int64]
+    bodies: NDArray[np.int64]
+    data: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    first: int
+    types: frozenset[int]
+
+
 def read_grammar(grammar: Any) -> ReadGrammar:
     """Read an `xgrammar.Grammar`, or its serialised form as parsed by `json.loads`. A `ReadGrammar` is
     returned unchanged. A grammar with an attribute `read` has been read already.
@@ -205,7 +232,7 @@ def read_printed(grammar: Any, has_caret: bool) -> ReadGrammar | None:
     if not _prints_as_known():
         return None
     text = str(grammar).encode()
-    found = read_rules(text, has_caret, FIRST_RULE)
+    found = read_rules(text, has_caret)
     if found is None or found.first < 0:
         return None
     rules = PlainRules(Words(text, found.names), found.bodies)
@@ -213,6 +240,23 @@ def read_printed(grammar: Any, has_caret: bool) -> ReadGrammar | None:
         VERSION_FIELD: SERIALIZATION_VERSION, RULES: rules, ROOT: found.first, MARKERS: [],
     }  # fmt: skip
     return ReadGrammar(features, found.data, found.starts, printed=grammar, known_types=found.types)
+
+
+def read_rules(text: bytes, has_caret: bool) -> ReadRules | None:
+    """The rules of a printed text; None if not all of them have the form that is read. Arguments are those of
+    `Printed.read`."""
+    try:
+        printed = _waiting.pop()
+    except IndexError:
+        printed = Printed()
+    try:
+        fields = printed.read(text, has_caret, FIRST_RULE)
+    except IndexError:  # it ends in the middle
+        fields = None
+    if len(text) <= LARGEST_KEPT and len(_waiting) < MOST_KEPT:
+        printed.forget()
+        _waiting.append(printed)
+    return None if fields is None else ReadRules(*fields)
 
 
 @cache

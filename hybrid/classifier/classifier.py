@@ -243,7 +243,7 @@ class Classifier:
 
     def note_mask(self, session: Session, config: int, mask: int, rows: Rows) -> None:
         """Make the row of a configuration from the result of `class_mask`, and cache it."""
-        if not rows.of(config, mask):
+        if not rows.shares(config, mask):
             before = rows.nbytes
             rows.make(config, mask, session.store.mask_words(mask >> 1))
             session.left -= rows.nbytes - before

@@ -29,7 +29,7 @@ cdef class Rows:
     cdef Py_ssize_t readers
     cdef list former
 
-    cdef bint shares(self, Py_ssize_t configuration, Py_ssize_t mask) except -1
+    cpdef bint shares(self, Py_ssize_t configuration, Py_ssize_t mask) except -1
     cdef int make_of(self, Py_ssize_t configuration, Py_ssize_t number, Py_ssize_t mask, Summaries known, object kept, object more) except -1
     cdef int make_with(self, Spare spare, Py_ssize_t configuration, Py_ssize_t mask, const unsigned int[::1] given, bint is_changed, const unsigned int[::1] both, const unsigned int[::1] added) except -1
     cdef Py_ssize_t patch_at_once(self, const unsigned int[::1] given, bint whole, Spare spare) except -2

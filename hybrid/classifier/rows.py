@@ -41,7 +41,6 @@ from equivalence import built
 
 built.check(__name__, EQUIMASK_SOURCE)
 
-
 ROW_BYTES = 200
 """Memory of one mask in addition to its words: the array that holds them."""
 
@@ -170,19 +169,15 @@ class Rows:
         copy_row(source, address_of_words(words), self.n_bytes)
         return source & 1
 
-    def of(self, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t) -> bool:
+    @cython.ccall
+    @cython.exceptval(-1, check=False)
+    def shares(self, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t) -> cython.bint:
         """Whether another configuration has the same mask. If so, they share the row from now on.
 
         Args:
             configuration: a configuration of the session.
             mask: its result of `Store.class_mask`.
         """
-        return self.shares(configuration, mask)
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def shares(self, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t) -> cython.bint:
-        """`of` for compiled code."""
         if mask >= self.of_mask.shape[0] or self.of_mask[mask] == 0:
             return False
         self.note(configuration, self.of_mask[mask])
@@ -502,6 +497,4 @@ def next_differing(
 
 def _longer(numbers: Any, size: int) -> NDArray[np.int64]:
     """A copy with room for more numbers; new ones are 0."""
-    longer = np.zeros(size, np.int64)
-    longer[: len(numbers)] = np.asarray(numbers)
-    return longer
+    return np.concatenate([np.asarray(numbers), np.zeros(size - len(numbers), np.int64)])

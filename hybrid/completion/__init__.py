@@ -7,7 +7,8 @@ When: by `hybrid.GrammarMatcher.shortest_completion` and `fill_closing_bitmask`;
 Limits: grammars in XGrammar's notations that bytes and stacks decide; others are refused by name.
 """
 
-from hybrid.completion.completion import Completion, Place
+from hybrid.completion.completion import Completion
 from hybrid.completion.completions import Completions
+from hybrid.completion.plans import Place
 
 __all__ = ["Completion", "Completions", "Place"]

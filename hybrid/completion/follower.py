@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import BudgetExceeded, MatcherError
-from hybrid.completion.completion import Completion, Place, TooLong
+from hybrid.completion.completion import Completion
+from hybrid.completion.plans import Place, TooLong
 from hybrid.values.follower import Follower, OuterFollower
 from hybrid.values.gather import Gather
 

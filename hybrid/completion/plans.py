@@ -1,0 +1,240 @@
+"""Plans: how a text is completed soonest.
+
+What: the *plan* of a text is the cheapest text that completes it, the first such text in the order of bytes,
+spelled with the fewest tokens. If no tokens spell it, or more than allowed, `Plans` searches for another way.
+When: base class of `hybrid.completion.completion.Completion`.
+Limits: plans of at most `MOST_PLANNED` bytes. A longer text may have fewer tokens. Searches are bounded by
+what they read, and by time.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from equivalence import BudgetExceeded, Vocabulary, forking
+from hybrid.completion.distances import UNSPELLED
+from hybrid.completion.reading import Reading, Tables
+from hybrid.completion.search import Way, search
+from hybrid.completion.spelling import LONGEST, Spelling
+
+MOST_PLANNED = 1 << 16
+"""Most bytes of a plan."""
+
+TABLE_BYTES = 32 * 2**20
+"""Bytes of the tables of one `Reading`; the data stored with their rows takes about as much again. A JSON
+text of 40 kB, with plans at 1,000 of its places, took 6 MiB of each; with a schema without `any`, 0.3
+MiB.
+"""
+
+READS_HERE = 1 << 18
+"""Tokens read in a search for a completion of the text itself: 2 configurations of 128,000 tokens, in 2 to
+40 ms. A row pays that at each step that has no room for its plan."""
+
+READS_AT_TOKENS = 1 << 14
+"""Tokens read after each token of a mask after which the plan does not fit: 256 configurations of 64
+tokens, and no configuration of 128,000, where one alone takes 1 to 20 ms."""
+
+MOST_SEARCHED = 256
+"""Configurations of one search: if each reads few tokens, finding 256 takes about 25 ms."""
+
+SECONDS_HERE, SECONDS_AT_TOKENS = 0.5, 0.02
+"""Seconds that such searches may take."""
+
+Answer = TypeVar("Answer")
+
+
+class TooLong(BudgetExceeded):
+    """A plan has too many bytes, or a search was given up. New tables would not help."""
+
+
+class Place(NamedTuple):
+    """The place of a text: the reading, the text before it, and the configuration."""
+
+    reading: Reading
+    text: bytes
+    configuration: int
+
+
+class Cut(NamedTuple):
+    """For a configuration: the number of tokens of its plan, the first token, and how many bytes that one
+    has."""
+
+    n_tokens: float
+    token: int
+    length: int
+
+
+_NOTHING_LEFT = Cut(0, -1, 0)
+
+
+class Plans:
+    """The plans of one grammar's texts; thread-safe.
+
+    Args:
+        tables: the tables of the grammar's network.
+        vocabulary: the vocabulary.
+        spelling: the spelling of the same vocabulary.
+    """
+
+    def __init__(self, tables: Tables, vocabulary: Vocabulary, spelling: Spelling) -> None:
+        self._tables, self._vocabulary, self._spelling = tables, vocabulary, spelling
+        self._lock = forking.listed(threading.Lock(), forking.Order.TABLES, self._renew)
+        self._renew()
+
+    def _renew(self) -> None:
+        """Start new tables."""
+        self._reading = Reading(self._tables, self._vocabulary, TABLE_BYTES)
+        self._steps: dict[int, tuple[int, int]] = {}  # first byte of each plan, and what follows
+        self._cuts: dict[int, Cut] = {}
+        self._ways: dict[tuple[int, float, int], Way] = {}
+
+    def _asked(
+        self, text: bytes, before: Place | None, question: Callable[[int], Answer]
+    ) -> tuple[Answer, Place]:
+        """Ask the tables; if they are full, ask new ones."""
+        with self._lock:
+            try:
+                place = self._find(text, before)
+                return question(place.configuration), place
+            except TooLong:
+                raise
+            except BudgetExceeded:
+                self._renew()
+            place = self._find(text, None)
+            return question(place.configuration), place
+
+    def _find(self, text: bytes, before: Place | None) -> Place:
+        reading = self._reading
+        if before is None or before.reading is not reading or not text.startswith(before.text):
+            before = Place(reading, b"", reading.start)
+        configuration = reading.read(before.configuration, text[len(before.text) :])
+        return Place(reading, text, configuration)
+
+    # --- plans ---
+
+    def _tokens(self, configuration: int) -> list[int] | None:
+        found = self._planned_tokens(configuration)
+        if found is not None or self._reading.fewest(configuration) == math.inf:
+            return found
+        way = self._search(configuration, math.inf, READS_HERE)
+        return self._whole(way)
+
+    def _whole(self, way: Way) -> list[int] | None:
+        """All tokens of a way, including those of the plan after it; None if there is no way."""
+        if way.n_tokens == math.inf:
+            if way.is_whole:
+                return None
+            raise TooLong(
+                "no tokens spell the shortest completion, and no other completion was found within the "
+                "bounds of a search; use masks without a limit of tokens for this grammar"
+            )
+        behind = self._planned_tokens(way.last)
+        assert behind is not None, "a search ends where there is a plan"
+        return way.tokens + behind
+
+    def _planned_tokens(self, configuration: int) -> list[int] | None:
+        """The tokens of the plan; None if no tokens spell it."""
+        tokens: list[int] = []
+        while (cut := self._cut(configuration)).token >= 0:
+            tokens.append(cut.token)
+            for _ in range(cut.length):
+                configuration = self._step(configuration)[1]
+        return tokens if cut is _NOTHING_LEFT else None
+
+    def _step(self, configuration: int) -> tuple[int, int]:
+        """The first byte of a plan that is not empty, and the configuration after it."""
+        found = self._steps.get(configuration)
+        if found is None:
+            byte = self._reading.first(configuration)
+            found = self._steps[configuration] = byte, self._reading.read(configuration, bytes([byte]))
+        return found
+
+    def _cut(self, configuration: int) -> Cut:
+        """How the plan of a configuration is divided into tokens. The number is infinite if that is
+        impossible, or if there is no plan."""
+        found = self._cuts.get(configuration)
+        if found is not None:
+            return found
+        cost = self._reading.cost(configuration)
+        if cost == 0:
+            return _NOTHING_LEFT
+        if cost == math.inf:
+            return Cut(math.inf, -1, 0)
+        if cost % UNSPELLED + cost // UNSPELLED > MOST_PLANNED:
+            raise TooLong(
+                f"the shortest text that completes the sentence has {cost % UNSPELLED:.0f} bytes, allowed "
+                f"are {MOST_PLANNED}; use masks without a limit of tokens for this grammar"
+            )
+        plan, at = bytearray(), [configuration]
+        while self._reading.cost(at[-1]) > 0:
+            byte, following = self._step(at[-1])
+            plan.append(byte)
+            at.append(following)
+        text = bytes(plan)
+        self._cuts[at[-1]] = _NOTHING_LEFT
+        # from the end; if a place is known, everything after it is known
+        for i in range(len(text) - 1, -1, -1):
+            if at[i] not in self._cuts:
+                self._cuts[at[i]] = Cut(*self._spelling.least(text, i, lambda k: self._cuts[at[k]].n_tokens))
+        return self._cuts[configuration]
+
+    # --- ways other than plans ---
+
+    def _most_read(self, reads: int) -> int:
+        """The number of configurations at which all tokens may be read."""
+        return min(reads // max(len(self._spelling.ids), 1), MOST_SEARCHED)
+
+    def _closes(self, configuration: int, left: int, reads: int) -> bool | None:
+        """Whether at most `left` tokens complete what was read; None if the search was given up."""
+        if self._reading.fewest(configuration) > left:
+            return False
+        if self._fits(configuration, left):
+            return True
+        way = self._search(configuration, left, reads)
+        return way.n_tokens <= left or (False if way.is_whole else None)
+
+    def _search(self, configuration: int, most: float, reads: int) -> Way:
+        """The shortest way of at most `most` tokens. If `most` is finite, the first that is found."""
+        key = configuration, most, reads
+        found = self._ways.get(key)
+        if found is None:
+            enough = most if most < math.inf else 0
+            found = self._ways[key] = search(
+                configuration, most, enough, self._most_read(reads), seconds_for(reads), self._ends_of,
+                self._planned, self._reading.fewest,
+            )  # fmt: skip
+        return found
+
+    def _ends_of(self, configuration: int) -> Iterator[tuple[int, int]]:
+        """For each configuration that one token leads to: the smallest such token, and the configuration."""
+        ids = self._spelling.ids
+        ends, first = np.unique(self._reading.read_tokens(configuration, ids), return_index=True)
+        order = np.argsort(first)  # by token: numbers of configurations depend on the history
+        return zip(ids[first[order]].tolist(), ends[order].tolist(), strict=True)
+
+    def _planned(self, configuration: int) -> float:
+        """The number of tokens of the plan; infinite if no tokens spell it, or it is too long."""
+        try:
+            return self._cut(configuration).n_tokens
+        except TooLong:
+            return math.inf
+
+    def _fits(self, configuration: int, left: int) -> bool:
+        """Whether the plan has at most `left` tokens."""
+        cost = self._reading.cost(configuration)
+        if cost < UNSPELLED:
+            if cost <= left:  # one token for each byte
+                return True
+            if cost > min(left * LONGEST, MOST_PLANNED):
+                return False
+        return self._cut(configuration).n_tokens <= left
+
+
+def seconds_for(reads: int) -> float:
+    """The seconds that a search may take that may read so many tokens."""
+    return SECONDS_HERE if reads == READS_HERE else SECONDS_AT_TOKENS

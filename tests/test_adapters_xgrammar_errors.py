@@ -1,0 +1,138 @@
+"""Errors of the adapter for XGrammar, and what passes through it: programs for XGrammar catch what they know.
+
+When: what `adapters.xgrammar` raises, or gives to XGrammar.
+Limits: masks and arguments are tested in `tests.test_adapters_xgrammar`.
+"""
+
+from typing import Any
+
+import pytest
+import torch
+import xgrammar
+from pydantic import BaseModel
+
+import adapters.xgrammar as xgr
+import hybrid
+from equivalence import HybridError
+from tests.test_adapters_xgrammar import BUDGET_LARK, EBNF, INFO, STOP, compiled, plainly
+
+BROKEN: dict[str, Any] = {
+    "schema": lambda module: module.GrammarCompiler(INFO).compile_json_schema("{"),
+    "schema of another type": lambda module: module.GrammarCompiler(INFO).compile_json_schema(5),
+    "regex": lambda module: module.GrammarCompiler(INFO).compile_regex("("),
+    "regex of another type": lambda module: module.GrammarCompiler(INFO).compile_regex(5),
+    "ebnf": lambda module: module.GrammarCompiler(INFO).compile_grammar("root ::= x"),
+    "grammar of another type": lambda module: module.GrammarCompiler(INFO).compile_grammar(5),
+    "lark": lambda module: module.GrammarCompiler(INFO).compile_lark("x"),
+    "tag": lambda module: module.GrammarCompiler(INFO).compile_structural_tag("{"),
+    "no tag": lambda module: module.GrammarCompiler(INFO).compile_structural_tag(5),
+    "no arguments": lambda module: module.GrammarCompiler(INFO).compile_structural_tag(),
+    "a token that there is not": lambda module: module.GrammarCompiler(INFO).compile_structural_tag(
+        {"type": "structural_tag", "format": {"type": "token", "token": "<nowhere>"}}
+    ),
+    "tokenizer": lambda module: module.GrammarCompiler("llama"),
+    "cache": lambda module: module.GrammarCompiler(INFO, cache_limit_bytes=-5),
+    "threads": lambda module: module.BatchGrammarMatcher(0),
+    "compiled": lambda module: module.GrammarMatcher(INFO),
+    "temperature": lambda module: module.GrammarMatcher(plainly("ebnf"), default_temperature=-1.0),
+    "stop token": lambda module: module.GrammarMatcher(plainly("ebnf"), override_stop_tokens=[999]),
+    "no stop token": lambda module: module.GrammarMatcher(plainly("ebnf"), override_stop_tokens=[]),
+    "token": lambda module: module.GrammarMatcher(plainly("ebnf")).accept_token("a"),
+    "text": lambda module: module.GrammarMatcher(plainly("ebnf")).accept_string(5),
+    "rollback": lambda module: module.GrammarMatcher(plainly("ebnf")).rollback(1),
+    "bitmask": lambda module: filled_of(module, torch.zeros((1, 9), dtype=torch.int64)),
+    "width": lambda module: filled_of(module, torch.zeros((1, 8), dtype=torch.int32)),
+    "row": lambda module: filled_of(module, torch.zeros((1, 9), dtype=torch.int32), 1),
+}
+
+
+def filled_of(module: Any, bitmask: torch.Tensor, index: int = 0) -> bool:
+    return module.GrammarMatcher(plainly("ebnf")).fill_next_token_bitmask(bitmask, index)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_errors_are_of_a_type_that_programs_for_xgrammar_catch(name: str) -> None:
+    with pytest.raises(Exception) as theirs:
+        BROKEN[name](xgrammar)
+    with pytest.raises(theirs.type) as ours:
+        BROKEN[name](xgr)
+    assert ours.value.__cause__ is not ours.value
+
+
+def test_errors_of_ours_stay_what_they_are() -> None:
+    with pytest.raises(HybridError) as found:
+        xgr.GrammarCompiler(INFO, budget=hybrid.Budget(seconds=1e-9), on_budget="raise").compile_grammar(EBNF)
+    assert isinstance(found.value, hybrid.BudgetExceeded) and isinstance(found.value, RuntimeError)
+
+
+# --- what passes through, and what is asked for --------------------------------------------------------
+
+
+def test_what_a_strategy_refuses_runs_in_xgrammar() -> None:
+    made = compiled("lark with a budget", "representatives")
+    assert made.strategy == "engine"
+    with pytest.raises(hybrid.UnsupportedGrammar):
+        hybrid.GrammarCompiler(INFO, strategy="representatives").compile_grammar(
+            xgrammar.Grammar.from_lark(BUDGET_LARK)
+        )
+
+
+def test_options_for_programs_that_give_none() -> None:
+    try:
+        xgr.configure(strategy="engine")
+        assert xgr.GrammarCompiler(INFO).compile_grammar(EBNF).strategy == "engine"
+        assert xgr.wrap(plainly("ebnf")).strategy == "engine"
+        assert xgr.GrammarCompiler(INFO, strategy="classifier").compile_grammar(EBNF).strategy == "classifier"
+    finally:
+        xgr.configure()
+    assert xgr.GrammarCompiler(INFO).compile_grammar(EBNF).strategy == "classifier"
+
+
+def test_models_and_older_tags() -> None:
+    class Person(BaseModel):
+        name: str
+        age: int
+
+    item = xgr.StructuralTagItem(begin="<tool>", schema=Person, end="</tool>")
+    for module in (xgr, xgrammar):
+        compiler = module.GrammarCompiler(INFO)
+        for made in (
+            compiler.compile_structural_tag([item], ["<tool>"]),
+            compiler.compile_structural_tag(tags=[item], triggers=["<tool>"]),
+            compiler.compile_structural_tag(xgr.StructuralTag.from_legacy_structural_tag([item], ["<tool>"])),
+        ):
+            matcher = module.GrammarMatcher(made)
+            assert (
+                matcher.accept_string('so: <tool>{"name": "x", "age": 3}</tool>') and matcher.is_completed()
+            )
+            assert not matcher.accept_string('<tool>{"age"')
+        matcher = module.GrammarMatcher(compiler.compile_json_schema(Person))
+        assert matcher.accept_string('{"name": "x", "age": 3}') and matcher.is_completed()
+
+
+def test_the_logits_processor() -> None:
+    logits = torch.randn((2, INFO.vocab_size), generator=torch.Generator().manual_seed(3))
+    grammars = ["ebnf", "schema"]
+    ours = xgr.contrib.hf.LogitsProcessor([compiled(name, "auto") for name in grammars])
+    plain = xgrammar.contrib.hf.LogitsProcessor([plainly(name) for name in grammars])
+    assert ours.full_vocab_size == plain.full_vocab_size == INFO.vocab_size
+    ids = torch.tensor([[1, 2], [1, 2]])
+    for _ in range(12):
+        mine, theirs = ours(ids, logits.clone()), plain(ids, logits.clone())
+        assert torch.equal(mine, theirs)
+        theirs[:, STOP] = -torch.inf
+        ids = torch.cat([ids, theirs.argmax(dim=-1, keepdim=True)], dim=1)
+        logits = logits.roll(7, dims=1)
+    alone = xgr.contrib.hf.LogitsProcessor(compiled("ebnf", "auto"))
+    assert torch.equal(alone(ids[:, :2], logits)[0], alone(ids[:, :2], logits)[0]), "it may be used again"
+
+
+def test_helpers_of_xgrammar_make_matchers_of_ours() -> None:
+    assert type(xgr.testing._get_matcher_from_grammar(EBNF)) is xgr.GrammarMatcher
+    assert xgr.testing._is_grammar_accept_string(EBNF, "ab,12")
+    assert not xgr.testing._is_grammar_accept_string(EBNF, "ab,")
+    assert xgr.testing._is_grammar_accept_string(EBNF, "ab,", require_termination=False)
+    matcher = xgr.testing._get_matcher_from_grammar_and_tokenizer_info(EBNF, INFO)
+    assert "ClassifierFollower" in matcher._debug_print_internal_state()
+    engine = xgr.GrammarMatcher(compiled("ebnf", "engine"))
+    assert "ParserState" in engine._debug_print_internal_state()

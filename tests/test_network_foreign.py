@@ -1,0 +1,143 @@
+"""Networks of grammars with automata that XGrammar makes, and tables that are used again.
+
+When: patterns, substrings and tag dispatches, whose automata are read back.
+Limits: other grammars are tested in `tests.test_network`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import xgrammar
+
+from equivalence.classes import compute_classes
+from equivalence.errors import BudgetExceeded, UnsupportedGrammar
+from equivalence.network import build, build_network, foreign, optimised
+from equivalence.network.reading import read_grammar
+from equivalence.vocabulary import Vocabulary
+from tests.test_network import SMALL, assert_same_classes, network, strings
+
+pytestmark = pytest.mark.kernels
+
+
+@pytest.mark.parametrize(
+    ("ebnf", "plain"),
+    [
+        ('root ::= Regex("a+(b|c)?")', 'root ::= "a"+ [bc]?'),
+        ('root ::= "c" Regex("[ab]{2,3}") "c"', 'root ::= "c" [ab] [ab] [ab]? "c"'),
+        ('root ::= x{2,9} "c"\nx ::= Regex("ab?")', 'root ::= ("a" "b"?){2,9} "c"'),
+        # the strings of a substring rule are read whole
+        ('root ::= "c" Substring("ab") "c"', 'root ::= "c" "ab"? "c"'),
+    ],
+)
+def test_foreign_rules(ebnf: str, plain: str) -> None:
+    grammar, other = xgrammar.Grammar.from_ebnf(ebnf), xgrammar.Grammar.from_ebnf(plain)
+    assert_same_classes(grammar, other, strings("abc", 3))
+
+
+def test_substring_by_characters() -> None:
+    grammar = xgrammar.Grammar.from_lark('start: "c" %regex {"substring_chars":"ab"} "c"')
+    other = xgrammar.Grammar.from_ebnf('root ::= "c" ("a" "b"? | "b")? "c"')
+    assert_same_classes(grammar, other, strings("abc", 3))
+
+
+def test_tag_dispatch_calls_rules_of_the_grammar() -> None:
+    grammar = xgrammar.Grammar.from_ebnf(
+        'root ::= "[" TagDispatch(("<", x), loop_after_dispatch=false)\nx ::= "a" x ">" | "b"'
+    )
+    vocabulary = Vocabulary.from_bytes([b"[", b"<", b"a", b"b", b">", b"b>", b"b>>", b"q<", b"q"])
+    found = compute_classes(grammar, vocabulary, capacity=SMALL).class_of_token.tolist()
+    # ">" needs one open "a", "b>" too, "b>>" two; text may go on with anything but what a rule must read
+    assert len({found[1], found[2], found[4], found[6]}) == 4
+    assert -1 not in found
+
+
+def test_equal_tag_dispatches_are_made_once() -> None:
+    """Their automata are the same, and each has its own rules behind its tags."""
+    asked = []
+
+    def optimise(wanted: optimised.Wanted) -> str | None:
+        asked.append(wanted)
+        return optimised.optimised_text(wanted)
+
+    ebnf = """root ::= "[" d "]" | "(" e ")" | "{" f "}"
+d ::= TagDispatch(("<", x), ("!", y), loop_after_dispatch=false, excludes=("[", "(", "{"))
+e ::= TagDispatch(("<", y), ("!", x), loop_after_dispatch=false, excludes=("[", "(", "{"))
+f ::= TagDispatch(("<", x), ("!", x), loop_after_dispatch=false, excludes=("[", "(", "{"))
+"""
+    foreign._tags.cache_clear()
+    parts = itertools.product((b"[", b"(", b"{"), (b"<", b"!"), (b"a", b"b"))
+    vocabulary = Vocabulary.from_bytes([b"".join(one) for one in parts])
+    with optimised.OptimisedBy(optimise):
+        found = compute_classes(
+            xgrammar.Grammar.from_ebnf(ebnf + 'x ::= "a"\ny ::= "b"'), vocabulary, capacity=SMALL
+        )
+    assert len(asked) == 2
+    assert (found.class_of_token >= 0).tolist() == [True, False, False, True, False, True, True, False,
+                                                    True, False, True, False]  # fmt: skip
+
+
+def test_a_pattern_that_is_too_large_to_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreign, "MAX_SERIALIZED_BYTES", -1)
+    with pytest.raises(UnsupportedGrammar, match="unrolls"):
+        network('root ::= Regex("(a{2,5}b){2,5}")')
+
+
+def test_ctrl_c_leaves_nobody_else_to_ask_for_automata() -> None:
+    """It may come as soon as somebody was put there."""
+
+    def interrupt(frame: Any, event: str, function: Any) -> None:
+        if event == "c_return" and getattr(function, "__name__", "") == "set":
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt), optimised.OptimisedBy(lambda wanted: None):
+            pass
+    finally:
+        sys.setprofile(None)
+    assert optimised._optimise.get() is optimised.optimised_text
+
+
+def test_tables_of_grammars_before_do_not_matter() -> None:
+    """Not their size, not left recursion or an error in between, and not other threads."""
+    large = "root ::= " + " | ".join(
+        f'"{number:04}" item{{{number % 7},{number}}}' for number in range(4, 200)
+    )
+    texts = [
+        'root ::= "a" | root "b"', f'{large}\nitem ::= [a-z] | "x" root',
+        'root ::= [^a-c]* "d" item{2,900}\nitem ::= [0-9]',
+        'root ::= "" | "(" root ")" root', 'root ::= one two\none ::= "" | one "1"\ntwo ::= one{3,5} | [é-ü]',
+    ]  # fmt: skip
+    read = [read_grammar(xgrammar.Grammar.from_ebnf(text)) for text in texts]
+
+    def arrays(one: Any) -> list[Any]:
+        network = build_network(one, token_bytes=9)
+        return [*network.automaton, network.start, network.start_final, *network.finish()]
+
+    def alike(found: list[Any], wanted: list[Any]) -> bool:
+        return all(map(np.array_equal, found, wanted))
+
+    wanted = []
+    for one in read:
+        build._waiting.clear()
+        wanted.append(arrays(one))
+    order = random.Random(1)
+    for _ in range(20):
+        with pytest.raises(BudgetExceeded):
+            build_network(read[1], token_bytes=9, max_states=order.randrange(1, 300))
+        for number in order.sample(range(len(read)), len(read)):
+            assert alike(arrays(read[number]), wanted[number])
+    assert 0 < len(build._waiting) <= build.MOST_KEPT
+    numbers = [order.randrange(len(read)) for _ in range(80)]
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda number: arrays(read[number]), numbers))
+    assert all(alike(one, wanted[number]) for one, number in zip(found, numbers, strict=True))
+    assert len(build._waiting) <= build.MOST_KEPT + 6

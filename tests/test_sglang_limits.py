@@ -1,0 +1,123 @@
+"""Requests to SGLang with stop tokens, limits of tokens and notices of their own.
+
+When: through SGLang's own manager of grammars.
+Limits: masks and batches are tested in `tests.test_sglang_managers`.
+"""
+
+import json
+import random
+
+import pytest
+
+pytest.importorskip("sglang.srt.constrained.grammar_manager")
+
+import numpy as np
+
+from adapters.sglang.grammar import ReasoningGrammar
+from tests.sglang_scheduler import Scheduler, allowed
+from tests.test_sglang_managers import (
+    END,
+    KINDS,
+    SIZE,
+    STOP,
+    TOKENIZER,
+    UNTHINK,
+    refused,
+    registered,  # noqa: F401 - an autouse fixture
+)
+
+
+@pytest.mark.parametrize("parser", [None, "glm45"])
+def test_stop_tokens_of_a_request_come_at_the_end_only(parser):
+    ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, reasoning_parser=parser)
+    extra = TOKENIZER.encode("~")[0]
+    stops = {STOP, END, extra}
+    text = TOKENIZER.encode('{"name": "x"}', add_special_tokens=False)
+    for number in range(2):  # compiled, and kept
+        request, other = (
+            ours.request(*KINDS["json"], stop_token_ids=asked) for asked in ({END, extra}, None)
+        )
+        for at, token in enumerate(text):
+            masks = [{*np.flatnonzero(allowed(row, SIZE))} for row in ours.rows([request, other])]
+            assert not stops & masks[0] and (extra in masks[1]) == (at in (10, 11)), (number, at)
+            for one in (request, other):
+                one.grammar.accept_token(token)
+        masks = [{*np.flatnonzero(allowed(row, SIZE))} for row in ours.rows([request, other])]
+        assert stops <= masks[0] and stops & masks[1] == {STOP}
+        request.grammar.accept_token(END)
+        assert request.grammar.is_terminated()
+        assert str(END) in refused(other.grammar, END)
+
+
+@pytest.mark.parametrize("parser", [None, "glm45"])
+@pytest.mark.parametrize("thoughts", [0, 7])
+@pytest.mark.parametrize("in_trees", [False, True])
+def test_texts_end_within_the_tokens_of_a_request(monkeypatch, parser, thoughts, in_trees):
+    monkeypatch.setenv("EQUIMASK_SGLANG_CLOSE", "1")
+    ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, reasoning_parser=parser)
+    thinks = parser is not None
+    for more in (1, 2, 6, 30):
+        for seed in range(6):
+            draw = random.Random(seed)
+            most = len('{"name":""}') + more + (thoughts + 1 if thinks else 0)
+            request = ours.request(*KINDS["json"], reasoning=thinks, max_new_tokens=most)
+            read = [*[ord("a")] * thoughts, UNTHINK] if thinks else []
+            for token in read:
+                request.grammar.accept_token(token)
+            while not request.grammar.is_terminated():
+                if in_trees:  # a chain of drafts that the grammar takes, closing or not
+                    chain = draft_chain(request.grammar, draw, 5)
+                    links = [*range(1, len(chain)), -1], [-1] * len(chain), chain
+                    rows = ours.tree_rows([request], [links], by_sglang=seed % 2 == 1)
+                else:
+                    chain, rows = [0], ours.rows([request])
+                for at, row in enumerate(rows):  # verified one by one
+                    token = int(draw.choice(np.flatnonzero(allowed(row, SIZE))))
+                    request.grammar.accept_token(token)
+                    read.append(token)
+                    if at + 1 == len(chain) or token != chain[at + 1] or request.grammar.is_terminated():
+                        break
+                assert len(read) <= most
+            assert read[-1] == STOP
+            text = TOKENIZER.decode(read[thoughts + 1 if thinks else 0 : -1])
+            assert set(json.loads(text, strict=False)) <= {"name", "tags"}
+
+
+def draft_chain(grammar, draw, n: int) -> list[int]:
+    """A token that was read, and drafts that the grammar takes, without a look at what is left."""
+    inner = grammar.grammar if isinstance(grammar, ReasoningGrammar) else grammar
+    twin = inner.matcher.fork()
+    twin.limit_tokens(None)
+    chain, mask = [0], inner.allocate_vocab_mask(SIZE, 1, "cpu")
+    while len(chain) < n and not twin.is_terminated():
+        twin.fill_next_token_bitmask(mask, 0)
+        chain.append(int(draw.choice(np.flatnonzero(allowed(mask[0], SIZE)))))
+        assert twin.accept_token(chain[-1])
+    return chain
+
+
+@pytest.mark.parametrize("parser", [None, "glm45"])
+def test_a_request_hears_what_is_not_enforced(caplog, parser):
+    ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, reasoning_parser=parser)
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string", "minLength": 1, "not": {"const": "x"}}},
+    }
+    with caplog.at_level("INFO", "sglang.equimask"):
+        request = ours.request("json_schema", json.dumps(schema))
+    if request.error:  # a release that refuses such schemas
+        pytest.skip(request.error)
+    assert "Request request: not enforced of its schema: not at /properties/a/not" in caplog.text
+    assert request.customized_info["equimask"][0]["not_enforced"][0]["keyword"] == "not"
+
+
+@pytest.mark.parametrize("parser", [None, "glm45"])
+def test_a_request_hears_what_cannot_be_written(caplog, parser):
+    ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, reasoning_parser=parser)
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "[0-9]"}}}
+    with caplog.at_level("INFO", "sglang.equimask"):
+        request = ours.request("json_schema", json.dumps(schema))
+    assert not request.error
+    assert "Request request: valid values cannot be written: pattern at /properties/a/pattern" in caplog.text
+    (told,) = request.customized_info["equimask"]
+    assert told["n_not_writable"] == 1 and told["not_writable"][0]["pointer"] == "/properties/a/pattern"
