@@ -28,8 +28,8 @@ from equivalence.network.optimised import Wanted, optimised_text
 from equivalence.network.reading import read_grammar
 from hybrid import Budget
 from hybrid import guard as guard_module
-from hybrid.compile.request import Settings
 from hybrid.compile.schema_request import JsonSchemaRequest
+from hybrid.compile.settings import Settings
 from hybrid.guard import Guard, worker
 from hybrid.guard.estimate import grammar_estimate, schema_estimate
 from hybrid.guard.worker import Task

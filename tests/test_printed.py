@@ -21,8 +21,8 @@ from equivalence import GrammarError
 from equivalence.network import build_network, reading
 from equivalence.network.reading import ReadGrammar, read_grammar, read_printed, read_rules
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
-from hybrid.compile.request import Settings
 from hybrid.compile.schema_request import JsonSchemaRequest
+from hybrid.compile.settings import Settings
 from hybrid.values.budget import Budget
 from tests.conftest import load_cases
 from tests.versions import strict_classes

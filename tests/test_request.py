@@ -15,10 +15,10 @@ from hybrid.compile.request import (
     EbnfRequest,
     Parsed,
     RegexRequest,
-    Settings,
     StructuralTagRequest,
 )
 from hybrid.compile.schema_request import JsonSchemaRequest
+from hybrid.compile.settings import Settings
 
 SETTINGS = Settings("auto", Budget())
 VOCABULARY = Vocabulary([bytes([byte]) for byte in range(256)] + [b""], [256], [256])

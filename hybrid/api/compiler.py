@@ -35,10 +35,10 @@ from hybrid.compile.request import (
     LarkRequest,
     RegexRequest,
     Request,
-    Settings,
     StructuralTagRequest,
 )
 from hybrid.compile.schema_request import ExactSchemaRequest, JsonSchemaRequest
+from hybrid.compile.settings import Settings
 from hybrid.compile.statistics import OF_PROCESS, Statistics
 from hybrid.compiled import CompiledGrammar
 from hybrid.guard import Guard

@@ -15,7 +15,7 @@ from typing import Any
 
 import xgrammar
 
-from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
+from equivalence import BudgetExceeded, GrammarError, UnsupportedGrammar, Vocabulary
 from equivalence.classes.classes import TokenClasses, network_within
 from equivalence.deadline import Deadline
 from equivalence.network import Network, serial
@@ -32,7 +32,7 @@ from hybrid.classifier.token_ids import IdClassifier
 from hybrid.classifier.walk_tables import walk_tables
 from hybrid.compile.engine_strategies import EngineStrategies
 from hybrid.compile.refusals import refuse_beyond_stacks, refuse_unknown_ids
-from hybrid.compile.request import Parsed, Settings
+from hybrid.compile.settings import Settings
 from hybrid.compiled import (
     CompiledGrammar,
     OnClassifier,
@@ -44,7 +44,6 @@ from hybrid.guard import Guard
 from hybrid.json_schema import SchemaGrammar, in_xgrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar, build
 from hybrid.lark import fixed_tables as lark_tables
-from hybrid.xgrammar.messages import shortened
 from hybrid.xgrammar.sanitize import as_changed, refuse_endless_rules, shield_root
 
 
@@ -62,25 +61,6 @@ class Compilation(EngineStrategies):
         self.on_phase: Callable[[str], None] = _nothing
         """Called with the name of each phase, "classes" or "summaries", when a classifier is built."""
 
-    def parse(self, request: Parsed, deadline: Deadline) -> tuple[xgrammar.Grammar, float]:
-        """Parse or convert a grammar with XGrammar; return it with the seconds that this took.
-
-        Raises:
-            GrammarError: XGrammar refuses the grammar.
-            BudgetExceeded: the deadline is over.
-        """
-        name = request.title
-        deadline.check(f"waiting for XGrammar's parser of the {name}")
-        began = time.perf_counter()
-        try:
-            grammar = request.parse(self.guard, deadline)
-        except HybridError:
-            raise
-        except (RuntimeError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
-            raise GrammarError(f"XGrammar refuses the {name}: {shortened(error)}") from error
-        deadline.check(f"XGrammar's parser of the {name}")
-        return grammar, time.perf_counter() - began
-
     def decide(
         self,
         grammar: xgrammar.Grammar | SchemaGrammar,
@@ -91,7 +71,8 @@ class Compilation(EngineStrategies):
         """Compile a parsed grammar on the chosen strategy, or on the next possible one.
 
         Args:
-            grammar, parsing: from `parse`.
+            grammar: the grammar.
+            parsing: the seconds that parsing it took.
             printed: reads the grammar in the form in which XGrammar prints it, if possible; enough for walks.
         """
         timings = {"parse": parsing}

@@ -22,7 +22,7 @@ from equivalence.network.features import Features
 from equivalence.network.optimised import OptimisedBy
 from equivalence.network.reading import ReadGrammar
 from hybrid.compile.refusals import beyond_stacks
-from hybrid.compile.request import Settings
+from hybrid.compile.settings import Settings
 from hybrid.compiled import (
     CompiledGrammar,
     OnEngine,

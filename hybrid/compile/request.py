@@ -11,27 +11,25 @@ futures.
 from __future__ import annotations
 
 import json
+import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import xgrammar
 
-from equivalence import GrammarError, StrategyError, Vocabulary, forking
+from equivalence import GrammarError, HybridError, StrategyError, Vocabulary
 from equivalence.arguments import flag, shown
 from equivalence.deadline import Deadline
 from equivalence.network.reading import ReadGrammar
+from hybrid.compile.compilation import Compilation
+from hybrid.compile.settings import Settings
+from hybrid.compiled import CompiledGrammar
+from hybrid.guard import Guard
 from hybrid.guard.estimate import Estimate, schema_estimate, text_estimate
 from hybrid.lark.source import LarkGrammar
-from hybrid.values.budget import Budget, OnBudget
-from hybrid.xgrammar.messages import way_out
+from hybrid.xgrammar.messages import shortened, way_out
 from hybrid.xgrammar.token_strings import with_token_ids
-
-if TYPE_CHECKING:
-    from hybrid.compile.compilation import Compilation
-    from hybrid.compiled import CompiledGrammar
-    from hybrid.guard import Guard
 
 METHODS = {
     "grammar": "compile_grammar",
@@ -50,47 +48,6 @@ SCHEMA_OPTIONS: dict[str, tuple[type | tuple[type, ...], Any]] = {
 }  # fmt: skip
 """The options of XGrammar's converter of schemas, in its order, with their types (None is always allowed) and
 defaults. XGrammar itself reports other options."""
-
-
-@forking.with_listed_properties
-@dataclass(frozen=True)
-class Settings:
-    """The settings of a compiler that its results depend on, besides the vocabulary.
-
-    Attributes:
-        strategy, budget, on_demand, on_budget, deterministic, n_jobs: as in `hybrid.GrammarCompiler`.
-        seconds: the budget's seconds as the caller gave them; a deterministic compiler's budget has none.
-        cache_dir: the folder in which compiled grammars are kept, "" if there is none.
-    """
-
-    strategy: str
-    budget: Budget
-    n_jobs: int = 1
-    on_demand: bool = False
-    on_budget: OnBudget = "engine"
-    deterministic: bool = False
-    seconds: float | None = None
-    cache_dir: Any = ""
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash(tuple(getattr(self, one.name) for one in fields(self)))
-
-    def __hash__(self) -> int:
-        return self._hash  # needed by each call
-
-    @property
-    def walks(self) -> bool:
-        """Whether masks may come from walks, without classes."""
-        return self.strategy == "auto" and not self.on_demand
-
-    @property
-    def portable(self) -> dict[str, Any]:
-        """The settings that other processes must agree on, in a form for JSON."""
-        return {
-            "strategy": self.strategy, "on_demand": self.on_demand, "budget": repr(self.budget),
-            "on_budget": self.on_budget, "deterministic": self.deterministic,
-        }  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -151,8 +108,26 @@ class Parsed(Request):
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
         """XGrammar's grammar."""
 
+    def parse_timed(self, guard: Guard, deadline: Deadline) -> tuple[xgrammar.Grammar, float]:
+        """`parse`, with the seconds that it took.
+
+        Raises:
+            GrammarError: XGrammar refuses the grammar.
+            BudgetExceeded: the deadline is over.
+        """
+        deadline.check(f"waiting for XGrammar's parser of the {self.title}")
+        began = time.perf_counter()
+        try:
+            grammar = self.parse(guard, deadline)
+        except HybridError:
+            raise
+        except (RuntimeError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
+            raise GrammarError(f"XGrammar refuses the {self.title}: {shortened(error)}") from error
+        deadline.check(f"XGrammar's parser of the {self.title}")
+        return grammar, time.perf_counter() - began
+
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
-        grammar, seconds = compilation.parse(self, deadline)
+        grammar, seconds = self.parse_timed(compilation.guard, deadline)
         return compilation.decide(grammar, seconds, deadline, self.read_printed)
 
     def read_printed(self, grammar: xgrammar.Grammar) -> ReadGrammar | None:
@@ -301,7 +276,8 @@ class StructuralTagRequest(Converted):
     vocabulary: Vocabulary | None = None
 
     def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
-        grammar, _ = compilation.parse(replace(self, vocabulary=compilation.vocabulary), deadline)
+        known = replace(self, vocabulary=compilation.vocabulary)
+        grammar, _ = known.parse_timed(compilation.guard, deadline)
         # a tag may contain model classes, so only the grammar made from it can be a key
         request = GrammarRequest(grammar, settings=self.settings, static=self.static)
         return request.settled(compilation, deadline)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import xgrammar
 
@@ -22,15 +22,13 @@ from equivalence import GrammarError
 from equivalence.arguments import flag
 from equivalence.deadline import Deadline
 from equivalence.network.reading import ReadGrammar, read_printed
+from hybrid.compile.compilation import Compilation
 from hybrid.compile.request import SCHEMA_OPTIONS, Converted, EbnfRequest, Request, require
+from hybrid.compiled import CompiledGrammar
+from hybrid.guard import Guard
 from hybrid.guard.estimate import Estimate, schema_estimate
 from hybrid.json_schema import Bounds, SchemaGrammar, documents_of, grammar_of_schema
 from hybrid.xgrammar.relaxed import Relaxation, SchemaText, describe, schema_text
-
-if TYPE_CHECKING:
-    from hybrid.compile.compilation import Compilation
-    from hybrid.compiled import CompiledGrammar
-    from hybrid.guard import Guard
 
 _LEADING = re.compile(r'\^(?<![^\\]["\[]\^)')
 """Finds a caret that may start a character class and stand for itself: it neither anchors a text nor negates

@@ -1,0 +1,56 @@
+"""The settings of a compiler, as far as its results depend on them.
+
+What: `Settings` is a part of the key of each request, in memory and on disk.
+When: one for each compiler; its requests hold it.
+Limits: the vocabulary is not a part of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+from equivalence import forking
+from hybrid.values.budget import Budget, OnBudget
+
+
+@forking.with_listed_properties
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a compiler that its results depend on, besides the vocabulary.
+
+    Attributes:
+        strategy, budget, on_demand, on_budget, deterministic, n_jobs: as in `hybrid.GrammarCompiler`.
+        seconds: the budget's seconds as the caller gave them; a deterministic compiler's budget has none.
+        cache_dir: the folder in which compiled grammars are kept, "" if there is none.
+    """
+
+    strategy: str
+    budget: Budget
+    n_jobs: int = 1
+    on_demand: bool = False
+    on_budget: OnBudget = "engine"
+    deterministic: bool = False
+    seconds: float | None = None
+    cache_dir: Any = ""
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, one.name) for one in fields(self)))
+
+    def __hash__(self) -> int:
+        return self._hash  # needed by each call
+
+    @property
+    def walks(self) -> bool:
+        """Whether masks may come from walks, without classes."""
+        return self.strategy == "auto" and not self.on_demand
+
+    @property
+    def portable(self) -> dict[str, Any]:
+        """The settings that other processes must agree on, in a form for JSON."""
+        return {
+            "strategy": self.strategy, "on_demand": self.on_demand, "budget": repr(self.budget),
+            "on_budget": self.on_budget, "deterministic": self.deterministic,
+        }  # fmt: skip
