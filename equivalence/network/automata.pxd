@@ -40,7 +40,6 @@ cdef class Builder:
     cdef int build(self, Py_ssize_t root) except -1 nogil
     cdef int follow(self, Py_ssize_t expression, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef int expand(self) except -1 nogil
-    cdef int refuse_size(self) except -1
     cdef int refuse_type(self, Py_ssize_t expression_type) except -1
     cdef int text(self) except -1 nogil
     cdef int character(self) except -1 nogil

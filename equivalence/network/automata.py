@@ -225,7 +225,7 @@ class Builder:
         expression_type, self.length = self.data[self.at - 2], self.data[self.at - 1]
         if self.edges.n_states > self.max_states or self.edges.count > 8 * self.max_states:
             with cython.gil:
-                self.refuse_size()
+                raise too_large(self.max_states)
         if expression_type == X_BYTES:
             return self.text()
         if expression_type == X_CLASS:
@@ -249,19 +249,14 @@ class Builder:
             self.refuse_type(expression_type)
         return 0
 
-    # These two are functions of their own: with an object among its variables, `expand` would take the
-    # interpreter's lock in each call.
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def refuse_size(self) -> cython.int:
-        """Raise: there are too many states."""
-        raise too_large(self.max_states)
-
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def refuse_type(self, expression_type: cython.Py_ssize_t) -> cython.int:
-        """Raise: no automaton of bytes can be made of this type of expression."""
+        """Raise: no automaton of bytes can be made of this type of expression.
+
+        A function of its own: with an object among its variables, `expand` would take the interpreter's lock
+        in each call.
+        """
         name = TOKEN_LEVEL.get(expression_type, f"expression type {expression_type}")
         raise UnsupportedGrammar(f"the grammar has {name}")
 

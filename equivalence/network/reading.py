@@ -14,7 +14,7 @@ only made when somebody needs all of it.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -64,12 +64,12 @@ class PlainRules(Sequence[list[Any]]):
     Writing out all of them took 2% of the time to a schema's first mask, and hardly anybody needs them.
 
     Args:
-        names: the name of each rule.
+        name_of: the name of a rule, by its number.
         bodies: int64, their expressions.
     """
 
-    def __init__(self, names: Sequence[str], bodies: NDArray[np.int64]) -> None:
-        self.names, self.bodies = names, bodies
+    def __init__(self, name_of: Callable[[int], str], bodies: NDArray[np.int64]) -> None:
+        self.name_of, self.bodies = name_of, bodies
 
     def __len__(self) -> int:
         return len(self.bodies)
@@ -77,28 +77,7 @@ class PlainRules(Sequence[list[Any]]):
     def __getitem__(self, number: Any) -> Any:
         if isinstance(number, slice):
             return [self[one] for one in range(*number.indices(len(self)))]
-        return plain_rule(self.names[number], int(self.bodies[number]))
-
-
-class Words(Sequence[str]):
-    """Words of an ASCII text, decoded on demand.
-
-    Args:
-        text: the text.
-        places: int64[n, 2], where each word begins and ends.
-    """
-
-    def __init__(self, text: bytes, places: NDArray[np.int64]) -> None:
-        self.text, self.places = text, places
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __getitem__(self, number: Any) -> Any:
-        if isinstance(number, slice):
-            return [self[one] for one in range(*number.indices(len(self)))]
-        begin, end = self.places[number].tolist()
-        return self.text[begin:end].decode()
+        return plain_rule(self.name_of(number), int(self.bodies[number]))
 
 
 class ReadGrammar(NamedTuple):
@@ -235,7 +214,12 @@ def read_printed(grammar: Any, has_caret: bool) -> ReadGrammar | None:
     found = read_rules(text, has_caret)
     if found is None or found.first < 0:
         return None
-    rules = PlainRules(Words(text, found.names), found.bodies)
+
+    def name_of(rule: int) -> str:
+        begin, end = found.names[rule].tolist()
+        return text[begin:end].decode()
+
+    rules = PlainRules(name_of, found.bodies)
     features = {
         VERSION_FIELD: SERIALIZATION_VERSION, RULES: rules, ROOT: found.first, MARKERS: [],
     }  # fmt: skip

@@ -180,7 +180,7 @@ class Rows:
             data += (serial.REPEAT, 3, unit, least, -1 if most is None else most)
         features = {
             serial.VERSION_FIELD: serial.SERIALIZATION_VERSION,
-            serial.RULES: PlainRules(self.names, np.array(bodies, np.int64)),
+            serial.RULES: PlainRules(self.names.__getitem__, np.array(bodies, np.int64)),
             serial.ROOT: root, serial.MARKERS: [],
         }  # fmt: skip
         starts = np.arange(0, len(data), 5, dtype=np.int64)
