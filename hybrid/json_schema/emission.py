@@ -1,4 +1,5 @@
-# cython: language_level=3, wraparound=True
+# cython: language_level=3, wraparound=True, annotation_typing=True
+# mypy: ignore-errors
 """From nonterminals to the rules of a grammar of JSON texts.
 
 What: `emit` writes the automata of all nonterminals that can be reached from the first: objects and arrays
@@ -12,25 +13,27 @@ the parser follows in parallel.
 
 from __future__ import annotations
 
+import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.json_schema.emitter import Emitter
+from cython.cimports.hybrid.json_schema.keys import KeyTree
+from cython.cimports.hybrid.json_schema.rows import Rows
+from cython.cimports.hybrid.json_schema.texts import TreeWriter
 
 from equivalence import built
 from hybrid.json_schema import marks
-from hybrid.json_schema.arrays import ArrayAutomaton, Counted, Edge
-from hybrid.json_schema.emitter import Emitter
-from hybrid.json_schema.keys import NO_KEYS, KeyTree
+from hybrid.json_schema.arrays import ArrayAutomaton, Counted
+from hybrid.json_schema.keys import NO_KEYS
 from hybrid.json_schema.layout import Layout
 from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
 from hybrid.json_schema.objects import ObjectAutomaton
-from hybrid.json_schema.rows import Rows
-from hybrid.json_schema.texts import TreeWriter
 
 built.check(__name__, EQUIMASK_SOURCE)
 
 
 def emit(nonterminals: Nonterminals, start: Nonterminal, layout: Layout) -> tuple[Rows, int]:
     """The rules for all values of a nonterminal, and the number of the start rule."""
-    emitter = Emitter(nonterminals, layout)
+    emitter: Emitter = Emitter(nonterminals, layout)
     root = emitter.value(start, 0)
     for one, depth, rule in emitter.unwritten():
         begin, end = -1 - 2 * rule, -2 - 2 * rule
@@ -42,20 +45,34 @@ def emit(nonterminals: Nonterminals, start: Nonterminal, layout: Layout) -> tupl
     return emitter.rows, root
 
 
+@cython.final
+@cython.cclass
 class ObjectWriter:
     """Writes the objects of one nonterminal, between two states."""
 
-    def __init__(self, emitter: Emitter, automaton: ObjectAutomaton, depth: int) -> None:
-        self._emitter, self._rows, self._depth = emitter, emitter.rows, depth
-        self._automaton = automaton
-        self._trees: dict[int, KeyTree] = {}
-        self._keys_below = TreeWriter(self._rows, self._key_ends)
-        self._opened: dict[int, int] = {}
-        self._behind: dict[int, int] = {}
-        self._ends: dict[int, bool] = {}
-        self._end = 0
+    _emitter: Emitter
+    _rows: Rows
+    _depth: cython.Py_ssize_t
+    _automaton: object
+    _is_live: list
+    _skipped: list
+    _lasts: dict  # `_last` of each state
+    _extra: dict  # the edges of undeclared keys, by `_last` of the state
+    _trees: dict  # the declared keys that may come next in each state
+    _keys_below: TreeWriter
+    _opened: dict  # the grammar's state after the opening quote of a key, for each state
+    _behind: dict  # the grammar's state after a value, for each state after it
+    _todo: list  # the states in `_behind` after which nothing is written yet
+    _end: cython.Py_ssize_t
 
-    def write(self, begin: int, end: int) -> None:
+    def __init__(self, emitter: Emitter, automaton: ObjectAutomaton, depth: cython.Py_ssize_t) -> None:
+        self._emitter, self._rows, self._depth = emitter, emitter.rows, depth
+        self._automaton, self._is_live, self._skipped = automaton, automaton.is_live, automaton.skipped
+        self._lasts, self._extra, self._trees, self._opened, self._behind = {}, {}, {}, {}, {}
+        self._keys_below = TreeWriter(self._rows, self._key_ends)
+        self._todo = []
+
+    def write(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
         """Write everything from the opening to the closing brace."""
         emitter, layout, rows = self._emitter, self._emitter.layout, self._rows
         self._end = end
@@ -67,62 +84,101 @@ class ObjectWriter:
             first = emitter.literal(inside, layout.line(self._depth + 1))
             rows.byte(first, '"', self._keys(0))
         self._keys_below.finish()
+        while self._todo:
+            state = self._todo.pop()
+            self._go_on(state, self._behind[state])
+            self._keys_below.finish()
 
-    def _last(self, state: int) -> int:
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def _last(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The state after all remaining declared keys are passed over, or -1 if that is impossible."""
-        automaton = self._automaton
-        while state >= 0 and automaton.is_live[state] and automaton.position[state] < len(automaton.names):
-            state = automaton.skipped[state]
-        return state if state >= 0 and automaton.is_live[state] else -1
+        known = self._lasts.get(state)
+        if known is not None:
+            return known
+        passed: list = []
+        last: cython.Py_ssize_t = state
+        n: cython.Py_ssize_t = len(self._automaton.names)
+        position: list = self._automaton.position
+        while last >= 0 and self._is_live[last] and position[last] < n:
+            known = self._lasts.get(last)
+            if known is not None:
+                last = known
+                break
+            passed.append(last)
+            last = self._skipped[last]
+        if last >= 0 and not self._is_live[last]:
+            last = -1
+        self._lasts[state] = last
+        for one in passed:
+            self._lasts[one] = last
+        return last
 
-    def _may_end(self, state: int) -> bool:
-        found = self._ends.get(state)
-        if found is None:
-            last = self._last(state)
-            found = self._ends[state] = last >= 0 and self._automaton.accepting[last]
-        return found
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _may_end(self, state: cython.Py_ssize_t) -> cython.int:
+        last = self._last(state)
+        return last >= 0 and self._automaton.accepting[last]
 
-    def _live(self, edges: list[Edge]) -> list[Edge]:
-        live = self._automaton.is_live
+    @cython.cfunc
+    def _live(self, edges: list) -> list:
+        """The edges from which an end can be reached."""
+        live = self._is_live
         return [(value, target) for value, target in edges if live[target] and value.is_productive]
 
-    def _extras(self, state: int) -> list[tuple[int, list[Edge]]]:
+    @cython.cfunc
+    def _extras(self, state: cython.Py_ssize_t) -> list:
         """Classes of undeclared keys that may come, each with its edges."""
         last = self._last(state)
         if last < 0:
             return []
-        found = [(number, self._live(edges)) for number, edges in self._automaton.extra[last]]
-        return [(number, edges) for number, edges in found if edges]
+        known = self._extra.get(last)
+        if known is None:
+            found = [(number, self._live(edges)) for number, edges in self._automaton.extra[last]]
+            known = self._extra[last] = [(number, edges) for number, edges in found if edges]
+        return known
 
-    def _tree(self, state: int) -> KeyTree:
+    @cython.cfunc
+    def _tree(self, state: cython.Py_ssize_t) -> KeyTree:
         """The declared keys that may come next."""
+        known = self._trees.get(state)
+        if known is not None:
+            return known
         automaton = self._automaton
-        chain = []
-        while state >= 0 and state not in self._trees and automaton.is_live[state]:
-            if automaton.position[state] == len(automaton.names):
+        names, position, edges = automaton.names, automaton.position, automaton.edges
+        chain: list = []
+        while state >= 0 and state not in self._trees and self._is_live[state]:
+            if position[state] == len(names):
                 break
             chain.append(state)
-            state = automaton.skipped[state]
-        tree = self._trees.get(state, NO_KEYS)
+            state = self._skipped[state]
+        tree: KeyTree = self._trees.get(state, NO_KEYS)
         for one in reversed(chain):
-            if self._live(automaton.edges[one]):
-                tree = tree.with_key(automaton.names[automaton.position[one]], one)
+            if self._live(edges[one]):
+                tree = tree.with_key(names[position[one]], one)
             self._trees[one] = tree
         return tree
 
-    def _has_keys(self, state: int) -> bool:
-        return self._tree(state) is not NO_KEYS or bool(self._extras(state))
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _has_keys(self, state: cython.Py_ssize_t) -> cython.int:
+        return self._tree(state) is not NO_KEYS or len(self._extras(state)) > 0
 
-    def _keys(self, state: int) -> int:
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _keys(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The state of the grammar after the opening quote of a key."""
-        found = self._opened.get(state)
-        if found is not None:
-            return found
+        known = self._opened.get(state)
+        if known is not None:
+            return known
         tree, extras = self._tree(state), self._extras(state)
+        found: cython.Py_ssize_t
         if not extras:
-            found = self._opened[state] = self._keys_below.state_of(tree)
+            found = self._keys_below.state_of(tree)
+            self._opened[state] = found
             return found
-        found = self._opened[state] = self._rows.state()
+        found = self._rows.state()
+        self._opened[state] = found
         self._keys_below.write(tree, found)
         for number, edges in extras:
             key = self._automaton.classes[number].language
@@ -133,51 +189,70 @@ class ObjectWriter:
             self._value(behind, edges)
         return found
 
-    def _key_ends(self, state: int, key: int) -> None:
+    def _key_ends(self, state: cython.Py_ssize_t, key: cython.Py_ssize_t) -> None:
         """Write what follows the last character of a declared key that is read in a state of the object."""
         behind = self._rows.state()
         self._rows.byte(state, '"', behind)
         self._value(behind, self._live(self._automaton.edges[key]))
 
-    def _value(self, behind: int, edges: list[Edge]) -> None:
+    @cython.cfunc
+    def _value(self, behind: cython.Py_ssize_t, edges: list) -> object:
         """Write what follows a key: the colon, and each value with the state after it."""
         start = self._emitter.colon(behind)
         for value, target in edges:
             rule = self._emitter.value(value, self._depth + 1)
             self._rows.call(start, rule, self._after(target))
 
-    def _after(self, state: int) -> int:
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _after(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The state of the grammar after a value."""
-        found = self._behind.get(state)
-        if found is not None:
-            return found
-        emitter, layout, rows = self._emitter, self._emitter.layout, self._rows
-        found = self._behind[state] = rows.state()
-        if layout.is_free:
-            at = emitter.blanks(found)
-            if self._may_end(state):
-                rows.byte(at, "}", self._end)
-            if self._has_keys(state):
-                comma = emitter.blanks(emitter.literal(at, ","))
-                rows.byte(comma, '"', self._keys(state))
-            return found
-        if self._may_end(state):
-            rows.byte(emitter.literal(found, layout.line(self._depth)), "}", self._end)
-        if self._has_keys(state):
-            rows.byte(emitter.comma(found, self._depth + 1), '"', self._keys(state))
+        known = self._behind.get(state)
+        if known is not None:
+            return known
+        found = self._rows.state()
+        self._behind[state] = found
+        self._todo.append(state)
         return found
 
+    @cython.cfunc
+    def _go_on(self, state: cython.Py_ssize_t, behind: cython.Py_ssize_t) -> object:
+        """Write what may follow a value: the end of the object, or another key."""
+        emitter, layout, rows = self._emitter, self._emitter.layout, self._rows
+        may_end, has_keys = self._may_end(state), self._has_keys(state)
+        if layout.is_free:
+            at = emitter.blanks(behind)
+            if may_end:
+                rows.byte(at, "}", self._end)
+            if has_keys:
+                comma = emitter.blanks(emitter.literal(at, ","))
+                rows.byte(comma, '"', self._keys(state))
+            return
+        if may_end:
+            rows.byte(emitter.literal(behind, layout.line(self._depth)), "}", self._end)
+        if has_keys:
+            rows.byte(emitter.comma(behind, self._depth + 1, ","), '"', self._keys(state))
 
+
+@cython.final
+@cython.cclass
 class ArrayWriter:
     """Writes the arrays of one nonterminal, between two states."""
 
-    def __init__(self, emitter: Emitter, automaton: ArrayAutomaton, depth: int) -> None:
+    _emitter: Emitter
+    _rows: Rows
+    _depth: cython.Py_ssize_t
+    _automaton: object
+    _behind: dict  # the grammar's state after an item, for each state after it
+    _todo: list  # the states in `_behind` after which nothing is written yet
+    _end: cython.Py_ssize_t
+
+    def __init__(self, emitter: Emitter, automaton: ArrayAutomaton, depth: cython.Py_ssize_t) -> None:
         self._emitter, self._rows, self._depth = emitter, emitter.rows, depth
         self._automaton = automaton
-        self._behind: dict[int, int] = {}
-        self._end = 0
+        self._behind, self._todo = {}, []
 
-    def write(self, begin: int, end: int) -> None:
+    def write(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
         """Write everything from the opening to the closing bracket."""
         emitter, rows, automaton = self._emitter, self._rows, self._automaton
         self._end = end
@@ -196,8 +271,12 @@ class ArrayWriter:
             self._count(after, Counted(counted.value, max(counted.least - 1, 0), most))
         for value, target in edges:
             rows.call(first, emitter.value(value, self._depth + 1), self._after(target))
+        while self._todo:
+            state = self._todo.pop()
+            self._follow(state, self._behind[state])
 
-    def _live(self, state: int) -> list[Edge]:
+    @cython.cfunc
+    def _live(self, state: cython.Py_ssize_t) -> list:
         live = self._automaton.is_live
         return [
             (value, target)
@@ -205,7 +284,8 @@ class ArrayWriter:
             if live[target] and value.is_productive
         ]
 
-    def _count(self, state: int, counted: Counted) -> None:
+    @cython.cfunc
+    def _count(self, state: cython.Py_ssize_t, counted: Counted) -> object:
         """Write the remaining counted items, each after a comma, then the closing bracket."""
         emitter, rows, is_marked = self._emitter, self._rows, self._automaton.is_marked
         value, least, most = counted
@@ -222,27 +302,36 @@ class ArrayWriter:
             rows.call(state, items, after)
             self._close_at(emitter.blanks(after))
 
-    def _after(self, state: int) -> int:
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _after(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The state of the grammar after an item."""
-        found = self._behind.get(state)
-        if found is not None:
-            return found
-        rows, automaton, counted = self._rows, self._automaton, self._automaton.counted[state]
-        found = self._behind[state] = rows.state()
+        known = self._behind.get(state)
+        if known is not None:
+            return known
+        found = self._rows.state()
+        self._behind[state] = found
+        self._todo.append(state)
+        return found
+
+    @cython.cfunc
+    def _follow(self, state: cython.Py_ssize_t, behind: cython.Py_ssize_t) -> object:
+        """Write what may follow an item: the end of the array, or another item."""
+        automaton, counted = self._automaton, self._automaton.counted[state]
         if counted is not None:
             if counted.value.is_productive:
-                self._count(found, counted)
+                self._count(behind, counted)
             elif not counted.least:
-                self._close_at(self._emitter.blanks(found))
-            return found
-        at = self._emitter.blanks(found)
+                self._close_at(self._emitter.blanks(behind))
+            return
+        at = self._emitter.blanks(behind)
         self._go_on(at, state, ",", "]")
         if automaton.is_marked and automaton.again(state) >= 0:
             self._go_on(at, automaton.again(state), marks.COMMA, marks.CLOSE)
-        return found
 
-    def _go_on(self, at: int, state: int, comma: str, close: str) -> None:
-        """Write what may follow an item: the end, or more items."""
+    @cython.cfunc
+    def _go_on(self, at: cython.Py_ssize_t, state: cython.Py_ssize_t, comma: str, close: str) -> object:
+        """Write the end, or more items, as far as they may come in a state."""
         rows, automaton = self._rows, self._automaton
         edges = self._live(state)
         if automaton.accepting[state]:
@@ -252,17 +341,21 @@ class ArrayWriter:
             for value, target in edges:
                 rows.call(before, self._emitter.value(value, self._depth + 1), self._after(target))
 
-    def _close_at(self, at: int) -> None:
+    @cython.cfunc
+    def _close_at(self, at: cython.Py_ssize_t) -> object:
         """Write optional white space, then the closing bracket or its mark."""
         self._byte_at(at, "]")
         if self._automaton.is_marked:
             self._byte_at(at, marks.CLOSE)
 
-    def _byte_at(self, at: int, close: str) -> None:
+    @cython.cfunc
+    def _byte_at(self, at: cython.Py_ssize_t, close: str) -> object:
         line = self._emitter.layout.line(self._depth)
         self._rows.byte(self._emitter.literal(at, line), close, self._end)
 
-    def _separated(self, at: int, comma: str) -> int:
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _separated(self, at: cython.Py_ssize_t, comma: str) -> cython.Py_ssize_t:
         """The state after a comma or its mark; the white space before it was read already."""
         emitter, layout = self._emitter, self._emitter.layout
         if layout.is_free:

@@ -1,4 +1,5 @@
-# cython: language_level=3, wraparound=True
+# cython: language_level=3, wraparound=True, annotation_typing=True
+# mypy: ignore-errors
 """Rules of JSON texts for strings, numbers and keys, and what stands between values.
 
 What: an `Emitter` holds the rules of a grammar that is being written (`rows.py`). It writes scalars and
@@ -12,7 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.json_schema.rows import Rows
+from cython.cimports.hybrid.json_schema.texts import TreeWriter
 
 from equivalence import built
 from hybrid.json_schema import marks
@@ -21,11 +25,9 @@ from hybrid.json_schema.keys import NO_KEYS
 from hybrid.json_schema.languages.automaton import Automaton, one_of, universal
 from hybrid.json_schema.languages.spelling import plainly_spelled, spelled
 from hybrid.json_schema.languages.syntax import Ranges
-from hybrid.json_schema.layout import BLANKS, Layout
+from hybrid.json_schema.layout import Layout
 from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
-from hybrid.json_schema.rows import Rows
 from hybrid.json_schema.strings import Piece
-from hybrid.json_schema.texts import TreeWriter
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -35,6 +37,8 @@ _DEEPEST = 64
 """The deepest level of an indented text; deeper schemas are refused."""
 
 
+@cython.final
+@cython.cclass
 class Emitter:
     """The rules of one grammar that is being written.
 
@@ -49,9 +53,11 @@ class Emitter:
     def __init__(self, nonterminals: Nonterminals, layout: Layout) -> None:
         self.rows = Rows()
         self.layout = layout
-        self._nonterminals = nonterminals
-        self._rules: dict[object, int] = {}
-        self._todo: list[tuple[Nonterminal, int, int]] = []
+        self._nonterminals, self._false = nonterminals, nonterminals.formulas.false
+        self._is_free, self._most_blanks = layout.is_free, layout.most_blanks
+        self._has_depth = layout.has_depth
+        self._rules = {}
+        self._todo = []  # nonterminals with their depths and rules
         self._n_counted = 0  # states of strings that have a state for each length
 
     def unwritten(self) -> Iterator[tuple[Nonterminal, int, int]]:
@@ -60,9 +66,9 @@ class Emitter:
             self._nonterminals.check()
             yield self._todo.pop()
 
-    def value(self, nonterminal: Nonterminal, depth: int) -> int:
+    def value(self, nonterminal: Nonterminal, depth: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The rule of a nonterminal's values."""
-        depth = depth if self.layout.has_depth else 0
+        depth = depth if self._has_depth else 0
         if depth > _DEEPEST:
             raise SchemaRefused("bounds", "", "", f"needs more than {_DEEPEST} levels of indentation")
         alone = self._scalar_alone(nonterminal)
@@ -77,16 +83,16 @@ class Emitter:
 
     def _scalar_alone(self, one: Nonterminal) -> int | None:
         """The rule of a nonterminal that has only strings or only numbers; None for others."""
-        false = self._nonterminals.formulas.false
+        false = self._false
         if one.null or one.booleans or one.arrays is not false or one.objects is not false:
             return None
         if one.numbers is false and one.strings is not false:
             return self._strings(one)
         return self._numbers(one) if one.strings is false and one.numbers is not false else None
 
-    def scalars(self, one: Nonterminal, begin: int, end: int) -> None:
+    def scalars(self, one: Nonterminal, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
         """Edges that read the constants, numbers and strings of a nonterminal."""
-        rows, false = self.rows, self._nonterminals.formulas.false
+        rows, false = self.rows, self._false
         words = ["null"] if one.null else []
         words += ["true" if value else "false" for value in one.booleans]
         for word in words:
@@ -96,7 +102,7 @@ class Emitter:
         if one.strings is not false:
             rows.call(begin, self._strings(one), end)
 
-    def _numbers(self, one: Nonterminal) -> int:
+    def _numbers(self, one: Nonterminal) -> cython.Py_ssize_t:
         texts = self._nonterminals.numbers.texts(one.numbers)
         rule = self._rules.get(texts)
         if rule is None:
@@ -109,7 +115,7 @@ class Emitter:
                     self.rows.empty(first + state, -2 - 2 * rule)
         return rule
 
-    def _strings(self, one: Nonterminal) -> int:
+    def _strings(self, one: Nonterminal) -> cython.Py_ssize_t:
         listed = self._nonterminals.strings.listed(one.strings)
         if listed is not None:
             return self._listed(listed)
@@ -132,6 +138,7 @@ class Emitter:
             rule = self._rules[texts] = rows.rule(f"string_{len(self._rules)}")
             tree, end = NO_KEYS, -2 - 2 * rule
             for text in sorted(texts):
+                self._nonterminals.check()
                 tree = tree.with_key(text, 0)
             writer = TreeWriter(rows, lambda state, _: rows.byte(state, '"', end))
             rows.byte(-1 - 2 * rule, '"', writer.state_of(tree))
@@ -219,7 +226,7 @@ class Emitter:
             self._spelled(characters, free, -1 - 2 * rule, -2 - 2 * rule, closing=False)
         return rule
 
-    def _repeated(self, unit: int, least: int, most: int | None) -> int:
+    def _repeated(self, unit: cython.Py_ssize_t, least: cython.Py_ssize_t, most: object) -> cython.Py_ssize_t:
         key = unit, least, most
         rule = self._rules.get(key)
         if rule is None:
@@ -227,10 +234,15 @@ class Emitter:
         return rule
 
     def repeated_items(
-        self, value: Nonterminal, depth: int, least: int, most: int | None, is_marked: bool
-    ) -> int:
+        self,
+        value: Nonterminal,
+        depth: cython.Py_ssize_t,
+        least: cython.Py_ssize_t,
+        most: object,
+        is_marked: cython.bint,
+    ) -> cython.Py_ssize_t:
         """The rule of a number of items, each after a comma or its mark."""
-        key = "item", value, depth if self.layout.has_depth else 0, is_marked
+        key = "item", value, depth if self._has_depth else 0, is_marked
         unit = self._rules.get(key)
         if unit is None:
             unit = self._rules[key] = self.rows.rule(f"item_{value.number}_{len(self._rules)}")
@@ -239,7 +251,7 @@ class Emitter:
                 self.rows.call(before, self.value(value, depth), -2 - 2 * unit)
         return self._repeated(unit, least, most)
 
-    def key(self, language: Automaton) -> int:
+    def key(self, language: Automaton) -> cython.Py_ssize_t:
         """The rule of the keys of a class, including the closing quote."""
         key = "key", language
         rule = self._rules.get(key)
@@ -248,40 +260,43 @@ class Emitter:
             self._spelled(language, language.is_universal, -1 - 2 * rule, -2 - 2 * rule)
         return rule
 
-    def blanks(self, state: int) -> int:
+    def blanks(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The state after optional white space."""
-        rows, layout = self.rows, self.layout
-        if not layout.is_free:
+        rows = self.rows
+        if not self._is_free:
             return state
-        if layout.most_blanks is None:
+        if self._most_blanks is None:
             loop = rows.state() if state < 0 else state
             if state < 0:
                 rows.empty(state, loop)  # only calls may enter the start of a rule
-            for low, high in BLANKS:
-                rows.characters(loop, low, high, loop)
+            self._blank_edges(loop, loop)
             return loop
         after = rows.state()
-        if layout.most_blanks > _FEW_BLANKS:
-            rows.call(state, self._repeated(self._blank(), 0, layout.most_blanks), after)
+        if self._most_blanks > _FEW_BLANKS:
+            rows.call(state, self._repeated(self._blank(), 0, self._most_blanks), after)
             return after
-        for _ in range(layout.most_blanks):
+        for _ in range(self._most_blanks):
             rows.empty(state, after)
             following = rows.state()
-            for low, high in BLANKS:
-                rows.characters(state, low, high, following)
+            self._blank_edges(state, following)
             state = following
         rows.empty(state, after)
         return after
+
+    def _blank_edges(self, source: cython.Py_ssize_t, target: cython.Py_ssize_t) -> object:
+        """Edges that read one character of JSON's white space: tab, line feed, return or blank."""
+        self.rows.characters(source, 9, 10, target)
+        self.rows.characters(source, 13, 13, target)
+        self.rows.characters(source, 32, 32, target)
 
     def _blank(self) -> int:
         rule = self._rules.get("blank")
         if rule is None:
             rule = self._rules["blank"] = self.rows.rule("blank")
-            for low, high in BLANKS:
-                self.rows.characters(-1 - 2 * rule, low, high, -2 - 2 * rule)
+            self._blank_edges(-1 - 2 * rule, -2 - 2 * rule)
         return rule
 
-    def literal(self, state: int, text: str) -> int:
+    def literal(self, state: cython.Py_ssize_t, text: str) -> cython.Py_ssize_t:
         """The state after a literal text."""
         if not text:
             return state
@@ -289,15 +304,15 @@ class Emitter:
         self.rows.text(state, text, after)
         return after
 
-    def comma(self, state: int, depth: int, comma: str = ",") -> int:
+    def comma(self, state: cython.Py_ssize_t, depth: cython.Py_ssize_t, comma: str) -> cython.Py_ssize_t:
         """The state after a comma or its mark, with the white space around it, at a depth."""
         layout = self.layout
-        if layout.is_free:
+        if self._is_free:
             return self.blanks(self.literal(self.blanks(state), comma))
         return self.literal(state, layout.comma.replace(",", comma) + layout.line(depth))
 
-    def colon(self, state: int) -> int:
+    def colon(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The state after the colon that follows a key."""
-        if self.layout.is_free:
+        if self._is_free:
             return self.blanks(self.literal(self.blanks(state), ":"))
         return self.literal(state, self.layout.colon)

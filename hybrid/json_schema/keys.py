@@ -1,3 +1,5 @@
+# cython: language_level=3
+# mypy: ignore-errors
 """Declared keys as a radix tree, with one version for each state of an object.
 
 What: `KeyTree` maps the next characters of a key to the state in which the key is read. The tree of a state
@@ -11,10 +13,16 @@ Limits: trees are immutable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from os.path import commonprefix
+import cython
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+from equivalence import built
+
+built.check(__name__, EQUIMASK_SOURCE)
 
 
+@cython.final
+@cython.cclass
 class Branch:
     """An edge of a tree. A change of its label or its subtree makes a new edge.
 
@@ -23,12 +31,12 @@ class Branch:
         below: the subtree after them.
     """
 
-    __slots__ = ("below", "label")
-
     def __init__(self, label: str, below: KeyTree) -> None:
         self.label, self.below = label, below
 
 
+@cython.final
+@cython.cclass
 class KeyTree:
     """A node of the tree.
 
@@ -37,35 +45,46 @@ class KeyTree:
         state: the state of the object in which the key that ends here is read; -1 if no key ends here.
     """
 
-    __slots__ = ("branches", "state")
-
-    def __init__(self, branches: Mapping[str, Branch], state: int = -1) -> None:
+    def __init__(self, branches: dict, state: cython.Py_ssize_t = -1) -> None:
         self.branches, self.state = branches, state
 
-    def with_key(self, key: str, state: int) -> KeyTree:
+    def with_key(self, key: str, state: cython.Py_ssize_t) -> KeyTree:
         """A copy of the tree with one more key."""
-        path: list[tuple[KeyTree, str]] = []  # visited nodes, each with the label after it
-        node, rest = self, key
-        while rest:
-            branch = node.branches.get(rest[0])
-            if branch is None:
-                path.append((node, rest))
-                node, rest = NO_KEYS, ""
-                break
-            label = branch.label
-            if not rest.startswith(label):
-                label = commonprefix((label, rest))  # noqa: RUF071 - it is characters that are compared
-                behind = branch.label[len(label) :]
-                path.append((node, label))
-                node = KeyTree({behind[0]: Branch(behind, branch.below)})
-            else:
-                path.append((node, label))
-                node = branch.below
-            rest = rest[len(label) :]
-        node = KeyTree(node.branches, state)
-        for parent, label in reversed(path):
-            node = KeyTree({**parent.branches, label[0]: Branch(label, node)}, parent.state)
-        return node
+        return _with(self, key, 0, state)
+
+
+@cython.cfunc
+def _with(tree: KeyTree, key: str, begin: cython.Py_ssize_t, state: cython.Py_ssize_t) -> KeyTree:
+    """A copy of a tree with one more key, which begins at a character of `key`."""
+    if begin == len(key):
+        return KeyTree(tree.branches, state)
+    first = key[begin]
+    branches: dict = tree.branches.copy()
+    known = branches.get(first)
+    if known is None:
+        branches[first] = Branch(key[begin:], KeyTree({}, state))
+        return KeyTree(branches, tree.state)
+    branch: Branch = known
+    label: str = branch.label
+    below: KeyTree = branch.below
+    shared = _common(label, key, begin)
+    if shared < len(label):
+        below = KeyTree({label[shared]: Branch(label[shared:], below)})
+        label = label[:shared]
+    branches[first] = Branch(label, _with(below, key, begin + shared, state))
+    return KeyTree(branches, tree.state)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _common(label: str, key: str, begin: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """How many characters of a label are those of a key from number `begin` on."""
+    n: cython.Py_ssize_t = min(len(label), len(key) - begin)
+    i: cython.Py_ssize_t
+    for i in range(n):
+        if label[i] != key[begin + i]:
+            return i
+    return n
 
 
 NO_KEYS = KeyTree({})

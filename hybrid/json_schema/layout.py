@@ -18,9 +18,6 @@ MOST_WHITE_SPACE = 128
 """The default bound of characters in one run of white space. A line break and twelve levels of eight spaces
 are 97."""
 
-BLANKS = ((9, 10), (13, 13), (32, 32))
-"""JSON's white space, as byte ranges."""
-
 
 @dataclass(frozen=True)
 class Layout:

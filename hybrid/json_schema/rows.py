@@ -1,4 +1,5 @@
-# cython: language_level=3, wraparound=True
+# cython: language_level=3
+# mypy: ignore-errors
 """The rules of a grammar as rows: states and edges.
 
 What: `Rows` collects the automata of all rules of a grammar. Their edges read nothing, bytes or characters,
@@ -11,10 +12,12 @@ Limits: each state belongs to one rule. Characters are code points; surrogates a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import cython
 import numpy as np
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.edges import Edges
 from numpy.typing import NDArray
 
 from equivalence import built
@@ -25,6 +28,11 @@ from equivalence.network.reading import PlainRules, ReadGrammar
 built.check(__name__, EQUIMASK_SOURCE)
 
 EMPTY, BYTES, CALL = edge_types.EMPTY, edge_types.BYTES, edge_types.CALL
+
+C_EMPTY = cython.declare(cython.Py_ssize_t, edge_types.EMPTY)
+C_BYTES = cython.declare(cython.Py_ssize_t, edge_types.BYTES)
+C_CALL = cython.declare(cython.Py_ssize_t, edge_types.CALL)
+C_CHARACTERS = cython.declare(cython.Py_ssize_t, CHARACTERS)
 
 
 class Repeat(NamedTuple):
@@ -40,6 +48,8 @@ class Repeat(NamedTuple):
     most: int | None
 
 
+@cython.final
+@cython.cclass
 class Rows:
     """The rules of one grammar.
 
@@ -51,84 +61,91 @@ class Rows:
     """
 
     def __init__(self) -> None:
-        self.names: list[str] = []
-        self.repeats: dict[int, Repeat] = {}
-        self._numbers: list[int] = []
-        self._blocks: list[NDArray[np.int64]] = []
-        self._runs: list[tuple[int, int, int]] = []  # first state, length of the text, state after it
-        self._texts: list[str] = []  # of the runs
+        self.names = []
+        self.repeats = {}
+        self._edges = Edges(np.empty((0, 5), np.int64), 0, 256)
         self._n_states = 0
 
-    def rule(self, name: str) -> int:
+    def rule(self, name: str) -> cython.Py_ssize_t:
         """A new rule."""
         self.names.append(name)
         return len(self.names) - 1
 
-    def repeat(self, unit: int, least: int, most: int | None) -> int:
-        """Add a rule that repeats another."""
+    def repeat(self, unit: cython.Py_ssize_t, least: cython.Py_ssize_t, most: Any) -> cython.Py_ssize_t:
+        """Add a rule that repeats another; `most` may be None."""
         number = self.rule(f"{self.names[unit]}_{least}_{'' if most is None else most}")
         self.repeats[number] = Repeat(unit, least, most)
         return number
 
-    def state(self) -> int:
+    def state(self) -> cython.Py_ssize_t:
         """A new state."""
         self._n_states += 1
         return self._n_states - 1
 
-    def empty(self, source: int, target: int) -> None:
-        """Add an edge that reads nothing."""
-        self._numbers += (source, EMPTY, 0, 0, target)
-
-    def byte(self, source: int, text: str, target: int) -> None:
-        """Add an edge that reads one ASCII character."""
-        code = ord(text)
-        self._numbers += (source, BYTES, code, code, target)
-
-    def characters(self, source: int, low: int, high: int, target: int) -> None:
-        """Add an edge that reads one character of a range."""
-        self._numbers += (source, CHARACTERS, low, high, target)
-
-    def call(self, source: int, rule: int, target: int) -> None:
-        """Add an edge that calls a rule."""
-        self._numbers += (source, CALL, rule, 0, target)
-
-    def run(self, text: str, target: int) -> int:
-        """Add a state from which a non-empty ASCII text leads to a target state."""
-        first = self._n_states
-        self._n_states += len(text)
-        self._runs.append((first, len(text), target))
-        self._texts.append(text)
-        return first
-
-    def text(self, source: int, text: str, target: int) -> None:
-        """Add edges that read an ASCII text."""
-        if len(text) > 1:
-            self.byte(source, text[0], self.run(text[1:], target))
-        elif text:
-            self.byte(source, text, target)
-        else:
-            self.empty(source, target)
-
-    def states(self, n: int) -> int:
+    def states(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Add n states with consecutive numbers, and return the first."""
         self._n_states += n
         return self._n_states - n
 
-    def edges(self, first: int, ranges: NDArray[np.int64]) -> None:
+    def empty(self, source: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.int:
+        """Add an edge that reads nothing."""
+        return self._edges.add(source, C_EMPTY, 0, 0, target)
+
+    def byte(
+        self, source: cython.Py_ssize_t, letter: cython.Py_UCS4, target: cython.Py_ssize_t
+    ) -> cython.int:
+        """Add an edge that reads one ASCII character."""
+        return self._edges.add(source, C_BYTES, letter, letter, target)
+
+    def characters(
+        self,
+        source: cython.Py_ssize_t,
+        low: cython.Py_ssize_t,
+        high: cython.Py_ssize_t,
+        target: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Add an edge that reads one character of a range."""
+        return self._edges.add(source, C_CHARACTERS, low, high, target)
+
+    def call(
+        self, source: cython.Py_ssize_t, rule: cython.Py_ssize_t, target: cython.Py_ssize_t
+    ) -> cython.int:
+        """Add an edge that calls a rule."""
+        return self._edges.add(source, C_CALL, rule, 0, target)
+
+    def run(self, text: str, begin: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Add a state from which the ASCII characters of a text lead to a target state, from number `begin`
+        to the last; there is at least one."""
+        length: cython.Py_ssize_t = len(text)
+        if begin >= length:
+            raise ValueError(f"{text!r} has no character {begin}")
+        first = self.states(length - begin)
+        i: cython.Py_ssize_t
+        for i in range(begin, length):
+            at: cython.Py_ssize_t = first + i - begin
+            self.byte(at, text[i], at + 1 if i + 1 < length else target)
+        return first
+
+    def text(self, source: cython.Py_ssize_t, text: str, target: cython.Py_ssize_t) -> cython.int:
+        """Add edges that read an ASCII text."""
+        if len(text) > 1:
+            return self.byte(source, text[0], self.run(text, 1, target))
+        return self.byte(source, text[0], target) if text else self.empty(source, target)
+
+    def edges(self, first: cython.Py_ssize_t, ranges: cython.const[cython.Py_ssize_t][:, :]) -> None:
         """Add edges that read characters.
 
         Args:
             first: the number of the state that `ranges` calls 0; the others follow it.
             ranges: int64[n, 4], rows (source, low, high, target) of code points.
         """
-        rows = np.empty((len(ranges), 5), np.int64)
-        rows[:, 0] = ranges[:, 0] + first
-        rows[:, 1] = CHARACTERS
-        rows[:, 2:4] = ranges[:, 1:3]
-        rows[:, 4] = ranges[:, 3] + first
-        self._blocks.append(rows)
+        i: cython.Py_ssize_t
+        for i in range(ranges.shape[0]):
+            self.characters(first + ranges[i, 0], ranges[i, 1], ranges[i, 2], first + ranges[i, 3])
 
-    def calls(self, first: int, edges: NDArray[np.int64], rules: Sequence[int]) -> None:
+    def calls(
+        self, first: cython.Py_ssize_t, edges: cython.const[cython.Py_ssize_t][:, :], rules: Sequence[int]
+    ) -> None:
         """Add edges that call rules.
 
         Args:
@@ -136,31 +153,13 @@ class Rows:
             edges: int64[n, 3], rows (source, index into `rules`, target).
             rules: the called rules.
         """
-        rows = np.empty((len(edges), 5), np.int64)
-        rows[:, 0] = edges[:, 0] + first
-        rows[:, 1] = CALL
-        rows[:, 2] = np.array(rules, np.int64)[edges[:, 1]]
-        rows[:, 3] = 0
-        rows[:, 4] = edges[:, 2] + first
-        self._blocks.append(rows)
+        i: cython.Py_ssize_t
+        for i in range(edges.shape[0]):
+            self.call(first + edges[i, 0], rules[edges[i, 1]], first + edges[i, 2])
 
     def table(self) -> NDArray[np.int64]:
         """All edges, int64[n, 5]: source, type, a, b, target."""
-        own = np.array(self._numbers, np.int64).reshape(-1, 5)
-        return np.concatenate([own, self._run_table(), *self._blocks])
-
-    def _run_table(self) -> NDArray[np.int64]:
-        """The edges of all runs."""
-        codes = np.frombuffer("".join(self._texts).encode("ascii"), np.uint8)
-        firsts, lengths, targets = np.array(self._runs, np.int64).reshape(-1, 3).T
-        ends = np.cumsum(lengths)
-        found = np.empty((len(codes), 5), np.int64)
-        found[:, 0] = np.arange(len(codes)) + np.repeat(firsts - (ends - lengths), lengths)
-        found[:, 1] = BYTES
-        found[:, 2] = found[:, 3] = codes
-        found[:, 4] = found[:, 0] + 1
-        found[ends - 1, 4] = targets
-        return found
+        return self._edges.table().copy()
 
     def reading(self, root: int) -> ReadGrammar:
         """The grammar in the form that `equivalence.network` reads.
@@ -168,20 +167,34 @@ class Rows:
         Args:
             root: the start rule.
         """
-        table, n_rules = self.table(), len(self.names)
-        for column in (0, 4):
-            states = table[:, column]
-            table[:, column] = np.where(states < 0, -1 - states, states + 2 * n_rules)
+        n_rules: cython.Py_ssize_t = len(self.names)
+        table = self.table()
+        rows: cython.Py_ssize_t[:, ::1] = table
+        i: cython.Py_ssize_t
+        for i in range(rows.shape[0]):
+            rows[i, 0] = _renumbered(rows[i, 0], n_rules)
+            rows[i, 4] = _renumbered(rows[i, 4], n_rules)
         edges, n_states = as_bytes(table, self._n_states + 2 * n_rules)
-        data: list[int] = []
-        bodies = [-1] * n_rules
+        data: list = []
+        bodies = np.full(n_rules, -1, np.int64)
         for i, (number, (unit, least, most)) in enumerate(self.repeats.items()):
             bodies[number] = i
             data += (serial.REPEAT, 3, unit, least, -1 if most is None else most)
         features = {
             serial.VERSION_FIELD: serial.SERIALIZATION_VERSION,
-            serial.RULES: PlainRules(self.names.__getitem__, np.array(bodies, np.int64)),
+            serial.RULES: PlainRules(self.names.__getitem__, bodies),
             serial.ROOT: root, serial.MARKERS: [],
         }  # fmt: skip
         starts = np.arange(0, len(data), 5, dtype=np.int64)
-        return ReadGrammar(features, np.array(data, np.int64), starts, edges=edges, n_states=n_states)
+        types = frozenset((serial.REPEAT,)) if data else frozenset()
+        return ReadGrammar(
+            features, np.array(data, np.int64), starts, edges=edges, n_states=n_states, known_types=types
+        )
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _renumbered(state: cython.Py_ssize_t, n_rules: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The number of a state if those of the rules come first."""
+    return -1 - state if state < 0 else state + 2 * n_rules

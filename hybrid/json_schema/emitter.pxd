@@ -1,0 +1,26 @@
+from hybrid.json_schema.rows cimport Rows
+
+
+cdef class Emitter:
+    cdef readonly Rows rows
+    cdef readonly object layout
+    cdef object _nonterminals
+    cdef object _false
+    cdef dict _rules
+    cdef list _todo
+    cdef Py_ssize_t _n_counted
+    cdef bint _is_free
+    cdef bint _has_depth
+    cdef object _most_blanks
+
+    cdef Py_ssize_t value(self, object nonterminal, Py_ssize_t depth) except -1
+    cdef Py_ssize_t _strings(self, object one) except -1
+    cdef Py_ssize_t _numbers(self, object one) except -1
+    cdef Py_ssize_t key(self, object language) except -1
+    cdef Py_ssize_t blanks(self, Py_ssize_t state) except? -1
+    cdef object _blank_edges(self, Py_ssize_t source, Py_ssize_t target)
+    cdef Py_ssize_t literal(self, Py_ssize_t state, str text) except? -1
+    cdef Py_ssize_t comma(self, Py_ssize_t state, Py_ssize_t depth, str comma) except? -1
+    cdef Py_ssize_t colon(self, Py_ssize_t state) except? -1
+    cdef Py_ssize_t _repeated(self, Py_ssize_t unit, Py_ssize_t least, object most) except -1
+    cdef Py_ssize_t repeated_items(self, object value, Py_ssize_t depth, Py_ssize_t least, object most, bint is_marked) except -1

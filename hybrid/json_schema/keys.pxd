@@ -1,0 +1,10 @@
+cdef class Branch:
+    cdef readonly str label
+    cdef readonly KeyTree below
+
+
+cdef class KeyTree:
+    cdef readonly dict branches
+    cdef readonly Py_ssize_t state
+
+    cpdef KeyTree with_key(self, str key, Py_ssize_t state)
