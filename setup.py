@@ -10,7 +10,8 @@ What Cython needs for arrays is one extension of its own, `equivalence.cython_sh
 import: compiled into each of them it was 60% of the time to build and half of the bytes.
 
 Rejected: to compile the Python around these modules as it is. With 18 modules of the way from a schema to its
-masks compiled so, a first mask took 6% longer, and the rest of the document 2% less.
+masks compiled so, a first mask took 6% longer, and the rest of the document 2% less. With 18 more modules of
+the front end of JSON Schema compiled so, a first mask under `semantics="json-schema"` took 0 to 4% less.
 
 Rejected: Python's limited API, one `abi3` wheel for all versions. Cython 3.3 builds all 86 modules for
 it from Python 3.11 on (3.10 has no buffers in it), if `hybrid/api/calls.pxd` asks Python for the value
@@ -68,9 +69,18 @@ ORDINARY = DIRECTIVES | {
 }
 
 # -O2: with -O3 the files grow by a sixth and nothing is faster. -g0: nine tenths of them would be symbols.
-# The build that checks every index runs small tests once: -O1 is built in less time.
+# The build that checks every index runs small tests once: -O1 is built in less time. With -O1 everywhere,
+# first masks took 7% longer.
 LEVEL = "-O1" if CHECKED else "-O2"
-FLAGS = ["/O2"] if sys.platform == "win32" else [LEVEL, "-g0", "-Wno-unused-function", "-Wno-sign-compare"]
+# Ordinary modules are calls of the interpreter: -Os takes half the time to build, the files are a third
+# smaller, and a first mask takes as long (four alternating runs).
+ORDINARY_LEVEL = "-Os"
+
+
+def _flags(level: str) -> list[str]:
+    if sys.platform == "win32":
+        return ["/O2"]
+    return [level, "-g0", "-Wno-unused-function", "-Wno-sign-compare"]
 
 
 def _hash_of(source: Path) -> str:
@@ -99,9 +109,11 @@ def _extensions() -> tuple[list[Extension], list[Extension]]:
                 note.parent.mkdir(parents=True, exist_ok=True)
                 note.write_text(made_from, encoding="utf-8")
             macros = [("EQUIMASK_SOURCE", f'"{made_from}"')]
-            group = ordinary if "wraparound=True" in first else typed
-            group.append(Extension(name, [str(path)], define_macros=macros, extra_compile_args=FLAGS))
-    typed.append(Extension(SHARED, [SHARED.replace(".", "/") + ".c"], extra_compile_args=FLAGS))
+            is_ordinary = "wraparound=True" in first
+            flags = _flags(ORDINARY_LEVEL if is_ordinary else LEVEL)
+            group = ordinary if is_ordinary else typed
+            group.append(Extension(name, [str(path)], define_macros=macros, extra_compile_args=flags))
+    typed.append(Extension(SHARED, [SHARED.replace(".", "/") + ".c"], extra_compile_args=_flags(LEVEL)))
     return typed, ordinary
 
 
