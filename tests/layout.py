@@ -26,9 +26,9 @@ Imports = Mapping[str, Collection[str]]
 def read_imports(root: Path, packages: Iterable[str]) -> dict[str, set[str]]:
     """Of each module below some packages, which others of them it imports, inside of functions too.
 
-    Not counted: imports under `if TYPE_CHECKING`, and of modules outside. `from package import name` counts
-    as an import of the module `package.name` where there is one, else of `package`. A `.pxd` is part of its
-    module.
+    Imports under `if TYPE_CHECKING` count, too; those of modules outside do not. `from package import name`
+    counts as an import of the module `package.name` where there is one, else of `package`. A `.pxd` is part
+    of its module.
 
     Args:
         root: the folder that holds the packages.
@@ -65,7 +65,7 @@ def _names(file: Path) -> Iterator[str]:
             if whole:
                 yield whole
         return
-    for node in _run(ast.parse(text)):
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (alias.name.removeprefix(COMPILED) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -76,18 +76,6 @@ def _names(file: Path) -> Iterator[str]:
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             if node.args and isinstance(node.args[0], ast.Constant):
                 yield str(node.args[0].value)
-
-
-def _run(tree: ast.Module) -> Iterator[ast.AST]:
-    """All nodes but those that only a type checker reads."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
-            waiting.extend(node.orelse)
-        else:
-            waiting.extend(ast.iter_child_nodes(node))
 
 
 # --- Judging imports -------------------------------------------------------------------------------------

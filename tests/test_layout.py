@@ -169,6 +169,7 @@ def tree(tmp_path):
         "from cython.cimports.p.b import Name",
         "import importlib\nimportlib.import_module('p.b')",
         "if x:\n    pass\nelse:\n    from p import b",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from p import b",
     ],
 )
 def test_an_import_is_seen(tree, line):
@@ -179,8 +180,6 @@ def test_an_import_is_seen(tree, line):
 @pytest.mark.parametrize(
     "line",
     [
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from p import b",
-        "import typing\nif typing.TYPE_CHECKING:\n    from p.b import name",
         "import numpy\nfrom os import path",
         "# from p import b",
         "",

@@ -11,15 +11,12 @@ Limits: runs say nothing of stop ids that are also text (`number_runs` tells whe
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.runs.numbering import NOBODY, least_tree, pieces_of_runs, tokens_of_runs
-
-if TYPE_CHECKING:
-    from equivalence.trie import Trie
 
 Integers = NDArray[np.int64]
 
@@ -78,16 +75,18 @@ class Members(NamedTuple):
         return len(self.starts) - 1
 
 
-def byte_order(trie: Trie, lengths: Integers, apart: Iterable[int]) -> ByteOrder:
+def byte_order(
+    group_of_token: NDArray[np.int32], first_byte: NDArray[np.uint8], lengths: Integers, apart: Iterable[int]
+) -> ByteOrder:
     """The byte order of a vocabulary.
 
     Args:
-        trie: of the vocabulary.
+        group_of_token, first_byte: as in the vocabulary's trie (`equivalence.trie.Trie`).
         lengths: bytes of each id.
         apart: ids whose classes nobody else shares.
     """
-    group = trie.group_of_token.astype(np.int64)
-    n_groups = trie.n_groups
+    group = group_of_token.astype(np.int64)
+    n_groups = len(first_byte)
     tokens = np.argsort(group, kind="stable")[np.count_nonzero(group < 0) :]
     token_starts = np.zeros(n_groups + 1, np.int64)
     np.cumsum(np.bincount(group[tokens], minlength=n_groups), out=token_starts[1:])
@@ -96,7 +95,7 @@ def byte_order(trie: Trie, lengths: Integers, apart: Iterable[int]) -> ByteOrder
     np.minimum.at(first, group[shared], shared)
     short = np.full(n_groups, NOBODY, np.int64)
     np.minimum.at(short, group[shared], (lengths[shared] << 32) + shared)
-    byte_starts = np.searchsorted(trie.first_byte, np.arange(257)).astype(np.int64)
+    byte_starts = np.searchsorted(first_byte, np.arange(257)).astype(np.int64)
     return ByteOrder(
         byte_starts, token_starts, tokens.astype(np.int32), least_tree(first), least_tree(short), len(lengths)
     )

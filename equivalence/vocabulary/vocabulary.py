@@ -291,7 +291,8 @@ class Vocabulary:
     @cached_property
     def byte_order(self) -> ByteOrder:
         """The ids in the order of the trie, in which classes are numbered (5 MiB for 128,000 ids)."""
-        return byte_order(self.trie, self.token_lengths, self.stop_token_ids)
+        trie = self.trie
+        return byte_order(trie.group_of_token, trie.first_byte, self.token_lengths, self.stop_token_ids)
 
     @cached_property
     def kept_reads(self) -> KeptReads:

@@ -11,7 +11,7 @@ XGrammar would loop forever or read outside of them. Nodes that the root does no
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -22,11 +22,31 @@ from equivalence.arguments import shown
 from hybrid.api.calls import count_masks
 from hybrid.api.draft_rows import fill_trees
 
-if TYPE_CHECKING:
-    from hybrid.api.matcher import GrammarMatcher
-
 NO_TEMPERATURE = -1.0
 """The value that XGrammar writes if no temperature is set."""
+
+
+class Traversed(Protocol):
+    """What is asked of a matcher: a `GrammarMatcher`, or one that begins with a prefix."""
+
+    @property
+    def temperature(self) -> float | None:
+        """The temperature that the grammar asks for here."""
+
+    def accept_token(self, token_id: int) -> bool:
+        """Read a token if the grammar allows it."""
+
+    def rollback(self, num_tokens: int = 1) -> None:
+        """Take tokens back."""
+
+    def is_terminated(self) -> bool:
+        """Whether the text has ended."""
+
+    def _rows_of(self, token_bitmask: Any) -> Any:
+        """The rows of a bitmask that fits the vocabulary."""
+
+    def _fill(self, words: NDArray[np.uint32]) -> Any:
+        """Write the mask to a row."""
 
 
 class _Tree(NamedTuple):
@@ -36,7 +56,7 @@ class _Tree(NamedTuple):
 
 
 def traverse(
-    matcher: GrammarMatcher,
+    matcher: Traversed,
     retrieve_next_token: Any,
     retrieve_next_sibling: Any,
     draft_tokens: Any,
@@ -84,7 +104,7 @@ class _Walk:
 
     def __init__(
         self,
-        matcher: GrammarMatcher,
+        matcher: Traversed,
         tree: _Tree,
         words: NDArray[np.uint32],
         temperatures: NDArray[np.float32] | None,
@@ -141,7 +161,7 @@ class _Walk:
         return taken
 
 
-def temperature_or_none(matcher: GrammarMatcher) -> float:
+def temperature_or_none(matcher: Traversed) -> float:
     """The temperature that the grammar asks for here, -1 for none."""
     found = matcher.temperature
     return NO_TEMPERATURE if found is None else found

@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterable
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -276,7 +276,7 @@ class HealingMatcher:
     ) -> bool:
         """As `GrammarMatcher.traverse_draft_tree`."""
         return traverse(
-            cast(GrammarMatcher, self),  # all that it asks for is here too
+            self,
             retrieve_next_token,
             retrieve_next_sibling,
             draft_tokens,

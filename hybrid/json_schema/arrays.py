@@ -12,88 +12,19 @@ impossible to end. `conditional.py` makes the arrays whose items must be unique 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
+from hybrid.json_schema.automata import ArrayAutomaton, Counted, Nonterminal
 from hybrid.json_schema.conditional import build_conditional
 from hybrid.json_schema.derivatives import after_item, may_end
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import Formula, Formulas
+from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.splitting import split
-
-if TYPE_CHECKING:
-    from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
-
-Edge = tuple[Any, int]
-"""A nonterminal and the state that one of its values leads to."""
 
 MOST_UNIQUE = 8
 """`uniqueItems` is decided by states if items have at most this many values; the states number two to this
 power."""
-
-
-class Counted(NamedTuple):
-    """From this state on, a number of items of one nonterminal.
-
-    Attributes:
-        value: the nonterminal.
-        least, most: how many items; most is None if there is no upper bound.
-    """
-
-    value: Any
-    least: int
-    most: int | None
-
-
-class ArrayAutomaton:
-    """The automaton of a nonterminal's arrays; state 0 is the start.
-
-    Attributes:
-        accepting: for each state, whether the array may end.
-        edges: for each state, its edges.
-        counted: for each state, the count that the rest of the array must satisfy, or None. The edges of a
-            counted state lead to a state where enough items have been read.
-        is_unique: whether no two items may be equal although the states do not enforce it; None if the
-            states enforce it.
-        is_conditional: whether uniqueness depends on other conditions (`conditional.py`).
-        repeats: only in conditional arrays: for each state, the state that replaces it once two items were
-            equal, or -1.
-        is_marked: whether commas and brackets show that two items were equal (`marks.py`). Then the array may
-            stand where other arrays must have unique items.
-        is_growing: whether it is being built.
-        is_live: for each state, whether an end can be reached from it; set by `productive.py`.
-    """
-
-    def __init__(self) -> None:
-        self.accepting: list[bool] = []
-        self.edges: list[list[Edge]] = []
-        self.counted: list[Counted | None] = []
-        self.is_unique: bool | None = False
-        self.is_conditional = False
-        self.repeats: list[int] = []
-        self.is_marked = False
-        self.is_growing = True
-        self.is_live: list[bool] = []
-
-    def steps(self, state: int) -> Iterator[tuple[Any, int]]:
-        """Pairs (nonterminal, target state) of the edges of a state."""
-        yield from self.edges[state]
-        if self.is_conditional and state:
-            for value, target in self.edges[state]:
-                if self.repeats[target] not in (-1, target):
-                    yield value, self.repeats[target]
-
-    def add_state(self) -> None:
-        """Add a state without edges."""
-        self.accepting.append(False)
-        self.edges.append([])
-        self.counted.append(None)
-        self.repeats.append(-1)
-
-    def again(self, state: int) -> int:
-        """In marked arrays, the state that replaces this one once two items were equal; -1 if there is
-        none."""
-        return self.repeats[state] if self.is_conditional else state
 
 
 def build_array(nonterminals: Nonterminals, of: Nonterminal) -> None:

@@ -10,15 +10,14 @@ objects and constants never count. Other beginnings are tried (`hybrid.rememberi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from hybrid.json_schema.automata import Nonterminal
 from hybrid.json_schema.counting import canonical_numbers
 from hybrid.json_schema.languages.automaton import Automaton, ending_states, intersection, is_endless
 from hybrid.json_schema.languages.until import TooLarge
+from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.strings import ANY_CHARACTER, Piece
-
-if TYPE_CHECKING:
-    from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
 
 ENDLESS = 1 << 40
 """The length of strings without an upper bound."""

@@ -9,17 +9,13 @@ Limits: an array is refused if it might have to repeat an item at once, or might
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal
+from hybrid.json_schema.counting import Counts
 from hybrid.json_schema.derivatives import after_item, may_end
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import Formula
+from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.splitting import split
-
-if TYPE_CHECKING:
-    from hybrid.json_schema.arrays import ArrayAutomaton
-    from hybrid.json_schema.counting import Counts
-    from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
 
 
 def build_conditional(nonterminals: Nonterminals, automaton: ArrayAutomaton, start: Formula) -> None:

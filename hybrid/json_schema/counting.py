@@ -10,17 +10,14 @@ counted separately.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from equivalence.arrays.closure import close_backwards
-from hybrid.json_schema.arrays import ArrayAutomaton
+from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal, ObjectAutomaton
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.languages.automaton import Automaton, intersection
 from hybrid.json_schema.languages.pattern import pattern
-from hybrid.json_schema.objects import ObjectAutomaton
-
-if TYPE_CHECKING:
-    from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
+from hybrid.json_schema.nonterminals import Nonterminals
 
 MOST_COUNTED = 10_000
 """From this number on, there are as many values as an array ever needs."""

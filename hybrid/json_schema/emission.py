@@ -22,11 +22,10 @@ from cython.cimports.hybrid.json_schema.texts import TreeWriter
 
 from equivalence import built
 from hybrid.json_schema import marks
-from hybrid.json_schema.arrays import ArrayAutomaton, Counted
+from hybrid.json_schema.automata import ArrayAutomaton, Counted, Nonterminal, ObjectAutomaton
 from hybrid.json_schema.keys import NO_KEYS
 from hybrid.json_schema.layout import Layout
-from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
-from hybrid.json_schema.objects import ObjectAutomaton
+from hybrid.json_schema.nonterminals import Nonterminals
 
 built.check(__name__, EQUIMASK_SOURCE)
 

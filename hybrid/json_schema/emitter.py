@@ -20,13 +20,14 @@ from cython.cimports.hybrid.json_schema.texts import TreeWriter
 
 from equivalence import built
 from hybrid.json_schema import marks
+from hybrid.json_schema.automata import Nonterminal
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.keys import NO_KEYS
 from hybrid.json_schema.languages.automaton import Automaton, one_of, universal
 from hybrid.json_schema.languages.spelling import plainly_spelled, spelled
 from hybrid.json_schema.languages.syntax import Ranges
 from hybrid.json_schema.layout import Layout
-from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
+from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.strings import Piece
 
 built.check(__name__, EQUIMASK_SOURCE)

@@ -13,14 +13,12 @@ See JSON Schema 2020-12, core, section 11, and validation of annotations in sect
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from hybrid.json_schema.atoms import items_atom
-from hybrid.json_schema.formulas import Formula
-from hybrid.json_schema.locations import Location
-
-if TYPE_CHECKING:
-    from hybrid.json_schema.assertions import Assertions
+from hybrid.json_schema.atoms import PropertySets, items_atom
+from hybrid.json_schema.formulas import Formula, Formulas
+from hybrid.json_schema.locations import Location, Locations
+from hybrid.json_schema.strings import Strings
 
 MOST_WAYS = 256
 
@@ -55,10 +53,28 @@ Ways = dict[Any, Formula]
 """What is evaluated, and the formula under which that is so."""
 
 
+class Subschemas(Protocol):
+    """The subschemas of one schema and their formulas: `hybrid.json_schema.assertions.Assertions`."""
+
+    formulas: Formulas
+    locations: Locations
+    sets: PropertySets
+    strings: Strings
+
+    def formula(self, location: Location, schema: Any, *path: Any) -> Formula:
+        """The formula of a subschema."""
+
+    def referred(self, location: Location, keyword: str) -> Formula:
+        """The formula of the subschema that a reference leads to."""
+
+    def expand(self, formula: Formula, kind: str) -> Formula:
+        """What a formula asks of values of a type."""
+
+
 class Evaluated:
     """The ways in which the locations of one schema can hold."""
 
-    def __init__(self, assertions: Assertions) -> None:
+    def __init__(self, assertions: Subschemas) -> None:
         self._of = assertions
         self._formulas = assertions.formulas
         self._under_way: set[tuple[int, str]] = set()

@@ -18,8 +18,9 @@ import xgrammar
 from equivalence.deadline import Deadline
 from equivalence.json_text import fault_of
 from equivalence.network.reading import ReadGrammar
-from hybrid.json_schema.arrays import bound_unique
+from hybrid.json_schema.arrays import bound_unique, build_array
 from hybrid.json_schema.assertions import Assertions
+from hybrid.json_schema.automata import Nonterminal
 from hybrid.json_schema.conditional import check_conditional
 from hybrid.json_schema.counting import Counts, always_ends
 from hybrid.json_schema.dialects import Dialect, dialect_of
@@ -31,9 +32,9 @@ from hybrid.json_schema.instances import Instances
 from hybrid.json_schema.languages.until import until
 from hybrid.json_schema.layout import Layout, layout_of
 from hybrid.json_schema.locations import Locations
-from hybrid.json_schema.nonterminals import Bounds, Nonterminal, Nonterminals
+from hybrid.json_schema.nonterminals import Bounds, Nonterminals
 from hybrid.json_schema.numbers import Numbers
-from hybrid.json_schema.objects import declare_few_keys, remember_repeats
+from hybrid.json_schema.objects import build_object, declare_few_keys, remember_repeats
 from hybrid.json_schema.places import Places, places_of
 from hybrid.json_schema.productive import find_productive
 from hybrid.json_schema.references import Documents
@@ -258,7 +259,7 @@ def _attempt(
         strings = Strings(formulas, bounds.language_states)
         assertions = Assertions(formulas, locations, strings)
         numbers = Numbers(4 * bounds.language_states)  # states of numbers are small
-        nonterminals = Nonterminals(assertions, numbers, bounds, deadline, strict)
+        nonterminals = Nonterminals(assertions, numbers, bounds, deadline, strict, build_object, build_array)
         start = nonterminals.of(assertions.root())
         is_whole = False
         while not is_whole:

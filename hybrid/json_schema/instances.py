@@ -14,10 +14,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from hybrid.json_schema.arrays import ArrayAutomaton, Edge
+from hybrid.json_schema.automata import ArrayAutomaton, Edge, Nonterminal, ObjectAutomaton
 from hybrid.json_schema.languages.numbers import text_of
-from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
-from hybrid.json_schema.objects import ObjectAutomaton
+from hybrid.json_schema.nonterminals import Nonterminals
 
 
 def key_of(value: Any) -> Any:

@@ -16,28 +16,23 @@ normal form, which is exponential more often.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
 from equivalence.deadline import Deadline
-from hybrid.json_schema.arrays import ArrayAutomaton, build_array
 from hybrid.json_schema.assertions import Assertions
 from hybrid.json_schema.atoms import items_atom
+from hybrid.json_schema.automata import ArrayAutomaton, Edge, Nonterminal, ObjectAutomaton
 from hybrid.json_schema.declared import Declarations, Declared
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import Formula, decide
 from hybrid.json_schema.languages.until import TooLarge
 from hybrid.json_schema.numbers import Numbers
-from hybrid.json_schema.objects import ObjectAutomaton, build_object
 
 built.check(__name__, EQUIMASK_SOURCE)
-
-if TYPE_CHECKING:
-    from hybrid.json_schema.arrays import Edge
 
 _DEEPEST = 20
 """At most this many verdicts wait for one another: each takes about 15 frames of Python's stack."""
@@ -65,91 +60,13 @@ class Bounds:
     key_classes: int = 256
 
 
-class Nonterminal:
-    """A set of JSON values.
-
-    Attributes:
-        number: its number among all nonterminals.
-        null: whether null is in it.
-        booleans: the booleans in it.
-        numbers, strings, arrays, objects: formulas of its values of these types; false if there are none.
-        names: declared keys of its objects, in canonical order.
-        formula: the formula of locations by which it was first found.
-        object, array: their automata, once they are built; None if it has no such values.
-        is_productive: whether it contains any value, once that is known.
-    """
-
-    __slots__ = (
-        "array", "arrays", "booleans", "formula", "is_asked", "is_productive", "names", "null", "number",
-        "numbers", "object", "objects", "strings", "verdict",
-    )  # fmt: skip
-
-    def __init__(
-        self, number: int, null: bool, booleans: tuple[bool, ...], numbers: Formula, strings: Formula,
-        arrays: Formula, objects: Formula, names: tuple[str, ...], formula: Formula,
-    ) -> None:  # fmt: skip
-        self.formula = formula
-        self.number, self.null, self.booleans = number, null, booleans
-        self.numbers, self.strings, self.arrays, self.objects = numbers, strings, arrays, objects
-        self.names = names
-        self.object: ObjectAutomaton | None = None
-        self.array: ArrayAutomaton | None = None
-        self.is_productive = False
-        self.is_asked = False
-        self.verdict: bool | None = None  # the result of `may_hold`; None: not known yet
-
-    @property
-    def holds_scalar(self) -> bool:
-        """Whether it contains null, a boolean, a number or a string."""
-        return self.null or bool(self.booleans) or self.numbers.op != "false" or self.strings.op != "false"
-
-    @property
-    def few_scalars(self) -> list[Any] | None:
-        """All its values, if they are scalars that formulas list; otherwise None."""
-        if self.arrays.op != "false" or self.objects.op != "false":
-            return None
-        values: list[Any] = [None] * self.null + list(self.booleans)
-        if self.numbers.op == "atom" and self.numbers.args[0] == "among":
-            values += [int(x) if x.denominator == 1 else float(x) for x in sorted(self.numbers.args[1])]
-        elif self.numbers.op != "false":
-            return None
-        if self.strings.op == "atom" and self.strings.args[0] == "language":
-            source = self.strings.args[1]
-            return values + sorted(source[1]) if source[0] == "words" else None
-        return values if self.strings.op == "false" else None
-
-    @property
-    def listed(self) -> frozenset[tuple[str, Any]] | None:
-        """`few_scalars` as pairs of type and exact value, so that 1, 1.0 and true compare as in JSON."""
-        if self.arrays.op != "false" or self.objects.op != "false":
-            return None
-        found: list[tuple[str, Any]] = [("null", None)] * self.null
-        found += [("boolean", value) for value in self.booleans]
-        if self.numbers.op == "atom" and self.numbers.args[0] == "among":
-            found += [("number", value) for value in self.numbers.args[1]]
-        elif self.numbers.op != "false":
-            return None
-        if self.strings.op == "atom" and self.strings.args[0] == "language":
-            source = self.strings.args[1]
-            if source[0] != "words":
-                return None
-            found += [("string", word) for word in source[1]]
-        elif self.strings.op != "false":
-            return None
-        return frozenset(found)
-
-    @property
-    def automata(self) -> Iterator[ObjectAutomaton | ArrayAutomaton]:
-        """The automata of its objects and arrays, as far as they are built."""
-        if self.object is not None:
-            yield self.object
-        if self.array is not None:
-            yield self.array
-
-
 def _takes(formula: Formula, value: bool) -> bool:
     """Whether a formula of booleans holds for a boolean."""
     return decide(formula, lambda atom: value)
+
+
+Build = Callable[["Nonterminals", Nonterminal], None]
+"""Makes an automaton of a nonterminal."""
 
 
 class Nonterminals:
@@ -159,11 +76,15 @@ class Nonterminals:
         all: the nonterminals made so far.
         assertions, numbers, bounds: the arguments.
         strings: the string languages of the schema.
+
+    Args:
+        build_object, build_array: make the automata of a nonterminal (`objects.py`, `arrays.py`).
     """
 
     def __init__(
-        self, assertions: Assertions, numbers: Numbers, bounds: Bounds, deadline: Deadline, is_strict: bool
-    ) -> None:
+        self, assertions: Assertions, numbers: Numbers, bounds: Bounds, deadline: Deadline, is_strict: bool,
+        build_object: Build, build_array: Build,
+    ) -> None:  # fmt: skip
         self.all: list[Nonterminal] = []
         self.assertions, self.numbers, self.bounds = assertions, numbers, bounds
         self.strings = assertions.strings
@@ -171,6 +92,7 @@ class Nonterminals:
         self._declarations = Declarations(assertions)
         self._deadline = deadline
         self._is_strict = is_strict
+        self._build_object, self._build_array = build_object, build_array
         self._by_formula: dict[Formula, Nonterminal] = {}
         self._by_content: dict[object, Nonterminal] = {}
         self._todo: list[Nonterminal] = []
@@ -317,9 +239,9 @@ class Nonterminals:
         false = self.formulas.false
         try:
             if nonterminal.object is None and nonterminal.objects is not false:
-                build_object(self, nonterminal)
+                self._build_object(self, nonterminal)
             if nonterminal.array is None and nonterminal.arrays is not false:
-                build_array(self, nonterminal)
+                self._build_array(self, nonterminal)
         except SchemaRefused as error:
             raise self.placed(error, nonterminal.formula) from error
 

@@ -16,25 +16,19 @@ its branches. A key that has passed is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
-from hybrid.json_schema.arrays import Edge
 from hybrid.json_schema.atoms import PropertySet, count_atom
+from hybrid.json_schema.automata import Edge, KeyClass, Nonterminal, ObjectAutomaton
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import Formula
 from hybrid.json_schema.languages.automaton import Automaton, is_endless, universal
 from hybrid.json_schema.languages.until import TooLarge
+from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.splitting import Condition, split
 
 built.check(__name__, EQUIMASK_SOURCE)
-
-if TYPE_CHECKING:
-    from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
-
 
 MOST_DECLARED = 64
 """If repeats matter, the undeclared keys of a class are declared if they are at most this many."""
@@ -42,57 +36,6 @@ MOST_DECLARED = 64
 
 MOST_KEYS = 10_000
 """A class with this many keys has more than anybody writes."""
-
-
-class KeyClass(NamedTuple):
-    """Undeclared keys that match the same patterns.
-
-    Attributes:
-        language: the keys.
-        truth: for each formula of keys that the object uses, whether these keys satisfy it.
-    """
-
-    language: Automaton
-    truth: dict[Formula, bool]
-
-
-class ObjectAutomaton:
-    """The automaton of a nonterminal's objects; state 0 is the start.
-
-    Attributes:
-        names: declared keys, in canonical order.
-        classes: classes of undeclared keys.
-        position: for each state, how many of `names` have passed; undeclared keys come after all of them.
-        accepting: for each state, whether the object may end.
-        skipped: for each state, the state after the next declared key is passed over, or -1.
-        edges: for each state, the edges for the value of the next declared key.
-        extra: for each state, pairs (number of a key class, its edges).
-        has_unique_keys: whether keys must be remembered, so that none is repeated.
-        keys_may_run_out: whether, in that case, only repeated keys may be left to complete an unfinished key.
-        is_growing: whether it is being built.
-        is_live: for each state, whether an end can be reached from it; set by `productive.py`.
-    """
-
-    def __init__(self, names: tuple[str, ...], classes: list[KeyClass]) -> None:
-        self.names, self.classes = names, classes
-        self.position: list[int] = []
-        self.accepting: list[bool] = []
-        self.skipped: list[int] = []
-        self.edges: list[list[Edge]] = []
-        self.extra: list[list[tuple[int, list[Edge]]]] = []
-        self.has_unique_keys = False
-        self.keys_may_run_out = False
-        self.is_growing = True
-        self.is_live: list[bool] = []
-
-    def steps(self, state: int) -> Iterator[tuple[Any, int]]:
-        """Pairs (nonterminal, target state) of the edges of a state; None as nonterminal: the edge reads
-        nothing."""
-        if self.skipped[state] >= 0:
-            yield None, self.skipped[state]
-        yield from self.edges[state]
-        for _, edges in self.extra[state]:
-            yield from edges
 
 
 def build_object(nonterminals: Nonterminals, of: Nonterminal) -> None:

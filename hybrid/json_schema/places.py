@@ -14,14 +14,13 @@ construction over paths (names, and "some item") instead of texts. They have no 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from hybrid.json_schema.automata import Nonterminal
 from hybrid.json_schema.beginnings import Beginnings, beginnings_of
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.languages.automaton import Automaton
-
-if TYPE_CHECKING:
-    from hybrid.json_schema.nonterminals import Nonterminal, Nonterminals
+from hybrid.json_schema.nonterminals import Nonterminals
 
 MOST_PLACES = 20_000
 

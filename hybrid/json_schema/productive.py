@@ -14,9 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from equivalence.arrays.closure import close_backwards
-from hybrid.json_schema.arrays import ArrayAutomaton
-from hybrid.json_schema.nonterminals import Nonterminal
-from hybrid.json_schema.objects import ObjectAutomaton
+from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal, ObjectAutomaton
 
 
 def find_productive(nonterminals: Sequence[Nonterminal]) -> None:

@@ -1,0 +1,221 @@
+# cython: language_level=3, wraparound=True
+"""Sets of JSON values and the automata of their objects and arrays, as data.
+
+What: a `Nonterminal` is a set of values; `ObjectAutomaton` and `ArrayAutomaton` read its objects and arrays,
+over edges whose values are nonterminals again.
+When: `nonterminals.py` makes the sets, `objects.py` and `arrays.py` the automata; all later steps read them.
+Limits: data only; which values there are is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+from equivalence import built
+from hybrid.json_schema.formulas import Formula
+from hybrid.json_schema.languages.automaton import Automaton
+
+built.check(__name__, EQUIMASK_SOURCE)
+
+Edge = tuple[Any, int]
+"""A nonterminal and the state that one of its values leads to."""
+
+
+class KeyClass(NamedTuple):
+    """Undeclared keys that match the same patterns.
+
+    Attributes:
+        language: the keys.
+        truth: for each formula of keys that the object uses, whether these keys satisfy it.
+    """
+
+    language: Automaton
+    truth: dict[Formula, bool]
+
+
+class ObjectAutomaton:
+    """The automaton of a nonterminal's objects; state 0 is the start.
+
+    Attributes:
+        names: declared keys, in canonical order.
+        classes: classes of undeclared keys.
+        position: for each state, how many of `names` have passed; undeclared keys come after all of them.
+        accepting: for each state, whether the object may end.
+        skipped: for each state, the state after the next declared key is passed over, or -1.
+        edges: for each state, the edges for the value of the next declared key.
+        extra: for each state, pairs (number of a key class, its edges).
+        has_unique_keys: whether keys must be remembered, so that none is repeated.
+        keys_may_run_out: whether, in that case, only repeated keys may be left to complete an unfinished key.
+        is_growing: whether it is being built.
+        is_live: for each state, whether an end can be reached from it; set by `productive.py`.
+    """
+
+    def __init__(self, names: tuple[str, ...], classes: list[KeyClass]) -> None:
+        self.names, self.classes = names, classes
+        self.position: list[int] = []
+        self.accepting: list[bool] = []
+        self.skipped: list[int] = []
+        self.edges: list[list[Edge]] = []
+        self.extra: list[list[tuple[int, list[Edge]]]] = []
+        self.has_unique_keys = False
+        self.keys_may_run_out = False
+        self.is_growing = True
+        self.is_live: list[bool] = []
+
+    def steps(self, state: int) -> Iterator[tuple[Any, int]]:
+        """Pairs (nonterminal, target state) of the edges of a state; None as nonterminal: the edge reads
+        nothing."""
+        if self.skipped[state] >= 0:
+            yield None, self.skipped[state]
+        yield from self.edges[state]
+        for _, edges in self.extra[state]:
+            yield from edges
+
+
+class Counted(NamedTuple):
+    """From this state on, a number of items of one nonterminal.
+
+    Attributes:
+        value: the nonterminal.
+        least, most: how many items; most is None if there is no upper bound.
+    """
+
+    value: Any
+    least: int
+    most: int | None
+
+
+class ArrayAutomaton:
+    """The automaton of a nonterminal's arrays; state 0 is the start.
+
+    Attributes:
+        accepting: for each state, whether the array may end.
+        edges: for each state, its edges.
+        counted: for each state, the count that the rest of the array must satisfy, or None. The edges of a
+            counted state lead to a state where enough items have been read.
+        is_unique: whether no two items may be equal although the states do not enforce it; None if the
+            states enforce it.
+        is_conditional: whether uniqueness depends on other conditions (`conditional.py`).
+        repeats: only in conditional arrays: for each state, the state that replaces it once two items were
+            equal, or -1.
+        is_marked: whether commas and brackets show that two items were equal (`marks.py`). Then the array may
+            stand where other arrays must have unique items.
+        is_growing: whether it is being built.
+        is_live: for each state, whether an end can be reached from it; set by `productive.py`.
+    """
+
+    def __init__(self) -> None:
+        self.accepting: list[bool] = []
+        self.edges: list[list[Edge]] = []
+        self.counted: list[Counted | None] = []
+        self.is_unique: bool | None = False
+        self.is_conditional = False
+        self.repeats: list[int] = []
+        self.is_marked = False
+        self.is_growing = True
+        self.is_live: list[bool] = []
+
+    def steps(self, state: int) -> Iterator[tuple[Any, int]]:
+        """Pairs (nonterminal, target state) of the edges of a state."""
+        yield from self.edges[state]
+        if self.is_conditional and state:
+            for value, target in self.edges[state]:
+                if self.repeats[target] not in (-1, target):
+                    yield value, self.repeats[target]
+
+    def add_state(self) -> None:
+        """Add a state without edges."""
+        self.accepting.append(False)
+        self.edges.append([])
+        self.counted.append(None)
+        self.repeats.append(-1)
+
+    def again(self, state: int) -> int:
+        """In marked arrays, the state that replaces this one once two items were equal; -1 if there is
+        none."""
+        return self.repeats[state] if self.is_conditional else state
+
+
+class Nonterminal:
+    """A set of JSON values.
+
+    Attributes:
+        number: its number among all nonterminals.
+        null: whether null is in it.
+        booleans: the booleans in it.
+        numbers, strings, arrays, objects: formulas of its values of these types; false if there are none.
+        names: declared keys of its objects, in canonical order.
+        formula: the formula of locations by which it was first found.
+        object, array: their automata, once they are built; None if it has no such values.
+        is_productive: whether it contains any value, once that is known.
+    """
+
+    __slots__ = (
+        "array", "arrays", "booleans", "formula", "is_asked", "is_productive", "names", "null", "number",
+        "numbers", "object", "objects", "strings", "verdict",
+    )  # fmt: skip
+
+    def __init__(
+        self, number: int, null: bool, booleans: tuple[bool, ...], numbers: Formula, strings: Formula,
+        arrays: Formula, objects: Formula, names: tuple[str, ...], formula: Formula,
+    ) -> None:  # fmt: skip
+        self.formula = formula
+        self.number, self.null, self.booleans = number, null, booleans
+        self.numbers, self.strings, self.arrays, self.objects = numbers, strings, arrays, objects
+        self.names = names
+        self.object: ObjectAutomaton | None = None
+        self.array: ArrayAutomaton | None = None
+        self.is_productive = False
+        self.is_asked = False
+        self.verdict: bool | None = None  # the result of `may_hold`; None: not known yet
+
+    @property
+    def holds_scalar(self) -> bool:
+        """Whether it contains null, a boolean, a number or a string."""
+        return self.null or bool(self.booleans) or self.numbers.op != "false" or self.strings.op != "false"
+
+    @property
+    def few_scalars(self) -> list[Any] | None:
+        """All its values, if they are scalars that formulas list; otherwise None."""
+        if self.arrays.op != "false" or self.objects.op != "false":
+            return None
+        values: list[Any] = [None] * self.null + list(self.booleans)
+        if self.numbers.op == "atom" and self.numbers.args[0] == "among":
+            values += [int(x) if x.denominator == 1 else float(x) for x in sorted(self.numbers.args[1])]
+        elif self.numbers.op != "false":
+            return None
+        if self.strings.op == "atom" and self.strings.args[0] == "language":
+            source = self.strings.args[1]
+            return values + sorted(source[1]) if source[0] == "words" else None
+        return values if self.strings.op == "false" else None
+
+    @property
+    def listed(self) -> frozenset[tuple[str, Any]] | None:
+        """`few_scalars` as pairs of type and exact value, so that 1, 1.0 and true compare as in JSON."""
+        if self.arrays.op != "false" or self.objects.op != "false":
+            return None
+        found: list[tuple[str, Any]] = [("null", None)] * self.null
+        found += [("boolean", value) for value in self.booleans]
+        if self.numbers.op == "atom" and self.numbers.args[0] == "among":
+            found += [("number", value) for value in self.numbers.args[1]]
+        elif self.numbers.op != "false":
+            return None
+        if self.strings.op == "atom" and self.strings.args[0] == "language":
+            source = self.strings.args[1]
+            if source[0] != "words":
+                return None
+            found += [("string", word) for word in source[1]]
+        elif self.strings.op != "false":
+            return None
+        return frozenset(found)
+
+    @property
+    def automata(self) -> Iterator[ObjectAutomaton | ArrayAutomaton]:
+        """The automata of its objects and arrays, as far as they are built."""
+        if self.object is not None:
+            yield self.object
+        if self.array is not None:
+            yield self.array
