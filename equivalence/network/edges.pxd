@@ -26,6 +26,8 @@ cdef class Edges:
     cdef int several_bytes(self, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef int loosely(self, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef int others(self, Py_ssize_t source, Py_ssize_t target) except -1 nogil
+    cdef int make_rows(self, Py_ssize_t room) except -1
+    cdef int grow(self) except -1
     cdef int renew(self, Py_ssize_t n_states, Py_ssize_t room) except -1
 
 

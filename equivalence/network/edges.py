@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.records import of_array
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.network.codes import Codes
 from numpy.typing import NDArray
 
 from equivalence import built
-from equivalence.arrays.growing import bigger, record_type
+from equivalence.arrays.growing import record_type
+from equivalence.arrays.records import Kind
 from equivalence.errors import GrammarError, UnsupportedGrammar
 from equivalence.network import dialect, edge_types
 
@@ -29,24 +31,13 @@ built.check(__name__, EQUIMASK_SOURCE)
 FIELDS = "source type a b target"
 """Columns of an edge; `equivalence.network.edge_types` says what it does."""
 
-EDGE = record_type(FIELDS)
+EDGE, ROWS = record_type(FIELDS), Kind(FIELDS)
 
 EMPTY = cython.declare(cython.Py_ssize_t, edge_types.EMPTY)
 BYTES = cython.declare(cython.Py_ssize_t, edge_types.BYTES)
 CALL = cython.declare(cython.Py_ssize_t, edge_types.CALL)
 LAST = cython.declare(cython.Py_ssize_t, 0x10FFFF)  # the last code point
 LOOSE = cython.declare(cython.bint, dialect.LOOSE)
-
-
-def edge_rows(edges: NDArray[np.int64]) -> NDArray[np.record]:
-    """Edges, int64[n, 5], as records of `FIELDS`, without copying.
-
-    Raises:
-        TypeError: they have another type, or are not contiguous.
-    """
-    if edges.dtype != np.int64 or not edges.flags.c_contiguous:
-        raise TypeError("edges are int64, without gaps")
-    return edges.reshape(-1).view(EDGE)
 
 
 @cython.cfunc
@@ -136,10 +127,27 @@ class Edges:
         self, ready: NDArray[np.int64], n_states: cython.Py_ssize_t, more: cython.Py_ssize_t = 16
     ) -> None:
         self.count = len(ready)
-        self.array = bigger(ready, self.count + max(more, 1))
-        self.rows = edge_rows(self.array)
+        self.make_rows(self.count + max(more, 1))
+        self.array[: self.count] = ready
         self.n_states = n_states
         self.ranges = Codes()
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def make_rows(self, room: cython.Py_ssize_t) -> cython.int:
+        """Replace the table by a new one."""
+        self.array = np.empty((room, 5), np.int64)
+        self.rows = of_array(self.array, ROWS)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow(self) -> cython.int:
+        """Double the room."""
+        full = self.array
+        self.make_rows(2 * len(full))
+        self.array[: len(full)] = full
+        return 0
 
     def table(self) -> NDArray[np.int64]:
         """The edges, int64[count, 5], not copied."""
@@ -150,8 +158,7 @@ class Edges:
     def renew(self, n_states: cython.Py_ssize_t, room: cython.Py_ssize_t) -> cython.int:
         """Delete all edges, set the number of states, and make room for `room` edges."""
         if room > self.rows.shape[0]:
-            self.array = np.empty((room, 5), np.int64)
-            self.rows = edge_rows(self.array)
+            self.make_rows(room)
         self.count = 0
         self.n_states = n_states
         return 0
@@ -187,8 +194,7 @@ class Edges:
         n = self.count
         if n == self.rows.shape[0]:
             with cython.gil:
-                self.array = bigger(self.array, 2 * n)
-                self.rows = edge_rows(self.array)
+                self.grow()
         self.rows[n].source = source
         self.rows[n].type = edge_type
         self.rows[n].a = a

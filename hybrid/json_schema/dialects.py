@@ -212,10 +212,11 @@ def _lists_items(schema: Any) -> bool:
     """Whether some `items` is a list. Instances in `enum` and the like are searched, too; that does no
     harm.
     """
-    return any(
-        isinstance(one.get("items"), list) and "prefixItems" not in one and all(map(_is_schema, one["items"]))
-        for one in objects_in(schema)
-    )
+    for one in objects_in(schema):
+        items = one.get("items")
+        if isinstance(items, list) and "prefixItems" not in one and all(map(_is_schema, items)):
+            return True
+    return False
 
 
 def _is_schema(one: Any) -> bool:

@@ -25,7 +25,7 @@ from equivalence.errors import ArgumentError
 from hybrid.json_schema.dialects import Dialect, draft_named, objects_in
 
 _DYNAMIC = frozenset(("$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor"))
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 
 _RECURSIVE = "$recursiveAnchor"
 
@@ -78,14 +78,13 @@ class References:
 
     def __init__(self, schema: Any, dialect: Dialect, documents: Documents | None) -> None:
         self._schema, self._dialect, self._documents = schema, dialect, documents
-        self._has_any = False
-        self._is_dynamic = False
-        for one in objects_in(schema):
-            if any(keyword in one for keyword in _REFERENCES):
-                self._has_any = True
-            if not _DYNAMIC.isdisjoint(one) or _leads_to_metaschema(one):
-                self._is_dynamic = True
-        self._is_dynamic = self._has_any and (self._is_dynamic or documents is not None)
+        referring = [one for one in objects_in(schema) if not _REFERENCES.isdisjoint(one)]
+        self._has_any = bool(referring)
+        self._is_dynamic = self._has_any and (
+            documents is not None
+            or any(map(_leads_to_metaschema, referring))
+            or any(not _DYNAMIC.isdisjoint(one) for one in objects_in(schema))
+        )
         self._drafts: dict[str, bool] = {}
         self._anchors: dict[str, list[str]] = {}
         self._entered: dict[tuple[int, int], tuple[Any, Any]] = {}
