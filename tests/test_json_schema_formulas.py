@@ -90,3 +90,11 @@ def test_a_literal_of_a_conjunction_decides() -> None:
     assert decides(both, a, False, False)
     assert not decides(both, b, False, False)
     assert decides(formulas.negation(both), a, False, True)
+
+
+def test_atoms_come_in_order_of_creation() -> None:
+    formulas = Formulas()
+    atoms = [formulas.atom("number", number) for number in range(100)]
+    assert formulas.conjunction(atoms[::-1]).ordered_atoms == atoms
+    assert atoms[0].ordered_atoms == atoms[:1]
+    assert formulas.true.ordered_atoms == []

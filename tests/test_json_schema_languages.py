@@ -87,6 +87,12 @@ def test_what_is_not_ecma_262_or_not_regular_is_refused_by_name(source: str) -> 
         pattern(source, BOUND)
 
 
+@pytest.mark.parametrize("source", ["a?" * 20_000, "(a|b?)" * 20_000, "(" * 5_000 + "a" + ")?" * 5_000])
+def test_patterns_nested_more_deeply_than_calls_are_refused(source: str) -> None:
+    with pytest.raises(Unsupported, match="nested too deeply"):
+        pattern(source, 100_000)
+
+
 @pytest.mark.parametrize("source", ["(", "a)", "*", "[b-a]", "a**", "[a", "a{3,1}", "\\u{110000}"])
 def test_what_is_no_pattern_is_refused(source: str) -> None:
     with pytest.raises(InvalidPattern):

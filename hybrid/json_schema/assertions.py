@@ -102,7 +102,7 @@ class Assertions:
             return formula
         if formula.op == "atom":
             return self._expand(formula.args[1], kind)
-        values = {atom: self._expand(atom.args[1], kind) for atom in formula.atoms}
+        values = {atom: self._expand(atom.args[1], kind) for atom in formula.ordered_atoms}
         return self.formulas.substitute(formula, values)
 
     def _expand(self, number: int, kind: str) -> Formula:

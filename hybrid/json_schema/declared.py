@@ -64,7 +64,7 @@ class Declarations:
         apply to the same value; if none has it, of the first location.
         """
         first = ""
-        for atom in sorted(formula.atoms, key=lambda one: one.number):
+        for atom in formula.ordered_atoms:
             location = self._of.locations.all[atom.args[1]]
             first = first or location.pointer
             met: set[int] = set()

@@ -23,7 +23,7 @@ def after_item(formulas: Formulas, formula: Formula) -> tuple[dict[Formula, Form
     """What each atom becomes after one item: always, or if the item satisfies conditions."""
     decided: dict[Formula, Formula] = {}
     conditions: list[Condition] = []
-    for atom in sorted(formula.atoms, key=lambda one: one.number):
+    for atom in formula.ordered_atoms:
         kind = atom.args[0]
         if kind == "count":
             decided[atom] = count_atom(formulas, atom.args[1] - 1)

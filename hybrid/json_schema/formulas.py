@@ -43,6 +43,12 @@ class Formula:
         self.op, self.args, self.number = op, args, number
         self.atoms = atoms or (frozenset((self,)) if op == "atom" else frozenset())
 
+    @property
+    def ordered_atoms(self) -> list:
+        """All atoms in it in order of creation. Whatever makes formulas of them takes this order: that of the
+        set depends on addresses, and the numbers of the formulas would, too."""
+        return list(self.atoms) if len(self.atoms) < 2 else sorted(self.atoms, key=_number)
+
     def __repr__(self) -> str:
         if self.op in ("true", "false"):
             return self.op

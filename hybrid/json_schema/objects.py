@@ -55,10 +55,10 @@ class _Builder:
         self._sets = nonterminals.assertions.sets
         self._start = of.objects
         names = dict.fromkeys(of.names)
-        for atom in sorted(self._start.atoms, key=_number):
+        for atom in self._start.ordered_atoms:
             if atom.args[0] == "properties":
                 names.update(dict.fromkeys(atom.args[1].names))
-        for atom in sorted(self._start.atoms, key=_number):
+        for atom in self._start.ordered_atoms:
             if atom.args[0] == "has":
                 names.setdefault(atom.args[1])
         self._names = tuple(names)
@@ -115,8 +115,8 @@ class _Builder:
         if n >= self._nonterminals.bounds.states:
             raise SchemaRefused("bounds", "", "", f"has an object of more than {n} states")
         self._nonterminals.check()
-        sets = [atom.args[1] for atom in self._start.atoms if atom.args[0] == "properties"]
-        asked = [atom.args[1] for atom in self._start.atoms if atom.args[0] == "names"]
+        sets = [atom.args[1] for atom in self._start.ordered_atoms if atom.args[0] == "properties"]
+        asked = [atom.args[1] for atom in self._start.ordered_atoms if atom.args[0] == "names"]
         automaton.position = list(range(n + 1))
         automaton.accepting = [False] * n + [True]
         automaton.skipped = [-1 if name in required else i + 1 for i, name in enumerate(names)]
@@ -166,7 +166,7 @@ class _Builder:
         """Add the edges for the next declared key: it is read or passed over."""
         formulas, name = self._formulas, self._names[position]
         gone: dict[Formula, Formula] = {formulas.atom("has", name): formulas.false}
-        for atom in formula.atoms:
+        for atom in formula.ordered_atoms:
             if atom.args[0] == "properties":
                 gone[atom] = self._sets.after(atom, name)
         without = formulas.substitute(formula, gone)
@@ -195,7 +195,7 @@ class _Builder:
         formulas = self._formulas
         decided: dict[Formula, Formula] = {}
         conditions: list[Condition] = []
-        for atom in formula.atoms:
+        for atom in formula.ordered_atoms:
             kind = atom.args[0]
             if kind == "has":
                 if truth is None and atom.args[1] == name:
@@ -224,7 +224,7 @@ class _Builder:
     def _key_classes(self) -> list[KeyClass]:
         formulas = self._formulas
         asked: dict[Formula, None] = {}
-        for atom in sorted(self._start.atoms, key=_number):
+        for atom in self._start.ordered_atoms:
             if atom.args[0] == "properties":
                 asked.update((pattern, None) for pattern, _ in atom.args[1].patterns)
             elif atom.args[0] == "names":
@@ -385,7 +385,3 @@ def _included(automaton: ObjectAutomaton, one: int, other: int, number: int) -> 
                     met.add(pair)
                     todo.append(pair)
     return True
-
-
-def _number(formula: Formula) -> int:
-    return formula.number
