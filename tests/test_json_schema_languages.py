@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from equivalence.network.characters import CHARACTERS
 from hybrid.json_schema.formulas import Formulas
 from hybrid.json_schema.languages.automaton import (
     Automaton,
@@ -35,9 +36,11 @@ from hybrid.json_schema.languages.grids import few_words, grid_of, n_pairs
 from hybrid.json_schema.languages.lengths import MOST_PRODUCT, window, with_length
 from hybrid.json_schema.languages.numbers import holds, number_texts, text_of
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
-from hybrid.json_schema.languages.spelling import plainly_spelled, spelled
+from hybrid.json_schema.languages.spelling import spelled
 from hybrid.json_schema.languages.until import TooLarge
 from hybrid.json_schema.numbers import Numbers, common_step
+from hybrid.json_schema.rows import CALL, EMPTY, Rows
+from hybrid.json_schema.texts import write_plainly
 
 pytestmark = pytest.mark.kernels
 
@@ -170,18 +173,27 @@ def test_spellings_parse_to_the_texts_of_the_language(source: str) -> None:
             assert spelled(language).contains(spelling) == language.contains(text)
 
 
+WIDE = [0, 0x1F, 0x7F, 0xE9, 0x3B1, 0xD7FF, 0xE000, 0xFFFF, 0x1F600, 0x10FFFF]
+
+
 @pytest.mark.parametrize("source", SPELLED)
 def test_plain_spellings_leave_only_other_characters_out(source: str) -> None:
-    language = pattern(source, BOUND)
-    ranges, n_states, sets, wide = plainly_spelled(language)
-    rows = [[tuple(row[1:]) for row in ranges.tolist() if row[0] == state] for state in range(n_states)]
-    plain = Automaton(tuple(tuple(sorted(row)) for row in rows), language.accepting + (False,) * n_states)
+    language, rows, sets = pattern(source, BOUND), Rows(), []
+    assert write_plainly(rows, language, lambda ranges: sets.append(ranges) or len(sets) - 1) == 0
+    edges = rows.table().tolist()
+    read = {kind: [edge for edge in edges if edge[1] == kind] for kind in (CHARACTERS, EMPTY, CALL)}
+    own: list[list[tuple[int, int, int]]] = [[] for _ in range(max(max(edge[::4]) for edge in edges) + 1)]
+    for state, _, low, high, target in read[CHARACTERS]:
+        own[state].append((low, high, target))
+    plain = Automaton(tuple(tuple(sorted(row)) for row in own), language.accepting + (False,) * len(own))
     for text in texts_of(plain, 4):
         assert language.contains(json.loads(f'"{text}"'))
-    for state, number, target in wide.tolist():
-        for low, high in sets[number]:
-            assert high < 0x20 or low > 0x7E
-            assert language.step(state, low) == language.step(state, high) == target
+    calls = {state: (sets[a], target) for state, _, a, _, target in read[CALL]}
+    assert all(high < 0x20 or low > 0x7E for ranges in sets for low, high in ranges)
+    for state, code in product(range(language.n_states), WIDE):
+        found = [target for entry, (ranges, target) in calls.items() for low, high in ranges
+                 if low <= code <= high and [state, EMPTY, 0, 0, entry] in edges]  # fmt: skip
+        assert found == [after for after in [language.step(state, code)] if after >= 0]
 
 
 bounds = st.builds(Fraction, st.integers(-300, 300), st.sampled_from([1, 1, 10, 100]))

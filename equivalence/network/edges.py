@@ -116,6 +116,9 @@ class Edges:
         n_states: states that exist already.
         more: edges that fit at first.
 
+    Raises:
+        TypeError: `ready` has another type.
+
     Attributes:
         array: int64[., 5], the edges, and room for more.
         rows: the same as records.
@@ -126,6 +129,8 @@ class Edges:
     def __init__(
         self, ready: NDArray[np.int64], n_states: cython.Py_ssize_t, more: cython.Py_ssize_t = 16
     ) -> None:
+        if ready.dtype != np.int64:
+            raise TypeError(f"edges are {ready.dtype}, allowed is int64")
         self.count = len(ready)
         self.make_rows(self.count + max(more, 1))
         self.array[: self.count] = ready

@@ -24,11 +24,12 @@ from hybrid.json_schema.automata import Nonterminal
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.keys import NO_KEYS
 from hybrid.json_schema.languages.automaton import Automaton, one_of, universal
-from hybrid.json_schema.languages.spelling import plainly_spelled, spelled
+from hybrid.json_schema.languages.spelling import spelled
 from hybrid.json_schema.languages.syntax import Ranges
 from hybrid.json_schema.layout import Layout
 from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.strings import Piece
+from hybrid.json_schema.texts import write_plainly
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -197,11 +198,7 @@ class Emitter:
             first = rows.states(texts.n_states)
             rows.edges(first, texts.ranges())
         else:
-            plain = plainly_spelled(language)
-            first = rows.states(plain.n_states)
-            rows.edges(first, plain.ranges)
-            if plain.sets:
-                rows.calls(first, plain.wide, [self._wide(one) for one in plain.sets])
+            first = write_plainly(rows, language, self._wide)
         rows.empty(source, first)
         for state, accepts in enumerate(language.accepting):
             if accepts and closing:

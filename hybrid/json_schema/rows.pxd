@@ -15,5 +15,6 @@ cdef class Rows:
     cpdef int byte(self, Py_ssize_t source, Py_UCS4 letter, Py_ssize_t target) except -1
     cpdef int characters(self, Py_ssize_t source, Py_ssize_t low, Py_ssize_t high, Py_ssize_t target) except -1
     cpdef int call(self, Py_ssize_t source, Py_ssize_t rule, Py_ssize_t target) except -1
+    cdef int call_shared(self, dict calling, Py_ssize_t source, Py_ssize_t rule, Py_ssize_t target) except -1
     cpdef Py_ssize_t run(self, str text, Py_ssize_t begin, Py_ssize_t target) except -1
     cpdef int text(self, Py_ssize_t source, str text, Py_ssize_t target) except -1

@@ -1,10 +1,10 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Trees of texts as rows: declared keys, and strings that a schema lists.
+"""Texts as rows: declared keys, strings that a schema lists, and languages of strings.
 
-What: `TreeWriter` writes the nodes of trees (`keys.py`) between the quotes of a JSON string. Printable
-ASCII characters stand for themselves (`"` and `\\` escaped, `/` also as `\\/`), every other character may
-have any spelling.
+What: `TreeWriter` writes the nodes of trees (`keys.py`) between the quotes of a JSON string, `write_plainly`
+the texts of an automaton. Printable ASCII characters stand for themselves (`"` and `\\` escaped, `/` also as
+`\\/`), every other character may have any spelling.
 When: while objects and listed strings are written (`hybrid.json_schema.emission`).
 Limits: parts that versions of a tree share are written once. Equal parts of different trees are written
 again; the network merges equal states anyway.
@@ -13,6 +13,7 @@ again; the network merges equal states anyway.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
@@ -123,3 +124,65 @@ def _is_plain(label: str) -> cython.bint:
         if not 0x20 <= letter <= 0x7E or letter == '"' or letter == "\\" or letter == "/":
             return False
     return True
+
+
+def write_plainly(rows: Rows, language: Any, rule_of: Callable[[tuple], int]) -> cython.Py_ssize_t:
+    """Write the texts of a language, printable ASCII as itself and all other characters as calls.
+
+    A backslash may stand before `"`, `/` and `\\`, and must before the first and the last. With all spellings
+    each state would need about twelve more for `\\u00` and two digits; each text has a spelling anyway.
+
+    Args:
+        rows: where they are written.
+        language: an automaton of texts. It takes time linear in its edges.
+        rule_of: the rule that reads one character of some ranges, which are not printable ASCII.
+
+    Returns:
+        The state of the rules that is state 0 of the language; the others follow it.
+    """
+    first: cython.Py_ssize_t = rows.states(language.n_states)
+    calling: dict = {}
+    state: cython.Py_ssize_t = first
+    row: tuple
+    for row in language.rows:
+        wide: dict = {}  # for each state that follows, the characters that are not printable ASCII
+        escaping: cython.Py_ssize_t = -1
+        low: cython.Py_ssize_t
+        high: cython.Py_ssize_t
+        target: cython.Py_ssize_t
+        for low, high, target in row:
+            if low < 0x20:
+                wide.setdefault(target, []).append((low, min(high, 0x1F)))
+            if high > 0x7E:
+                wide.setdefault(target, []).append((max(low, 0x7F), high))
+            target += first
+            _add_within(rows, state, low, high, 0x20, 0x21, target)
+            _add_within(rows, state, low, high, 0x23, 0x5B, target)
+            _add_within(rows, state, low, high, 0x5D, 0x7E, target)
+            for escaped in (0x22, 0x2F, 0x5C):
+                if low <= escaped <= high:
+                    if escaping < 0:
+                        escaping = rows.state()
+                        rows.characters(state, 0x5C, 0x5C, escaping)
+                    rows.characters(escaping, escaped, escaped, target)
+        for following, ranges in wide.items():
+            rows.call_shared(calling, state, rule_of(tuple(ranges)), first + following)
+        state += 1
+    return first
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _add_within(
+    rows: Rows,
+    source: cython.Py_ssize_t,
+    low: cython.Py_ssize_t,
+    high: cython.Py_ssize_t,
+    first: cython.Py_ssize_t,
+    last: cython.Py_ssize_t,
+    target: cython.Py_ssize_t,
+) -> cython.int:
+    """An edge that reads the characters from `low` to `high` that are also from `first` to `last`."""
+    if low <= last and high >= first:
+        rows.characters(source, max(low, first), min(high, last), target)
+    return 0

@@ -2,23 +2,16 @@
 
 What: `spelled` replaces each character by its spellings: itself, a short escape, `\\uXXXX` with digits in
 either case, and two of these for a character beyond U+FFFF. A lone surrogate is not a character and is
-never written. `plainly_spelled` writes printable ASCII as itself (`"` and `\\` as `\\"` and `\\\\`, `/`
-also as `\\/`), and leaves all other characters to its caller.
-When: for each string language and each class of keys of a grammar.
-Limits: with `plainly_spelled` each text still has a spelling, and automata of patterns stay small: with all
-spellings, each state would need about twelve more for `\\u00` and two digits.
+never written.
+When: for strings without restrictions and for single characters; other languages are written by
+`hybrid.json_schema.texts.write_plainly`.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from hybrid.json_schema.languages.automaton import LAST, Automaton, Edge, Row, edges_by_set
-from hybrid.json_schema.languages.syntax import Ranges
+from hybrid.json_schema.languages.automaton import LAST, Automaton, Edge, Row
 
 _SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 """Short escapes, and the characters that they stand for."""
@@ -26,11 +19,6 @@ _SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": 
 _RAW = ((0x20, 0x21), (0x23, 0x5B), (0x5D, LAST))
 """Characters that may stand for themselves."""
 
-_PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E))
-"""Printable ASCII characters that may stand for themselves."""
-
-_UNPRINTABLE = ((0, 0x1F), (0x7F, LAST))
-_ESCAPED = tuple(map(ord, '"/\\'))
 _PLANE = 0x10000
 _LOW = 0x400  # number of low surrogates that may follow each high one
 
@@ -42,51 +30,6 @@ def spelled(language: Automaton) -> Automaton:
     The result is deterministic, but not minimal.
     """
     return _Speller(language).spell()
-
-
-class Plain(NamedTuple):
-    """The spellings of printable ASCII in a language, and the other characters of the language.
-
-    Attributes:
-        ranges: int64[n, 4], rows (source, first character, last character, target). State n is state n of the
-            language; the states numbered after them follow a backslash.
-        n_states: number of all these states.
-        sets: sets of characters that are not printable ASCII.
-        wide: int64[n, 3], rows (state, number of a set, state after its characters).
-    """
-
-    ranges: NDArray[np.int64]
-    n_states: int
-    sets: tuple[Ranges, ...]
-    wide: NDArray[np.int64]
-
-
-@lru_cache(maxsize=1024)
-def plainly_spelled(language: Automaton) -> Plain:
-    """The spellings that leave printable ASCII unchanged; a backslash may stand before `"`, `/` and `\\`."""
-    ranges = language.ranges()
-    low, high = ranges[:, 1], ranges[:, 2]
-    parts = [_clipped(ranges, *plain) for plain in _PLAIN]
-    # for each state that reads one of the three characters, a state after the backslash
-    behind = [ranges[(low <= code) & (high >= code)] for code in _ESCAPED]
-    escaping = np.unique(np.concatenate([part[:, 0] for part in behind]))
-    for code, part in zip(_ESCAPED, behind, strict=True):
-        part[:, 0] = language.n_states + np.searchsorted(escaping, part[:, 0])
-        part[:, 1] = part[:, 2] = code
-    slashes = np.full((len(escaping), 4), ord("\\"), np.int64)
-    slashes[:, 0], slashes[:, 3] = escaping, language.n_states + np.arange(len(escaping))
-    wide = np.concatenate([_clipped(ranges, *unprintable) for unprintable in _UNPRINTABLE])
-    return Plain(
-        np.concatenate([*parts, *behind, slashes]), language.n_states + len(escaping), *edges_by_set(wide)
-    )
-
-
-def _clipped(ranges: NDArray[np.int64], first: int, last: int) -> NDArray[np.int64]:
-    """The parts of edges that read characters from `first` to `last`."""
-    found = ranges[(ranges[:, 1] <= last) & (ranges[:, 2] >= first)]
-    np.maximum(found[:, 1], first, out=found[:, 1])
-    np.minimum(found[:, 2], last, out=found[:, 2])
-    return found
 
 
 class _Speller:
