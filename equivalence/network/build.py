@@ -23,7 +23,12 @@ Lookahead assertions are ignored, as `accept_token` does.
 Rejected: making the automaton of a rule when a text first enters it. For 179 JSON schemas, the network
 takes a quarter of the time to the first mask, which enters 4% of its states; the first document enters 78%
 (both weighted by time). So at most 5% of the time would be saved after one document, minus the cost of
-returning for each rule; and steps 1, 2 and 5 need whole cycles of rules, or all rules.
+returning for each rule; and steps 1, 2 and 5 need whole cycles of rules, or all rules. An engine compiles
+beside its steps, and what is left to the first step that reads a value would hold up all its sequences.
+
+Rejected: keeping the automata of rules by content for later grammars. Of 600 JSON schemas in random order,
+44% of the text of their rules was met in an earlier one, with all that it calls (36% in the largest sixth).
+Such rules must still be merged with all others, so less than a tenth of the time could be saved.
 """
 
 from __future__ import annotations
