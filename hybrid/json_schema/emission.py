@@ -22,7 +22,7 @@ from cython.cimports.hybrid.json_schema.texts import TreeWriter
 
 from equivalence import built
 from hybrid.json_schema import marks
-from hybrid.json_schema.automata import ArrayAutomaton, Counted, Nonterminal, ObjectAutomaton
+from hybrid.json_schema.automata import Counted, Nonterminal, ObjectAutomaton
 from hybrid.json_schema.keys import NO_KEYS
 from hybrid.json_schema.layout import Layout
 from hybrid.json_schema.nonterminals import Nonterminals
@@ -44,15 +44,41 @@ def emit(nonterminals: Nonterminals, start: Nonterminal, layout: Layout) -> tupl
     return emitter.rows, root
 
 
-@cython.final
 @cython.cclass
-class ObjectWriter:
-    """Writes the objects of one nonterminal, between two states."""
+class Writer:
+    """What writers of objects and arrays share: the states after values, and what is still to be written."""
 
     _emitter: Emitter
     _rows: Rows
     _depth: cython.Py_ssize_t
     _automaton: object
+    _behind: dict  # the grammar's state after a value, for each state after it
+    _todo: list  # the states in `_behind` after which nothing is written yet
+    _end: cython.Py_ssize_t
+
+    def __init__(self, emitter: Emitter, automaton: object, depth: cython.Py_ssize_t) -> None:
+        self._emitter, self._rows, self._depth = emitter, emitter.rows, depth
+        self._automaton = automaton
+        self._behind, self._todo = {}, []
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _after(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The state of the grammar after a value."""
+        known = self._behind.get(state)
+        if known is not None:
+            return known
+        found = self._rows.state()
+        self._behind[state] = found
+        self._todo.append(state)
+        return found
+
+
+@cython.final
+@cython.cclass
+class ObjectWriter(Writer):
+    """Writes the objects of one nonterminal, between two states."""
+
     _is_live: list
     _skipped: list
     _lasts: dict  # `_last` of each state
@@ -60,16 +86,12 @@ class ObjectWriter:
     _trees: dict  # the declared keys that may come next in each state
     _keys_below: TreeWriter
     _opened: dict  # the grammar's state after the opening quote of a key, for each state
-    _behind: dict  # the grammar's state after a value, for each state after it
-    _todo: list  # the states in `_behind` after which nothing is written yet
-    _end: cython.Py_ssize_t
 
     def __init__(self, emitter: Emitter, automaton: ObjectAutomaton, depth: cython.Py_ssize_t) -> None:
-        self._emitter, self._rows, self._depth = emitter, emitter.rows, depth
-        self._automaton, self._is_live, self._skipped = automaton, automaton.is_live, automaton.skipped
-        self._lasts, self._extra, self._trees, self._opened, self._behind = {}, {}, {}, {}, {}
+        Writer.__init__(self, emitter, automaton, depth)
+        self._is_live, self._skipped = automaton.is_live, automaton.skipped
+        self._lasts, self._extra, self._trees, self._opened = {}, {}, {}, {}
         self._keys_below = TreeWriter(self._rows, self._key_ends)
-        self._todo = []
 
     def write(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
         """Write everything from the opening to the closing brace."""
@@ -203,18 +225,6 @@ class ObjectWriter:
             self._rows.call(start, rule, self._after(target))
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _after(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The state of the grammar after a value."""
-        known = self._behind.get(state)
-        if known is not None:
-            return known
-        found = self._rows.state()
-        self._behind[state] = found
-        self._todo.append(state)
-        return found
-
-    @cython.cfunc
     def _go_on(self, state: cython.Py_ssize_t, behind: cython.Py_ssize_t) -> object:
         """Write what may follow a value: the end of the object, or another key."""
         emitter, layout, rows = self._emitter, self._emitter.layout, self._rows
@@ -235,21 +245,8 @@ class ObjectWriter:
 
 @cython.final
 @cython.cclass
-class ArrayWriter:
+class ArrayWriter(Writer):
     """Writes the arrays of one nonterminal, between two states."""
-
-    _emitter: Emitter
-    _rows: Rows
-    _depth: cython.Py_ssize_t
-    _automaton: object
-    _behind: dict  # the grammar's state after an item, for each state after it
-    _todo: list  # the states in `_behind` after which nothing is written yet
-    _end: cython.Py_ssize_t
-
-    def __init__(self, emitter: Emitter, automaton: ArrayAutomaton, depth: cython.Py_ssize_t) -> None:
-        self._emitter, self._rows, self._depth = emitter, emitter.rows, depth
-        self._automaton = automaton
-        self._behind, self._todo = {}, []
 
     def write(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
         """Write everything from the opening to the closing bracket."""
@@ -300,18 +297,6 @@ class ArrayWriter:
             items = emitter.repeated_items(value, self._depth + 1, least, most, is_marked)
             rows.call(state, items, after)
             self._close_at(emitter.blanks(after))
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _after(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The state of the grammar after an item."""
-        known = self._behind.get(state)
-        if known is not None:
-            return known
-        found = self._rows.state()
-        self._behind[state] = found
-        self._todo.append(state)
-        return found
 
     @cython.cfunc
     def _follow(self, state: cython.Py_ssize_t, behind: cython.Py_ssize_t) -> object:
