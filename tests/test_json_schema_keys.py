@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from equivalence.errors import GrammarError
+from equivalence.network.build import build_network
 from hybrid.json_schema import grammar_of_schema
 from hybrid.json_schema.keys import NO_KEYS, KeyTree
 
@@ -55,6 +58,22 @@ def test_listed_strings_and_keys_are_written_in_every_form_that_is_promised(
     for one in spelled:
         assert takes(enum, one) == (text in keys)
         assert takes(object_, "{" + one + ":1}") == (text in keys)
+
+
+@pytest.mark.parametrize("separators", [("，", "："), ("，，", ": "), (", ", "é"), ("", "")])
+def test_separators_may_be_any_text(separators: tuple[str, str]) -> None:
+    schema = {"type": "object", "properties": {"a": {"const": 1}, "b": {"const": 2}}, "required": ["a", "b"]}
+    grammar = grammar_of_schema(schema, {"any_whitespace": False, "separators": separators})
+    comma, colon = separators
+    assert takes(grammar.xgrammar, f'{{"a"{colon}1{comma}"b"{colon}2}}')
+    assert takes(grammar.xgrammar, '{"a":1,"b":2}') == (separators == (",", ":"))
+    network = build_network(grammar.read, token_bytes=8)
+    assert network.automaton[2][:, 1].max() < 256
+
+
+def test_separators_have_an_encoding() -> None:
+    with pytest.raises(GrammarError, match="separators"):
+        grammar_of_schema({}, {"any_whitespace": False, "separators": ("\ud800", ":")})
 
 
 def takes(grammar: object, text: str) -> bool:

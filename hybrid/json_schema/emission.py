@@ -100,10 +100,10 @@ class ObjectWriter(Writer):
         opened = emitter.literal(begin, "{")
         inside = emitter.blanks(opened)
         if self._may_end(0):
-            rows.byte(inside, "}", end)
+            rows.letter(inside, "}", end)
         if self._has_keys(0):
             first = emitter.literal(inside, layout.line(self._depth + 1))
-            rows.byte(first, '"', self._keys(0))
+            rows.letter(first, '"', self._keys(0))
         self._keys_below.finish()
         while self._todo:
             state = self._todo.pop()
@@ -213,7 +213,7 @@ class ObjectWriter(Writer):
     def _key_ends(self, state: cython.Py_ssize_t, key: cython.Py_ssize_t) -> None:
         """Write what follows the last character of a declared key that is read in a state of the object."""
         behind = self._rows.state()
-        self._rows.byte(state, '"', behind)
+        self._rows.letter(state, '"', behind)
         self._value(behind, self._live(self._automaton.edges[key]))
 
     @cython.cfunc
@@ -232,15 +232,15 @@ class ObjectWriter(Writer):
         if layout.is_free:
             at = emitter.blanks(behind)
             if may_end:
-                rows.byte(at, "}", self._end)
+                rows.letter(at, "}", self._end)
             if has_keys:
                 comma = emitter.blanks(emitter.literal(at, ","))
-                rows.byte(comma, '"', self._keys(state))
+                rows.letter(comma, '"', self._keys(state))
             return
         if may_end:
-            rows.byte(emitter.literal(behind, layout.line(self._depth)), "}", self._end)
+            rows.letter(emitter.literal(behind, layout.line(self._depth)), "}", self._end)
         if has_keys:
-            rows.byte(emitter.comma(behind, self._depth + 1, ","), '"', self._keys(state))
+            rows.letter(emitter.comma(behind, self._depth + 1, ","), '"', self._keys(state))
 
 
 @cython.final
@@ -254,7 +254,7 @@ class ArrayWriter(Writer):
         self._end = end
         inside = emitter.blanks(emitter.literal(begin, "["))
         if automaton.accepting[0]:
-            rows.byte(inside, "]", end)
+            rows.letter(inside, "]", end)
         first = -1
         counted = automaton.counted[0]
         edges = self._live(0) if counted is None else []
@@ -335,7 +335,7 @@ class ArrayWriter(Writer):
     @cython.cfunc
     def _byte_at(self, at: cython.Py_ssize_t, close: str) -> object:
         line = self._emitter.layout.line(self._depth)
-        self._rows.byte(self._emitter.literal(at, line), close, self._end)
+        self._rows.letter(self._emitter.literal(at, line), close, self._end)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

@@ -127,7 +127,7 @@ class Emitter:
             rows = self.rows
             rule = self._rules[pieces] = rows.rule(f"string_{len(self._rules)}")
             inside = rows.state()
-            rows.byte(-1 - 2 * rule, '"', inside)
+            rows.letter(-1 - 2 * rule, '"', inside)
             for piece in pieces:
                 self._piece(piece, inside, -2 - 2 * rule)
         return rule
@@ -142,8 +142,8 @@ class Emitter:
             for text in sorted(texts):
                 self._nonterminals.check()
                 tree = tree.with_key(text, 0)
-            writer = TreeWriter(rows, lambda state, _: rows.byte(state, '"', end))
-            rows.byte(-1 - 2 * rule, '"', writer.state_of(tree))
+            writer = TreeWriter(rows, lambda state, _: rows.letter(state, '"', end))
+            rows.letter(-1 - 2 * rule, '"', writer.state_of(tree))
             writer.finish()
         return rule
 
@@ -167,7 +167,7 @@ class Emitter:
             self._spelled(piece.prefix, False, source, entry, closing=False)
         after = rows.state()
         rows.call(entry, self._repeated(self._character(characters, free), piece.least, piece.most), after)
-        rows.byte(after, '"', end)
+        rows.letter(after, '"', end)
 
     def _counted(self, piece: Piece, source: int, end: int) -> None:
         """Edges that read the texts of a piece with a state for each length; each character is a call."""
@@ -184,7 +184,7 @@ class Emitter:
         self.rows.calls(first, grid.edges, rules)
         self.rows.empty(source, first)
         quote = self.rows.state()
-        self.rows.byte(quote, '"', end)
+        self.rows.letter(quote, '"', end)
         for state in grid.accepting.tolist():
             self.rows.empty(first + state, quote)
 
@@ -202,7 +202,7 @@ class Emitter:
         rows.empty(source, first)
         for state, accepts in enumerate(language.accepting):
             if accepts and closing:
-                rows.byte(first + state, '"', end)
+                rows.letter(first + state, '"', end)
             elif accepts:
                 rows.empty(first + state, end)
 

@@ -67,6 +67,11 @@ def layout_of(options: Mapping[str, Any]) -> Layout:
     separators = options.get("separators")
     if separators is None:
         separators = (", ", ": ") if indent is None else (",", ": ")
-    if len(separators) != 2 or not all(isinstance(one, str) for one in separators):
+    if len(separators) != 2 or not all(map(_is_text, separators)):
         raise GrammarError(f"separators are {separators!r}, allowed are two texts")
     return Layout(is_free, most if is_free else None, indent, *separators)
+
+
+def _is_text(one: Any) -> bool:
+    """Whether it is text that has an encoding: without lone surrogates."""
+    return isinstance(one, str) and not any("\ud800" <= letter <= "\udfff" for letter in one)

@@ -12,7 +12,7 @@ cdef class Rows:
     cpdef Py_ssize_t state(self)
     cpdef Py_ssize_t states(self, Py_ssize_t n)
     cpdef int empty(self, Py_ssize_t source, Py_ssize_t target) except -1
-    cpdef int byte(self, Py_ssize_t source, Py_UCS4 letter, Py_ssize_t target) except -1
+    cpdef int letter(self, Py_ssize_t source, Py_UCS4 letter, Py_ssize_t target) except -1
     cpdef int characters(self, Py_ssize_t source, Py_ssize_t low, Py_ssize_t high, Py_ssize_t target) except -1
     cpdef int call(self, Py_ssize_t source, Py_ssize_t rule, Py_ssize_t target) except -1
     cdef int call_shared(self, dict calling, Py_ssize_t source, Py_ssize_t rule, Py_ssize_t target) except -1

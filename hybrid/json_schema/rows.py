@@ -91,11 +91,12 @@ class Rows:
         """Add an edge that reads nothing."""
         return self._edges.add(source, C_EMPTY, 0, 0, target)
 
-    def byte(
+    def letter(
         self, source: cython.Py_ssize_t, letter: cython.Py_UCS4, target: cython.Py_ssize_t
     ) -> cython.int:
-        """Add an edge that reads one ASCII character."""
-        return self._edges.add(source, C_BYTES, letter, letter, target)
+        """Add an edge that reads one character."""
+        kind = C_BYTES if letter < 0x80 else C_CHARACTERS
+        return self._edges.add(source, kind, letter, letter, target)
 
     def characters(
         self,
@@ -142,7 +143,7 @@ class Rows:
         return self.empty(source, state)
 
     def run(self, text: str, begin: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Add a state from which the ASCII characters of a text lead to a target state, from number `begin`
+        """Add a state from which the characters of a text lead to a target state, from number `begin`
         to the last; there is at least one."""
         length: cython.Py_ssize_t = len(text)
         if begin >= length:
@@ -151,14 +152,14 @@ class Rows:
         i: cython.Py_ssize_t
         for i in range(begin, length):
             at: cython.Py_ssize_t = first + i - begin
-            self.byte(at, text[i], at + 1 if i + 1 < length else target)
+            self.letter(at, text[i], at + 1 if i + 1 < length else target)
         return first
 
     def text(self, source: cython.Py_ssize_t, text: str, target: cython.Py_ssize_t) -> cython.int:
-        """Add edges that read an ASCII text."""
+        """Add edges that read a text."""
         if len(text) > 1:
-            return self.byte(source, text[0], self.run(text, 1, target))
-        return self.byte(source, text[0], target) if text else self.empty(source, target)
+            return self.letter(source, text[0], self.run(text, 1, target))
+        return self.letter(source, text[0], target) if text else self.empty(source, target)
 
     def edges(self, first: cython.Py_ssize_t, ranges: cython.const[cython.Py_ssize_t][:, :]) -> None:
         """Add edges that read characters.

@@ -82,7 +82,7 @@ class TreeWriter:
             if len(label) > 1:
                 found = self._rows.run(label, 1, found)
             self._behind_first[branch] = found
-        self._rows.byte(state, label[0], found)
+        self._rows.letter(state, label[0], found)
 
     def _spell(self, state: cython.Py_ssize_t, label: str, target: cython.Py_ssize_t) -> object:
         """Edges that read a label, each character in all its spellings."""
@@ -111,7 +111,7 @@ class TreeWriter:
             for j, digit in enumerate(digits):
                 after = target if i + 2 == len(units) and j == 3 else rows.state()
                 for spelling in {digit, digit.upper()}:
-                    rows.byte(state, spelling, after)
+                    rows.letter(state, spelling, after)
                 state = after
 
 
