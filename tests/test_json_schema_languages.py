@@ -90,6 +90,16 @@ def test_what_is_not_ecma_262_or_not_regular_is_refused_by_name(source: str) -> 
         pattern(source, BOUND)
 
 
+@pytest.mark.parametrize("n_sets", [20, 31, 33, 63, 65, 200])
+def test_a_pattern_may_have_any_number_of_sets_of_characters(n_sets: int) -> None:
+    pairs = [chr(0x100 + 2 * i) + chr(0x4E00 + 2 * i) for i in range(n_sets // 2)]
+    found = pattern(f"^(?:{'|'.join(pairs)})*$", BOUND)
+    assert found.n_states == len(pairs) + 1
+    for i, (one, other) in enumerate(pairs):
+        assert found.contains(one + other) and found.contains(pairs[i - 1] + one + other)
+        assert not found.contains(one + pairs[i - 1][1])
+
+
 @pytest.mark.parametrize("source", ["a?" * 20_000, "(a|b?)" * 20_000, "(" * 5_000 + "a" + ")?" * 5_000])
 def test_patterns_nested_more_deeply_than_calls_are_refused(source: str) -> None:
     with pytest.raises(Unsupported, match="nested too deeply"):

@@ -41,6 +41,9 @@ LOOP = cython.declare(cython.Py_ssize_t, 10)
 
 _ANY_CHARACTER = ((0, LAST),)
 
+ONE = 1
+"""One as an integer of Python's, which has as many bits as a pattern has sets of characters."""
+
 
 @cython.final
 @cython.cclass
@@ -236,7 +239,7 @@ class Terms:
     def _find_first(self, number: cython.Py_ssize_t, term: tuple) -> Any:
         kind: cython.Py_ssize_t = term[0]
         if kind == CHARS:
-            return self._sets.setdefault(number, 1 << len(self._sets))
+            return self._sets.setdefault(number, ONE << len(self._sets))
         if kind == CAT:
             found = self.first(term[1])
             return found | self.first(term[2]) if self.nullable(term[1]) else found
