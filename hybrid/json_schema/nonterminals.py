@@ -72,13 +72,13 @@ Build = Callable[["Nonterminals", Nonterminal], None]
 class Nonterminals:
     """The nonterminals of one schema.
 
+    Args:
+        build_object, build_array: make the automata of a nonterminal (`objects.py`, `arrays.py`).
+
     Attributes:
         all: the nonterminals made so far.
         assertions, numbers, bounds: the arguments.
         strings: the string languages of the schema.
-
-    Args:
-        build_object, build_array: make the automata of a nonterminal (`objects.py`, `arrays.py`).
     """
 
     def __init__(
