@@ -52,14 +52,21 @@ class Writer:
     _rows: Rows
     _depth: cython.Py_ssize_t
     _automaton: object
+    _is_live: list
     _behind: dict  # the grammar's state after a value, for each state after it
     _todo: list  # the states in `_behind` after which nothing is written yet
     _end: cython.Py_ssize_t
 
     def __init__(self, emitter: Emitter, automaton: object, depth: cython.Py_ssize_t) -> None:
         self._emitter, self._rows, self._depth = emitter, emitter.rows, depth
-        self._automaton = automaton
+        self._automaton, self._is_live = automaton, automaton.is_live
         self._behind, self._todo = {}, []
+
+    @cython.cfunc
+    def _live(self, edges: list) -> list:
+        """The edges from which an end can be reached."""
+        live = self._is_live
+        return [(value, target) for value, target in edges if live[target] and value.is_productive]
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -79,7 +86,6 @@ class Writer:
 class ObjectWriter(Writer):
     """Writes the objects of one nonterminal, between two states."""
 
-    _is_live: list
     _skipped: list
     _lasts: dict  # `_last` of each state
     _extra: dict  # the edges of undeclared keys, by `_last` of the state
@@ -89,7 +95,7 @@ class ObjectWriter(Writer):
 
     def __init__(self, emitter: Emitter, automaton: ObjectAutomaton, depth: cython.Py_ssize_t) -> None:
         Writer.__init__(self, emitter, automaton, depth)
-        self._is_live, self._skipped = automaton.is_live, automaton.skipped
+        self._skipped = automaton.skipped
         self._lasts, self._extra, self._trees, self._opened = {}, {}, {}, {}
         self._keys_below = TreeWriter(self._rows, self._key_ends)
 
@@ -130,8 +136,7 @@ class ObjectWriter(Writer):
             last = self._skipped[last]
         if last >= 0 and not self._is_live[last]:
             last = -1
-        self._lasts[state] = last
-        for one in passed:
+        for one in (*passed, state):
             self._lasts[one] = last
         return last
 
@@ -140,12 +145,6 @@ class ObjectWriter(Writer):
     def _may_end(self, state: cython.Py_ssize_t) -> cython.int:
         last = self._last(state)
         return last >= 0 and self._automaton.accepting[last]
-
-    @cython.cfunc
-    def _live(self, edges: list) -> list:
-        """The edges from which an end can be reached."""
-        live = self._is_live
-        return [(value, target) for value, target in edges if live[target] and value.is_productive]
 
     @cython.cfunc
     def _extras(self, state: cython.Py_ssize_t) -> list:
@@ -257,7 +256,7 @@ class ArrayWriter(Writer):
             rows.letter(inside, "]", end)
         first = -1
         counted = automaton.counted[0]
-        edges = self._live(0) if counted is None else []
+        edges = self._live(automaton.edges[0]) if counted is None else []
         if edges or (counted is not None and counted.value.is_productive):
             first = emitter.literal(inside, emitter.layout.line(self._depth + 1))
         if first >= 0 and counted is not None:
@@ -270,15 +269,6 @@ class ArrayWriter(Writer):
         while self._todo:
             state = self._todo.pop()
             self._follow(state, self._behind[state])
-
-    @cython.cfunc
-    def _live(self, state: cython.Py_ssize_t) -> list:
-        live = self._automaton.is_live
-        return [
-            (value, target)
-            for value, target in self._automaton.edges[state]
-            if live[target] and value.is_productive
-        ]
 
     @cython.cfunc
     def _count(self, state: cython.Py_ssize_t, counted: Counted) -> object:
@@ -317,7 +307,7 @@ class ArrayWriter(Writer):
     def _go_on(self, at: cython.Py_ssize_t, state: cython.Py_ssize_t, comma: str, close: str) -> object:
         """Write the end, or more items, as far as they may come in a state."""
         rows, automaton = self._rows, self._automaton
-        edges = self._live(state)
+        edges = self._live(automaton.edges[state])
         if automaton.accepting[state]:
             self._byte_at(at, close)
         if edges:
