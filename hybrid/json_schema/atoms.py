@@ -1,3 +1,5 @@
+# cython: language_level=3, wraparound=True, annotation_typing=True
+# mypy: ignore-errors
 """The atoms of formulas about one JSON value, for each type.
 
 What: the kinds of atoms, and `PropertySet`: what a schema requires of the values of an object's keys.
@@ -26,14 +28,22 @@ about what is left after that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Any
 
-from hybrid.json_schema.formulas import Formula, Formulas
+import cython
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.json_schema.formulas import Formula, Formulas
+
+from equivalence import built
+
+built.check(__name__, EQUIMASK_SOURCE)
 
 TYPES = ("null", "boolean", "number", "string", "array", "object")
 """JSON's types; integers are numbers."""
 
 
+@cython.final
+@cython.cclass
 class PropertySet:
     """What `properties`, `patternProperties` and `additionalProperties` of one subschema require. Equal
     sets are one object (see `PropertySets`).
@@ -45,38 +55,46 @@ class PropertySet:
         number: its number among all property sets.
     """
 
-    __slots__ = ("_after", "names", "number", "patterns", "rest")
-
-    def __init__(
-        self, names: Mapping[str, Formula], patterns: tuple[tuple[Formula, Formula], ...], rest: Formula,
-        number: int,
-    ) -> None:  # fmt: skip
+    def __init__(self, names: dict, patterns: tuple, rest: Formula, number: int) -> None:
         self.names, self.patterns, self.rest, self.number = names, patterns, rest, number
-        self._after: dict[str, Formula] = {}
+        self._after = {}
 
 
+@cython.final
+@cython.cclass
 class PropertySets:
     """The property sets of a schema. Equal ones are made once."""
 
     def __init__(self, formulas: Formulas) -> None:
         self._formulas = formulas
-        self._made: dict[object, PropertySet] = {}
+        self._made = {}
 
-    def atom(
-        self, names: Mapping[str, Formula], patterns: tuple[tuple[Formula, Formula], ...], rest: Formula
-    ) -> Formula:
-        """The atom of a property set, or true if the set requires nothing."""
-        true = self._formulas.true
-        if rest is true and all(f is true for f in names.values()) and all(f is true for _, f in patterns):
-            return true
-        key = (
-            tuple((name, f.number) for name, f in names.items()),
-            tuple((pattern.number, f.number) for pattern, f in patterns),
-            rest.number,
-        )
-        found = self._made.get(key)
+    def atom(self, names: dict, patterns: tuple, rest: Formula) -> Formula:
+        """The atom of a property set, or true if the set requires nothing.
+
+        Args:
+            names, patterns, rest: as in `PropertySet`.
+        """
+        value: Formula
+        pattern: Formula
+        is_true: cython.bint = rest is self._formulas.true
+        key = []
+        for name, value in names.items():
+            is_true = is_true and value is self._formulas.true
+            key.append(name)
+            key.append(value.number)
+        key.append(None)  # no name
+        for pattern, value in patterns:
+            is_true = is_true and value is self._formulas.true
+            key.append(pattern.number)
+            key.append(value.number)
+        if is_true:
+            return self._formulas.true
+        key.append(rest.number)
+        content = tuple(key)
+        found: PropertySet = self._made.get(content)
         if found is None:
-            found = self._made[key] = PropertySet(names, patterns, rest, len(self._made))
+            found = self._made[content] = PropertySet(names, patterns, rest, len(self._made))
         return self._formulas.atom("properties", found)
 
     def after(self, atom: Formula, name: str) -> Formula:
@@ -85,14 +103,15 @@ class PropertySets:
         found: PropertySet = atom.args[1]
         if name not in found.names:
             return atom
-        after = found._after.get(name)
+        after: Formula = found._after.get(name)
         if after is None:
-            rest = {other: formula for other, formula in found.names.items() if other != name}
+            rest = dict(found.names)
+            del rest[name]
             after = found._after[name] = self.atom(rest, found.patterns, found.rest)
         return after
 
 
-def items_atom(formulas: Formulas, prefix: tuple[Formula, ...], rest: Formula) -> Formula:
+def items_atom(formulas: Formulas, prefix: tuple, rest: Formula) -> Formula:
     """The atom for items, or true if it requires nothing."""
     end = len(prefix)
     while end and prefix[end - 1] is rest:
@@ -102,6 +121,6 @@ def items_atom(formulas: Formulas, prefix: tuple[Formula, ...], rest: Formula) -
     return formulas.atom("items", prefix[:end], rest)
 
 
-def count_atom(formulas: Formulas, least: int) -> Formula:
+def count_atom(formulas: Formulas, least: Any) -> Formula:
     """The atom for at least this many more keys or items."""
     return formulas.atom("count", least) if least > 0 else formulas.true

@@ -65,14 +65,14 @@ class ObjectAutomaton:
         self.is_growing = True
         self.is_live: list[bool] = []
 
-    def steps(self, state: int) -> Iterator[tuple[Any, int]]:
+    def steps(self, state: int) -> list[tuple[Any, int]]:
         """Pairs (nonterminal, target state) of the edges of a state; None as nonterminal: the edge reads
         nothing."""
-        if self.skipped[state] >= 0:
-            yield None, self.skipped[state]
-        yield from self.edges[state]
+        found = [(None, self.skipped[state])] if self.skipped[state] >= 0 else []
+        found += self.edges[state]
         for _, edges in self.extra[state]:
-            yield from edges
+            found += edges
+        return found
 
 
 class Counted(NamedTuple):
@@ -118,13 +118,13 @@ class ArrayAutomaton:
         self.is_growing = True
         self.is_live: list[bool] = []
 
-    def steps(self, state: int) -> Iterator[tuple[Any, int]]:
+    def steps(self, state: int) -> list[tuple[Any, int]]:
         """Pairs (nonterminal, target state) of the edges of a state."""
-        yield from self.edges[state]
-        if self.is_conditional and state:
-            for value, target in self.edges[state]:
-                if self.repeats[target] not in (-1, target):
-                    yield value, self.repeats[target]
+        edges = self.edges[state]
+        if not self.is_conditional or not state:
+            return edges
+        repeats = self.repeats
+        return edges + [(value, repeats[at]) for value, at in edges if repeats[at] not in (-1, at)]
 
     def add_state(self) -> None:
         """Add a state without edges."""

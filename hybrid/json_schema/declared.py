@@ -1,3 +1,5 @@
+# cython: language_level=3, wraparound=True, annotation_typing=True
+# mypy: ignore-errors
 """The keys that a location declares, their order, and whether other keys and items are restricted.
 
 What: `Declarations.of` merges the declarations of a location and of all subschemas that apply to the same
@@ -10,20 +12,27 @@ Limits: the union ignores which branches hold; `unevaluatedProperties` does not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
+import cython
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.json_schema.formulas import Formula
+from cython.cimports.hybrid.json_schema.locations import Location, Locations
+
+from equivalence import built
 from hybrid.json_schema.assertions import Assertions
-from hybrid.json_schema.formulas import Formula
-from hybrid.json_schema.locations import Location
+
+built.check(__name__, EQUIMASK_SOURCE)
 
 
-class Declared(NamedTuple):
+@cython.final
+@cython.cclass
+class Declared:
     """What some locations declare together.
 
     Attributes:
         names: declared keys, in the order of first declaration.
-        mentioned: keys that are only required, by `required` and similar keywords.
+        mentioned: keys that are only required, by `required` and similar keywords, in the same order.
         patterns: the formulas of `patternProperties`, about keys.
         declares_keys: whether any subschema has `properties` or `patternProperties`.
         opens_keys: whether any subschema says something about other keys.
@@ -31,106 +40,156 @@ class Declared(NamedTuple):
         opens_items: whether any subschema says something about other items.
     """
 
-    names: tuple[str, ...] = ()
-    mentioned: tuple[str, ...] = ()
-    patterns: tuple[Formula, ...] = ()
-    declares_keys: bool = False
-    opens_keys: bool = False
-    prefix: int = 0
-    opens_items: bool = False
+    def __init__(self) -> None:
+        self.names, self.mentioned, self.patterns = {}, {}, {}
 
     @property
     def keys(self) -> tuple[str, ...]:
         """Declared keys, then keys that are only required: the canonical order."""
-        return self.names if not self.mentioned else tuple(dict.fromkeys((*self.names, *self.mentioned)))
+        return tuple(self.names) if not self.mentioned else tuple({**self.names, **self.mentioned})
+
+    def add(self, other: Declared) -> object:
+        """Add what another declares."""
+        self.names.update(other.names)
+        self.mentioned.update(other.mentioned)
+        self.patterns.update(other.patterns)
+        self.declares_keys |= other.declares_keys
+        self.opens_keys |= other.opens_keys
+        self.prefix = max(self.prefix, other.prefix)
+        self.opens_items |= other.opens_items
+
+    def add_keywords(self, schema: dict, strings: Any, location: Location) -> object:
+        """Add what the keywords of a location say about other keys and about items."""
+        if "patternProperties" in schema:
+            self.declares_keys = True
+            for one in schema["patternProperties"]:
+                self.patterns[strings.pattern(location, "patternProperties", one)] = None
+        if "properties" in schema:
+            self.declares_keys = True
+        if "additionalProperties" in schema or "unevaluatedProperties" in schema:
+            self.opens_keys = True
+        items = schema.get("items")
+        prefix = schema.get("prefixItems", items if isinstance(items, list) else ())
+        self.prefix = max(self.prefix, len(prefix))
+        if isinstance(items, (dict, bool)) or "additionalItems" in schema or "unevaluatedItems" in schema:
+            self.opens_items = True
+
+    def add_keys(self, keyword: str, value: object) -> object:
+        """Add the keys that a keyword names. A key that requires others comes before them."""
+        if keyword == "properties":
+            if isinstance(value, dict):
+                self.names.update(dict.fromkeys(value))
+                return
+        elif keyword == "enum" or keyword == "const":
+            for one in value if keyword == "enum" and isinstance(value, list) else (value,):
+                if isinstance(one, dict):
+                    self.names.update(dict.fromkeys(one))
+            return
+        elif keyword == "required" and isinstance(value, list):
+            for name in value:
+                if isinstance(name, str):
+                    self.mentioned[name] = None
+            return
+        if isinstance(value, dict):
+            for name, asked in value.items():
+                self.mentioned[name] = None
+                if isinstance(asked, list):
+                    for other in asked:
+                        if isinstance(other, str):
+                            self.mentioned[other] = None
 
 
+@cython.final
+@cython.cclass
 class Declarations:
     """The declarations of one schema's locations."""
 
+    _of: object
+    _locations: Locations
+    _keywords: frozenset
+    _found: dict
+
     def __init__(self, assertions: Assertions) -> None:
-        self._of = assertions
-        self._found: dict[int, Declared] = {}
+        self._of, self._locations = assertions, assertions.locations
+        self._keywords = self._locations.dialect.keywords
+        self._found = {}
 
     def of(self, formula: Formula) -> Declared:
         """What the locations of a formula declare together."""
-        numbers = sorted(atom.args[1] for atom in formula.atoms)
-        if len(numbers) == 1:
-            return self._location(numbers[0])
-        return _united(self._location(number) for number in numbers)
+        if len(formula.atoms) == 1:
+            return self._location(formula.ordered_atoms[0].args[1])
+        found = Declared()
+        for number in sorted([atom.args[1] for atom in formula.atoms]):
+            found.add(self._location(number))
+        return found
 
     def place(self, formula: Formula, keyword: str) -> str:
         """The pointer of the first location that has a keyword, among those of a formula and those that
         apply to the same value; if none has it, of the first location.
         """
-        first = ""
+        first, locations = "", self._locations.all
         for atom in formula.ordered_atoms:
-            location = self._of.locations.all[atom.args[1]]
+            location: Location = locations[atom.args[1]]
             first = first or location.pointer
-            met: set[int] = set()
-            for _ in self._walk(location, met):
-                pass
+            met: dict = {}
+            self._walk(location, met, Declared())
             for number in sorted(met):
-                if keyword in self._of.locations.all[number].schema:
-                    return self._of.locations.all[number].pointer
+                location = locations[number]
+                if keyword in location.schema:
+                    return location.pointer
         return first
 
-    def _location(self, number: int) -> Declared:
-        found = self._found.get(number)
+    @cython.cfunc
+    def _location(self, number: object) -> Declared:
+        found: Declared = self._found.get(number)
         if found is None:
-            met: set[int] = set()
-            found = self._found[number] = _united(self._walk(self._of.locations.all[number], met))
+            found = self._found[number] = Declared()
+            self._walk(self._locations.all[number], {}, found)
         return found
 
-    def _walk(self, location: Location, met: set[int]) -> Iterator[Declared]:
-        """The declarations of a location and of all that apply to the same value, in the order of the
-        text."""
+    def _walk(self, location: Location, met: dict, found: Declared) -> object:
+        """Add the declarations of a location and of all that apply to the same value, in the order of the
+        text. `met` holds the numbers of those that were added."""
         if location.number in met:
             return
-        met.add(location.number)
-        schema, keywords = location.schema, self._of.locations.dialect.keywords
-        alone = "$ref" in schema and self._of.locations.dialect.ref_alone
-        yield self._own(location) if not alone else Declared()
+        met[location.number] = None
+        Py_EnterRecursiveCall(b" in the declarations of a schema")  # noqa: F821
+        try:
+            self._add_all(location, met, found)
+        finally:
+            Py_LeaveRecursiveCall()  # noqa: F821
+
+    @cython.cfunc
+    def _add_all(self, location: Location, met: dict, found: Declared) -> object:
+        schema, of = location.schema, self._of
+        is_alone: cython.bint = "$ref" in schema and self._locations.dialect.ref_alone
+        if not is_alone:
+            found.add_keywords(schema, of.strings, location)
         for keyword, value in schema.items():
-            if keyword not in keywords or (alone and keyword != "$ref"):
+            if keyword not in self._keywords or (is_alone and keyword != "$ref"):
                 continue
             if keyword in _WITH_KEYS:
-                yield _keys_of(keyword, value)
-            for formula in self._in_place(location, keyword, value):
-                if formula.op == "atom":
-                    yield from self._walk(self._of.locations.all[formula.args[1]], met)
+                found.add_keys(keyword, value)
+            if keyword not in _IN_PLACE:
+                continue
+            if keyword in ("allOf", "anyOf", "oneOf"):
+                for i, one in enumerate(value):
+                    self._walk_formula(of.formula(location, one, keyword, i), met, found)
+            elif keyword == "if":
+                for name in ("if", "then", "else"):
+                    if name in schema:
+                        self._walk_formula(of.formula(location, schema[name], name), met, found)
+            elif keyword.startswith("$"):
+                self._walk_formula(of.referred(location, keyword), met, found)
+            elif isinstance(value, dict):
+                for name, one in value.items():
+                    if isinstance(one, (dict, bool)):
+                        self._walk_formula(of.formula(location, one, keyword, name), met, found)
 
-    def _in_place(self, location: Location, keyword: str, value: Any) -> Iterator[Formula]:
-        of = self._of
-        if keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
-            yield of.referred(location, keyword)
-        elif keyword in ("allOf", "anyOf", "oneOf"):
-            for i, one in enumerate(value):
-                yield of.formula(location, one, keyword, i)
-        elif keyword == "if":
-            for name in ("if", "then", "else"):
-                if name in location.schema:
-                    yield of.formula(location, location.schema[name], name)
-        elif keyword in ("dependentSchemas", "dependencies") and isinstance(value, dict):
-            for name, one in value.items():
-                if isinstance(one, (dict, bool)):
-                    yield of.formula(location, one, keyword, name)
-
-    def _own(self, location: Location) -> Declared:
-        schema = location.schema
-        matched = schema.get("patternProperties", {})
-        patterns = tuple(self._of.strings.pattern(location, "patternProperties", one) for one in matched)
-        items = schema.get("items")
-        prefix = schema.get("prefixItems", items if isinstance(items, list) else ())
-        return Declared(
-            patterns=patterns,
-            declares_keys="properties" in schema or "patternProperties" in schema,
-            opens_keys="additionalProperties" in schema or "unevaluatedProperties" in schema,
-            prefix=len(prefix),
-            opens_items=isinstance(items, (dict, bool))
-            or "additionalItems" in schema
-            or "unevaluatedItems" in schema,
-        )
+    @cython.cfunc
+    def _walk_formula(self, formula: Formula, met: dict, found: Declared) -> object:
+        if formula.op == "atom":
+            self._walk(self._locations.all[formula.args[1]], met, found)
 
 
 _WITH_KEYS = frozenset(
@@ -138,37 +197,7 @@ _WITH_KEYS = frozenset(
 )
 """Keywords that name keys."""
 
-
-def _keys_of(keyword: str, value: Any) -> Declared:
-    """The keys that a keyword names. A key that requires others comes before them."""
-    names: dict[str, None] = {}
-    if keyword == "properties" and isinstance(value, dict):
-        return Declared(names=tuple(value))
-    if keyword in ("enum", "const"):
-        for one in value if keyword == "enum" and isinstance(value, list) else (value,):
-            if isinstance(one, dict):
-                names.update(dict.fromkeys(one))
-        return Declared(names=tuple(names))
-    if keyword == "required" and isinstance(value, list):
-        names.update((name, None) for name in value if isinstance(name, str))
-    elif isinstance(value, dict):
-        for name, asked in value.items():
-            names[name] = None
-            if isinstance(asked, list):
-                names.update((other, None) for other in asked if isinstance(other, str))
-    return Declared(mentioned=tuple(names))
-
-
-def _united(all_: Iterator[Declared]) -> Declared:
-    names: dict[str, None] = {}
-    mentioned: dict[str, None] = {}
-    patterns: dict[Formula, None] = {}
-    declares = opens = opens_items = False
-    prefix = 0
-    for one in all_:
-        names.update(dict.fromkeys(one.names))
-        mentioned.update(dict.fromkeys(one.mentioned))
-        patterns.update(dict.fromkeys(one.patterns))
-        declares, opens = declares or one.declares_keys, opens or one.opens_keys
-        prefix, opens_items = max(prefix, one.prefix), opens_items or one.opens_items
-    return Declared(tuple(names), tuple(mentioned), tuple(patterns), declares, opens, prefix, opens_items)
+_IN_PLACE = frozenset((
+    "$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies",
+))  # fmt: skip
+"""Keywords with subschemas that apply to the same value."""

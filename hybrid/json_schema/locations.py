@@ -1,3 +1,5 @@
+# cython: language_level=3, wraparound=True, annotation_typing=True
+# mypy: ignore-errors
 """Subschemas: the place of each, and where `$ref` leads.
 
 What: `Location` is one subschema with the base of its references; `Locations` gives each distinct one a
@@ -9,12 +11,17 @@ Limits: nothing is fetched: a reference to a document that was not given is refu
 from __future__ import annotations
 
 import marshal
-from functools import cached_property
 from typing import Any
 
+import cython
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+from equivalence import built
 from hybrid.json_schema.dialects import READ_BESIDE, Dialect, draft_named
 from hybrid.json_schema.errors import SchemaRefused
-from hybrid.json_schema.references import Documents, OtherDraft, References, Scope
+from hybrid.json_schema.references import Documents, OtherDraft, References
+
+built.check(__name__, EQUIMASK_SOURCE)
 
 NEGATING = frozenset(("not", "oneOf", "if", "contains", "propertyNames", "dependencies"))
 """Keywords that negate: if a subschema below one accepts more, the whole schema may accept less."""
@@ -24,6 +31,8 @@ Way = Any
 """A JSON pointer, or a location and a tuple of keywords, keys and indices below it."""
 
 
+@cython.final
+@cython.cclass
 class Location:
     """A subschema.
 
@@ -38,21 +47,24 @@ class Location:
         is_negated: whether some path to it passes a keyword of `NEGATING`.
     """
 
-    def __init__(self, schema: dict[str, Any], resolver: Any, way: Way, number: int) -> None:
+    def __init__(self, schema: dict, resolver: Any, way: Way, number: int) -> None:
         self.schema, self.resolver, self.number = schema, resolver, number
         self.is_negated = False
         self._way = way
 
-    @cached_property
+    @property
     def pointer(self) -> str:
         """Its place as a JSON pointer; only messages need it, so it is made on demand."""
-        return pointer_of(self._way)
+        self._way = pointer_of(self._way)
+        return self._way
 
     def refused(self, keyword: str, why: str, kind: Any = "unsupported") -> SchemaRefused:
         """The error for a keyword of this location."""
         return SchemaRefused(kind, keyword, self.pointer, why)
 
 
+@cython.final
+@cython.cclass
 class Locations:
     """The subschemas of one schema.
 
@@ -74,10 +86,10 @@ class Locations:
     ) -> None:  # fmt: skip
         self.dialect = dialect
         self.references = References(schema, dialect, documents)
-        self.all: list[Location] = []
+        self.all = []
         self._left_out = left_out
-        self._numbers: dict[tuple[str, Scope, bytes], int] = {}
-        self._by_identity: dict[tuple[int, int], tuple[Any, Any, Location | None]] = {}
+        self._by_content = {}
+        self._by_identity = {}
         self._read = dialect.keywords | READ_BESIDE
         self._schema = schema
 
@@ -85,7 +97,7 @@ class Locations:
         """The whole schema, and the resolver of its references."""
         return self._schema, self.references.root
 
-    def at(self, schema: Any, resolver: Any, way: Way, is_negated: bool) -> Location | bool:
+    def at(self, schema: Any, resolver: Any, way: Any, is_negated: cython.bint) -> Any:
         """The location of a subschema. If it asserts nothing: True (it allows everything) or False
         (nothing)."""
         if schema is True or schema is False:
@@ -93,8 +105,9 @@ class Locations:
         if not isinstance(schema, dict):
             why = f"is {_shown(schema)}, allowed are objects and booleans"
             raise SchemaRefused("invalid", "", pointer_of(way), why)
+        location: Location
         key = id(schema), id(resolver)
-        known = self._by_identity.get(key)
+        known: tuple = self._by_identity.get(key)
         if known is not None:
             location = known[2]
         else:
@@ -106,7 +119,8 @@ class Locations:
             location.is_negated = True
         return location
 
-    def _found(self, schema: dict[str, Any], resolver: Any, way: Way) -> Location | None:
+    def _found(self, schema: dict, resolver: Any, way: Any) -> Location:
+        """The location of an object; None if it asserts nothing."""
         dialect = self.dialect
         if resolver is not None:
             resolver = self.references.inside(resolver, schema)
@@ -115,13 +129,14 @@ class Locations:
             if draft is not None and draft.uri != dialect.uri:
                 why = f"names {draft.name} where the schema around it names {dialect.name}"
                 raise SchemaRefused("unsupported", "$schema", pointer_of(way), why)
-        if not dialect.unread.isdisjoint(schema):
-            schema = {keyword: value for keyword, value in schema.items() if keyword not in dialect.unread}
+        unread: frozenset = dialect.unread
+        if not unread.isdisjoint(schema):
+            schema = {keyword: value for keyword, value in schema.items() if keyword not in unread}
         if self._read.isdisjoint(schema):
             return None
         if self._left_out:
             pointer = pointer_of(way)
-            gone = {keyword for at, keyword in self._left_out if at == pointer}
+            gone = {keyword for place, keyword in self._left_out if place == pointer}
             if gone:
                 schema = {keyword: value for keyword, value in schema.items() if keyword not in gone}
         base = "" if resolver is None else resolver._base_uri
@@ -131,11 +146,11 @@ class Locations:
         except ValueError as error:
             raise SchemaRefused("bounds", "", pointer_of(way), "is nested too deeply") from error
         key = base, scope, content
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self.all)
-            self.all.append(Location(schema, resolver, way, number))
-        return self.all[number]
+        found: Location = self._by_content.get(key)
+        if found is None:
+            found = self._by_content[key] = Location(schema, resolver, way, len(self.all))
+            self.all.append(found)
+        return found
 
     def constant(self, value: Any) -> Location | bool:
         """The location of a subschema that allows only one value."""

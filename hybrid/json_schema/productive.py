@@ -1,3 +1,4 @@
+# cython: language_level=3, wraparound=True
 """Emptiness: which nonterminals contain a value, and from which states an end can be reached.
 
 What: `find_productive` sets `is_productive` of all nonterminals and `is_live` of their automata. What is
@@ -13,8 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+
+from equivalence import built
 from equivalence.arrays.closure import close_backwards
 from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal, ObjectAutomaton
+
+built.check(__name__, EQUIMASK_SOURCE)
 
 
 def find_productive(nonterminals: Sequence[Nonterminal]) -> None:
@@ -60,11 +66,19 @@ def _reaches_end(automaton: ObjectAutomaton | ArrayAutomaton, missing: set[Nonte
 
 
 def _live(automaton: ObjectAutomaton | ArrayAutomaton) -> list[bool]:
-    before: list[list[int]] = [[] for _ in automaton.accepting]
-    for state in range(len(before)):
+    live = list(automaton.accepting)
+    for state in range(len(live) - 1, -1, -1):  # most edges lead to states with greater numbers
+        if not live[state]:
+            for value, target in automaton.steps(state):
+                if live[target] and (value is None or value.is_productive):
+                    live[state] = True
+                    break
+    if all(live):
+        return live
+    before: list[list[int]] = [[] for _ in live]
+    for state in range(len(live)):
         for value, target in automaton.steps(state):
             if value is None or value.is_productive:
                 before[target].append(state)
-    live = list(automaton.accepting)
     close_backwards(live, before)
     return live

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
-from itertools import product
+from itertools import pairwise, product
 from math import lcm
 from typing import Any
 
@@ -27,7 +27,7 @@ from hybrid.json_schema.languages.until import TooLarge, look
 
 Atom = tuple[Any, ...]
 
-Reader = Callable[[bool, list[int]], tuple[bool, ...]]
+Reader = Callable[[bool, Sequence[int]], tuple[bool, ...]]
 """Computes the truth of some atoms from whether the number is negative and from the results of machines."""
 
 _ALL = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$"
@@ -164,12 +164,12 @@ class _Bound:
     """
 
     def __init__(self, value: Fraction) -> None:
-        self._whole, self._fraction = digits_of(value)
+        self._whole, self._fraction = (list(map(int, digits)) for digits in digits_of(value))
 
     def start(self) -> Any:
         return 0, 0
 
-    def digit(self, state: Any, digit: str) -> Any:
+    def digit(self, state: Any, digit: int) -> Any:
         at, order = state
         if at >= 0:
             if at > len(self._whole):
@@ -180,7 +180,7 @@ class _Bound:
         if order:
             return -1, order
         behind = -1 - at
-        expected = self._fraction[behind] if behind < len(self._fraction) else "0"
+        expected = self._fraction[behind] if behind < len(self._fraction) else 0
         order = (digit > expected) - (digit < expected)
         return (-1, order) if order else (max(at - 1, -2 - len(self._fraction)), 0)
 
@@ -191,9 +191,9 @@ class _Bound:
             return ()
         behind = -1 - at
         if at >= 0:
-            expected = int(self._whole[at])
+            expected = self._whole[at]
         else:
-            expected = int(self._fraction[behind]) if behind < len(self._fraction) else 0
+            expected = self._fraction[behind] if behind < len(self._fraction) else 0
         return expected, expected + 1
 
     def point(self, state: Any) -> Any:
@@ -215,6 +215,7 @@ class _Bound:
 
 
 _EACH = tuple(range(1, 10))
+_MINUS, _POINT, _ZERO = map(ord, "-.0")
 
 
 class _Residue:
@@ -226,21 +227,21 @@ class _Residue:
 
     def __init__(self, divisors: Sequence[Fraction], bound: int) -> None:
         self._places = max(len(digits_of(one)[1]) for one in divisors)
-        self._units = [int(one * 10**self._places) for one in divisors]
-        self._modulus = lcm(*self._units)
+        self._units = {one: int(one * 10**self._places) for one in divisors}
+        self._modulus = lcm(*self._units.values())
         if self._modulus * (self._places + 1) > bound:
             raise TooLarge(bound)
 
     def start(self) -> Any:
         return 0
 
-    def digit(self, state: Any, digit: str) -> Any:
+    def digit(self, state: Any, digit: int) -> Any:
         if isinstance(state, tuple):
             places, residue = state
             if places < self._places:
-                return places + 1, (10 * residue + int(digit)) % self._modulus
-            return state if digit == "0" else -1
-        return state if state == -1 else (10 * state + int(digit)) % self._modulus
+                return places + 1, (10 * residue + digit) % self._modulus
+            return -1 if digit else state
+        return state if state == -1 else (10 * state + digit) % self._modulus
 
     def cuts(self, state: Any) -> tuple[int, ...]:
         """The digits at which the next step changes."""
@@ -259,13 +260,17 @@ class _Residue:
         places, residue = state if isinstance(state, tuple) else (0, state)
         return int(residue * 10 ** (self._places - places) % self._modulus)
 
-    def divides(self, divisor: Fraction, result: int) -> bool:
-        """Whether a number with a result is a multiple of a divisor."""
-        return result >= 0 and result % int(divisor * 10**self._places) == 0
+    def unit(self, divisor: Fraction) -> int:
+        """A divisor in units of the last place: it divides the numbers whose result it divides."""
+        return self._units[divisor]
 
 
-def _machines(atoms: Sequence[Atom], bound: int) -> tuple[list[Any], Reader]:
-    """The machines of some atoms, and a function that computes the atoms from the sign and their results."""
+def _machines(atoms: Sequence[Atom], bound: int, integral: bool) -> tuple[list[Any], Reader]:
+    """The machines of some atoms, and a function that computes the atoms from the sign and their results.
+
+    Args:
+        integral: whether all numbers that are read are integers.
+    """
     machines: list[Any] = []
     places: dict[Fraction, int] = {}
 
@@ -275,16 +280,18 @@ def _machines(atoms: Sequence[Atom], bound: int) -> tuple[list[Any], Reader]:
             machines.append(_Bound(value))
         return places[abs(value)]
 
-    readers: list[Callable[[bool, list[int]], bool]] = []
+    readers: list[Callable[[bool, Sequence[int]], bool]] = []
     divisors = [atom[1] for atom in atoms if atom[0] == "multiple"]
     if divisors:
         machines.append(_Residue(divisors, bound))
     for atom in atoms:
         if atom[0] == "multiple":
-            readers.append(partial(_divided, machines[0], 0, atom[1]))
+            readers.append(partial(_divided, 0, machines[0].unit(atom[1])))
+        elif atom[0] == "integer" and integral:
+            readers.append(_always)
         elif atom[0] == "integer":  # separate: then one state suffices for "only zeros follow the point"
             machines.append(_Residue([Fraction(1)], bound))
-            readers.append(partial(_divided, machines[-1], len(machines) - 1, Fraction(1)))
+            readers.append(partial(_divided, len(machines) - 1, 1))
         elif atom[0] == "among":
             readers.append(partial(_equal, [(value < 0, place(value)) for value in sorted(atom[1])]))
         else:
@@ -292,17 +299,22 @@ def _machines(atoms: Sequence[Atom], bound: int) -> tuple[list[Any], Reader]:
     return machines, lambda negative, results: tuple(read(negative, results) for read in readers)
 
 
-def _divided(residue: _Residue, at: int, divisor: Fraction, negative: bool, results: list[int]) -> bool:
+def _always(negative: bool, results: Sequence[int]) -> bool:
+    """Whether a number is an integer, if all numbers are."""
+    return True
+
+
+def _divided(at: int, unit: int, negative: bool, results: Sequence[int]) -> bool:
     """Whether a number is a multiple of a divisor, according to the machine at an index."""
-    return residue.divides(divisor, results[at])
+    return results[at] >= 0 and results[at] % unit == 0
 
 
-def _equal(values: list[tuple[bool, int]], negative: bool, results: list[int]) -> bool:
+def _equal(values: list[tuple[bool, int]], negative: bool, results: Sequence[int]) -> bool:
     """Whether a number equals one of some values, each given as its sign and the index of its machine."""
     return any(sign == negative and not results[at] for sign, at in values)
 
 
-def _reaches(at: int, below: bool, closed: bool, negative: bool, results: list[int]) -> bool:
+def _reaches(at: int, below: bool, closed: bool, negative: bool, results: Sequence[int]) -> bool:
     """Whether a number reaches a bound, according to the machine that compares the absolute values.
 
     Args:
@@ -320,56 +332,61 @@ def _texts(
     atoms: Sequence[Atom], accept: Callable[[tuple[bool, ...]], bool], bound: int, integral: bool = False
 ) -> Automaton:
     """The product of the machines of all atoms and the syntax of numbers."""
-    machines, read = _machines(atoms, bound)
+    machines, read = _machines(atoms, bound, integral)
     is_signed = any(atom[0] in ("ge", "gt", "among") for atom in atoms)
     # (position in the number, whether a minus was read, whether a digit other than 0 was read, states of the
     # machines)
-    start = ("begin", False, False, tuple(machine.start() for machine in machines))
+    start = ("begin", False, False, tuple([machine.start() for machine in machines]))
     numbers, states = {start: 0}, [start]
     rows: list[list[tuple[int, int, int]]] = []
     accepting = []
+    accepts: dict[tuple[bool, tuple[int, ...]], bool] = {}  # the results of most states are alike
     for where, negative, is_nonzero, inner in states:
         look()
         row = []
         for first, last, after in _follow(machines, where, negative, is_nonzero, inner, integral):
             if after[2] and not is_signed:  # the minus, if any, stands before a number other than 0
                 after = (after[0], False, *after[2:])
-            if after not in numbers:
-                numbers[after] = len(states)
+            number = numbers.setdefault(after, len(states))
+            if number == len(states):
                 states.append(after)
                 if len(states) > bound:
                     raise TooLarge(bound)
-            row.append((ord(first), ord(last), numbers[after]))
+            row.append((first, last, number))
         rows.append(row)
         ends = where in ("zero", "whole", "fraction") and (is_nonzero or not negative)
         if ends:
-            results = [machine.end(one) for machine, one in zip(machines, inner, strict=True)]
-            ends = accept(read(negative, results))
+            results = tuple([machine.end(one) for machine, one in zip(machines, inner, strict=True)])
+            known = accepts.get((negative, results))
+            if known is None:
+                known = accepts[negative, results] = accept(read(negative, results))
+            ends = known
         accepting.append(ends)
     return minimal(rows, accepting)
 
 
 def _follow(
     machines: list[Any], where: str, negative: bool, is_nonzero: bool, inner: tuple[Any, ...], integral: bool
-) -> list[tuple[str, str, Any]]:
+) -> list[tuple[int, int, Any]]:
     """What may be read next, as pairs of a first and a last character, each with the state that follows."""
-    found: list[tuple[str, str, Any]] = []
+    found: list[tuple[int, int, Any]] = []
     if where == "begin" and not negative:
-        found.append(("-", "-", ("begin", True, False, inner)))
+        found.append((_MINUS, _MINUS, ("begin", True, False, inner)))
     if where in ("zero", "whole") and not integral:
-        states = tuple(machine.point(one) for machine, one in zip(machines, inner, strict=True))
-        found.append((".", ".", ("point", negative, is_nonzero, states)))
+        states = tuple([machine.point(one) for machine, one in zip(machines, inner, strict=True)])
+        found.append((_POINT, _POINT, ("point", negative, is_nonzero, states)))
     if where == "zero":
         return found
     cuts = {0} if is_nonzero else {0, 1}
     for machine, one in zip(machines, inner, strict=True):
         cuts.update(machine.cuts(one))
-    begins = sorted(cuts - {10})
-    for begin, end in zip(begins, [*begins[1:], 10], strict=True):
-        digit = str(begin)
-        states = tuple(machine.digit(one, digit) for machine, one in zip(machines, inner, strict=True))
-        after = "fraction" if where in ("point", "fraction") else "whole"
-        if where == "begin" and begin == 0:
-            after = "zero"
-        found.append((digit, str(end - 1), (after, negative, is_nonzero or begin > 0, states)))
+    begins = sorted(cuts)
+    if begins[-1] < 10:
+        begins.append(10)
+    after = "fraction" if where in ("point", "fraction") else "whole"
+    for begin, end in pairwise(begins):
+        states = tuple([machine.digit(one, begin) for machine, one in zip(machines, inner, strict=True)])
+        position = "zero" if where == "begin" and begin == 0 else after
+        follows = (position, negative, is_nonzero or begin > 0, states)
+        found.append((_ZERO + begin, _ZERO + end - 1, follows))
     return found

@@ -1,0 +1,20 @@
+cdef class Location:
+    cdef readonly dict schema
+    cdef readonly object resolver
+    cdef readonly object number
+    cdef public bint is_negated
+    cdef object _way
+
+
+cdef class Locations:
+    cdef readonly object dialect
+    cdef readonly object references
+    cdef readonly list all
+    cdef object _schema
+    cdef frozenset _left_out
+    cdef dict _by_content
+    cdef dict _by_identity
+    cdef frozenset _read
+
+    cpdef object at(self, object schema, object resolver, object way, bint is_negated)
+    cdef Location _found(self, dict schema, object resolver, object way)
