@@ -198,6 +198,7 @@ _WITH_KEYS = frozenset(
 """Keywords that name keys."""
 
 _IN_PLACE = frozenset((
-    "$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies",
+    "$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas",
+    "dependencies",
 ))  # fmt: skip
 """Keywords with subschemas that apply to the same value."""
