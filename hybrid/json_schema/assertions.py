@@ -1,4 +1,5 @@
-# cython: language_level=3, wraparound=True
+# cython: language_level=3, wraparound=True, annotation_typing=True
+# mypy: ignore-errors
 """From keywords to formulas: what a subschema requires of a value of each type.
 
 What: `Assertions.formula` turns a subschema into a formula with one atom for each location. `expand` turns
@@ -14,12 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.json_schema.atoms import PropertySets
+from cython.cimports.hybrid.json_schema.formulas import Formula, Formulas
+from cython.cimports.hybrid.json_schema.locations import Location, Locations
 
 from equivalence import built
-from hybrid.json_schema.atoms import TYPES, PropertySets, count_atom, items_atom
+from hybrid.json_schema.atoms import TYPES, count_atom, items_atom
 from hybrid.json_schema.evaluated import Evaluated
-from hybrid.json_schema.formulas import Formula, Formulas
 from hybrid.json_schema.keyword_values import (
     count_of,
     decimal,
@@ -29,12 +33,14 @@ from hybrid.json_schema.keyword_values import (
     list_of,
     names_of,
 )
-from hybrid.json_schema.locations import NEGATING, Location, Locations
+from hybrid.json_schema.locations import NEGATING
 from hybrid.json_schema.strings import Strings
 
 built.check(__name__, EQUIMASK_SOURCE)
 
 
+@cython.final
+@cython.cclass
 class Assertions:
     """The formulas of one schema.
 
@@ -47,9 +53,7 @@ class Assertions:
         self.formulas, self.locations, self.strings = formulas, locations, strings
         self.sets = PropertySets(formulas)
         self._keywords = locations.dialect.keywords
-        self._expanded: dict[tuple[int, str], Formula] = {}
-        self._under_way: set[tuple[int, str]] = set()
-        self._referred: dict[tuple[int, str, bool], Formula] = {}
+        self._expanded, self._referred, self._under_way = {}, {}, set()
         self._evaluated = Evaluated(self)
 
     def root(self) -> Formula:
@@ -57,15 +61,15 @@ class Assertions:
         schema, resolver = self.locations.root()
         return self._of(self.locations.at(schema, resolver, "", False))
 
-    def formula(self, location: Location, schema: Any, *path: Any) -> Formula:
+    def formula(self, location: Location, schema: object, path: tuple) -> Formula:
         """The formula of a subschema. `path` leads to it from the location: keywords, keys and indices."""
-        is_negated = location.is_negated or path[0] in NEGATING
+        is_negated: cython.bint = location.is_negated or path[0] in NEGATING
         return self._of(self.locations.at(schema, location.resolver, (location, path), is_negated))
 
     def referred(self, location: Location, keyword: str) -> Formula:
         """The formula of the subschema that a reference of a location leads to."""
         key = location.number, keyword, location.is_negated
-        found = self._referred.get(key)
+        found: Formula = self._referred.get(key)
         if found is None:
             schema, resolver = self.locations.referred(location, keyword)
             name = location.schema[keyword]
@@ -78,10 +82,10 @@ class Assertions:
         """The formula that only one value satisfies."""
         return self._of(self.locations.constant(value))
 
-    def by_type(self, formula: Formula) -> list[Formula]:
+    def by_type(self, formula: Formula) -> list:
         """The meaning of a formula of locations for each type, in the order of `TYPES`."""
         if formula.op == "atom":
-            location = self.locations.all[formula.args[1]]
+            location: Location = self.locations.all[formula.args[1]]
             named = location.schema.get("type")
             if isinstance(named, str) and not self._is_alone(location):
                 found = [self.formulas.false] * len(TYPES)
@@ -91,10 +95,13 @@ class Assertions:
                     return found
         return [self.expand(formula, kind) for kind in TYPES]
 
-    def _of(self, location: Location | bool) -> Formula:
+    @cython.cfunc
+    def _of(self, location: object) -> Formula:
+        """The formula of a location, or of True or False."""
         if isinstance(location, bool):
             return self.formulas.constant(location)
-        return self.formulas.atom("location", location.number)
+        found: Location = location
+        return self.formulas.atom("location", found.number)
 
     def expand(self, formula: Formula, kind: str) -> Formula:
         """The meaning of a formula of locations for values of one type."""
@@ -105,20 +112,22 @@ class Assertions:
         values = {atom: self._expand(atom.args[1], kind) for atom in formula.ordered_atoms}
         return self.formulas.substitute(formula, values)
 
-    def _expand(self, number: int, kind: str) -> Formula:
+    @cython.cfunc
+    def _expand(self, number: object, kind: str) -> Formula:
         key = number, kind
-        found = self._expanded.get(key)
+        found: Formula = self._expanded.get(key)
         if found is not None:
             return found
-        location = self.locations.all[number]
+        location: Location = self.locations.all[number]
         named = location.schema.get("type")
         if isinstance(named, str) and named != kind and named in TYPES and not self._is_alone(location):
             return self.formulas.false  # true of most subschemas and most types
         if key in self._under_way:
             raise location.refused("$ref", "leads back to itself without passing a key or an item", "invalid")
         self._under_way.add(key)
+        Py_EnterRecursiveCall(b" in the subschemas of a schema")  # noqa: F821
         try:
-            parts = []
+            parts: list = []
             for part in self._clauses(location, kind):
                 if part is self.formulas.false:
                     parts = [part]
@@ -126,11 +135,14 @@ class Assertions:
                 parts.append(part)
             found = self.formulas.conjunction(parts)
         finally:
+            Py_LeaveRecursiveCall()  # noqa: F821
             self._under_way.discard(key)
         self._expanded[key] = found
         return found
 
-    def _is_alone(self, location: Location) -> bool:
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _is_alone(self, location: Location) -> cython.bint:
         """Whether the location has a reference, and all other keywords of it are ignored."""
         return "$ref" in location.schema and self.locations.dialect.ref_alone
 
@@ -155,7 +167,7 @@ class Assertions:
             elif keyword == "const":
                 yield self._enum([value], kind)
             elif keyword == "not":
-                yield formulas.negation(self._inner(location, kind, value, "not"))
+                yield formulas.negation(self._inner(location, kind, value, ("not",)))
             elif keyword in ("allOf", "anyOf", "oneOf"):
                 yield self._branches(location, keyword, kind)
             elif keyword == "if":
@@ -169,14 +181,16 @@ class Assertions:
         elif kind == "object":
             yield from self._object(location)
 
-    def _inner(self, location: Location, kind: str, schema: Any, *path: Any) -> Formula:
+    @cython.cfunc
+    def _inner(self, location: Location, kind: str, schema: object, path: tuple) -> Formula:
         """What a subschema that applies to the same value requires of a type."""
-        return self.expand(self.formula(location, schema, *path), kind)
+        return self.expand(self.formula(location, schema, path), kind)
 
+    @cython.cfunc
     def _type(self, location: Location, kind: str) -> Formula:
         named = location.schema["type"]
         names = [named] if isinstance(named, str) else named
-        if not isinstance(names, list) or any(name not in TYPES and name != "integer" for name in names):
+        if not isinstance(names, list) or [name for name in names if name not in TYPES and name != "integer"]:
             raise location.refused("type", f"is {named!r}, allowed are JSON's types and 'integer'", "invalid")
         if kind in names:
             return self.formulas.true
@@ -184,9 +198,10 @@ class Assertions:
             return self.formulas.atom("integer")
         return self.formulas.false
 
+    @cython.cfunc
     def _branches(self, location: Location, keyword: str, kind: str) -> Formula:
         branches = list_of(location, keyword)
-        parts = [self._inner(location, kind, one, keyword, i) for i, one in enumerate(branches)]
+        parts = [self._inner(location, kind, one, (keyword, i)) for i, one in enumerate(branches)]
         if keyword == "allOf":
             return self.formulas.conjunction(parts)
         return self.formulas.disjunction(parts) if keyword == "anyOf" else self.formulas.exactly_one(parts)
@@ -195,38 +210,41 @@ class Assertions:
         schema, formulas = location.schema, self.formulas
         if "then" not in schema and "else" not in schema:
             return
-        condition = self._inner(location, kind, schema["if"], "if")
+        condition = self._inner(location, kind, schema["if"], ("if",))
         if "then" in schema:
-            then = self._inner(location, kind, schema["then"], "then")
+            then = self._inner(location, kind, schema["then"], ("then",))
             yield formulas.disjunction((formulas.negation(condition), then))
         if "else" in schema:
-            yield formulas.disjunction((condition, self._inner(location, kind, schema["else"], "else")))
+            yield formulas.disjunction((condition, self._inner(location, kind, schema["else"], ("else",))))
 
-    def _enum(self, values: list[Any], kind: str) -> Formula:
+    @cython.cfunc
+    def _enum(self, values: list, kind: str) -> Formula:
         formulas = self.formulas
         if kind == "null":
-            return formulas.constant(any(value is None for value in values))
+            return formulas.constant(None in values)
         if kind == "boolean":
             true = formulas.atom("true")
             return formulas.disjunction(
-                true if value else formulas.negation(true) for value in values if isinstance(value, bool)
+                [true if value else formulas.negation(true) for value in values if isinstance(value, bool)]
             )
         if kind == "number":
-            numbers = frozenset(decimal(value) for value in values if is_number(value))
+            numbers = frozenset([decimal(value) for value in values if is_number(value)])
             return formulas.atom("among", numbers) if numbers else formulas.false
         if kind == "string":
             return self.strings.among([value for value in values if isinstance(value, str)])
         if kind == "object":
-            return formulas.disjunction(self._object_constant(v) for v in values if isinstance(v, dict))
-        return formulas.disjunction(self._array_constant(v) for v in values if isinstance(v, list))
+            return formulas.disjunction([self._object_constant(v) for v in values if isinstance(v, dict)])
+        return formulas.disjunction([self._array_constant(v) for v in values if isinstance(v, list)])
 
-    def _object_constant(self, value: dict[str, Any]) -> Formula:
+    @cython.cfunc
+    def _object_constant(self, value: dict) -> Formula:
         names = {name: self.constant(one) for name, one in value.items()}
         parts = [self.formulas.atom("has", name) for name in value]
         return self.formulas.conjunction([self.sets.atom(names, (), self.formulas.false), *parts])
 
-    def _array_constant(self, value: list[Any]) -> Formula:
-        items = items_atom(self.formulas, tuple(map(self.constant, value)), self.formulas.false)
+    @cython.cfunc
+    def _array_constant(self, value: list) -> Formula:
+        items = items_atom(self.formulas, tuple([self.constant(one) for one in value]), self.formulas.false)
         return self.formulas.conjunction((items, count_atom(self.formulas, len(value))))
 
     def _number(self, location: Location) -> Iterator[Formula]:
@@ -262,7 +280,7 @@ class Assertions:
         if "maxProperties" in schema:
             yield formulas.negation(count_atom(formulas, count_of(location, "maxProperties") + 1))
         if "propertyNames" in schema and "propertyNames" in keywords:
-            names = self._inner(location, "string", schema["propertyNames"], "propertyNames")
+            names = self._inner(location, "string", schema["propertyNames"], ("propertyNames",))
             if names is not formulas.true:
                 yield formulas.atom("names", names)
         for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
@@ -271,18 +289,19 @@ class Assertions:
         if "unevaluatedProperties" in schema and "unevaluatedProperties" in keywords:
             yield self._evaluated.unevaluated_properties(location)
 
+    @cython.cfunc
     def _properties(self, location: Location) -> Formula:
         named, matched = dict_of(location, "properties"), dict_of(location, "patternProperties")
-        names = {name: self.formula(location, one, "properties", name) for name, one in named.items()}
-        patterns = tuple(
+        names = {name: self.formula(location, one, ("properties", name)) for name, one in named.items()}
+        patterns = [
             (self.strings.pattern(location, "patternProperties", one),
-             self.formula(location, schema, "patternProperties", one))
+             self.formula(location, schema, ("patternProperties", one)))
             for one, schema in matched.items()
-        )  # fmt: skip
+        ]  # fmt: skip
         rest = self.formulas.true
         if "additionalProperties" in location.schema:
-            rest = self.formula(location, location.schema["additionalProperties"], "additionalProperties")
-        return self.sets.atom(names, patterns, rest)
+            rest = self.formula(location, location.schema["additionalProperties"], ("additionalProperties",))
+        return self.sets.atom(names, tuple(patterns), rest)
 
     def _dependent(self, location: Location, keyword: str) -> Iterator[Formula]:
         formulas = self.formulas
@@ -293,7 +312,7 @@ class Assertions:
             if isinstance(asked, list) and keyword != "dependentSchemas":
                 present = formulas.conjunction(formulas.atom("has", other) for other in asked)
             else:
-                present = self._inner(location, "object", asked, keyword, name)
+                present = self._inner(location, "object", asked, (keyword, name))
             yield formulas.disjunction((absent, present))
 
     def _array(self, location: Location) -> Iterator[Formula]:
@@ -310,6 +329,7 @@ class Assertions:
         if "unevaluatedItems" in schema and "unevaluatedItems" in keywords:
             yield self._evaluated.unevaluated_items(location)
 
+    @cython.cfunc
     def _items(self, location: Location) -> Formula:
         schema, lists = location.schema, self.locations.dialect.lists_items
         items = schema.get("items", True)
@@ -321,12 +341,12 @@ class Assertions:
             prefix = [] if lists else schema.get("prefixItems", [])
         if not isinstance(prefix, list):
             raise location.refused(first, "is not a list of schemas", "invalid")
-        parts = tuple(self.formula(location, one, first, i) for i, one in enumerate(prefix))
-        rest = self.formulas.true if behind is True else self.formula(location, behind, keyword)
-        return items_atom(self.formulas, parts, rest)
+        parts = [self.formula(location, one, (first, i)) for i, one in enumerate(prefix)]
+        rest = self.formulas.true if behind is True else self.formula(location, behind, (keyword,))
+        return items_atom(self.formulas, tuple(parts), rest)
 
     def _contains(self, location: Location) -> Iterator[Formula]:
-        formulas, inner = self.formulas, self.formula(location, location.schema["contains"], "contains")
+        formulas, inner = self.formulas, self.formula(location, location.schema["contains"], ("contains",))
         least, most = 1, None
         if self.locations.dialect.counts_contains:
             if "minContains" in location.schema:

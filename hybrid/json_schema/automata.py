@@ -1,4 +1,5 @@
-# cython: language_level=3, wraparound=True
+# cython: language_level=3, wraparound=True, annotation_typing=True
+# mypy: ignore-errors
 """Sets of JSON values and the automata of their objects and arrays, as data.
 
 What: a `Nonterminal` is a set of values; `ObjectAutomaton` and `ArrayAutomaton` read its objects and arrays,
@@ -9,13 +10,13 @@ Limits: data only; which values there are is decided elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.json_schema.formulas import Formula
 
 from equivalence import built
-from hybrid.json_schema.formulas import Formula
 from hybrid.json_schema.languages.automaton import Automaton
 
 built.check(__name__, EQUIMASK_SOURCE)
@@ -36,6 +37,8 @@ class KeyClass(NamedTuple):
     truth: dict[Formula, bool]
 
 
+@cython.final
+@cython.cclass
 class ObjectAutomaton:
     """The automaton of a nonterminal's objects; state 0 is the start.
 
@@ -53,25 +56,22 @@ class ObjectAutomaton:
         is_live: for each state, whether an end can be reached from it; set by `productive.py`.
     """
 
-    def __init__(self, names: tuple[str, ...], classes: list[KeyClass]) -> None:
+    def __init__(self, names: tuple, classes: list) -> None:
         self.names, self.classes = names, classes
-        self.position: list[int] = []
-        self.accepting: list[bool] = []
-        self.skipped: list[int] = []
-        self.edges: list[list[Edge]] = []
-        self.extra: list[list[tuple[int, list[Edge]]]] = []
-        self.has_unique_keys = False
-        self.keys_may_run_out = False
+        self.position, self.accepting, self.skipped = [], [], []
+        self.edges, self.extra, self.is_live = [], [], []
         self.is_growing = True
-        self.is_live: list[bool] = []
 
-    def steps(self, state: int) -> list[tuple[Any, int]]:
+    def steps(self, state: cython.Py_ssize_t) -> list:
         """Pairs (nonterminal, target state) of the edges of a state; None as nonterminal: the edge reads
         nothing."""
-        found = [(None, self.skipped[state])] if self.skipped[state] >= 0 else []
-        found += self.edges[state]
-        for _, edges in self.extra[state]:
-            found += edges
+        edges: list = self.edges[state]
+        skipped, extra = self.skipped[state], self.extra[state]
+        if skipped < 0 and not extra:
+            return edges
+        found: list = [(None, skipped), *edges] if skipped >= 0 else edges[:]
+        for _, others in extra:
+            found += others
         return found
 
 
@@ -88,6 +88,8 @@ class Counted(NamedTuple):
     most: int | None
 
 
+@cython.final
+@cython.cclass
 class ArrayAutomaton:
     """The automaton of a nonterminal's arrays; state 0 is the start.
 
@@ -108,19 +110,13 @@ class ArrayAutomaton:
     """
 
     def __init__(self) -> None:
-        self.accepting: list[bool] = []
-        self.edges: list[list[Edge]] = []
-        self.counted: list[Counted | None] = []
-        self.is_unique: bool | None = False
-        self.is_conditional = False
-        self.repeats: list[int] = []
-        self.is_marked = False
+        self.accepting, self.edges, self.counted, self.repeats, self.is_live = [], [], [], [], []
+        self.is_unique = False
         self.is_growing = True
-        self.is_live: list[bool] = []
 
-    def steps(self, state: int) -> list[tuple[Any, int]]:
+    def steps(self, state: cython.Py_ssize_t) -> list:
         """Pairs (nonterminal, target state) of the edges of a state."""
-        edges = self.edges[state]
+        edges: list = self.edges[state]
         if not self.is_conditional or not state:
             return edges
         repeats = self.repeats
@@ -139,6 +135,8 @@ class ArrayAutomaton:
         return self.repeats[state] if self.is_conditional else state
 
 
+@cython.final
+@cython.cclass
 class Nonterminal:
     """A set of JSON values.
 
@@ -151,38 +149,36 @@ class Nonterminal:
         formula: the formula of locations by which it was first found.
         object, array: their automata, once they are built; None if it has no such values.
         is_productive: whether it contains any value, once that is known.
+        verdict: the result of `Nonterminals.may_hold`; None: it is not known.
+        is_asked: whether somebody waits for that result.
     """
 
-    __slots__ = (
-        "array", "arrays", "booleans", "formula", "is_asked", "is_productive", "names", "null", "number",
-        "numbers", "object", "objects", "strings", "verdict",
-    )  # fmt: skip
-
     def __init__(
-        self, number: int, null: bool, booleans: tuple[bool, ...], numbers: Formula, strings: Formula,
-        arrays: Formula, objects: Formula, names: tuple[str, ...], formula: Formula,
+        self, number: int, null: cython.bint, booleans: tuple, numbers: Formula, strings: Formula,
+        arrays: Formula, objects: Formula, names: tuple, formula: Formula,
     ) -> None:  # fmt: skip
         self.formula = formula
         self.number, self.null, self.booleans = number, null, booleans
         self.numbers, self.strings, self.arrays, self.objects = numbers, strings, arrays, objects
         self.names = names
-        self.object: ObjectAutomaton | None = None
-        self.array: ArrayAutomaton | None = None
-        self.is_productive = False
-        self.is_asked = False
-        self.verdict: bool | None = None  # the result of `may_hold`; None: not known yet
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def has_scalar(self) -> cython.bint:
+        """`holds_scalar` for compiled code."""
+        return self.null or bool(self.booleans) or self.numbers.op != "false" or self.strings.op != "false"
 
     @property
     def holds_scalar(self) -> bool:
         """Whether it contains null, a boolean, a number or a string."""
-        return self.null or bool(self.booleans) or self.numbers.op != "false" or self.strings.op != "false"
+        return self.has_scalar()
 
     @property
     def few_scalars(self) -> list[Any] | None:
         """All its values, if they are scalars that formulas list; otherwise None."""
         if self.arrays.op != "false" or self.objects.op != "false":
             return None
-        values: list[Any] = [None] * self.null + list(self.booleans)
+        values = [None, *self.booleans] if self.null else [*self.booleans]
         if self.numbers.op == "atom" and self.numbers.args[0] == "among":
             values += [int(x) if x.denominator == 1 else float(x) for x in sorted(self.numbers.args[1])]
         elif self.numbers.op != "false":
@@ -197,7 +193,7 @@ class Nonterminal:
         """`few_scalars` as pairs of type and exact value, so that 1, 1.0 and true compare as in JSON."""
         if self.arrays.op != "false" or self.objects.op != "false":
             return None
-        found: list[tuple[str, Any]] = [("null", None)] * self.null
+        found = [("null", None)] if self.null else []
         found += [("boolean", value) for value in self.booleans]
         if self.numbers.op == "atom" and self.numbers.args[0] == "among":
             found += [("number", value) for value in self.numbers.args[1]]
@@ -213,9 +209,6 @@ class Nonterminal:
         return frozenset(found)
 
     @property
-    def automata(self) -> Iterator[ObjectAutomaton | ArrayAutomaton]:
+    def automata(self) -> list[ObjectAutomaton | ArrayAutomaton]:
         """The automata of its objects and arrays, as far as they are built."""
-        if self.object is not None:
-            yield self.object
-        if self.array is not None:
-            yield self.array
+        return [one for one in (self.object, self.array) if one is not None]

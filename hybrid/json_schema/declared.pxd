@@ -1,5 +1,6 @@
-from hybrid.json_schema.locations cimport Location
-
+from hybrid.json_schema.assertions cimport Assertions
+from hybrid.json_schema.formulas cimport Formula
+from hybrid.json_schema.locations cimport Location, Locations
 
 cdef extern from "Python.h":
     int Py_EnterRecursiveCall(const char* where) except -1
@@ -18,3 +19,16 @@ cdef class Declared:
     cpdef object add(self, Declared other)
     cpdef object add_keywords(self, dict schema, object strings, Location location)
     cpdef object add_keys(self, str keyword, object value)
+
+
+cdef class Declarations:
+    cdef Assertions _of
+    cdef Locations _locations
+    cdef frozenset _keywords
+    cdef dict _found
+
+    cpdef Declared of(self, Formula formula)
+    cdef Declared _location(self, object number)
+    cdef object _walk(self, Location location, dict met, Declared found)
+    cdef object _add_all(self, Location location, dict met, Declared found)
+    cdef object _walk_formula(self, Formula formula, dict met, Declared found)

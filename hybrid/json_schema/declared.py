@@ -16,11 +16,11 @@ from typing import Any
 
 import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.json_schema.assertions import Assertions
 from cython.cimports.hybrid.json_schema.formulas import Formula
-from cython.cimports.hybrid.json_schema.locations import Location, Locations
+from cython.cimports.hybrid.json_schema.locations import Location
 
 from equivalence import built
-from hybrid.json_schema.assertions import Assertions
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -104,11 +104,6 @@ class Declared:
 class Declarations:
     """The declarations of one schema's locations."""
 
-    _of: object
-    _locations: Locations
-    _keywords: frozenset
-    _found: dict
-
     def __init__(self, assertions: Assertions) -> None:
         self._of, self._locations = assertions, assertions.locations
         self._keywords = self._locations.dialect.keywords
@@ -174,17 +169,17 @@ class Declarations:
                 continue
             if keyword in ("allOf", "anyOf", "oneOf"):
                 for i, one in enumerate(value):
-                    self._walk_formula(of.formula(location, one, keyword, i), met, found)
+                    self._walk_formula(of.formula(location, one, (keyword, i)), met, found)
             elif keyword == "if":
                 for name in ("if", "then", "else"):
                     if name in schema:
-                        self._walk_formula(of.formula(location, schema[name], name), met, found)
+                        self._walk_formula(of.formula(location, schema[name], (name,)), met, found)
             elif keyword.startswith("$"):
                 self._walk_formula(of.referred(location, keyword), met, found)
             elif isinstance(value, dict):
                 for name, one in value.items():
                     if isinstance(one, (dict, bool)):
-                        self._walk_formula(of.formula(location, one, keyword, name), met, found)
+                        self._walk_formula(of.formula(location, one, (keyword, name)), met, found)
 
     @cython.cfunc
     def _walk_formula(self, formula: Formula, met: dict, found: Declared) -> object:

@@ -61,7 +61,7 @@ class Subschemas(Protocol):
     sets: PropertySets
     strings: Strings
 
-    def formula(self, location: Location, schema: Any, *path: Any) -> Formula:
+    def formula(self, location: Location, schema: Any, path: tuple[Any, ...]) -> Formula:
         """The formula of a subschema."""
 
     def referred(self, location: Location, keyword: str) -> Formula:
@@ -82,7 +82,8 @@ class Evaluated:
     def unevaluated_properties(self, location: Location) -> Formula:
         """What `unevaluatedProperties` of a location requires of an object that satisfies all other
         keywords."""
-        asked = self._of.formula(location, location.schema["unevaluatedProperties"], "unevaluatedProperties")
+        own = location.schema["unevaluatedProperties"]
+        asked = self._of.formula(location, own, ("unevaluatedProperties",))
         true = self._formulas.true
         found = []
         for keys, condition in self._ways(location, "object", "unevaluatedProperties").items():
@@ -95,7 +96,7 @@ class Evaluated:
 
     def unevaluated_items(self, location: Location) -> Formula:
         """What `unevaluatedItems` of a location requires of an array that satisfies all other keywords."""
-        asked = self._of.formula(location, location.schema["unevaluatedItems"], "unevaluatedItems")
+        asked = self._of.formula(location, location.schema["unevaluatedItems"], ("unevaluatedItems",))
         true = self._formulas.true
         found = []
         for items, condition in self._ways(location, "array", "unevaluatedItems").items():
@@ -150,26 +151,26 @@ class Evaluated:
             if keyword in schema and keyword in keywords:
                 yield self._of_formula(of.referred(location, keyword), kind, nothing)
         for i, one in enumerate(schema.get("allOf", ())):
-            yield self._of_formula(of.formula(location, one, "allOf", i), kind, nothing)
+            yield self._of_formula(of.formula(location, one, ("allOf", i)), kind, nothing)
         for keyword in ("anyOf", "oneOf"):
             for i, one in enumerate(schema.get(keyword, ())):
-                yield self._perhaps(of.formula(location, one, keyword, i), kind, nothing)
+                yield self._perhaps(of.formula(location, one, (keyword, i)), kind, nothing)
         if "if" in schema:
             yield self._condition(location, kind, nothing)
         if kind == "object" and isinstance(schema.get("dependentSchemas"), dict):
             for name, one in schema["dependentSchemas"].items():
                 has = formulas.atom("has", name)
-                inner = of.formula(location, one, "dependentSchemas", name)
+                inner = of.formula(location, one, ("dependentSchemas", name))
                 yield self._either(has, self._of_formula(inner, kind, nothing), {nothing: formulas.true})
 
     def _condition(self, location: Location, kind: str, nothing: Any) -> Ways:
         schema, of, true = location.schema, self._of, self._formulas.true
-        condition = of.formula(location, schema["if"], "if")
+        condition = of.formula(location, schema["if"], ("if",))
         sides = []
         for keyword in ("then", "else"):
             ways = {nothing: true}
             if keyword in schema:
-                ways = self._of_formula(of.formula(location, schema[keyword], keyword), kind, nothing)
+                ways = self._of_formula(of.formula(location, schema[keyword], (keyword,)), kind, nothing)
             sides.append(ways)
         then = self._product(self._of_formula(condition, kind, nothing), sides[0], location, "if")
         return self._either(of.expand(condition, kind), then, sides[1])
@@ -214,7 +215,7 @@ class Evaluated:
             return Items(everything=True)
         contained: tuple[Formula, ...] = ()
         if "contains" in schema and not dialect.lists_items:  # since 2020-12
-            contained = (self._of.formula(location, schema["contains"], "contains"),)
+            contained = (self._of.formula(location, schema["contains"], ("contains",)),)
         return Items(len(prefix), contained)
 
 

@@ -1,4 +1,5 @@
-# cython: language_level=3, wraparound=True
+# cython: language_level=3, wraparound=True, annotation_typing=True
+# mypy: ignore-errors
 """Nonterminals: sets of JSON values that the grammar of a schema distinguishes.
 
 What: a `Nonterminal` is a canonical Boolean formula of subschemas, expanded for each type.
@@ -18,17 +19,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.json_schema.assertions import Assertions
+from cython.cimports.hybrid.json_schema.automata import Nonterminal
+from cython.cimports.hybrid.json_schema.declared import Declarations, Declared
+from cython.cimports.hybrid.json_schema.formulas import Formula
 
 from equivalence import built
 from equivalence.deadline import Deadline
-from hybrid.json_schema.assertions import Assertions
 from hybrid.json_schema.atoms import items_atom
-from hybrid.json_schema.automata import ArrayAutomaton, Edge, Nonterminal, ObjectAutomaton
-from hybrid.json_schema.declared import Declarations, Declared
 from hybrid.json_schema.errors import SchemaRefused
-from hybrid.json_schema.formulas import Formula, decide
+from hybrid.json_schema.formulas import decide
 from hybrid.json_schema.languages.until import TooLarge
 from hybrid.json_schema.numbers import Numbers
 
@@ -65,10 +69,12 @@ def _takes(formula: Formula, value: bool) -> bool:
     return decide(formula, lambda atom: value)
 
 
-Build = Callable[["Nonterminals", Nonterminal], None]
-"""Makes an automaton of a nonterminal."""
+Build = Callable[[Any, Any], None]
+"""Makes an automaton of a nonterminal, the second argument, of those of a schema."""
 
 
+@cython.final
+@cython.cclass
 class Nonterminals:
     """The nonterminals of one schema.
 
@@ -85,7 +91,7 @@ class Nonterminals:
         self, assertions: Assertions, numbers: Numbers, bounds: Bounds, deadline: Deadline, is_strict: bool,
         build_object: Build, build_array: Build,
     ) -> None:  # fmt: skip
-        self.all: list[Nonterminal] = []
+        self.all = []
         self.assertions, self.numbers, self.bounds = assertions, numbers, bounds
         self.strings = assertions.strings
         self.formulas = assertions.formulas
@@ -93,14 +99,13 @@ class Nonterminals:
         self._deadline = deadline
         self._is_strict = is_strict
         self._build_object, self._build_array = build_object, build_array
-        self._by_formula: dict[Formula, Nonterminal] = {}
-        self._by_content: dict[object, Nonterminal] = {}
-        self._todo: list[Nonterminal] = []
+        self._by_formula, self._by_content = {}, {}
+        self._todo = []
         self._depth = 0  # number of verdicts that wait for others
 
     def of(self, formula: Formula) -> Nonterminal:
         """The nonterminal of a formula of locations."""
-        found = self._by_formula.get(formula)
+        found: Nonterminal = self._by_formula.get(formula)
         if found is None:
             try:
                 found = self._by_formula[formula] = self._find(formula)
@@ -108,12 +113,12 @@ class Nonterminals:
                 raise self.placed(error, formula) from error
         return found
 
-    def build_all(self) -> None:
+    def build_all(self) -> object:
         """Build the objects and arrays of all nonterminals, including those found on the way."""
         while self._todo:
             self._build(self._todo.pop())
 
-    def rebuild_object(self, one: Nonterminal) -> None:
+    def rebuild_object(self, one: Nonterminal) -> object:
         """Make `build_all` build the objects of a nonterminal again, with the keys that it has now."""
         one.object = None
         self._todo.append(one)
@@ -125,32 +130,43 @@ class Nonterminals:
         pointer = self._declarations.place(formula, error.keyword)
         return SchemaRefused(error.kind, error.keyword, pointer, error.why)
 
-    def check(self) -> None:
+    def check(self) -> object:
         """Raise `BudgetExceeded` if the deadline has passed."""
         self._deadline.check(PHASE)
 
+    @cython.cfunc
     def _find(self, formula: Formula) -> Nonterminal:
+        null: Formula
+        boolean: Formula
+        number: Formula
+        string: Formula
+        array: Formula
+        object_: Formula
+        declared: Declared
         formulas = self.formulas
         null, boolean, number, string, array, object_ = self.assertions.by_type(formula)
         if number is not formulas.false and number.atoms and self._numbers_empty(number):
             number = formulas.false
         if string is not formulas.false and string.atoms and self._strings_empty(string):
             string = formulas.false
-        names: tuple[str, ...] = ()
+        names: tuple = ()
         if array is not formulas.false or object_ is not formulas.false:
             declared = self._declarations.of(formula)
             if self._is_strict:
                 array, object_ = self._closed(array, object_, declared)
             names = declared.keys if object_ is not formulas.false else ()
         key = (null, boolean, number, string, array, object_, names)
-        found = self._by_content.get(key)
+        found: Nonterminal = self._by_content.get(key)
         if found is not None:
             return found
-        booleans = tuple(value for value in (True, False) if _takes(boolean, value))
+        if boolean.atoms:
+            booleans = tuple([value for value in (True, False) if _takes(boolean, value)])
+        else:
+            booleans = (True, False) if boolean is formulas.true else ()
         found = self._by_content[key] = Nonterminal(
             len(self.all), null is formulas.true, booleans, number, string, array, object_, names, formula
         )
-        if found.holds_scalar:
+        if found.has_scalar():
             found.verdict = True
         elif array is formulas.false and object_ is formulas.false:
             found.verdict = False
@@ -161,19 +177,24 @@ class Nonterminals:
         self.check()
         return found
 
-    def _numbers_empty(self, formula: Formula) -> bool:
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _numbers_empty(self, formula: Formula) -> cython.bint:
         try:
             return self.numbers.texts(formula).is_empty
         except TooLarge as error:
             raise SchemaRefused("bounds", "multipleOf", "", f"and similar keywords need {error}") from error
 
-    def _strings_empty(self, formula: Formula) -> bool:
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _strings_empty(self, formula: Formula) -> cython.bint:
         try:
             return self.strings.is_empty(formula)
         except TooLarge as error:
             raise SchemaRefused("bounds", "pattern", "", f"and similar keywords need {error}") from error
 
-    def _closed(self, array: Formula, object_: Formula, declared: Declared) -> tuple[Formula, Formula]:
+    @cython.cfunc
+    def _closed(self, array: Formula, object_: Formula, declared: Declared) -> tuple:
         """Objects and arrays that declare keys or items, closed to others, unless a subschema that applies
         to the same value says something about the others."""
         formulas, true = self.formulas, self.formulas.true
@@ -187,13 +208,14 @@ class Nonterminals:
             array = formulas.conjunction((array, only))
         return array, object_
 
-    def may_hold(self, formula: Formula) -> bool:
+    def may_hold(self, formula: Formula) -> cython.bint:
         """Whether a formula's nonterminal may contain a value. False only if it certainly contains none."""
         if not formula.atoms:
             return formula is self.formulas.true
         return self._verdict(self.of(formula)) is not False
 
-    def _verdict(self, nonterminal: Nonterminal) -> bool | None:
+    @cython.cfunc
+    def _verdict(self, nonterminal: Nonterminal) -> object:
         """Whether it contains a value; None if that depends on nonterminals under construction."""
         if nonterminal.verdict is not None:
             return nonterminal.verdict
@@ -207,7 +229,7 @@ class Nonterminals:
             self._build(nonterminal)
         finally:
             self._depth -= 1
-        verdict: bool | None = False
+        verdict: object = False
         for automaton in nonterminal.automata:
             reaches = self._reaches_end(automaton)
             if reaches:
@@ -218,7 +240,8 @@ class Nonterminals:
         nonterminal.verdict = verdict
         return verdict
 
-    def _reaches_end(self, automaton: ObjectAutomaton | ArrayAutomaton) -> bool | None:
+    @cython.cfunc
+    def _reaches_end(self, automaton: object) -> object:
         met, todo, is_certain = {0}, [0], True
         while todo:
             state = todo.pop()
@@ -235,7 +258,8 @@ class Nonterminals:
                     is_certain = False
         return False if is_certain else None
 
-    def _build(self, nonterminal: Nonterminal) -> None:
+    @cython.cfunc
+    def _build(self, nonterminal: Nonterminal) -> object:
         false = self.formulas.false
         try:
             if nonterminal.object is None and nonterminal.objects is not false:
@@ -245,6 +269,6 @@ class Nonterminals:
         except SchemaRefused as error:
             raise self.placed(error, nonterminal.formula) from error
 
-    def edges(self, pairs: list[tuple[Formula, int]]) -> list[Edge]:
+    def edges(self, pairs: list) -> list:
         """Turn pairs (formula, state) into pairs (nonterminal, state)."""
         return [(self.of(formula), target) for formula, target in pairs]

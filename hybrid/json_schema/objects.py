@@ -1,4 +1,5 @@
-# cython: language_level=3, wraparound=True
+# cython: language_level=3, wraparound=True, annotation_typing=True
+# mypy: ignore-errors
 """Objects: an automaton over keys in canonical order.
 
 What: `build_object` makes the automaton of a nonterminal's objects. Declared keys come in the order of first
@@ -16,17 +17,22 @@ its branches. A key that has passed is forgotten.
 
 from __future__ import annotations
 
+from typing import Any
+
+import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.json_schema.atoms import PropertySet, PropertySets
+from cython.cimports.hybrid.json_schema.automata import Nonterminal, ObjectAutomaton
+from cython.cimports.hybrid.json_schema.formulas import Formula, Formulas
+from cython.cimports.hybrid.json_schema.nonterminals import Nonterminals
 
 from equivalence import built
-from hybrid.json_schema.atoms import PropertySet, count_atom
-from hybrid.json_schema.automata import Edge, KeyClass, Nonterminal, ObjectAutomaton
+from hybrid.json_schema.atoms import count_atom
+from hybrid.json_schema.automata import KeyClass
 from hybrid.json_schema.errors import SchemaRefused
-from hybrid.json_schema.formulas import Formula
 from hybrid.json_schema.languages.automaton import Automaton, is_endless, universal
 from hybrid.json_schema.languages.until import TooLarge
-from hybrid.json_schema.nonterminals import Nonterminals
-from hybrid.json_schema.splitting import Condition, split
+from hybrid.json_schema.splitting import split
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -38,40 +44,56 @@ MOST_KEYS = 10_000
 """A class with this many keys has more than anybody writes."""
 
 
-def build_object(nonterminals: Nonterminals, of: Nonterminal) -> None:
+def build_object(nonterminals: Nonterminals, of: Nonterminal) -> object:
     """Make the automaton of a nonterminal's objects.
 
     Raises:
         SchemaRefused: it exceeds a bound.
     """
-    _Builder(nonterminals, of).build()
+    builder: _Builder = _Builder(nonterminals, of)
+    builder.build()
 
 
+@cython.final
+@cython.cclass
 class _Builder:
     """One call of `build_object`."""
+
+    _nonterminals: Nonterminals
+    _formulas: Formulas
+    _sets: PropertySets
+    _texts: object
+    _start: Formula
+    _names: tuple
+    _automaton: ObjectAutomaton
+    _numbers: dict  # of each pair of the number of passed keys and a formula
+    _todo: list
 
     def __init__(self, nonterminals: Nonterminals, of: Nonterminal) -> None:
         self._nonterminals, self._formulas = nonterminals, nonterminals.formulas
         self._sets = nonterminals.assertions.sets
         self._start = of.objects
-        names = dict.fromkeys(of.names)
-        for atom in self._start.ordered_atoms:
+        atom: Formula
+        names: dict = dict.fromkeys(of.names)
+        atoms: list = self._start.ordered_atoms
+        for atom in atoms:
             if atom.args[0] == "properties":
                 names.update(dict.fromkeys(atom.args[1].names))
-        for atom in self._start.ordered_atoms:
+        for atom in atoms:
             if atom.args[0] == "has":
                 names.setdefault(atom.args[1])
         self._names = tuple(names)
         self._texts = nonterminals.strings
         classes = self._key_classes()
         self._automaton = of.object = ObjectAutomaton(self._names, classes)
-        self._numbers: dict[tuple[int, Formula], int] = {}
-        self._todo: list[tuple[int, Formula]] = []
+        self._numbers, self._todo = {}, []
 
-    def build(self) -> None:
+    @cython.cfunc
+    def build(self) -> object:
+        """Make the automaton."""
         required = self._keys_of_conjunction()
         if required is not None:
-            self._chain(*required)
+            self._chain(required[0], required[1])
             return
         self._state(0, self._start)
         automaton = self._automaton
@@ -85,13 +107,16 @@ class _Builder:
                 self._undeclared(number, formula)
         automaton.is_growing = False
 
-    def _keys_of_conjunction(self) -> tuple[set[str], set[str]] | None:
+    @cython.cfunc
+    def _keys_of_conjunction(self) -> tuple:
         """Required and forbidden keys, if the formula is a conjunction of these and of requirements for
         values and keys; otherwise None.
         """
-        required: set[str] = set()
-        forbidden: set[str] = set()
+        required: set = set()
+        forbidden: set = set()
         start = self._start
+        part: Formula
+        atom: Formula
         for part in start.args if start.op == "and" else (start,) if start.atoms else ():
             atom = part.args[0] if part.op == "not" else part
             if atom.op != "atom":
@@ -103,7 +128,8 @@ class _Builder:
                 return None
         return required, forbidden
 
-    def _chain(self, required: set[str], forbidden: set[str]) -> None:
+    @cython.cfunc
+    def _chain(self, required: set, forbidden: set) -> object:
         """Make the automaton of a conjunction: each declared key leads to the next, whether it is there or
         not.
 
@@ -115,8 +141,9 @@ class _Builder:
         if n >= self._nonterminals.bounds.states:
             raise SchemaRefused("bounds", "", "", f"has an object of more than {n} states")
         self._nonterminals.check()
-        sets = [atom.args[1] for atom in self._start.ordered_atoms if atom.args[0] == "properties"]
-        asked = [atom.args[1] for atom in self._start.ordered_atoms if atom.args[0] == "names"]
+        atoms: list = self._start.ordered_atoms
+        sets: list = [atom.args[1] for atom in atoms if atom.args[0] == "properties"]
+        asked: list = [atom.args[1] for atom in atoms if atom.args[0] == "names"]
         automaton.position = list(range(n + 1))
         automaton.accepting = [False] * n + [True]
         automaton.skipped = [-1 if name in required else i + 1 for i, name in enumerate(names)]
@@ -124,19 +151,27 @@ class _Builder:
         automaton.extra = [[] for _ in range(n + 1)]
         automaton.edges = [[] for _ in range(n + 1)]
         for i, name in enumerate(names):
-            if name in forbidden or not all(self._satisfies(one, name, None) for one in asked):
+            if name in forbidden or (asked and not self._satisfies_all(asked, name)):
                 continue
             automaton.edges[i] = self._edges(sets, name, None, i + 1)
         for number, known in enumerate(automaton.classes):
-            if all(known.truth[one] for one in asked):
-                edges = self._edges(sets, "", known.truth, n)
+            truth: dict = known.truth
+            if False not in [truth[one] for one in asked]:
+                edges = self._edges(sets, "", truth, n)
                 if edges:
                     automaton.extra[n].append((number, edges))
         automaton.is_growing = False
 
-    def _edges(
-        self, sets: list[PropertySet], name: str, truth: dict[Formula, bool] | None, target: int
-    ) -> list[Edge]:
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _satisfies_all(self, asked: list, name: str) -> cython.bint:
+        for one in asked:  # noqa: SIM110 - C functions have no generators
+            if not self._satisfies(one, name, None):
+                return False
+        return True
+
+    @cython.cfunc
+    def _edges(self, sets: list, name: str, truth: dict | None, target: object) -> list:
         """The edges of a key whose value satisfies all of some property sets."""
         if len(sets) == 1:
             value = self._value(sets[0], name, truth)
@@ -146,7 +181,8 @@ class _Builder:
             return []
         return [(self._nonterminals.of(value), target)]
 
-    def _state(self, position: int, formula: Formula) -> int:
+    @cython.cfunc
+    def _state(self, position: cython.Py_ssize_t, formula: Formula) -> object:
         key = position, formula
         number = self._numbers.get(key)
         if number is None:
@@ -162,10 +198,12 @@ class _Builder:
                 raise SchemaRefused("bounds", "", "", f"has an object of more than {number} states")
         return number
 
-    def _declared(self, number: int, position: int, formula: Formula) -> None:
+    @cython.cfunc
+    def _declared(self, number: cython.Py_ssize_t, position: cython.Py_ssize_t, formula: Formula) -> object:
         """Add the edges for the next declared key: it is read or passed over."""
         formulas, name = self._formulas, self._names[position]
-        gone: dict[Formula, Formula] = {formulas.atom("has", name): formulas.false}
+        atom: Formula
+        gone: dict = {formulas.atom("has", name): formulas.false}
         for atom in formula.ordered_atoms:
             if atom.args[0] == "properties":
                 gone[atom] = self._sets.after(atom, name)
@@ -176,7 +214,8 @@ class _Builder:
         pairs = [(value, self._state(position + 1, after)) for value, after in cases]
         self._automaton.edges[number] = self._nonterminals.edges(pairs)
 
-    def _undeclared(self, number: int, formula: Formula) -> None:
+    @cython.cfunc
+    def _undeclared(self, number: cython.Py_ssize_t, formula: Formula) -> object:
         """Add the edges after all declared keys: the object ends, or an undeclared key comes."""
         formulas, automaton = self._formulas, self._automaton
         values = {a: formulas.constant(a.args[0] in ("properties", "names")) for a in formula.atoms}
@@ -188,13 +227,14 @@ class _Builder:
             if pairs:
                 automaton.extra[number].append((i, self._nonterminals.edges(pairs)))
 
-    def _conditions(
-        self, formula: Formula, name: str, truth: dict[Formula, bool] | None
-    ) -> tuple[dict[Formula, Formula], list[Condition]]:
-        """What each atom becomes after a key: a declared key, or an undeclared key of a class."""
+    @cython.cfunc
+    def _conditions(self, formula: Formula, name: str, truth: dict | None) -> tuple:
+        """What each atom becomes after a key: a declared key, or an undeclared key of a class, with the
+        truth of its formulas. Pairs of atoms and formulas that are decided, and conditions of `split`."""
+        atom: Formula
         formulas = self._formulas
-        decided: dict[Formula, Formula] = {}
-        conditions: list[Condition] = []
+        decided: dict = {}
+        conditions: list = []
         for atom in formula.ordered_atoms:
             kind = atom.args[0]
             if kind == "has":
@@ -209,24 +249,33 @@ class _Builder:
                 value = self._value(atom.args[1], name, truth)
                 after = atom if truth is not None else self._sets.after(atom, name)
                 conditions.append((atom, value, after, formulas.false))
-        conditions.sort(key=lambda one: one[0].number)
+        conditions.sort(key=_number_of_atom)
         return decided, conditions
 
-    def _value(self, properties: PropertySet, name: str, truth: dict[Formula, bool] | None) -> Formula:
+    @cython.cfunc
+    def _value(self, properties: PropertySet, name: str, truth: dict | None) -> Formula:
         """What a property set requires of the value of a key."""
-        asked = [properties.names[name]] if truth is None and name in properties.names else []
-        asked += [value for pattern, value in properties.patterns if self._satisfies(pattern, name, truth)]
+        asked: list = [properties.names[name]] if truth is None and name in properties.names else []
+        for pattern, value in properties.patterns:
+            if self._satisfies(pattern, name, truth):
+                asked.append(value)
+        if len(asked) == 1:
+            return asked[0]
         return self._formulas.conjunction(asked) if asked else properties.rest
 
-    def _satisfies(self, formula: Formula, name: str, truth: dict[Formula, bool] | None) -> bool:
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _satisfies(self, formula: Formula, name: str, truth: dict | None) -> cython.bint:
         return self._texts.holds(formula, name) if truth is None else truth[formula]
 
-    def _key_classes(self) -> list[KeyClass]:
+    @cython.cfunc
+    def _key_classes(self) -> list:
+        """The classes of undeclared keys that may come."""
         formulas = self._formulas
-        asked: dict[Formula, None] = {}
+        asked: dict = {}
         for atom in self._start.ordered_atoms:
             if atom.args[0] == "properties":
-                asked.update((pattern, None) for pattern, _ in atom.args[1].patterns)
+                asked.update([(pattern, None) for pattern, _ in atom.args[1].patterns])
             elif atom.args[0] == "names":
                 asked[atom.args[1]] = None
         fixed = {formulas.true: True, formulas.false: False}
@@ -248,7 +297,9 @@ class _Builder:
             for signs, language in cells
         ]
 
-    def _closed_to_others(self, languages: list[Formula]) -> bool:
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _closed_to_others(self, languages: list) -> cython.bint:
         """Whether it is obvious that no undeclared key can come."""
         if languages:
             return False
@@ -259,6 +310,11 @@ class _Builder:
             and atom.args[1].rest is self._formulas.false
         }  # fmt: skip
         return bool(closed) and self._formulas.substitute(self._start, closed) is self._formulas.false
+
+
+def _number_of_atom(condition: tuple) -> object:
+    atom: Formula = condition[0]
+    return atom.number
 
 
 def declare_few_keys(nonterminals: Nonterminals) -> bool:
@@ -334,7 +390,7 @@ def _used(automaton: ObjectAutomaton) -> list[int]:
     return sorted(found)
 
 
-def _live_extras(automaton: ObjectAutomaton, state: int) -> list[tuple[int, list[Edge]]]:
+def _live_extras(automaton: ObjectAutomaton, state: int) -> list[tuple[int, list[Any]]]:
     """The undeclared keys that may come in a state, with the edges from which an end can be reached."""
     if not automaton.is_live[state]:
         return []

@@ -1,0 +1,36 @@
+from hybrid.json_schema.atoms cimport PropertySets
+from hybrid.json_schema.formulas cimport Formula, Formulas
+from hybrid.json_schema.locations cimport Location, Locations
+
+cdef extern from "Python.h":
+    int Py_EnterRecursiveCall(const char* where) except -1
+    void Py_LeaveRecursiveCall()
+
+
+cdef class Assertions:
+    cdef readonly Formulas formulas
+    cdef readonly Locations locations
+    cdef readonly object strings
+    cdef readonly PropertySets sets
+    cdef frozenset _keywords
+    cdef dict _expanded
+    cdef dict _referred
+    cdef set _under_way
+    cdef object _evaluated
+
+    cpdef Formula formula(self, Location location, object schema, tuple path)
+    cpdef Formula referred(self, Location location, str keyword)
+    cpdef Formula constant(self, object value)
+    cpdef list by_type(self, Formula formula)
+    cdef Formula _of(self, object location)
+    cpdef Formula expand(self, Formula formula, str kind)
+    cdef Formula _expand(self, object number, str kind)
+    cdef bint _is_alone(self, Location location) except -1
+    cdef Formula _inner(self, Location location, str kind, object schema, tuple path)
+    cdef Formula _type(self, Location location, str kind)
+    cdef Formula _branches(self, Location location, str keyword, str kind)
+    cdef Formula _enum(self, list values, str kind)
+    cdef Formula _object_constant(self, dict value)
+    cdef Formula _array_constant(self, list value)
+    cdef Formula _properties(self, Location location)
+    cdef Formula _items(self, Location location)

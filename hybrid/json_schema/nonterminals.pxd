@@ -1,0 +1,34 @@
+from hybrid.json_schema.assertions cimport Assertions
+from hybrid.json_schema.automata cimport Nonterminal
+from hybrid.json_schema.declared cimport Declarations, Declared
+from hybrid.json_schema.formulas cimport Formula, Formulas
+
+
+cdef class Nonterminals:
+    cdef readonly list all
+    cdef readonly Assertions assertions
+    cdef readonly object numbers
+    cdef readonly object bounds
+    cdef readonly object strings
+    cdef readonly Formulas formulas
+    cdef Declarations _declarations
+    cdef object _deadline
+    cdef bint _is_strict
+    cdef object _build_object
+    cdef object _build_array
+    cdef dict _by_formula
+    cdef dict _by_content
+    cdef list _todo
+    cdef Py_ssize_t _depth
+
+    cpdef Nonterminal of(self, Formula formula)
+    cpdef object check(self)
+    cdef Nonterminal _find(self, Formula formula)
+    cdef bint _numbers_empty(self, Formula formula) except -1
+    cdef bint _strings_empty(self, Formula formula) except -1
+    cdef tuple _closed(self, Formula array, Formula object_, Declared declared)
+    cpdef bint may_hold(self, Formula formula) except -1
+    cdef object _verdict(self, Nonterminal nonterminal)
+    cdef object _reaches_end(self, object automaton)
+    cdef object _build(self, Nonterminal nonterminal)
+    cpdef list edges(self, list pairs)
