@@ -60,6 +60,7 @@ class ObjectAutomaton:
         self.names, self.classes = names, classes
         self.position, self.accepting, self.skipped = [], [], []
         self.edges, self.extra, self.is_live = [], [], []
+        self.has_unique_keys = self.keys_may_run_out = False
         self.is_growing = True
 
     def steps(self, state: cython.Py_ssize_t) -> list:
@@ -111,7 +112,8 @@ class ArrayAutomaton:
 
     def __init__(self) -> None:
         self.accepting, self.edges, self.counted, self.repeats, self.is_live = [], [], [], [], []
-        self.is_unique = False
+        self.is_unique: bool | None = False
+        self.is_conditional = self.is_marked = False
         self.is_growing = True
 
     def steps(self, state: cython.Py_ssize_t) -> list:
@@ -161,6 +163,10 @@ class Nonterminal:
         self.number, self.null, self.booleans = number, null, booleans
         self.numbers, self.strings, self.arrays, self.objects = numbers, strings, arrays, objects
         self.names = names
+        self.object: ObjectAutomaton | None = None
+        self.array: ArrayAutomaton | None = None
+        self.is_productive = self.is_asked = False
+        self.verdict: bool | None = None
 
     @cython.cfunc
     @cython.exceptval(check=False)

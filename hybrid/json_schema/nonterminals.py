@@ -69,7 +69,7 @@ def _takes(formula: Formula, value: bool) -> bool:
     return decide(formula, lambda atom: value)
 
 
-Build = Callable[[Any, Any], None]
+Build = Callable[[Any, Any], object]
 """Makes an automaton of a nonterminal, the second argument, of those of a schema."""
 
 
