@@ -20,6 +20,7 @@ from equivalence import ArgumentError, BitmaskError, MatcherError, UnsupportedGr
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
 from hybrid.healing import HealingMatcher, heal
 from hybrid.healing.beginnings import beginnings_of
+from hybrid.healing.matcher import MOST_PREFIX
 from tests import matchers
 from tests.generating import TOKENIZER, VOCABULARY
 from tests.matchers import STRATEGIES
@@ -257,9 +258,28 @@ def test_what_is_given_back() -> None:
     assert heal([*ids, stop], VOCABULARY) == ([*ids, stop], b"")
     assert heal([stop, *ids], VOCABULARY, tokens=100) == ([stop], b"yes no")
     assert heal([], VOCABULARY) == ([], b"")
-    for wrong in ("ids", [VOCABULARY.size], [-1], [1.5], None):
+    for wrong in ("ids", [-1], [1.5], None):
         with pytest.raises(ArgumentError):
             heal(wrong, VOCABULARY)
+    with pytest.raises(ArgumentError, match=f"allowed are 0 to {VOCABULARY.size - 1}$"):
+        heal([VOCABULARY.size], VOCABULARY)
+    first = VOCABULARY.tokens[0]
+    assert first and heal([stop, 0], VOCABULARY) == ([stop], first)
+
+
+def test_tokens_that_begin_alike_are_read_apart() -> None:
+    texts = [b"x", b"xa", b"xaa", b"xab", b"xaba", b"xb", b"xba", b"xbb", b""]
+    others = [b"%d" % i for i in range(10, 41)]  # the ids beyond the first word of a mask are allowed, too
+    vocabulary = Vocabulary.from_bytes([*texts, *others, b"xbc"], stop_token_ids=8)
+    compiled = GrammarCompiler(vocabulary).compile_grammar('root ::= "aa" | "b" [bc]?')
+    matcher = HealingMatcher(compiled, b"x")
+    bitmask = allocate_token_bitmask(1, vocabulary.size)
+    matcher.fill_next_token_bitmask(bitmask)
+    bits = np.unpackbits(bitmask.numpy().view(np.uint8)[0], bitorder="little")[: vocabulary.size]
+    assert np.flatnonzero(bits).tolist() == reference(compiled, b"x") == [0, 1, 2, 5, 7, 40]
+    assert matcher.accept_token(40)
+    matcher.rollback(0)
+    assert matcher.left == b"" and matcher.accept_token(8) and matcher.is_terminated()
 
 
 def test_beginnings() -> None:
@@ -274,9 +294,10 @@ def test_beginnings() -> None:
 
 def test_misuse() -> None:
     compiled = compiled_by("classifier", "words")
-    for wrong in (3, None, "x" * 5000):
+    for wrong in (3, None, "x" * (MOST_PREFIX + 1)):
         with pytest.raises(ArgumentError):
             HealingMatcher(compiled, wrong)
+    assert HealingMatcher(compiled, "x" * MOST_PREFIX).left == b"x" * MOST_PREFIX
     matcher = HealingMatcher(compiled, "tr")
     with pytest.raises(BitmaskError):
         matcher.fill_next_token_bitmask(torch.zeros(3))
