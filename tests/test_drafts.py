@@ -29,7 +29,7 @@ from hybrid import (
     Vocabulary,
     allocate_token_bitmask,
 )
-from hybrid.drafts import DraftModel
+from hybrid.drafts import Draft, DraftModel, verify
 from hybrid.drafts.counts import LEVELS, Counts
 from hybrid.drafts.model import DESCRIBED_BYTES, KIND, grammar_key, links
 from hybrid.healing import HealingMatcher
@@ -456,3 +456,15 @@ def test_misuse() -> None:
             model.propose(GrammarMatcher(compiled), most)
     with pytest.raises(ArgumentError, match="new"):
         model.learn(GrammarMatcher(compiled), -1)
+
+
+def test_what_a_model_keeps() -> None:
+    assert verify([5, 6, 7], [5, 6, 9, 8]) == [5, 6, 9]  # what was chosen in place of 7 is kept, too
+    assert verify([5, 6], [5, 6, 7]) == [5, 6, 7] and verify([5], [4, 3]) == [4] and verify([], [2]) == [2]
+    tree = Draft([5, 6, 7, 6], [-1, -1, 0, 0], [1.0] * 4)
+    assert verify(tree, [5, 6, 0, 0, 9]) == [5, 6, 9]
+    assert verify(tree, [6, 0, 4, 0, 0]) == [6, 4]
+    assert verify(tree, [8, 1, 1, 1, 1]) == [8]
+    for wrong in ([5, 6, 7], [5, 6, 7, 8, 9]):
+        with pytest.raises(ArgumentError, match=r"allowed are 4 for this draft$"):
+            verify([5, 6, 7], wrong)

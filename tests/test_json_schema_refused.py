@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,16 @@ def test_hostile_schemas_are_answered_within_the_budget(name: str) -> None:
         assert time.perf_counter() - began < 20  # a wide margin: what is measured is that it ends
     else:
         assert grammar.whole.start.is_productive
+
+
+@pytest.mark.parametrize("step", [lambda ref: ref, lambda ref: {"allOf": [ref]}, lambda ref: {"not": ref}])
+def test_long_chains_of_references_are_refused(step: Callable[[Any], Any]) -> None:
+    """They ended the process: each reference took some of the C stack."""
+    n = 20_000
+    chain = {f"d{i}": step({"$ref": f"#/definitions/d{i + 1}"}) for i in range(n)}
+    chain[f"d{n}"] = {"type": "object", "properties": {"a": {"type": "string"}}}
+    with pytest.raises(SchemaRefused, match="is nested too deeply"):
+        grammar_of_schema({"definitions": chain, "$ref": "#/definitions/d0"})
 
 
 def test_a_deadline_is_kept_while_compiling() -> None:

@@ -2,10 +2,6 @@ from hybrid.json_schema.atoms cimport PropertySets
 from hybrid.json_schema.formulas cimport Formula, Formulas
 from hybrid.json_schema.locations cimport Location, Locations
 
-cdef extern from "Python.h":
-    int Py_EnterRecursiveCall(const char* where) except -1
-    void Py_LeaveRecursiveCall()
-
 
 cdef class Assertions:
     cdef readonly Formulas formulas

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import cython
+from cython.cimports.equivalence.arrays.recursion import Py_EnterRecursiveCall, Py_LeaveRecursiveCall
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.json_schema.atoms import PropertySets
 from cython.cimports.hybrid.json_schema.formulas import Formula, Formulas
@@ -125,7 +126,7 @@ class Assertions:
         if key in self._under_way:
             raise location.refused("$ref", "leads back to itself without passing a key or an item", "invalid")
         self._under_way.add(key)
-        Py_EnterRecursiveCall(b" in the subschemas of a schema")  # noqa: F821
+        Py_EnterRecursiveCall(b" in the subschemas of a schema")
         try:
             parts: list = []
             for part in self._clauses(location, kind):
@@ -135,7 +136,7 @@ class Assertions:
                 parts.append(part)
             found = self.formulas.conjunction(parts)
         finally:
-            Py_LeaveRecursiveCall()  # noqa: F821
+            Py_LeaveRecursiveCall()
             self._under_way.discard(key)
         self._expanded[key] = found
         return found

@@ -2,10 +2,6 @@ from hybrid.json_schema.assertions cimport Assertions
 from hybrid.json_schema.formulas cimport Formula
 from hybrid.json_schema.locations cimport Location, Locations
 
-cdef extern from "Python.h":
-    int Py_EnterRecursiveCall(const char* where) except -1
-    void Py_LeaveRecursiveCall()
-
 
 cdef class Declared:
     cdef readonly dict names

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 import cython
+from cython.cimports.equivalence.arrays.recursion import Py_EnterRecursiveCall, Py_LeaveRecursiveCall
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.json_schema.assertions import Assertions
 from cython.cimports.hybrid.json_schema.formulas import Formula
@@ -148,11 +149,11 @@ class Declarations:
         if location.number in met:
             return
         met[location.number] = None
-        Py_EnterRecursiveCall(b" in the declarations of a schema")  # noqa: F821
+        Py_EnterRecursiveCall(b" in the declarations of a schema")
         try:
             self._add_all(location, met, found)
         finally:
-            Py_LeaveRecursiveCall()  # noqa: F821
+            Py_LeaveRecursiveCall()
 
     @cython.cfunc
     def _add_all(self, location: Location, met: dict, found: Declared) -> object:

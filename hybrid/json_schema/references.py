@@ -151,6 +151,8 @@ class References:
         """
         try:
             found = self._lookup(resolver, keyword, name)
+        except RecursionError:
+            raise
         except Exception as error:  # `referencing` lets errors of several types through
             raise LookupError(name) from error
         if not self._is_of_this_draft(found.resolver):

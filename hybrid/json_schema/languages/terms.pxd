@@ -1,8 +1,3 @@
-cdef extern from "Python.h":
-    int Py_EnterRecursiveCall(const char* where) except -1
-    void Py_LeaveRecursiveCall()
-
-
 cdef class Terms:
     cdef list _all
     cdef dict _numbers

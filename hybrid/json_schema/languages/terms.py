@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import cython
+from cython.cimports.equivalence.arrays.recursion import Py_EnterRecursiveCall, Py_LeaveRecursiveCall
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
@@ -120,11 +121,11 @@ class Terms:
         term: tuple = self._all[one]
         if term[0] != CAT:
             return self._of((CAT, one, other))
-        Py_EnterRecursiveCall(b" in a regular expression")  # noqa: F821
+        Py_EnterRecursiveCall(b" in a regular expression")
         try:
             return self.cat(term[1], self.cat(term[2], other))
         finally:
-            Py_LeaveRecursiveCall()  # noqa: F821
+            Py_LeaveRecursiveCall()
 
     def repeat(self, term: cython.Py_ssize_t, least: Any, most: Any) -> cython.Py_ssize_t:
         """A term repeated `least` to `most` times, or without upper bound if `most` is None."""
@@ -228,11 +229,11 @@ class Terms:
         found = self._first.get(term)
         if found is None:
             self._first[term] = 0  # for a loop inside of itself
-            Py_EnterRecursiveCall(b" in a regular expression")  # noqa: F821
+            Py_EnterRecursiveCall(b" in a regular expression")
             try:
                 found = self._find_first(term, self._all[term])
             finally:
-                Py_LeaveRecursiveCall()  # noqa: F821
+                Py_LeaveRecursiveCall()
             self._first[term] = found
         return found
 
@@ -259,11 +260,11 @@ class Terms:
         if known is not None:
             return known
         self._derivatives[key] = C_NOTHING  # for a loop inside of itself
-        Py_EnterRecursiveCall(b" in a regular expression")  # noqa: F821
+        Py_EnterRecursiveCall(b" in a regular expression")
         try:
             found = self._derive(term, self._all[term], members)
         finally:
-            Py_LeaveRecursiveCall()  # noqa: F821
+            Py_LeaveRecursiveCall()
         self._derivatives[key] = found
         return found
 
