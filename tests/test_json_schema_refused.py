@@ -177,6 +177,7 @@ HOSTILE: dict[str, Any] = {
     "keys that are listed": {
         "propertyNames": {"enum": [f"k{i}" for i in range(60)]}, "minProperties": 30,
         "anyOf": [{"required": [f"k{i}"]} for i in range(60)]},
+    "keys that ask for the next key": {"dependentRequired": {f"k{i}": [f"k{i + 1}"] for i in range(3000)}},
     "patterns that overlap": {
         "patternProperties": {f"k.{{{i}}}x": {"minimum": i} for i in range(12)}, "minProperties": 0},
 }  # fmt: skip

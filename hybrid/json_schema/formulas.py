@@ -24,6 +24,7 @@ import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
+from hybrid.json_schema.languages.until import look
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -130,6 +131,7 @@ class Formulas:
             elif part is not one:
                 found[part.number] = part
         while len(found) > 1:
+            look()  # in chains of implications, each round decides one atom
             literals = self._literals(found, zero, one)
             if literals is None:
                 return zero
@@ -165,7 +167,7 @@ class Formulas:
         decided: Formula
         changed = False
         for number, part in list(found.items()):
-            if part.op == "atom" or part.atoms.isdisjoint(literals):
+            if part.op == "atom" or not _has_any(part.atoms, literals):
                 continue
             if part.op == "not":
                 inner = part.args[0]
@@ -181,14 +183,14 @@ class Formulas:
 
     def substitute(self, formula: Formula, values: dict) -> Formula:
         """The formula with some atoms replaced by other formulas."""
-        if formula.atoms.isdisjoint(values):
+        if not _has_any(formula.atoms, values):
             return formula
         return self._substituted(formula, values, {})
 
     def _substituted(self, formula: Formula, values: dict, done: dict) -> Formula:
         if formula.op == "atom":
             return values.get(formula, formula)
-        if formula.atoms.isdisjoint(values):
+        if not _has_any(formula.atoms, values):
             return formula
         found = done.get(formula)
         if found is None:
@@ -277,6 +279,18 @@ def decides(formula: Formula, atom: Formula, value: bool, outcome: bool) -> bool
         if not decides(one, atom, value, outcome):
             return False
     return True
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _has_any(atoms: frozenset, values: dict) -> cython.bint:
+    """Whether some atoms are among the keys: a set goes through all of a dict, even if itself is small."""
+    if len(atoms) > len(values):
+        return not atoms.isdisjoint(values)
+    for atom in atoms:  # noqa: SIM110 - C functions have no generators
+        if atom in values:
+            return True
+    return False
 
 
 def _sorted(parts: list) -> tuple:
