@@ -234,7 +234,8 @@ NUMBERS = [
 def test_numbers_satisfy_their_bounds_exactly(drawn: list[Any], chance: Any) -> None:
     table = {signs: chance.random() < 0.5 for signs in product((False, True), repeat=len(drawn))}
     texts = number_texts(drawn, table.__getitem__, 100_000)
-    for text in NUMBERS:
+    named = {value for kind, *given in drawn for value in (given[0] if kind == "among" else given)}
+    for text in [*NUMBERS, *(text_of(sign * value) for value in named for sign in (1, -1))]:
         value = Fraction(text)
         expected = table[holds(drawn, value)]
         assert texts.contains(text_of(value)) == expected
