@@ -125,8 +125,8 @@ class Assertions:
             return self.formulas.false  # true of most subschemas and most types
         if key in self._under_way:
             raise location.refused("$ref", "leads back to itself without passing a key or an item", "invalid")
-        self._under_way.add(key)
         Py_EnterRecursiveCall(b" in the subschemas of a schema")
+        self._under_way.add(key)
         try:
             parts: list = []
             for part in self._clauses(location, kind):

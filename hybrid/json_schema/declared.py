@@ -127,7 +127,7 @@ class Declarations:
         for atom in formula.ordered_atoms:
             location: Location = locations[atom.args[1]]
             first = first or location.pointer
-            met: dict = {}
+            met: set = set()
             self._walk(location, met, Declared())
             for number in sorted(met):
                 location = locations[number]
@@ -140,15 +140,15 @@ class Declarations:
         found: Declared = self._found.get(number)
         if found is None:
             found = self._found[number] = Declared()
-            self._walk(self._locations.all[number], {}, found)
+            self._walk(self._locations.all[number], set(), found)
         return found
 
-    def _walk(self, location: Location, met: dict, found: Declared) -> object:
+    def _walk(self, location: Location, met: set, found: Declared) -> object:
         """Add the declarations of a location and of all that apply to the same value, in the order of the
         text. `met` holds the numbers of those that were added."""
         if location.number in met:
             return
-        met[location.number] = None
+        met.add(location.number)
         Py_EnterRecursiveCall(b" in the declarations of a schema")
         try:
             self._add_all(location, met, found)
@@ -156,7 +156,7 @@ class Declarations:
             Py_LeaveRecursiveCall()
 
     @cython.cfunc
-    def _add_all(self, location: Location, met: dict, found: Declared) -> object:
+    def _add_all(self, location: Location, met: set, found: Declared) -> object:
         schema, of = location.schema, self._of
         is_alone: cython.bint = "$ref" in schema and self._locations.dialect.ref_alone
         if not is_alone:
@@ -183,7 +183,7 @@ class Declarations:
                         self._walk_formula(of.formula(location, one, (keyword, name)), met, found)
 
     @cython.cfunc
-    def _walk_formula(self, formula: Formula, met: dict, found: Declared) -> object:
+    def _walk_formula(self, formula: Formula, met: set, found: Declared) -> object:
         if formula.op == "atom":
             self._walk(self._locations.all[formula.args[1]], met, found)
 

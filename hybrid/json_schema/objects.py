@@ -151,22 +151,21 @@ class _Builder:
         automaton.extra = [[] for _ in range(n + 1)]
         automaton.edges = [[] for _ in range(n + 1)]
         for i, name in enumerate(names):
-            if name in forbidden or (asked and not self._satisfies_all(asked, name)):
+            if name in forbidden or not self._satisfies_all(asked, name, None):
                 continue
             automaton.edges[i] = self._edges(sets, name, None, i + 1)
         for number, known in enumerate(automaton.classes):
-            truth: dict = known.truth
-            if False not in [truth[one] for one in asked]:
-                edges = self._edges(sets, "", truth, n)
+            if self._satisfies_all(asked, "", known.truth):
+                edges = self._edges(sets, "", known.truth, n)
                 if edges:
                     automaton.extra[n].append((number, edges))
         automaton.is_growing = False
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _satisfies_all(self, asked: list, name: str) -> cython.bint:
+    def _satisfies_all(self, asked: list, name: str, truth: dict | None) -> cython.bint:
         for one in asked:  # noqa: SIM110 - C functions have no generators
-            if not self._satisfies(one, name, None):
+            if not self._satisfies(one, name, truth):
                 return False
         return True
 
