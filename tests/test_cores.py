@@ -8,10 +8,12 @@ Limits: the kernel's files are made up, so what a quota does to time is not seen
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import joblib
 import pytest
@@ -20,17 +22,15 @@ from adapters.engines import cores
 from hybrid.guard import worker
 
 PROGRAM = """
-import builtins, io, multiprocessing, os, sys
-FILES = {FILES!r}
-if {affinity!r}:
-    os.sched_setaffinity(0, {affinity!r})
-if {cpus!r}:  # a machine with more cores
-    os.cpu_count = multiprocessing.cpu_count = lambda: {cpus!r}
-    os.sched_getaffinity = lambda _: set(range({cpus!r}))
-exists, opened = os.path.exists, builtins.open
-os.path.exists = lambda path: path in FILES if str(path).startswith("/sys/fs/cgroup") else exists(path)
+import builtins, io, json, multiprocessing, os, sys
+files, cpus = {}, None
+counted, exists, opened = os.cpu_count, os.path.exists, builtins.open
+allowed = getattr(os, "sched_getaffinity", None)
+os.cpu_count = multiprocessing.cpu_count = lambda: cpus or counted()  # a machine with more cores
+os.sched_getaffinity = lambda pid: set(range(cpus)) if cpus else allowed(pid)
+os.path.exists = lambda path: path in files if str(path).startswith("/sys/fs/cgroup") else exists(path)
 builtins.open = lambda path, *rest, **more: (
-    io.StringIO(FILES[path]) if path in FILES else opened(path, *rest, **more)
+    io.StringIO(files[path]) if path in files else opened(path, *rest, **more)
 )
 from adapters.engines.cores import Cores, pool, usable
 from adapters.engines.serving import BoundedCompiler
@@ -38,46 +38,64 @@ from adapters.engines.settings import Settings
 from hybrid.guard import worker
 import xgrammar
 info = xgrammar.TokenizerInfo([b"a", b"b", b""], stop_token_ids=[2])
-compiler = BoundedCompiler(info, settings=Settings("EQUIMASK_NOTHING"))
-print(usable(), Cores(multiprocessing).cpu_count(), pool()._max_workers)
-print(worker.children(), compiler.hybrid.n_jobs)
+for name, files, affinity, cpus in json.load(sys.stdin):
+    if child := os.fork():
+        assert os.waitpid(child, 0)[1] == 0, name
+        continue
+    if affinity:
+        os.sched_setaffinity(0, affinity)
+    compiler = BoundedCompiler(info, settings=Settings("EQUIMASK_NOTHING"))
+    found = [usable(), Cores(multiprocessing).cpu_count(), pool()._max_workers]
+    found += [worker.children(), compiler.hybrid.n_jobs]
+    print(json.dumps([name, found]), flush=True)
+    os._exit(0)
 """
+
+AFFINITY = "one core by affinity"
 
 V2 = "/sys/fs/cgroup/cpu.max"
 QUOTA, PERIOD = "/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us"
 
 
-def told(files: dict[str, str], affinity: set[int] | None = None, cpus: int | None = None) -> list[int]:
-    """What a new process says: cores, those that vLLM is told, threads of SGLang's pool, the guard's tasks,
-    threads of one compilation."""
-    code = PROGRAM.format(FILES=files, affinity=affinity, cpus=cpus)
+QUOTAS: dict[str, tuple[dict[str, str], list[int]]] = {
+    "one": ({V2: "100000 100000\n"}, [1, 1, 5, 2, 1]),
+    "half": ({V2: "50000 100000\n"}, [1, 1, 5, 2, 1]),
+    "three and a half": ({V2: "350000 100000\n"}, [4, 4, 8, 4, 4]),
+    "no quota": ({V2: "max 100000\n"}, [64, 64, 32, 8, 8]),
+    "version 1": ({QUOTA: "200000\n", PERIOD: "100000\n"}, [2, 2, 6, 2, 2]),
+    "version 1, no quota": ({QUOTA: "-1\n", PERIOD: "100000\n"}, [64, 64, 32, 8, 8]),
+    "no cgroup": ({}, [64, 64, 32, 8, 8]),
+}
+"""Files of a cgroup on a machine with 64 cores, and what is to be told."""
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, list[int]]:
+    """What new processes say, by case: cores, those that vLLM is told, threads of SGLang's pool, the guard's
+    tasks, threads of one compilation.
+
+    Nothing is counted before the processes are forked: their parent has only imported what counts.
+    """
+    cases: list[Any] = [(name, files, None, 64) for name, (files, _) in QUOTAS.items()]
+    if hasattr(os, "sched_setaffinity"):
+        cases.append((AFFINITY, {}, [min(os.sched_getaffinity(0))], None))
     environment = {name: value for name, value in os.environ.items() if name != "LOKY_MAX_CPU_COUNT"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], input=json.dumps(cases), capture_output=True, text=True,
+        env=environment, check=False,
+    )  # fmt: skip
     assert not done.returncode, done.stderr
-    return [int(number) for number in done.stdout.split()]
+    return dict(json.loads(line) for line in done.stdout.splitlines())
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no affinities")
-def test_one_core_by_affinity() -> None:
-    first = min(os.sched_getaffinity(0))
-    assert told({}, affinity={first}) == [1, 1, 5, 2, 1]
+def test_one_core_by_affinity(told: dict[str, list[int]]) -> None:
+    assert told[AFFINITY] == [1, 1, 5, 2, 1]
 
 
-@pytest.mark.parametrize(
-    ("files", "wanted"),
-    [
-        ({V2: "100000 100000\n"}, [1, 1, 5, 2, 1]),
-        ({V2: "50000 100000\n"}, [1, 1, 5, 2, 1]),
-        ({V2: "350000 100000\n"}, [4, 4, 8, 4, 4]),
-        ({V2: "max 100000\n"}, [64, 64, 32, 8, 8]),
-        ({QUOTA: "200000\n", PERIOD: "100000\n"}, [2, 2, 6, 2, 2]),
-        ({QUOTA: "-1\n", PERIOD: "100000\n"}, [64, 64, 32, 8, 8]),
-        ({}, [64, 64, 32, 8, 8]),
-    ],
-    ids=["one", "half", "three and a half", "no quota", "version 1", "version 1, no quota", "no cgroup"],
-)
-def test_quotas_of_cgroups(files: dict[str, str], wanted: list[int]) -> None:
-    assert told(files, cpus=64) == wanted
+@pytest.mark.parametrize("name", QUOTAS)
+def test_quotas_of_cgroups(name: str, told: dict[str, list[int]]) -> None:
+    assert told[name] == QUOTAS[name][1]
 
 
 def test_names_of_multiprocessing_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
