@@ -10,6 +10,7 @@ Limits: without a GPU the kernel runs in Triton's interpreter, and is skipped wh
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -81,7 +82,7 @@ def same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_entries_are_masked_as_by_the_bitmask(backend: str, data: st.DataObject) -> None:
     draw = data.draw
@@ -136,42 +137,62 @@ def test_entries_are_masked_as_by_the_bitmask(backend: str, data: st.DataObject)
 
 
 COMPILE = """
-import sys
+import json, sys
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 from hybrid.device.kernel import ENTRY, ROUNDS, THREADS, mask_block
 
-types = {"logits": "*" + sys.argv[1], "maps": "*i16", "staged": "*i32"}
-sizes = {"entry_size": ENTRY, "threads": THREADS, "rounds": ROUNDS}
-if not sys.argv[2:]:
-    sizes["between_ids"] = 1
 names = mask_block.arg_names
-signature = {name: "constexpr" if name in sizes else types.get(name, "i32") for name in names}
-source = ASTSource(fn=mask_block, signature=signature, constexprs=sizes)
-made = compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": THREADS // 32})
-print(made.asm["ptx"])
+made = []
+for dtype, strided in json.loads(sys.argv[1]):
+    types = {"logits": "*" + dtype, "maps": "*i16", "staged": "*i32"}
+    sizes = {"entry_size": ENTRY, "threads": THREADS, "rounds": ROUNDS}
+    if not strided:
+        sizes["between_ids"] = 1
+    signature = {name: "constexpr" if name in sizes else types.get(name, "i32") for name in names}
+    source = ASTSource(fn=mask_block, signature=signature, constexprs=sizes)
+    options = {"num_warps": THREADS // 32}
+    made.append(compile(source, target=GPUTarget("cuda", 90, 32), options=options).asm["ptx"])
+print(json.dumps(made))
 """
 
+VARIANTS = [("fp32", False), ("fp16", False), ("bf16", False), ("bf16", True)]
+"""Types of logits, and whether there is something between the ids."""
 
-@NEEDS_TRITON
-@pytest.mark.parametrize(
-    ("dtype", "strided"), [("fp32", []), ("fp16", []), ("bf16", []), ("bf16", ["strided"])]
-)
-def test_the_kernel_compiles_for_a_gpu(dtype: str, strided: list[str]) -> None:
-    """No GPU is needed for that. Nothing but logits is written, and logits are not read."""
+
+@pytest.fixture(scope="module")
+def compiled_kernels() -> list[str]:
+    """What the kernel is for a GPU, by variant; made in another process, as this one interprets it."""
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     done = subprocess.run(
-        [sys.executable, "-c", COMPILE, dtype, *strided], env=environment, cwd=CHECKOUT, text=True,
+        [sys.executable, "-c", COMPILE, json.dumps(VARIANTS)], env=environment, cwd=CHECKOUT, text=True,
         capture_output=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    found: list[str] = json.loads(done.stdout)
+    return found
+
+
+@NEEDS_TRITON
+@pytest.mark.parametrize(("dtype", "strided"), VARIANTS)
+def test_the_kernel_compiles_for_a_gpu(dtype: str, strided: bool, compiled_kernels: list[str]) -> None:
+    """No GPU is needed for that. Nothing but logits is written, and logits are not read."""
+    assert len(compiled_kernels) == len(set(compiled_kernels)) == len(VARIANTS)
+    made = compiled_kernels[VARIANTS.index((dtype, strided))]
     bits = "32" if dtype == "fp32" else "16"
-    assert set(re.findall(r"st\.global[.\w]*", done.stdout)) == {f"st.global.b{bits}"}
-    loads = re.findall(r"ld\.global[.\w]*", done.stdout)
+    assert set(re.findall(r"st\.global[.\w]*", made)) == {f"st.global.b{bits}"}
+    loads = re.findall(r"ld\.global[.\w]*", made)
     assert (loads.count("ld.global.b16"), loads.count("ld.global.b32")) == (8, 3 + 8)
 
 
 # --- Matchers --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter takes ten milliseconds a round, and small vocabularies are masked in the first one."""
+    if DEVICE == "cpu" and has_triton():
+        monkeypatch.setattr("hybrid.device.kernel.ROUNDS", 1)
 
 
 class Both:
@@ -243,6 +264,7 @@ def tiny_json(strategy: str) -> CompiledGrammar:
     return compiled_by(VOCABULARY, strategy, grammar)
 
 
+@pytest.mark.usefixtures("short_blocks")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_logits_are_those_of_the_bitmask(strategy: str, backend: str) -> None:
@@ -254,6 +276,7 @@ def test_logits_are_those_of_the_bitmask(strategy: str, backend: str) -> None:
         assert both.gather.rows_by_bitmask == MASKS_A_LINE and both.gather.rows_by_class == 120 - MASKS_A_LINE
 
 
+@pytest.mark.usefixtures("short_blocks")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_rows_of_all_strategies_and_free_ones_stand_side_by_side(backend: str) -> None:
     matchers: list[GrammarMatcher | None] = []
@@ -320,8 +343,8 @@ def test_cases(case: Any) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_real_vocabulary(tekken: Vocabulary, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if backend == "triton" and DEVICE == "cpu":  # the interpreter takes a millisecond a round
-        monkeypatch.setattr("hybrid.device.kernel.THREADS", 4096)
+    if backend == "triton" and DEVICE == "cpu":  # two programs a row, as each takes long to interpret
+        monkeypatch.setattr("hybrid.device.kernel.THREADS", 16_384)
     compiler = GrammarCompiler(tekken, strategy="classifier")
     json = compiler.compile_builtin_json_grammar()
     schema = compiler.compile_json_schema({"type": "object", "properties": {"n": {"type": "integer"}}})
