@@ -17,7 +17,7 @@ from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from tests.random_grammars import GrammarCase
 
-EXAMPLES = 150
+EXAMPLES = 100
 
 SMALL = Budget(states=4_000)
 """Enough for all but the most ambiguous random grammars."""

@@ -35,7 +35,7 @@ from tests.random_grammars import GrammarCase, grammar_cases
 
 pytestmark = pytest.mark.kernels
 
-EXAMPLES = 150
+EXAMPLES = 100
 """Random grammars per law; kernels that run as Python take a hundred times as long."""
 
 PREFIXES = 40

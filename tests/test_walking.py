@@ -32,7 +32,7 @@ from tests.random_grammars import GrammarCase, grammar_cases
 
 pytestmark = pytest.mark.kernels
 
-EXAMPLES = 200
+EXAMPLES = 120
 LIMIT = 1 << 26
 
 
