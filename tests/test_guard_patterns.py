@@ -140,7 +140,7 @@ WORDS = {
 VOCABULARY = Vocabulary.from_bytes(
     [*(bytes([byte]) for byte in range(256)), *sorted(WORDS), b""], stop_token_ids=[256 + len(WORDS)]
 )
-SECONDS, LATE_SECONDS = 0.5, 15.0
+SECONDS, LATE_SECONDS = 0.25, 15.0
 
 HOSTILE = [
     "^(.{1,50}){1,50}x$",
@@ -201,7 +201,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=1200, deadline=None)
 @given(st.lists(PIECES, max_size=40).map("".join))
 def test_a_bound_is_no_less_than_the_size(pattern: str) -> None:
     bound, size = size_bound(pattern), pattern_size(pattern)
