@@ -40,7 +40,7 @@ HELD = 'root ::= "held" [0-9]{1,3} root?'
 SECONDS = 20.0
 """What a child may take, on a machine that is busy: it takes a tenth of one."""
 
-FORKS = 80
+FORKS = 50
 
 
 class Child:

@@ -130,7 +130,7 @@ def test_tables_of_grammars_before_do_not_matter() -> None:
         build._waiting.clear()
         wanted.append(arrays(one))
     order = random.Random(1)
-    for _ in range(20):
+    for _ in range(12):
         with pytest.raises(BudgetExceeded):
             build_network(read[1], token_bytes=9, max_states=order.randrange(1, 300))
         for number in order.sample(range(len(read)), len(read)):
