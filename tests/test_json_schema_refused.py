@@ -196,7 +196,7 @@ def test_hostile_schemas_are_answered_within_the_budget(name: str) -> None:
     schema = nested(depths[name]) if name in depths else HOSTILE[name]
     began = time.perf_counter()
     try:
-        grammar = grammar_of_schema(schema, OPEN, deadline=Deadline(4.0))
+        grammar = grammar_of_schema(schema, OPEN, deadline=Deadline(3.0))
     except SchemaRefused as error:
         if error.kind == "invalid":
             raise
