@@ -7,8 +7,9 @@ What: refusals with keyword, place and way out; ``relax=True``; hostile schemas 
 from __future__ import annotations
 
 import json
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -206,14 +207,49 @@ def test_hostile_schemas_are_answered_within_the_budget(name: str) -> None:
         assert grammar.whole.start.is_productive
 
 
-@pytest.mark.parametrize("step", [lambda ref: ref, lambda ref: {"allOf": [ref]}, lambda ref: {"not": ref}])
-def test_long_chains_of_references_are_refused(step: Callable[[Any], Any]) -> None:
+@pytest.fixture(params=[None, 1_000_000], ids=["usual limit", "no limit"])
+def recursion_limit(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Python's limit of nested calls, which programs may raise for purposes of their own."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(request.param or before)
+    yield
+    sys.setrecursionlimit(before)
+
+
+CHAINS: dict[str, Callable[[Any], Any]] = {
+    "alone": lambda ref: ref,
+    "in allOf": lambda ref: {"allOf": [ref]},
+    "in anyOf": lambda ref: {"anyOf": [ref, {"minLength": 2}]},
+    "in oneOf": lambda ref: {"oneOf": [ref, {"maxLength": 2}]},
+    "in not": lambda ref: {"not": ref},
+    "in if": lambda ref: {"if": ref, "then": {"maxProperties": 3}},
+    "in dependentSchemas": lambda ref: {"dependentSchemas": {"a": ref}},
+    "in patternProperties": lambda ref: {"patternProperties": {"^a": ref}},
+}
+
+
+@pytest.mark.usefixtures("recursion_limit")
+@pytest.mark.parametrize("step", CHAINS.values(), ids=CHAINS)
+def test_long_chains_of_references_end(step: Callable[[Any], Any]) -> None:
     """They ended the process: each reference took some of the C stack."""
     n = 20_000
     chain = {f"d{i}": step({"$ref": f"#/definitions/d{i + 1}"}) for i in range(n)}
     chain[f"d{n}"] = {"type": "object", "properties": {"a": {"type": "string"}}}
-    with pytest.raises(SchemaRefused, match="is nested too deeply"):
-        grammar_of_schema({"definitions": chain, "$ref": "#/definitions/d0"})
+    with pytest.raises((SchemaRefused, BudgetExceeded)) as raised:
+        grammar_of_schema({"definitions": chain, "$ref": "#/definitions/d0"}, deadline=Deadline(4.0))
+    if isinstance(raised.value, SchemaRefused):
+        assert raised.value.kind == "bounds"
+
+
+@pytest.mark.usefixtures("recursion_limit")
+@pytest.mark.parametrize(
+    "pattern", ["(" * 5_000 + "a" + ")" * 5_000, "(a|" * 3_000 + "b" + ")" * 3_000, "a?" * 20_000]
+)
+def test_long_patterns_end(pattern: str) -> None:
+    with pytest.raises((SchemaRefused, BudgetExceeded)) as raised:
+        grammar_of_schema({"type": "string", "pattern": pattern}, deadline=Deadline(4.0))
+    if isinstance(raised.value, SchemaRefused):
+        assert raised.value.kind in ("unsupported", "bounds")
 
 
 def test_a_deadline_is_kept_while_compiling() -> None:

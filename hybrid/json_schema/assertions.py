@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.arrays.recursion import Py_EnterRecursiveCall, Py_LeaveRecursiveCall
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.json_schema.atoms import PropertySets
 from cython.cimports.hybrid.json_schema.formulas import Formula, Formulas
@@ -34,10 +33,13 @@ from hybrid.json_schema.keyword_values import (
     list_of,
     names_of,
 )
+from hybrid.json_schema.languages import until
 from hybrid.json_schema.locations import NEGATING
 from hybrid.json_schema.strings import Strings
 
 built.check(__name__, EQUIMASK_SOURCE)
+
+MOST_NESTED = cython.declare(cython.Py_ssize_t, until.MOST_NESTED)
 
 
 @cython.final
@@ -125,7 +127,8 @@ class Assertions:
             return self.formulas.false  # true of most subschemas and most types
         if key in self._under_way:
             raise location.refused("$ref", "leads back to itself without passing a key or an item", "invalid")
-        Py_EnterRecursiveCall(b" in the subschemas of a schema")
+        if len(self._under_way) >= MOST_NESTED:
+            raise RecursionError("in the subschemas of a schema")
         self._under_way.add(key)
         try:
             parts: list = []
@@ -136,7 +139,6 @@ class Assertions:
                 parts.append(part)
             found = self.formulas.conjunction(parts)
         finally:
-            Py_LeaveRecursiveCall()
             self._under_way.discard(key)
         self._expanded[key] = found
         return found

@@ -22,6 +22,7 @@ cdef class Declarations:
     cdef Locations _locations
     cdef frozenset _keywords
     cdef dict _found
+    cdef Py_ssize_t _depth
 
     cpdef Declared of(self, Formula formula)
     cdef Declared _location(self, object number)

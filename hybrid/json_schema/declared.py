@@ -15,15 +15,17 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.arrays.recursion import Py_EnterRecursiveCall, Py_LeaveRecursiveCall
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.json_schema.assertions import Assertions
 from cython.cimports.hybrid.json_schema.formulas import Formula
 from cython.cimports.hybrid.json_schema.locations import Location
 
 from equivalence import built
+from hybrid.json_schema.languages import until
 
 built.check(__name__, EQUIMASK_SOURCE)
+
+MOST_NESTED = cython.declare(cython.Py_ssize_t, until.MOST_NESTED)
 
 
 @cython.final
@@ -109,6 +111,7 @@ class Declarations:
         self._of, self._locations = assertions, assertions.locations
         self._keywords = self._locations.dialect.keywords
         self._found = {}
+        self._depth = 0
 
     def of(self, formula: Formula) -> Declared:
         """What the locations of a formula declare together."""
@@ -149,11 +152,13 @@ class Declarations:
         if location.number in met:
             return
         met.add(location.number)
-        Py_EnterRecursiveCall(b" in the declarations of a schema")
+        if self._depth >= MOST_NESTED:
+            raise RecursionError("in the declarations of a schema")
+        self._depth += 1
         try:
             self._add_all(location, met, found)
         finally:
-            Py_LeaveRecursiveCall()
+            self._depth -= 1
 
     @cython.cfunc
     def _add_all(self, location: Location, met: set, found: Declared) -> object:

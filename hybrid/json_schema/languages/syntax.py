@@ -17,6 +17,8 @@ import unicodedata
 from functools import lru_cache
 from typing import Any
 
+from hybrid.json_schema.languages.until import MOST_NESTED
+
 LAST = 0x10FFFF
 
 Ranges = tuple[tuple[int, int], ...]
@@ -82,10 +84,15 @@ def parse(source: str) -> Tree:
 
 
 class _Parser:
-    """Reads a pattern from left to right."""
+    """Reads a pattern from left to right.
+
+    Attributes:
+        at: the place of the next character.
+        depth: the groups that contain it.
+    """
 
     def __init__(self, source: str) -> None:
-        self.source, self.at = source, 0
+        self.source, self.at, self.depth = source, 0, 0
 
     def _peek(self, text: str) -> bool:
         return self.source.startswith(text, self.at)
@@ -184,7 +191,11 @@ class _Parser:
                 raise Unsupported("an atomic group")
             elif not self._take(":"):
                 raise Unsupported("flags or another extension of groups")
+        if self.depth == MOST_NESTED:
+            raise Unsupported("groups nested too deeply")
+        self.depth += 1
         tree = self.alternatives()
+        self.depth -= 1
         if not self._take(")"):
             raise InvalidPattern("'(' without ')'")
         return tree if look is None else ("look", tree, look)

@@ -9,7 +9,9 @@ cdef class Terms:
     cdef dict _derivatives
     cdef list _loops
     cdef dict _unfolded
+    cdef Py_ssize_t _depth
 
+    cdef int _enter(self) except -1
     cdef Py_ssize_t _of(self, tuple term) except -1
     cdef bint _is_nullable(self, tuple term) except -1
     cpdef bint nullable(self, Py_ssize_t term) except -1

@@ -6,7 +6,7 @@ What: `Terms` numbers expressions by content; `|` and `&` are sets of them. The 
 character is the term of what may follow it. (Brzozowski: Derivatives of Regular Expressions, 1964; Owens,
 Reppy, Turon: Regular-expression Derivatives Re-examined, 2009.)
 When: while `hybrid.json_schema.languages.pattern` makes the automaton of a pattern.
-Limits: terms are nested at most as deeply as Python's calls may be; beyond that, `RecursionError` is raised.
+Limits: calls are nested at most `MOST_NESTED` times; beyond that, `RecursionError` is raised.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.arrays.recursion import Py_EnterRecursiveCall, Py_LeaveRecursiveCall
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
+from hybrid.json_schema.languages import until
 from hybrid.json_schema.languages.syntax import LAST
 
 built.check(__name__, EQUIMASK_SOURCE)
@@ -39,6 +39,8 @@ OR = cython.declare(cython.Py_ssize_t, 7)
 AND = cython.declare(cython.Py_ssize_t, 8)
 NOT = cython.declare(cython.Py_ssize_t, 9)
 LOOP = cython.declare(cython.Py_ssize_t, 10)
+
+MOST_NESTED = cython.declare(cython.Py_ssize_t, until.MOST_NESTED)
 
 _ANY_CHARACTER = ((0, LAST),)
 
@@ -62,6 +64,14 @@ class Terms:
         self._derivatives = {}
         self._loops = []
         self._unfolded = {}
+        self._depth = 0
+
+    def _enter(self) -> cython.int:
+        """One call more is nested."""
+        if self._depth >= MOST_NESTED:
+            raise RecursionError("in a regular expression")
+        self._depth += 1
+        return 0
 
     def _of(self, term: tuple) -> cython.Py_ssize_t:
         known = self._numbers.get(term)
@@ -121,11 +131,11 @@ class Terms:
         term: tuple = self._all[one]
         if term[0] != CAT:
             return self._of((CAT, one, other))
-        Py_EnterRecursiveCall(b" in a regular expression")
+        self._enter()
         try:
             return self.cat(term[1], self.cat(term[2], other))
         finally:
-            Py_LeaveRecursiveCall()
+            self._depth -= 1
 
     def repeat(self, term: cython.Py_ssize_t, least: Any, most: Any) -> cython.Py_ssize_t:
         """A term repeated `least` to `most` times, or without upper bound if `most` is None."""
@@ -229,11 +239,11 @@ class Terms:
         found = self._first.get(term)
         if found is None:
             self._first[term] = 0  # for a loop inside of itself
-            Py_EnterRecursiveCall(b" in a regular expression")
+            self._enter()
             try:
                 found = self._find_first(term, self._all[term])
             finally:
-                Py_LeaveRecursiveCall()
+                self._depth -= 1
             self._first[term] = found
         return found
 
@@ -260,11 +270,11 @@ class Terms:
         if known is not None:
             return known
         self._derivatives[key] = C_NOTHING  # for a loop inside of itself
-        Py_EnterRecursiveCall(b" in a regular expression")
+        self._enter()
         try:
             found = self._derive(term, self._all[term], members)
         finally:
-            Py_LeaveRecursiveCall()
+            self._depth -= 1
         self._derivatives[key] = found
         return found
 

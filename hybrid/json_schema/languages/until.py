@@ -2,20 +2,24 @@
 
 What: `until` sets the deadline of the schema that is being compiled; `look` raises after it. The code for
 patterns, products and minimal automata calls `look` once for each state or round, wherever it is called
-from. `TooLarge` is raised if a language needs more states than the caller allows.
+from. `TooLarge` is raised if a language needs more states than the caller allows. `MOST_NESTED` bounds all
+recursion of compiled code.
 When: `hybrid.json_schema.grammar` sets the deadline for each schema; otherwise there is none.
 Limits: there is one deadline for each thread (or task): it is a context variable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 
 from equivalence.deadline import Deadline
 
 _deadline: ContextVar[Deadline | None] = ContextVar("deadline of languages", default=None)
+
+
+MOST_NESTED = 800
+"""Subschemas, and parts of patterns, that may be nested, whether by brackets or by references. Compiled code
+takes 1.1 KB of the thread's stack for each, whatever Python's recursion limit is; 10,000 ended the process."""
 
 
 class TooLarge(Exception):
@@ -26,14 +30,19 @@ class TooLarge(Exception):
         self.bound = bound
 
 
-@contextmanager
-def until(deadline: Deadline) -> Iterator[None]:
-    """Apply a deadline to everything that is called inside."""
-    before = _deadline.set(deadline)
-    try:
-        yield
-    finally:
-        _deadline.reset(before)
+class until:  # noqa: N801 - reads as a statement: with until(deadline)
+    """Apply a deadline to everything that is called inside a ``with`` statement."""
+
+    def __init__(self, deadline: Deadline) -> None:
+        self._deadline = deadline
+        self._before: Token[Deadline | None] | None = None
+
+    def __enter__(self) -> None:
+        self._before = _deadline.set(self._deadline)
+
+    def __exit__(self, *error: object) -> None:
+        assert self._before is not None
+        _deadline.reset(self._before)
 
 
 def look() -> None:
