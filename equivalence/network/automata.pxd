@@ -1,5 +1,6 @@
 from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
+from equivalence.network.codes cimport Codes
 from equivalence.network.edges cimport Edges
 
 cdef struct Todo:
@@ -27,6 +28,7 @@ cdef class Builder:
     cdef Edges edges
     cdef Rules rules
     cdef Interned counted
+    cdef Codes ranges
     cdef Todo[::1] stack
     cdef Py_ssize_t depth
     cdef Py_ssize_t at

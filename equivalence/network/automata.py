@@ -21,6 +21,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.codes import Codes
 from cython.cimports.equivalence.network.edges import Edges
 from numpy.typing import NDArray
 
@@ -138,6 +139,7 @@ class Builder:
         edges: the automata.
         rules: the rules that were reached.
         counted: (unit, least, most) of the counted rules.
+        ranges: the ranges of a negative character class.
         at, length: where the body of the current expression begins, and its length.
         source, target: the states from which and to which the current expression leads.
     """
@@ -146,6 +148,7 @@ class Builder:
         self.edges = Edges(np.empty((0, 5), np.int64), 0)
         self.rules = Rules()
         self.counted = Interned(16, 3)
+        self.ranges = Codes()
         self.stack = np.empty(32, TODO)
 
     @cython.cfunc
@@ -286,7 +289,7 @@ class Builder:
         """
         negative = self.data[self.at]
         n_ranges = (self.length - 1) // 2
-        self.edges.ranges.count = 0
+        self.ranges.count = 0
         for i in range(n_ranges):
             low = self.data[self.at + 1 + 2 * i]
             high = min(self.data[self.at + 2 + 2 * i], LAST)
@@ -297,15 +300,15 @@ class Builder:
                             "the grammar has a class that excludes characters beyond ASCII, which XGrammar "
                             "before 0.2.8 reads in two ways"
                         )
-                self.edges.ranges.add(low << 21 | high)
+                self.ranges.add(low << 21 | high)
             else:
                 self.edges.characters(low, high, self.source, self.target)
         if not negative:
             return 0
         if LOOSE:
-            self.edges.ranges.add((LAST_ASCII + 1) << 21 | LAST)
+            self.ranges.add((LAST_ASCII + 1) << 21 | LAST)
             self.edges.loosely(self.source, self.target)
-        return self.edges.others(self.source, self.target)
+        return self.edges.others(self.ranges, self.source, self.target)
 
     @cython.cfunc
     @cython.nogil

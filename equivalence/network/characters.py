@@ -30,6 +30,8 @@ LAST = cython.declare(cython.Py_ssize_t, 0x10FFFF)
 FIRST_SURROGATE = cython.declare(cython.Py_ssize_t, 0xD800)
 LAST_SURROGATE = cython.declare(cython.Py_ssize_t, 0xDFFF)
 
+NO_EDGES: NDArray[np.int64] = np.empty((0, 5), np.int64)
+
 
 @cython.cfunc
 def continued(
@@ -132,14 +134,23 @@ def characters(
     return 0
 
 
-def as_bytes(
-    table: cython.const[cython.Py_ssize_t][:, ::1], n_states: cython.Py_ssize_t
-) -> tuple[NDArray[np.int64], int]:
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def numbered(state: cython.Py_ssize_t, n_rules: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The number of a state if those of the rules come first."""
+    return -1 - state if state < 0 else state + 2 * n_rules
+
+
+@cython.cfunc
+def in_bytes(read: Edges, n_states: cython.Py_ssize_t, n_rules: cython.Py_ssize_t) -> tuple:
     """Edges over bytes that read the same as edges over characters.
 
     Args:
-        table: int64[n, 5], columns as `equivalence.network.edges.FIELDS`, with `CHARACTERS` among the types.
-        n_states: number of states.
+        read: the edges, with `CHARACTERS` among the types.
+        n_states: number of states, without the first and the last of each rule.
+        n_rules: number of rules. Rule r begins at state -1 - 2 r and ends at -2 - 2 r; in the result, these
+            states are 2 r and 2 r + 1, and all others follow.
 
     Returns:
         The edges, int64[m, 5], and the new number of states.
@@ -147,13 +158,14 @@ def as_bytes(
     Raises:
         ValueError: something is not a range of characters.
     """
-    edges = Edges(np.zeros((0, 5), np.int64), n_states, 2 * table.shape[0] + 16)
+    edges = Edges(NO_EDGES, n_states + 2 * n_rules, read.count + read.count // 2 + 16)
     shared: dict = {}
     i: cython.Py_ssize_t
     low: cython.Py_ssize_t
     high: cython.Py_ssize_t
-    for i in range(table.shape[0]):
-        source, kind, low, high, target = table[i, 0], table[i, 1], table[i, 2], table[i, 3], table[i, 4]
+    for i in range(read.count):
+        kind, low, high = read.rows[i].type, read.rows[i].a, read.rows[i].b
+        source, target = numbered(read.rows[i].source, n_rules), numbered(read.rows[i].target, n_rules)
         if kind != C_CHARACTERS:
             edges.add(source, kind, low, high, target)
             continue
@@ -167,3 +179,8 @@ def as_bytes(
         if high > LAST_SURROGATE:
             characters(edges, shared, max(low, LAST_SURROGATE + 1), high, source, target)
     return edges.table(), edges.n_states
+
+
+def as_bytes(table: NDArray[np.int64], n_states: int) -> tuple[NDArray[np.int64], int]:
+    """`in_bytes` for a table of edges, int64[n, 5], columns as `equivalence.network.edges.FIELDS`."""
+    return in_bytes(Edges(table, n_states), n_states, 0)

@@ -14,7 +14,6 @@ cdef class Edges:
     cdef Edge[::1] rows
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t n_states
-    cdef Codes ranges
 
     cdef Py_ssize_t state(self) noexcept nogil
     cdef int add(self, Py_ssize_t source, Py_ssize_t edge_type, Py_ssize_t a, Py_ssize_t b, Py_ssize_t target) except -1 nogil
@@ -25,7 +24,7 @@ cdef class Edges:
     cdef Py_ssize_t continuations(self, Py_ssize_t target) except -1 nogil
     cdef int several_bytes(self, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef int loosely(self, Py_ssize_t source, Py_ssize_t target) except -1 nogil
-    cdef int others(self, Py_ssize_t source, Py_ssize_t target) except -1 nogil
+    cdef int others(self, Codes ranges, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef int make_rows(self, Py_ssize_t room) except -1
     cdef int grow(self) except -1
     cdef int renew(self, Py_ssize_t n_states, Py_ssize_t room) except -1

@@ -133,9 +133,9 @@ class Edges:
             raise TypeError(f"edges are {ready.dtype}, allowed is int64")
         self.count = len(ready)
         self.make_rows(self.count + max(more, 1))
-        self.array[: self.count] = ready
+        if self.count:
+            self.array[: self.count] = ready
         self.n_states = n_states
-        self.ranges = Codes()
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -351,15 +351,14 @@ class Edges:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1, check=False)
-    def others(self, source: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.int:
-        """Add edges for all code points that are not in `ranges`, which contains low << 21 | high for each
-        range."""
+    def others(self, ranges: Codes, source: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.int:
+        """Add edges for all code points that are not in some ranges, each given as low << 21 | high."""
         following: cython.Py_ssize_t = 0
-        for i in range(self.ranges.sort()):
-            low = self.ranges.values[i] >> 21
+        for i in range(ranges.sort()):
+            low = ranges.values[i] >> 21
             if low > following:
                 self.characters(following, low - 1, source, target)
-            following = max(following, (self.ranges.values[i] & 0x1FFFFF) + 1)
+            following = max(following, (ranges.values[i] & 0x1FFFFF) + 1)
         if following <= LAST:
             self.characters(following, LAST, source, target)
         return 0

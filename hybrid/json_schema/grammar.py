@@ -115,7 +115,7 @@ class SchemaGrammar:
     def read(self) -> ReadGrammar:
         """The grammar in the form that `equivalence.network` reads; `xgrammar` is its complete form."""
         whole = self.whole
-        return whole.rows.reading(whole.root)._replace(printed=self)
+        return whole.rows.reading(whole.root, self)
 
     @cached_property
     def ebnf(self) -> str:

@@ -17,12 +17,14 @@ from typing import Any, NamedTuple
 import cython
 import numpy as np
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.characters import in_bytes
 from cython.cimports.equivalence.network.edges import Edges
 from numpy.typing import NDArray
 
 from equivalence import built
+from equivalence.arrays.growing import filled
 from equivalence.network import edge_types, serial
-from equivalence.network.characters import CHARACTERS, as_bytes
+from equivalence.network.characters import CHARACTERS
 from equivalence.network.reading import PlainRules, ReadGrammar
 
 built.check(__name__, EQUIMASK_SOURCE)
@@ -191,22 +193,17 @@ class Rows:
         """All edges, int64[n, 5]: source, type, a, b, target."""
         return self._edges.table().copy()
 
-    def reading(self, root: int) -> ReadGrammar:
+    def reading(self, root: int, printed: Any = None) -> ReadGrammar:
         """The grammar in the form that `equivalence.network` reads.
 
         Args:
             root: the start rule.
+            printed: the grammar's object, which has its complete form.
         """
         n_rules: cython.Py_ssize_t = len(self.names)
-        table = self.table()
-        rows: cython.Py_ssize_t[:, ::1] = table
-        i: cython.Py_ssize_t
-        for i in range(rows.shape[0]):
-            rows[i, 0] = _renumbered(rows[i, 0], n_rules)
-            rows[i, 4] = _renumbered(rows[i, 4], n_rules)
-        edges, n_states = as_bytes(table, self._n_states + 2 * n_rules)
+        edges, n_states = in_bytes(self._edges, self._n_states, n_rules)
         data: list = []
-        bodies = np.full(n_rules, -1, np.int64)
+        bodies = filled(n_rules, -1)
         for i, (number, (unit, least, most)) in enumerate(self.repeats.items()):
             bodies[number] = i
             data += (serial.REPEAT, 3, unit, least, -1 if most is None else most)
@@ -217,14 +214,4 @@ class Rows:
         }  # fmt: skip
         starts = np.arange(0, len(data), 5, dtype=np.int64)
         types = frozenset((serial.REPEAT,)) if data else frozenset()
-        return ReadGrammar(
-            features, np.array(data, np.int64), starts, edges=edges, n_states=n_states, known_types=types
-        )
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _renumbered(state: cython.Py_ssize_t, n_rules: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The number of a state if those of the rules come first."""
-    return -1 - state if state < 0 else state + 2 * n_rules
+        return ReadGrammar(features, np.array(data, np.int64), starts, False, printed, edges, n_states, types)
