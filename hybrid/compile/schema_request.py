@@ -9,6 +9,7 @@ Limits: options are XGrammar's. Unknown options are errors.
 from __future__ import annotations
 
 import json
+import operator
 import re
 import time
 from collections.abc import Mapping
@@ -149,9 +150,12 @@ class ExactSchemaRequest(Request):
         text = schema_text(_schema_of(self.schema), self.options).text  # a model class is asked only once
         strict, relax = flag(self.strict, "strict"), flag(self.relax, "relax")
         formats, documents = flag(self.assert_formats, "assert_formats"), documents_of(self.registry)
-        settled = replace(
-            self, schema=text, strict=strict, relax=relax, assert_formats=formats, registry=documents
-        )
+        given = self.schema, self.strict, self.relax, self.assert_formats, self.registry
+        settled = self
+        if any(map(operator.is_not, given, (text, strict, relax, formats, documents))):
+            settled = replace(
+                self, schema=text, strict=strict, relax=relax, assert_formats=formats, registry=documents
+            )
         return Request.settled(settled, compilation, deadline)
 
     @property
@@ -170,8 +174,11 @@ class ExactSchemaRequest(Request):
         compiled = compilation.decide(grammar, time.perf_counter() - began, deadline, _own_reading)
         grammar.forget()
         left_out = tuple(Relaxation(one.pointer, one.keyword, one.why) for one in grammar.left_out)
-        schema = schema_text(self.schema, self.options)._replace(left_out=left_out)
-        return replace(compiled, schema=schema, places=grammar.places)
+        schema = SchemaText(*schema_text(self.schema, self.options)[:-1], left_out)
+        # set before anybody else sees the grammar
+        object.__setattr__(compiled, "schema", schema)
+        object.__setattr__(compiled, "places", grammar.places)
+        return compiled
 
     @property
     def _bounds(self) -> Bounds:

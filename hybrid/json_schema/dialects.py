@@ -11,7 +11,7 @@ which 2020-12 forbids.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -195,17 +195,18 @@ def _custom(named: str, metaschema_of: Callable[[str], Any] | None, formats: boo
     return replace(base, unread=(base.keywords | READ_BESIDE) - keywords, is_custom=True)
 
 
-def objects_in(schema: Any) -> Iterator[dict[str, Any]]:
+def objects_in(schema: Any) -> list[dict[str, Any]]:
     """All objects in a schema at any depth, in no particular order, including instances in `enum` and the
     like."""
+    found: list[dict[str, Any]] = []
     todo = [schema]
-    while todo:
-        one = todo.pop()
+    for one in todo:  # it grows
         if isinstance(one, dict):
-            yield one
-            todo.extend(one.values())
+            found.append(one)
+            todo += one.values()
         elif isinstance(one, list):
-            todo.extend(one)
+            todo += one
+    return found
 
 
 def _lists_items(schema: Any) -> bool:

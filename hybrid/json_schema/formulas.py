@@ -246,6 +246,24 @@ def decide(formula: Formula, value: Callable[[tuple[Any, ...]], bool]) -> bool:
     return sum(decide(one, value) for one in args) == 1
 
 
+def truth(formula: Formula, values: dict) -> bool:
+    """The truth of a formula, given the truth of each of its atoms."""
+    op, args = formula.op, formula.args
+    if op == "atom":
+        return values[formula]
+    if op in ("true", "false"):
+        return op == "true"
+    n: cython.Py_ssize_t = 0
+    one: Formula
+    for one in args:
+        n += truth(one, values)
+    if op == "not":
+        return n == 0
+    if op == "and":
+        return n == len(args)
+    return n > 0 if op == "or" else n == 1
+
+
 def decides(formula: Formula, atom: Formula, value: bool, outcome: bool) -> bool:
     """Whether one atom's value obviously decides a formula. False if that cannot be seen at once.
 

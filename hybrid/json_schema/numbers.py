@@ -9,12 +9,11 @@ many states, the values are listed if they are few, and integers are written wit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import gcd, lcm
-from typing import Any
 
-from hybrid.json_schema.formulas import Formula, decide
+from hybrid.json_schema.formulas import Formula, truth
 from hybrid.json_schema.languages.automaton import Automaton, words
 from hybrid.json_schema.languages.numbers import holds, number_texts, text_of
 from hybrid.json_schema.languages.until import TooLarge
@@ -43,8 +42,7 @@ class Numbers:
         found = self._texts.get(formula)
         if found is None:
             atoms = sorted(formula.atoms, key=lambda one: one.number)
-            places = {atom.args: i for i, atom in enumerate(atoms)}
-            contents, accept = [atom.args for atom in atoms], _accept(formula, places)
+            contents, accept = [atom.args for atom in atoms], _accept(formula, atoms)
             try:
                 found = number_texts(contents, accept, self._bound)
             except TooLarge:
@@ -63,8 +61,8 @@ class Numbers:
         return found
 
 
-def _accept(formula: Formula, places: dict[Any, int]) -> Callable[[tuple[bool, ...]], bool]:
-    return lambda signs: decide(formula, lambda atom: signs[places[atom]])
+def _accept(formula: Formula, atoms: Sequence[Formula]) -> Callable[[tuple[bool, ...]], bool]:
+    return lambda signs: truth(formula, dict(zip(atoms, signs, strict=True)))
 
 
 def common_step(formula: Formula) -> Fraction | None:

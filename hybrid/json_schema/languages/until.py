@@ -18,8 +18,8 @@ _deadline: ContextVar[Deadline | None] = ContextVar("deadline of languages", def
 
 
 MOST_NESTED = 800
-"""Subschemas, and parts of patterns, that may be nested, whether by brackets or by references. Compiled code
-takes 1.1 KB of the thread's stack for each, whatever Python's recursion limit is; 10,000 ended the process."""
+"""Subschemas, or parts of a pattern, that may be nested, by brackets or by references. Compiled code takes
+1.1 KB of the thread's stack for each, whatever Python's recursion limit is. 10,000 ended the process."""
 
 
 class TooLarge(Exception):
