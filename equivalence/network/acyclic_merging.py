@@ -6,7 +6,9 @@ What: `AcyclicMerging` gives equivalent states one class, once their successors 
 schemas, six of seven states are merged here.
 When: the first step of `equivalence.network.merging`.
 Limits: states on cycles of two or more states stay apart. Only equivalent states get one class here; that all
-of them do is left to `equivalence.network.bisimulation`.
+of them do is left to `equivalence.network.bisimulation`, except for states that reach no cycle. What such a
+state can do is a finite tree. By induction on its height, equivalent ones have equal keys, and no state that
+reaches a cycle is equivalent to one.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ class AcyclicMerging:
     Attributes:
         account: says when to stop; set by the owner.
         n_classes: number of classes so far.
+        n_cyclic: number of classes that reach a cycle; they come first.
+        ends: whether each class reaches no cycle.
         class_of_key: the class of each of the graph's keys.
         path: the states from the root to the current one.
         cursor: one more than the number of a state's successors that were visited; 0: it was not visited.
@@ -43,6 +47,7 @@ class AcyclicMerging:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.class_of_key = self.path = self.cursor = np.empty(0, np.int64)
+        self.ends = np.empty(0, np.uint8)
 
     @cython.cfunc
     @cython.nogil
@@ -57,6 +62,7 @@ class AcyclicMerging:
                 self.class_of_key = np.empty(3 * n, np.int64)  # a state with an edge to itself has two
                 self.path = np.empty(n + n // 2, np.int64)
                 self.cursor = np.empty(n + n // 2, np.int64)
+                self.ends = np.empty(n + n // 2, np.uint8)
         self.graph.name[:] = -1
         for s in range(n):
             self.cursor[s] = 0
@@ -82,7 +88,28 @@ class AcyclicMerging:
                 self.account.look()
                 self.depth -= 1
                 self.settle(s)
+        self.number_again()
         return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def number_again(self) -> cython.void:
+        """Number the classes that reach a cycle before the others."""
+        number: cython.Py_ssize_t[::1] = self.class_of_key  # the keys are not needed any more
+        at: cython.Py_ssize_t = 0
+        for c in range(self.n_classes):
+            if not self.ends[c]:
+                number[c] = at
+                at += 1
+        self.n_cyclic = at
+        for c in range(self.n_classes):
+            if self.ends[c]:
+                number[c] = at
+                at += 1
+        for s in range(self.graph.size):
+            if self.graph.name[s] >= 0:
+                self.graph.name[s] = number[self.graph.name[s]]
 
     @cython.cfunc
     @cython.inline
@@ -142,6 +169,22 @@ class AcyclicMerging:
         return found
 
     @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def successors_end(self, s: cython.Py_ssize_t) -> cython.bint:
+        """Whether no successor of a state reaches a cycle; all of them have classes."""
+        for k in range(self.graph.edge_starts[s], self.graph.edge_starts[s + 1]):
+            if not self.ends[self.graph.name[self.graph.edges[k].target]]:
+                return False
+        for k in range(self.graph.call_starts[s], self.graph.call_starts[s + 1]):
+            if not self.ends[self.graph.name[self.graph.calls[k].callee]]:
+                return False
+            if not self.ends[self.graph.name[self.graph.calls[k].back]]:
+                return False
+        return True
+
+    @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def settle(self, s: cython.Py_ssize_t) -> cython.int:
@@ -156,6 +199,7 @@ class AcyclicMerging:
                 return 0
             self.class_of_key[key] = self.n_classes
         self.graph.name[s] = self.n_classes
+        self.ends[self.n_classes] = loops == 0 and self.successors_end(s)
         self.n_classes += 1
         if loops == 1:
             # a state without this loop may lead here and still be equivalent

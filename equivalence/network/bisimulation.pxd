@@ -41,6 +41,8 @@ cdef class Refinement:
     cdef int[::1] table
 
     cdef void find_leaders(self) noexcept nogil
+    cdef void count(self, Py_ssize_t target) noexcept nogil
+    cdef void add_leader(self, Py_ssize_t target, Py_ssize_t leader) noexcept nogil
     cdef void begin(self) noexcept nogil
     cdef void forget_keys(self) noexcept nogil
     cdef void drop_alone(self) noexcept nogil

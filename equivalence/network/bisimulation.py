@@ -4,7 +4,7 @@
 
 What: `Refinement` starts with one block of all states, and splits blocks until the states of each block
 behave equally.
-When: the second step of `equivalence.network.merging`, for the states that are left.
+When: the second step of `equivalence.network.merging`, for the classes that reach a cycle.
 Limits: indices are not checked.
 Source: partition refinement that processes all but the largest part (Hopcroft 1971; Paige and Tarjan 1987).
 
@@ -91,13 +91,15 @@ class Refinement:
         if n_leaders > self.leaders.shape[0]:
             with cython.gil:
                 self.leaders = np.empty(n_leaders + n_leaders // 2, np.int64)
-        self.n_blocks = 0
         self.n_queue = 0
         self.n_groups = 0
         self.n_moved = 0
         self.round = 0
         self.table = self.graph.keys.table
-        self.graph.name[:] = 0
+        for s in range(n):
+            self.graph.name[s] = 0
+        for s in range(n, self.graph.name.shape[0]):
+            self.graph.name[s] = s  # no block has this number
         for s in range(n + 2):
             self.leader_starts[s] = 0
         return 0
@@ -111,6 +113,9 @@ class Refinement:
         Raises:
             BudgetExceeded: the time is over.
         """
+        self.n_blocks = 0
+        if self.graph.size == 0:
+            return 0
         self.prepare()
         self.find_leaders()
         self.begin()
@@ -134,24 +139,37 @@ class Refinement:
         """Find who leads to each state. The row of a state ends where the next one starts."""
         n = self.graph.size
         for k in range(self.graph.edges.shape[0]):
-            self.leader_starts[self.graph.edges[k].target + 2] += 1
+            self.count(self.graph.edges[k].target)
         for k in range(self.graph.calls.shape[0]):
-            self.leader_starts[self.graph.calls[k].callee + 2] += 1
-            self.leader_starts[self.graph.calls[k].back + 2] += 1
+            self.count(self.graph.calls[k].callee)
+            self.count(self.graph.calls[k].back)
         for s in range(n):
             self.leader_starts[s + 2] += self.leader_starts[s + 1]
         for s in range(n):
             for k in range(self.graph.edge_starts[s], self.graph.edge_starts[s + 1]):
-                t = self.graph.edges[k].target
-                self.leaders[self.leader_starts[t + 1]] = s
-                self.leader_starts[t + 1] += 1
+                self.add_leader(self.graph.edges[k].target, s)
             for k in range(self.graph.call_starts[s], self.graph.call_starts[s + 1]):
-                t = self.graph.calls[k].callee
-                self.leaders[self.leader_starts[t + 1]] = s
-                self.leader_starts[t + 1] += 1
-                t = self.graph.calls[k].back
-                self.leaders[self.leader_starts[t + 1]] = s
-                self.leader_starts[t + 1] += 1
+                self.add_leader(self.graph.calls[k].callee, s)
+                self.add_leader(self.graph.calls[k].back, s)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def count(self, target: cython.Py_ssize_t) -> cython.void:
+        """Count a leader of a state; targets that are not in the graph need none."""
+        if target < self.graph.size:
+            self.leader_starts[target + 2] += 1
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def add_leader(self, target: cython.Py_ssize_t, leader: cython.Py_ssize_t) -> cython.void:
+        """Add a leader of a state where its row ends so far."""
+        if target < self.graph.size:
+            self.leaders[self.leader_starts[target + 1]] = leader
+            self.leader_starts[target + 1] += 1
 
     @cython.cfunc
     @cython.nogil

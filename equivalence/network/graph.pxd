@@ -31,6 +31,6 @@ cdef class Graph:
     cdef Py_ssize_t named(self, Py_ssize_t target, Py_ssize_t s, Py_ssize_t own) noexcept nogil
     cdef Py_ssize_t write_key(self, Py_ssize_t s, Py_ssize_t own) except -1 nogil
     cdef Py_ssize_t write_calls(self, Py_ssize_t s, Py_ssize_t own, Py_ssize_t at) except -1 nogil
-    cdef int prepare(self, const unsigned char[::1] final, const Py_ssize_t[::1] edge_starts, Py_ssize_t n_edges, const Py_ssize_t[::1] call_starts, Py_ssize_t n_calls, Py_ssize_t n_bounds) except -1 nogil
+    cdef int prepare(self, const unsigned char[::1] final, const Py_ssize_t[::1] edge_starts, Py_ssize_t n_edges, const Py_ssize_t[::1] call_starts, Py_ssize_t n_calls, Py_ssize_t n_bounds, Py_ssize_t n_named) except -1 nogil
     cdef int find_examples(self, Py_ssize_t n_names) except -1 nogil
-    cdef int by_name(self, Graph graph, Py_ssize_t n_names) except -1 nogil
+    cdef int by_name(self, Graph graph, Py_ssize_t n_names, Py_ssize_t n_named) except -1 nogil

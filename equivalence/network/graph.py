@@ -39,7 +39,8 @@ class Graph:
         calls: rows (first state of the callee, number of its bounds, state to return to); the number is 0
             for rules that are called once.
         n_bounds: count of different bounds that calls may have.
-        name: the name of each state; states have equal names only if they are known to behave equally.
+        name: the name of each state, and of targets that are not in the graph; states have equal names only
+            if they are known to behave equally.
         keys: the keys, with room for one more at the end of the pool.
         example: the first state with each name (`find_examples`).
     """
@@ -65,8 +66,10 @@ class Graph:
         call_starts: cython.const[cython.Py_ssize_t][::1],
         n_calls: cython.Py_ssize_t,
         n_bounds: cython.Py_ssize_t,
+        n_named: cython.Py_ssize_t,
     ) -> cython.int:
-        """Start with other states; the caller fills in the edges and calls."""
+        """Start with other states; the caller fills in the edges and calls. The first of `n_named` states
+        that may have names are those of the graph; others are only targets."""
         n: cython.Py_ssize_t = final.shape[0]
         self.size = n
         self.final = final
@@ -79,14 +82,14 @@ class Graph:
         if n_calls > self.calls_room.shape[0]:
             with cython.gil:
                 self.calls_room = np.empty(n_calls + n_calls // 2, CALL)
-        if n > self.name_room.shape[0]:
+        if n_named > self.name_room.shape[0]:
             with cython.gil:
-                self.name_room = np.empty(n + n // 2, np.int64)
+                self.name_room = np.empty(n_named + n_named // 2, np.int64)
         self.edges = self.edges_room[:n_edges]
         self.calls = self.calls_room[:n_calls]
-        self.name = self.name_room[:n]
+        self.name = self.name_room[:n_named]
         self.shift = 1
-        while (1 << self.shift) < n + 2:  # names, and two numbers that are not names
+        while (1 << self.shift) < n_named + 2:  # names, and two numbers that are not names
             self.shift += 1
         self.keys.clear(n + 2)
         return 0
@@ -158,22 +161,23 @@ class Graph:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def find_examples(self, n_names: cython.Py_ssize_t) -> cython.int:
-        """Find the first state with each name; -1 is not a name."""
+        """Find the first state with each of the first names; -1 is not a name."""
         if n_names > self.example.shape[0]:
             with cython.gil:
                 self.example = np.empty(2 * n_names, np.int64)
         for c in range(n_names):
             self.example[c] = -1
         for s in range(self.size):
-            if self.name[s] >= 0 and self.example[self.name[s]] < 0:
+            if 0 <= self.name[s] < n_names and self.example[self.name[s]] < 0:
                 self.example[self.name[s]] = s
         return 0
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1, check=False)
-    def by_name(self, graph: Graph, n_names: cython.Py_ssize_t) -> cython.int:
-        """Turn another graph into the graph of names: each does what the first state with this name does."""
+    def by_name(self, graph: Graph, n_names: cython.Py_ssize_t, n_named: cython.Py_ssize_t) -> cython.int:
+        """Turn another graph into the graph of the first names: each does what the first state with this name
+        does. There are `n_named` names."""
         self.find_examples(n_names)
         if n_names > graph.own_final.shape[0]:
             with cython.gil:
@@ -194,7 +198,7 @@ class Graph:
             n_calls += self.call_starts[s + 1] - self.call_starts[s]
             edge_starts[c + 1] = n_edges
             call_starts[c + 1] = n_calls
-        graph.prepare(final, edge_starts, n_edges, call_starts, n_calls, self.n_bounds)
+        graph.prepare(final, edge_starts, n_edges, call_starts, n_calls, self.n_bounds, n_named)
         n_edges = 0
         n_calls = 0
         for c in range(n_names):

@@ -285,7 +285,8 @@ class Merging:
         """Make the graph of the states, with edges to the states that represent their targets."""
         n_edges: cython.Py_ssize_t = self.edges.shape[0]
         n_calls: cython.Py_ssize_t = self.calls.shape[0]
-        graph.prepare(self.final, self.edge_starts, n_edges, self.call_starts, n_calls, self.n_bounds)
+        n: cython.Py_ssize_t = self.n_states
+        graph.prepare(self.final, self.edge_starts, n_edges, self.call_starts, n_calls, self.n_bounds, n)
         for k in range(n_edges):
             graph.edges[k].first = self.edges[k].first
             graph.edges[k].last = self.edges[k].last
@@ -306,12 +307,16 @@ class Merging:
             self.number_bounds()
         self.make_graph(self.graph)
         self.acyclic.merge(self.first[self.root])
-        self.graph.by_name(self.by_class, self.acyclic.n_classes)
+        n_cyclic: cython.Py_ssize_t = self.acyclic.n_cyclic
+        self.graph.by_name(self.by_class, n_cyclic, self.acyclic.n_classes)
         self.refinement.refine()
         self.cls = self.graph.name
-        self.n_classes = self.refinement.n_blocks
+        n_merged: cython.Py_ssize_t = n_cyclic - self.refinement.n_blocks
+        self.n_classes = self.acyclic.n_classes - n_merged
         for s in range(self.n_states):
-            if self.cls[s] >= 0:
+            if self.cls[s] >= n_cyclic:
+                self.cls[s] -= n_merged
+            elif self.cls[s] >= 0:
                 self.cls[s] = self.by_class.name[self.cls[s]]
         for c in range(self.all_counted):
             self.counted_cls[c] = -1
