@@ -30,6 +30,10 @@ SHARED = cython.declare(cython.Py_ssize_t, 1100)
 """Integers of a table up to which it shares a chunk with others."""
 
 
+NEVER = cython.declare(cython.Py_ssize_t[::1], np.zeros(1, np.int64))
+"""The cell of accounts that nobody stops."""
+
+
 @cython.final
 @cython.cclass
 class Account:
@@ -62,7 +66,10 @@ class Account:
         self, stop: Any = None, most: cython.Py_ssize_t = UNLIMITED, excess: str = "too many bytes"
     ) -> None:
         self.stop = stop
-        self.cell = np.zeros(1, np.int64) if stop is None else stop.cell
+        if stop is None:
+            self.cell = NEVER
+        else:
+            self.cell = stop.cell
         self.taken = 0
         self.n_integers = self.n_ints = CHUNK  # there is no chunk yet
         self.most = most

@@ -58,6 +58,7 @@ class Making:
     begins: cython.Py_ssize_t[::1]
     ends: cython.Py_ssize_t[::1]
     places: cython.Py_ssize_t[::1]
+    numbers: cython.Py_ssize_t[::1]
     counted: cython.Py_ssize_t[::1]
     max_states: cython.Py_ssize_t
     n_states: cython.Py_ssize_t
@@ -71,7 +72,7 @@ class Making:
         self.closures = Closures(self.made)
         self.subsets = Subsets(self.closures, self.made)
         self.merging = Merging()
-        self.places = np.empty(0, np.int64)
+        self.places = self.numbers = NO_NUMBERS
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -217,10 +218,12 @@ class Making:
             n_rules, n_rules, n + 1, 3 * made.n_edges, n + 1, 2 * made.n_calls, n, n,
             merging.all_counted, order.shape[0],
         ]  # fmt: skip
-        numbers: object = np.empty(sum(sizes), np.int64)
+        total: cython.Py_ssize_t = sum(sizes)
         final: object = np.empty(n, np.uint8)
         flags: cython.uchar[::1] = final
-        to: cython.Py_ssize_t[::1] = numbers
+        if total > self.numbers.shape[0]:
+            self.numbers = np.empty(2 * total, np.int64)
+        to: cython.Py_ssize_t[::1] = self.numbers
         # with the interpreter's lock, as in `Merging.automaton`
         flags[:] = made.final[:n]
         at = put(to, 0, made.rule_first, n_rules)
@@ -235,21 +238,25 @@ class Making:
         put(to, at, order, order.shape[0])
         # States, rules and bytes need 32 bits; bounds of repeats may need more. Most grammars keep this and
         # never use it: it was a fifth of the memory of a schema.
-        narrow: object = np.empty(len(to), np.int32)
+        narrow: object = np.empty(total, np.int32)
         numbers_to: cython.int[::1] = narrow
-        for i in range(to.shape[0]):
+        for i in range(total):
             numbers_to[i] = cython.cast(cython.int, to[i])
-        counted = np.array(self.counted[: 3 * merging.all_counted])
+        counted = NO_NUMBERS
+        if merging.all_counted:
+            counted = np.array(self.counted[: 3 * merging.all_counted])
         return narrow, counted, final, sizes, merging.n_classes, merging.n_counted
 
     def forget(self) -> None:
         """Release the grammar and its deadline; the tables are kept."""
-        nobody: Account = Account()
-        self.stopped_by(nobody)
-        self.builder.prepare(NOTHING, NOTHING, NOTHING, 0, nobody)
+        self.stopped_by(NOBODY)
+        self.builder.prepare(NOTHING, NOTHING, NOTHING, 0, NOBODY)
 
 
-NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
+NO_NUMBERS: NDArray[np.int64] = np.empty(0, np.int64)
+
+NOBODY = cython.declare(Account, Account())
+NOTHING = cython.declare(cython.const[cython.Py_ssize_t][::1], NO_NUMBERS)
 
 
 def unpacked(

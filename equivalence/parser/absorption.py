@@ -39,16 +39,31 @@ OTHER = cython.declare(cython.Py_ssize_t, 1)
 def absorbing_states(automaton: Automaton) -> NDArray[np.uint8]:
     """uint8[states]: 1 for those that absorb one another."""
     found = np.zeros(automaton.n_states, np.uint8)
+    first: cython.Py_ssize_t = 0
+    while first < automaton.calls.shape[0] and not is_candidate(automaton, first):
+        first += 1
+    if first == automaton.calls.shape[0]:
+        return found  # most schemas have none
     absorbing: cython.uchar[::1] = found
     tried: cython.uchar[::1] = np.zeros(automaton.n_states, np.uint8)
     search = Search(automaton)
     with cython.nogil:
-        for call in range(automaton.calls.shape[0]):
+        for call in range(first, automaton.calls.shape[0]):
             state = automaton.calls[call].back
-            if state >= 0 and not tried[state] and automaton.final[state]:
+            if is_candidate(automaton, call) and not tried[state]:
                 tried[state] = 1
                 absorbing[state] = search.absorbs(state)
     return found
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def is_candidate(automaton: Automaton, call: cython.Py_ssize_t) -> cython.bint:
+    """Whether the state to which a call returns is final."""
+    state = automaton.calls[call].back
+    return state >= 0 and automaton.final[state] != 0
 
 
 @cython.final

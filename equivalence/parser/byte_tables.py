@@ -91,13 +91,12 @@ def call_ranks(automaton: Automaton) -> Integers:
     n: cython.Py_ssize_t = automaton.n_states
     ranks = np.zeros(n, np.int64)
     rank: cython.Py_ssize_t[::1] = ranks
-    at: cython.Py_ssize_t[::1] = np.empty(n, np.int64)
-    path: cython.Py_ssize_t[::1] = np.empty(n, np.int64)
+    room: cython.Py_ssize_t[::1] = np.empty(2 * n, np.int64)
     if n < FEW_STATES:
-        find_ranks(automaton, rank, at, path)
+        find_ranks(automaton, rank, room[:n], room[n:])
     else:
         with cython.nogil:
-            find_ranks(automaton, rank, at, path)
+            find_ranks(automaton, rank, room[:n], room[n:])
     return ranks
 
 
@@ -145,8 +144,8 @@ def first_classes(
         automaton: the states; the edges of each are sorted and do not overlap.
         class_of_byte: int64[256], of `byte_classes`.
         n_classes: how many classes there are.
-        rank: int64[S], of `call_ranks`.
-        account: may say stop.
+        rank: int64[S], of `call_ranks`: below S.
+        account: may say stop, and gives room.
 
     Raises:
         BudgetExceeded: it did.
@@ -155,9 +154,12 @@ def first_classes(
     firsts, all_alike = np.empty((n, n_classes), np.uint8), np.empty((n, n_classes), np.uint8)
     first: cython.uchar[:, ::1] = firsts
     alike: cython.uchar[:, ::1] = all_alike
-    order: cython.const[cython.Py_ssize_t][::1] = rank.argsort(kind="stable")  # callees first
+    ranks: cython.const[cython.Py_ssize_t][::1] = rank
+    room = account.new_integers(2 * n + 1)
+    order: cython.Py_ssize_t[::1] = room[:n]
     c: cython.Py_ssize_t
     with cython.nogil:
+        by_rank(ranks, order, room[n:])  # callees first
         for i in range(n):
             state = order[i]
             account.look()
@@ -183,6 +185,28 @@ def first_classes(
                     first[state, c] |= first[begin, c]
                     alike[state, c] &= alike[begin, c]
     return firsts, all_alike
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def by_rank(
+    rank: cython.const[cython.Py_ssize_t][::1],
+    order: cython.Py_ssize_t[::1],
+    places: cython.Py_ssize_t[::1],
+) -> cython.void:
+    """List the n states by their ranks, which are below n, each rank in the order of numbers; `places` is
+    room for n + 1 numbers."""
+    n: cython.Py_ssize_t = rank.shape[0]
+    state: cython.Py_ssize_t
+    places[: n + 1] = 0
+    for state in range(n):
+        places[rank[state] + 1] += 1
+    for state in range(n):
+        places[state + 1] += places[state]
+    for state in range(n):
+        order[places[rank[state]]] = state
+        places[rank[state]] += 1
 
 
 @cython.cfunc

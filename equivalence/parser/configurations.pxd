@@ -36,7 +36,7 @@ cdef class Configurations:
     cdef readonly Py_ssize_t n_classes
     cdef readonly Account account
 
-    cdef int fill_byte_classes(self, const Py_ssize_t[::1] class_of_byte, const Py_ssize_t[::1] example) except -1
+    cdef int fill_byte_classes(self) except -1
     cdef Py_ssize_t put(self, Py_ssize_t length) except -1 nogil
     cdef void begin_row(self, Py_ssize_t configuration) noexcept nogil
     cdef Py_ssize_t bottom(self, Py_ssize_t state, bint is_final) except -1 nogil

@@ -78,7 +78,7 @@ class Configurations:
         self.steps = np.empty((rows + 2, self.n_classes), np.int32)
         self.facts = empty(FACTS, rows + 2)
         self.byte_classes = zeros(BYTE_CLASS, self.n_classes)
-        self.fill_byte_classes(class_of_byte, example)
+        self.fill_byte_classes()
         self.first, self.alike = first, alike
         self.same = np.empty(self.n_classes, np.uint8)
         begin = self.configurations.room(2)
@@ -90,20 +90,17 @@ class Configurations:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def fill_byte_classes(
-        self,
-        class_of_byte: cython.const[cython.Py_ssize_t][::1],
-        example: cython.const[cython.Py_ssize_t][::1],
-    ) -> cython.int:
-        """A byte of each class, and its ASCII bytes: bit 31 of a word is its sign."""
-        for c in range(self.n_classes):
-            self.byte_classes[c].byte = example[c]
+    def fill_byte_classes(self) -> cython.int:
+        """The first byte of each class, and its ASCII bytes: bit 31 of a word is its sign."""
+        byte: cython.Py_ssize_t
+        for byte in range(255, -1, -1):
+            self.byte_classes[self.class_of_byte[byte]].byte = byte
         for byte in range(128):
             bit: cython.Py_ssize_t = 1
             bit <<= byte & 31
             if byte & 31 == 31:
                 bit = -bit
-            of = class_of_byte[byte]
+            of = self.class_of_byte[byte]
             if byte < 32:
                 self.byte_classes[of].word_0 += bit
             elif byte < 64:
