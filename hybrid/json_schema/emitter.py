@@ -181,7 +181,7 @@ class Emitter:
             )  # fmt: skip
         rules = [self._character(one_of(ranges), False) for ranges in grid.sets]
         first = self.rows.states(grid.n_states)
-        self.rows.calls(first, grid.edges, rules)
+        self.rows.calls(first, grid.n_states, grid.edges, rules)
         self.rows.empty(source, first)
         quote = self.rows.state()
         self.rows.letter(quote, '"', end)

@@ -1,3 +1,5 @@
+# cython: language_level=3
+# mypy: ignore-errors
 """Languages with bounds on lengths that need a state for each pair of a state and a length.
 
 What: `grid_of` finds the pairs (state, characters read) of a language's texts with some lengths, as arrays.
@@ -14,12 +16,17 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+import cython
 import numpy as np
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from numpy.typing import NDArray
 
+from equivalence import built
 from hybrid.json_schema.languages.automaton import Automaton, edges_by_set
 from hybrid.json_schema.languages.syntax import Ranges
 from hybrid.json_schema.languages.until import TooLarge
+
+built.check(__name__, EQUIMASK_SOURCE)
 
 MOST_LOOKED_AT = 8_000_000
 """At most this many pairs, reachable or not, are examined to find those that matter."""
@@ -64,23 +71,63 @@ def grid_of(language: Automaton, least: int, most: int | None, bound: int) -> Gr
     if _is_too_large(language, least, most):
         raise TooLarge(bound)
     useful = _useful(language, least, most)
-    n_states = int(np.count_nonzero(useful))
+    n_states: cython.Py_ssize_t = int(np.count_nonzero(useful))
     if n_states > bound:
         raise TooLarge(bound)
-    numbers = np.cumsum(useful.ravel()).reshape(useful.shape) - 1
     sets, edges = edges_by_set(language.ranges())
-    last = len(useful) - 1
-    found = []
-    for length in range(len(useful)):
-        if length == last and most is not None:
-            break
-        after = min(length + 1, last)
-        kept = edges[useful[length, edges[:, 0]] & useful[after, edges[:, 2]]]
-        found.append(np.stack([numbers[length, kept[:, 0]], kept[:, 1], numbers[after, kept[:, 2]]], axis=1))
-    ends = useful & np.array(language.accepting, bool)
-    ends[:least] = False
-    table = np.concatenate(found) if found else np.empty((0, 3), np.int64)
-    return Grid(sets, table, numbers[ends], n_states)
+    accepts = np.array(language.accepting, np.uint8)
+    table, accepting = _numbered(useful, edges, accepts, n_states, least, most is None)
+    return Grid(sets, table, accepting, n_states)
+
+
+@cython.cfunc
+def _numbered(
+    useful: cython.const[cython.uchar][:, ::1],
+    edges: cython.const[cython.Py_ssize_t][:, ::1],
+    accepts: cython.const[cython.uchar][::1],
+    n_states: cython.Py_ssize_t,
+    least: cython.Py_ssize_t,
+    is_endless: cython.bint,
+) -> tuple:
+    """Number the useful pairs. Return the edges between them, and the numbers of those that accept."""
+    n_lengths: cython.Py_ssize_t = useful.shape[0]
+    n: cython.Py_ssize_t = useful.shape[1]
+    numbers: cython.Py_ssize_t[:, ::1] = np.empty((n_lengths, n), np.int64)
+    accepting = np.empty(n_states, np.int64)
+    ends: cython.Py_ssize_t[::1] = accepting
+    n_numbered: cython.Py_ssize_t = 0
+    n_ends: cython.Py_ssize_t = 0
+    n_edges: cython.Py_ssize_t = 0
+    length: cython.Py_ssize_t
+    state: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    n_left: cython.Py_ssize_t = n_lengths if is_endless else n_lengths - 1  # lengths that others follow
+    with cython.nogil:
+        for length in range(n_lengths):
+            for state in range(n):
+                if useful[length, state]:
+                    numbers[length, state] = n_numbered
+                    if accepts[state] and length >= least:
+                        ends[n_ends] = n_numbered
+                        n_ends += 1
+                    n_numbered += 1
+        for length in range(n_left):
+            after = min(length + 1, n_lengths - 1)
+            for k in range(edges.shape[0]):
+                n_edges += useful[length, edges[k, 0]] and useful[after, edges[k, 2]]
+    table = np.empty((n_edges, 3), np.int64)
+    rows: cython.Py_ssize_t[:, ::1] = table
+    i: cython.Py_ssize_t = 0
+    with cython.nogil:
+        for length in range(n_left):
+            after = min(length + 1, n_lengths - 1)
+            for k in range(edges.shape[0]):
+                if useful[length, edges[k, 0]] and useful[after, edges[k, 2]]:
+                    rows[i, 0] = numbers[length, edges[k, 0]]
+                    rows[i, 1] = edges[k, 1]
+                    rows[i, 2] = numbers[after, edges[k, 2]]
+                    i += 1
+    return table, accepting[:n_ends].copy()
 
 
 def few_words(grid: Grid, limit: int) -> list[str] | None:
@@ -117,29 +164,40 @@ def _is_too_large(language: Automaton, least: int, most: int | None) -> bool:
 
 
 @lru_cache(maxsize=2)
-def _useful(language: Automaton, least: int, most: int | None) -> NDArray[np.bool_]:
-    """Which pairs are reachable and lead to an end: bool[lengths, states], read-only. If lengths have no
+def _useful(language: Automaton, least: int, most: int | None) -> NDArray[np.uint8]:
+    """Which pairs are reachable and lead to an end: uint8[lengths, states], read-only. If lengths have no
     upper bound, the last length stands for all greater ones."""
-    last = least if most is None else most
-    ranges = language.ranges()
-    order = np.argsort(ranges[:, 0], kind="stable")
-    sources, targets = ranges[order, 0], ranges[order, 3]
-    accepting = np.array(language.accepting, bool)
-    ends = np.zeros((last + 1, language.n_states), bool)
-    ends[last] = accepting if most is not None else True  # an end can be reached from each state
-    for length in range(last - 1, -1, -1):
-        ends[length, sources[ends[length + 1, targets]]] = True
-        if length >= least:
-            ends[length] |= accepting
-    reached = np.zeros_like(ends)
-    reached[0, 0] = ends[0, 0]
-    for length in range(last):
-        reached[length + 1, targets[reached[length, sources]]] = True
-        reached[length + 1] &= ends[length + 1]
-    if most is None:
-        while True:
-            before = np.count_nonzero(reached[last])
-            reached[last, targets[reached[last, sources]]] = True
-            if np.count_nonzero(reached[last]) == before:
-                break
-    return reached
+    last: cython.Py_ssize_t = least if most is None else most
+    first_end: cython.Py_ssize_t = least
+    is_endless: cython.bint = most is None
+    edges: cython.const[cython.Py_ssize_t][:, ::1] = language.ranges()
+    accepting: cython.const[cython.uchar][::1] = np.array(language.accepting, np.uint8)
+    n: cython.Py_ssize_t = accepting.shape[0]
+    leads: cython.uchar[:, ::1] = np.zeros((last + 1, n), np.uint8)  # whether an end can be reached
+    found = np.zeros((last + 1, n), np.uint8)
+    reached: cython.uchar[:, ::1] = found
+    length: cython.Py_ssize_t
+    state: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    grows: cython.bint = is_endless
+    with cython.nogil:
+        for state in range(n):  # without an upper bound, an end can be reached from each state
+            leads[last, state] = is_endless or accepting[state]
+        for length in range(last - 1, -1, -1):
+            for k in range(edges.shape[0]):
+                leads[length, edges[k, 0]] |= leads[length + 1, edges[k, 3]]
+            if length >= first_end:
+                for state in range(n):
+                    leads[length, state] |= accepting[state]
+        reached[0, 0] = leads[0, 0]
+        for length in range(last):
+            for k in range(edges.shape[0]):
+                if reached[length, edges[k, 0]] and leads[length + 1, edges[k, 3]]:
+                    reached[length + 1, edges[k, 3]] = 1
+        while grows:
+            grows = False
+            for k in range(edges.shape[0]):
+                if reached[last, edges[k, 0]] and not reached[last, edges[k, 3]]:
+                    reached[last, edges[k, 3]] = 1
+                    grows = True
+    return found
