@@ -112,6 +112,21 @@ def test_what_is_no_pattern_is_refused(source: str) -> None:
         pattern(source, BOUND)
 
 
+@pytest.mark.parametrize("shape", ["^{}$", "^{}", "^(?:{})$", "^(?=ab){}$", "^{}\\b"])
+def test_texts_in_patterns_may_be_long(shape: str) -> None:
+    """A call for each part of a pattern allowed a thousand characters."""
+    text = "ab" * 1_500
+    language = pattern(shape.format(text), BOUND)
+    assert language.contains(text) and not language.contains(text[:-1])
+    assert language.n_states <= len(text) + 2
+
+
+def test_a_long_text_may_stand_anywhere() -> None:
+    text = "ab" * 450
+    language = pattern(text, BOUND)
+    assert language.contains(f"b{text}a") and not language.contains(f"{text[:-2]}a{text[:-2]}")
+
+
 def test_a_pattern_that_explodes_is_refused() -> None:
     with pytest.raises(TooLarge):
         pattern("^(a|b)*a(a|b){20}$", 500)

@@ -273,7 +273,7 @@ class Minimiser:
         if self.n_reached == 0:
             return (), ()
         n_colors = self.measure()
-        while n_colors != before:
+        while n_colors != before and n_colors < self.n_reached:
             look()
             before = n_colors
             n_colors = self.refine()

@@ -121,7 +121,7 @@ class _Builder:
         """The texts of a tree followed by texts of a term."""
         kind, terms = tree[0], self.terms
         if not _asks_for(tree, _ASSERTIONS):
-            return terms.cat(self.plain(tree), then)
+            return self.plain(tree, then)
         if kind == "cat":
             return self._cat(tree[1], then, before)
         if kind == "or":
@@ -137,49 +137,58 @@ class _Builder:
             return terms.both((terms.other(asked) if tree[2] else asked, then))
         return self._repeat(tree, then, before)
 
-    def plain(self, tree: Tree) -> Term:
-        """The texts of a tree without assertions."""
+    def plain(self, tree: Tree, then: Term = EMPTY) -> Term:
+        """The texts of a tree without assertions, followed by texts of a term."""
         kind, terms = tree[0], self.terms
-        if kind == "chars":
-            return terms.chars(tree[1])
         if kind == "cat":
-            found = EMPTY
             for part in reversed(tree[1]):
-                found = terms.cat(self.plain(part), found)
-            return found
-        if kind == "or":
-            return terms.either(tuple(map(self.plain, tree[1])))
-        return terms.repeat(self.plain(tree[1]), tree[2], tree[3])
+                then = self.plain(part, then)
+            return then
+        if kind == "chars":
+            found = terms.chars(tree[1])
+        elif kind == "or":
+            found = terms.either(tuple(map(self.plain, tree[1])))
+        else:
+            found = terms.repeat(self.plain(tree[1]), tree[2], tree[3])
+        return terms.cat(found, then)
 
     def _cat(self, parts: tuple[Tree, ...], then: Term, before: str) -> Term:
-        if not parts:
-            return then
+        last = len(parts) - 1
+        while last >= 0 and not _asks_for(parts[last], ("start", "boundary")):
+            # nothing from here on asks what comes before it: no call for each part of a long text
+            then = self.term(parts[last], then, "within" if last else before)
+            last -= 1
+        return self._looking_back(parts[: last + 1], then, before) if last >= 0 else then
+
+    def _looking_back(self, parts: tuple[Tree, ...], then: Term, before: str) -> Term:
+        """Parts of which the last depends on what comes before it."""
         first, rest = parts[0], parts[1:]
-        following: Tree = ("cat", rest)
-        if not _asks_for(following, ("start", "boundary")):
-            return self.term(first, self._cat(rest, then, "within"), before)
+        if not rest:
+            return self.term(first, then, before)
         if first[0] in ("start", "end", "boundary", "look"):
-            return self.term(first, self._cat(rest, then, before), before)
+            return self.term(first, self._looking_back(rest, then, before), before)
         if _asks_for(first, _ASSERTIONS):
-            if _asks_for(following, ("boundary",)):
+            if _asks_for(("cat", rest), ("boundary",)):
                 raise Unsupported("\\b after a group with assertions")
-            return self.terms.either(
-                (self.term(first, self._cat(rest, then, "within"), before), self._cat(rest, then, before))
-                if _may_be_empty(first)
-                else (self.term(first, self._cat(rest, then, "within"), before),)
-            )
-        return self._behind(self.plain(first), rest, then, before)
+            found = [self.term(first, self._looking_back(rest, then, "within"), before)]
+            if _may_be_empty(first):
+                found.append(self._looking_back(rest, then, before))
+            return self.terms.either(tuple(found))
+        n = 1
+        while not _asks_for(parts[n], _ASSERTIONS):  # the last part does
+            n += 1
+        return self._behind(self.plain(("cat", parts[:n])), parts[n:], then, before)
 
     def _behind(self, first: Term, rest: tuple[Tree, ...], then: Term, before: str) -> Term:
         """Parts that depend on what comes before them, after a part that does not."""
         terms = self.terms
-        found = [self._cat(rest, then, before)] if terms.nullable(first) else []
+        found = [self._looking_back(rest, then, before)] if terms.nullable(first) else []
         if _asks_for(("cat", rest), ("boundary",)):
             for kind, ranges in (("word", WORD), ("other", others(WORD))):
                 ends = terms.both((first, terms.cat(ALL, terms.chars(ranges))))
-                found.append(terms.cat(ends, self._cat(rest, then, kind)))
+                found.append(terms.cat(ends, self._looking_back(rest, then, kind)))
         else:
-            found.append(terms.cat(first, self._cat(rest, then, "within")))
+            found.append(terms.cat(first, self._looking_back(rest, then, "within")))
         return terms.either(tuple(found))
 
     def _boundary(self, negated: bool, then: Term, before: str) -> Term:
