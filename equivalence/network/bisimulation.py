@@ -91,6 +91,7 @@ class Refinement:
         if n_leaders > self.leaders.shape[0]:
             with cython.gil:
                 self.leaders = np.empty(n_leaders + n_leaders // 2, np.int64)
+        self.n_blocks = 0
         self.n_queue = 0
         self.n_groups = 0
         self.n_moved = 0
@@ -113,9 +114,6 @@ class Refinement:
         Raises:
             BudgetExceeded: the time is over.
         """
-        self.n_blocks = 0
-        if self.graph.size == 0:
-            return 0
         self.prepare()
         self.find_leaders()
         self.begin()

@@ -308,10 +308,12 @@ class Merging:
         self.make_graph(self.graph)
         self.acyclic.merge(self.first[self.root])
         n_cyclic: cython.Py_ssize_t = self.acyclic.n_cyclic
-        self.graph.by_name(self.by_class, n_cyclic, self.acyclic.n_classes)
-        self.refinement.refine()
+        n_merged: cython.Py_ssize_t = 0
+        if n_cyclic > 0:
+            self.graph.by_name(self.by_class, n_cyclic, self.acyclic.n_classes)
+            self.refinement.refine()
+            n_merged = n_cyclic - self.refinement.n_blocks
         self.cls = self.graph.name
-        n_merged: cython.Py_ssize_t = n_cyclic - self.refinement.n_blocks
         self.n_classes = self.acyclic.n_classes - n_merged
         for s in range(self.n_states):
             if self.cls[s] >= n_cyclic:
