@@ -53,7 +53,7 @@ from equivalence.network.token_ids import escaped_edges
 
 MOST_KEPT, MOST_KEPT_STATES = 4, 10_000
 """Tables are kept for later grammars if the largest grammar that used them had at most this many states:
-then they take some 8 MB, and 0.3 MB for the median JSON schema."""
+then they take some 10 MB, and 0.3 MB for the median JSON schema."""
 
 _waiting: list[Making] = []
 """Tables that are not in use."""

@@ -43,6 +43,7 @@ class Making:
         counted: (unit, least, most) of the counted rules, one after another.
         n_states: number of states of the deterministic automata.
         n_read: number of states of the automata before; the sizes of all tables depend on it.
+        numbers: room for what `packed` copies.
     """
 
     builder: Builder
@@ -222,7 +223,7 @@ class Making:
         final: object = np.empty(n, np.uint8)
         flags: cython.uchar[::1] = final
         if total > self.numbers.shape[0]:
-            self.numbers = np.empty(2 * total, np.int64)
+            self.numbers = np.empty(total + total // 2, np.int64)
         to: cython.Py_ssize_t[::1] = self.numbers
         # with the interpreter's lock, as in `Merging.automaton`
         flags[:] = made.final[:n]
