@@ -1,9 +1,10 @@
-"""What callers give for ids, rows, counts, switches and paths, read in one place.
+"""Checked values of arguments: ids, rows, counts, switches and paths.
 
-What: integers of Python, of numpy and of tensors without dimensions become an `int` of their own value, so
-that no arithmetic is done in an 8-bit type; what is no integer is refused by name, booleans among it.
-When: wherever a caller gives one. Hot paths ask ``value.__class__ is int`` first.
-Limits: text, temperatures and bitmasks are `hybrid.values.arguments` and `hybrid.api.bitmask`.
+What: integers of Python, of numpy, and of tensors without dimensions become a Python `int`, so that no
+arithmetic is done in an 8-bit type. Everything else, also booleans, is refused with an error that names the
+argument.
+When: for arguments of public calls. Hot paths check ``value.__class__ is int`` first.
+Limits: texts, temperatures and bitmasks are checked in `hybrid.values.arguments` and `hybrid.api.bitmask`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ SHOWN = 60
 
 
 def shown(value: object) -> str:
-    """A value for a message, shortened; a class that cannot even be written has its name."""
+    """A value for a message, shortened. If it cannot be written, its class is named."""
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - whatever a class of the caller's does
@@ -31,12 +32,13 @@ def integer(value: Any, name: str, error: type[HybridError] = ArgumentError) -> 
     """The value as an `int`.
 
     Args:
-        value: what was given.
-        name: what it is, for the message.
-        error: the class to raise.
+        value: the argument.
+        name: its name in the message.
+        error: the class of the error.
 
     Raises:
-        HybridError: of the given class: a boolean, a float, text, an array with dimensions, anything else.
+        HybridError: of the given class: it is a boolean, a float, text, an array with dimensions, or
+            something else.
     """
     if value.__class__ is int:
         return value
@@ -53,10 +55,10 @@ def integer(value: Any, name: str, error: type[HybridError] = ArgumentError) -> 
 def integer_from(
     least: int, value: Any, name: str, error: type[HybridError] = ArgumentError, most: int | None = None
 ) -> int:
-    """`integer`, in a range.
+    """`integer`, within a range.
 
     Raises:
-        HybridError: of the given class: as `integer`, or out of range.
+        HybridError: of the given class: as for `integer`, or it is out of range.
     """
     found = integer(value, name, error)
     if found < least or (most is not None and found > most):
@@ -66,10 +68,11 @@ def integer_from(
 
 
 def integers(values: Any, name: str, error: type[HybridError] = ArgumentError) -> list[int]:
-    """A list of `integer`, of any iterable: arrays and tensors of one dimension too.
+    """The integers of any iterable as a list, also of arrays and tensors with one dimension.
 
     Raises:
-        HybridError: of the given class: text, what cannot be iterated, or one that is no integer.
+        HybridError: of the given class: it is text, or cannot be iterated, or contains something else than
+            integers.
     """
     given = values
     if isinstance(values, (str, bytes, bytearray)):
@@ -88,16 +91,16 @@ def integers(values: Any, name: str, error: type[HybridError] = ArgumentError) -
 
 
 def one_or_more(values: Any, name: str, error: type[HybridError] = ArgumentError) -> list[int]:
-    """`integers`, where a single integer stands for a list of one."""
+    """Like `integers`; a single integer is a list of one."""
     is_one = not hasattr(values, "__iter__") or getattr(values, "ndim", 1) == 0
     return [integer(values, name, error)] if is_one else integers(values, name, error)
 
 
 def flag(value: Any, name: str) -> bool:
-    """A switch as a `bool`; the booleans of numpy are read too.
+    """A switch as a `bool`; booleans of numpy are allowed.
 
     Raises:
-        ArgumentError: anything else: ``"false"`` would be true.
+        ArgumentError: it is something else; as a condition, ``"false"`` would be true.
     """
     if isinstance(value, bool) or (
         str(getattr(value, "dtype", "")) == "bool" and getattr(value, "ndim", 1) == 0
@@ -107,10 +110,10 @@ def flag(value: Any, name: str) -> bool:
 
 
 def folder_of(value: Any, name: str, error: type[HybridError] = ArgumentError) -> str:
-    """A path that stays where it is: absolute, as threads write there after the program has changed folders.
+    """An absolute path. Threads write there after the program may have changed its working folder.
 
     Raises:
-        HybridError: as `path_of`.
+        HybridError: as for `path_of`.
     """
     return os.path.abspath(path_of(value, name, error))
 
@@ -119,7 +122,7 @@ def path_of(value: Any, name: str, error: type[HybridError] = ArgumentError) -> 
     """A path of the file system as text.
 
     Raises:
-        HybridError: of the given class: it is neither text nor `os.PathLike`, or bytes.
+        HybridError: of the given class: it is neither text nor `os.PathLike`, or it is bytes.
     """
     path = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
     if not isinstance(path, str) or not path:

@@ -1,7 +1,8 @@
-"""Bounds as callers give them: refused by name where no kernel could keep them.
+"""Checked bounds of callers.
 
-What: `check_count` and `check_seconds` return a bound, or raise an error that says what is allowed.
-When: where a public call takes a bound.
+What: `check_count` and `check_seconds` return a bound, or raise an error that says what is allowed. They
+refuse bounds that no kernel could keep.
+When: when a public call takes a bound.
 Limits: none.
 """
 
@@ -20,7 +21,7 @@ def check_count(name: str, given: Any) -> int:
     """A number of states, rows or bytes.
 
     Raises:
-        HybridError: something else than an integer from 1 to `MOST`.
+        HybridError: it is not an integer from 1 to `MOST`.
     """
     if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= MOST:
         raise HybridError(f"{name} is {given!r}, allowed is an integer from 1 to {MOST}")
@@ -28,10 +29,10 @@ def check_count(name: str, given: Any) -> int:
 
 
 def check_seconds(name: str, given: Any) -> float | None:
-    """Seconds, or None where there is no bound.
+    """Seconds; None: there is no bound.
 
     Raises:
-        HybridError: something else than None and a finite number above 0.
+        HybridError: it is neither None nor a finite number above 0.
     """
     if given is None:
         return None

@@ -1,11 +1,11 @@
-"""Compiled code is refused where its source has been edited since, or where there is none.
+"""Refuses compiled code that is missing, or older than its source.
 
-Old code would run without a sign.
+Otherwise, old code would run without any sign.
 
-What: every extension is built with the hash of its source and of the declarations that it was compiled with,
-and calls `check` when it is imported; `check` computes the hash of what lies beside it now.
+What: every extension contains the hash of its source and of the declarations with which it was compiled. When
+it is imported, it calls `check`, which computes the hash of the files beside it.
 When: in a checkout. An installed package has no `setup.py` beside it, and nobody edits it.
-Limits: a change of the compiler or its flags is not noticed; `make clean` forgets all that was built.
+Limits: a change of the compiler or its flags is not noticed; `make clean` removes everything that was built.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _CIMPORT = re.compile(rb"^\s*(?:from cython\.cimports\.|from |cimport )([\w.]+)"
 
 
 def source_hash(source: Path) -> str:
-    """A hash of a compiled module's source, its declarations, and those it imports from other modules.
+    """A hash of a compiled module's source, its declarations, and the declarations of other modules that it
+    imports.
 
     Args:
         source: the module's `.py` file.
@@ -35,7 +36,7 @@ def source_hash(source: Path) -> str:
 
 
 def _depth(source: Path) -> int:
-    """How many folders lie between the root of the code and a source."""
+    """Number of folders between the root of the code and a source."""
     depth = 0
     while (source.parents[depth] / "__init__.py").exists():
         depth += 1
@@ -43,7 +44,7 @@ def _depth(source: Path) -> int:
 
 
 def _collect(file: Path, files: list[Path]) -> None:
-    """Add a file, its declarations, and those that they import."""
+    """Add a file, its declarations, and the declarations that they import."""
     if file in files or not file.exists():
         return
     files.append(file)
@@ -55,11 +56,11 @@ def _collect(file: Path, files: list[Path]) -> None:
 
 
 def check(name: str, built: bytes) -> None:
-    """Refuse an extension that was not made from what lies beside it.
+    """Refuse an extension that was made from other files than those beside it.
 
     Args:
         name: the module's name.
-        built: the hash that it was built with.
+        built: the hash in the extension.
 
     Raises:
         ImportError: the source has changed since.
@@ -75,7 +76,8 @@ def check(name: str, built: bytes) -> None:
 
 
 def require() -> None:
-    """Refuse to go on where nothing is compiled: modules would fail one by one, and say less.
+    """Refuse to continue if nothing is compiled. Otherwise, single modules would fail, with messages that say
+    less.
 
     Raises:
         ImportError: there are no extensions.

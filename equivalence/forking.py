@@ -1,17 +1,17 @@
-"""Forks: what becomes of locks, threads and calls under way in a process that is forked while threads work.
+"""Forks: locks, threads and running calls in a process that is forked while threads work.
 
-What: only the thread that forks lives on in the child. A lock that another one held there stays locked for
-ever, and tables that it was writing stay half written. So every lock of the project is `listed` here when it
-is made: a fork takes those that guard something before it happens, and renews in the child those that it
-could not get. Who has threads or calls under way says with `in_child` what becomes of them in the child.
-When: by each module that makes a lock, a thread or a table of calls; ``os.fork``, multiprocessing's "fork"
-and servers that load first and fork then go through it without knowing.
-Limits: a fork waits `WAIT_SECONDS` at most. What it does not get by then is begun anew in the child (`torn`).
-Locks in the code of other libraries are theirs.
+What: in the child, only the thread that forked exists. A lock that another thread held would stay locked for
+ever, and tables that it was changing would stay half changed. So every lock of the project is `listed` when
+it is made: before a fork, the locks that protect data are taken; in the child, locks that could not be taken
+are made again. Objects with threads or running calls register with `in_child` what happens to them.
+When: each module that makes a lock, a thread or a table of calls uses it. Then ``os.fork``, multiprocessing's
+"fork", and servers that load first and fork then need no special care.
+Limits: a fork waits at most `WAIT_SECONDS`. What is protected by locks that it does not get is made again in
+the child (`torn`). Locks of other libraries are not handled.
 
-Locks are taken in the order of `Order`: who holds one may wait for those of a later place, and for no other.
-A thread that holds one waits for none of the same place. Kernels hold a classifier's lock for milliseconds,
-and nobody holds a lock while a grammar is compiled.
+Locks are taken in the order of `Order`: a thread that holds a lock may only wait for locks with a later
+place, never for one with the same place. Kernels hold a classifier's lock for milliseconds; no lock is held
+while a grammar is compiled.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 class Order(IntEnum):
-    """The places of locks in the order in which a fork takes them."""
+    """The places of locks, in the order in which a fork takes them."""
 
     TABLES = 0  # held while compiled code writes what the lock guards
     BRIEF = 1  # held for microseconds
@@ -56,13 +56,13 @@ _held: list[Any] = []
 
 
 def listed(lock: Lock, place: Order, torn: Callable[[], object] | None = None) -> Lock:
-    """A lock that forks know of from now on, for as long as it lives.
+    """Register a lock for forks, as long as it exists, and return it.
 
     Args:
         lock: a `threading.Lock` or `threading.RLock`.
-        place: when a fork takes it, and how long it waits.
-        torn: a method, called in the child where another thread held the lock, once it is free: what it
-            guards may be half written.
+        place: when a fork takes it, and how long it waits for it.
+        torn: a method that is called in the child if another thread held the lock, because the data that it
+            protects may be half changed.
     """
     same = _listed[place]
     same[weakref.ref(lock, lambda dead: same.pop(dead, None))] = torn and weak(torn)
@@ -70,16 +70,16 @@ def listed(lock: Lock, place: Order, torn: Callable[[], object] | None = None) -
 
 
 def in_child(call: Callable[[], object]) -> None:
-    """Let a call be made in every child, once all locks are free there.
+    """Register a call that is made in every child when all locks are free.
 
     Args:
-        call: a function that stays, or the method of an object, which may go.
+        call: a function, or a method; the method does not keep its object alive.
     """
     _in_child.add(call)
 
 
 def with_listed_properties(owner: type[Owner]) -> type[Owner]:
-    """List the locks of a class's `functools.cached_property`, which have one each before Python 3.12."""
+    """Register the locks of a class's `functools.cached_property`; before Python 3.12, each has one."""
     for value in vars(owner).values():
         if isinstance(value, functools.cached_property) and hasattr(value, "lock"):
             listed(value.lock, Order.SLOW)
@@ -103,7 +103,7 @@ def _alive(listed_ones: dict[weakref.ref[Any], Torn | None]) -> list[Any]:
 
 
 def _take(locks: list[Any], seconds: float) -> list[bool]:
-    """Try to take some locks, and note which; Ctrl-C cannot come between taking one and noting it."""
+    """Take some locks, and record which. Ctrl-C cannot come between taking and recording one."""
     taken: list[bool] = []
     acquire = operator.methodcaller("acquire", True, seconds) if seconds else _try
     try:

@@ -1,8 +1,8 @@
-"""What is wrong with a text that was to be JSON.
+"""Faults of texts that are not JSON.
 
-What: `fault_of` finds the first fault and says where it is, by line and column, and what to do.
-When: for texts of schemas and structural tags that no parser takes.
-Limits: a text that Python's `json` takes has none, `NaN` included.
+What: `fault_of` finds the first fault, and says at which line and column it is, and what to do.
+When: for texts of schemas and structural tags that no parser accepts.
+Limits: texts that Python's `json` accepts have no fault, also those with `NaN`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _FILE_NAME = re.compile(r"[\w./\\~:-]*[\w-]\.[A-Za-z]\w{0,9}")
 
 
 def fault_of(text: str) -> str | None:
-    """The first fault; None where there is none."""
+    """The first fault; None if there is none."""
     if _FILE_NAME.fullmatch(text.strip()):
         return f"{text.strip()!r} looks like the name of a file; pass the text that is in it"
     try:

@@ -1,22 +1,21 @@
-"""Named arrays in one file: written whole, checked before use, read-only.
+"""Named arrays in one file: written completely or not at all, checked before use, read-only.
 
-What: `read_arrays` and `write_arrays` keep what is slow to compute and equal every time; `stored` reads a
-file where it can be used and builds and writes it anew where it cannot. `read_whole` reads any file of a
-bounded size, `array_of_npy` the arrays inside of it.
-When: for what depends on a vocabulary alone, such as its trie, and for kept walks; see docs/caches.md.
-Limits: a digest finds damage, not malice: whoever may write to the folder could write a file with a
-fitting digest. Such a file gives arrays, of plain numbers and as large as the file; what they say is checked
-by who reads them. Nothing is unpickled.
+What: `read_arrays` and `write_arrays` are for data that is slow to compute and always the same. `stored`
+reads a file if it can be used; otherwise it computes the data and writes the file. `read_whole` reads any
+file up to a size, and `array_of_npy` an array inside of it.
+When: for data that depends only on a vocabulary, such as its trie; see docs/caches.md.
+Limits: a digest finds damage, but not malice: who may write to the folder can write a file with a valid
+digest. Such a file gives arrays of plain numbers that are as large as the file; the caller must check their
+content. Nothing is unpickled.
 
-The layout: 16 bytes of magic, 32 bytes BLAKE2b of everything after them, 8 bytes with the length of the
-header (little endian), the header (JSON: version, kind, key, and each member's offset and length), the
-members. A member is a stream in numpy's own format ``.npy``, padded so that its data begins at a multiple of
-64 bytes. A file is copied into memory and not mapped: who shortens a file that is mapped ends the process.
+Layout: 16 bytes of magic; 32 bytes BLAKE2b of everything after them; 8 bytes with the length of the header
+(little endian); the header (JSON: version, kind, key, and the offset and length of each member); the members.
+A member is a stream in numpy's format ``.npy``, padded so that its data begins at a multiple of 64 bytes. A
+file is copied into memory, not mapped: a process that has mapped a file ends when somebody shortens the file.
 
-Compiled grammars have a layout of their own, `hybrid.files.container`: deflated, in the narrowest types, with
-errors for users. So a trie would take 13 ms to read in place of 4, and a megabyte of walks 18 ms to write in
-place of 3 (131,072 ids). One format with a flag for how members lie would share a digest and a header of
-JSON, and need the code of both for everything else.
+Compiled grammars have another format, `hybrid.files.container`: compressed, with the narrowest types, and
+errors for users. In that format, reading a trie would take 13 ms instead of 4. One format with a flag would
+share a digest and a JSON header, and still need the code of both for everything else.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ Made = TypeVar("Made")
 
 
 class Unusable(Exception):
-    """A stored file that must not be used; the message says why. It never leaves this package."""
+    """A stored file must not be used; the message says why. This error never leaves the package."""
 
 
 def stored(
@@ -82,18 +81,18 @@ def stored(
     read: Callable[[Arrays], Made],
     write: Callable[[Made], Arrays],
 ) -> Made:
-    """What `read` makes of a file's arrays, or what `build` makes, which is then written to the file.
+    """Read data from a file, or build it and write the file.
 
-    A missing folder is made. A file that cannot be written costs a warning and nothing else.
+    A missing folder is made. If the file cannot be written, there is a warning, and nothing else happens.
 
     Args:
         path: the file.
-        build: makes it from nothing.
+        build: computes the data.
         kind: what the arrays are, with the version of their meaning.
-        key: what they were computed from.
-        most: bytes that the file may have.
-        read: makes it of arrays that may say anything; raises `Unusable` where they do not fit.
-        write: the arrays that say what it is.
+        key: what the data was computed from.
+        most: bound of the file's bytes.
+        read: makes the data from arrays with any content; raises `Unusable` if they do not fit.
+        write: the arrays of the data.
     """
     target, refused = Path(path), []
     try:
@@ -118,11 +117,11 @@ def stored(
 def write_arrays(
     path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], *, kind: str, key: str
 ) -> None:
-    """Write arrays to a file, which appears whole or not at all, whoever else writes it.
+    """Write arrays to a file. It appears completely or not at all, also if others write it at the same time.
 
     Raises:
         OSError: the file cannot be written.
-        ValueError: an array of Python objects.
+        ValueError: an array contains Python objects.
     """
     npy: Any = np.lib.format  # its functions have no types
     members, offsets, size = [], {}, 0
@@ -144,7 +143,8 @@ def write_arrays(
 
 
 def write_whole(path: str | os.PathLike[str], *parts: bytes) -> None:
-    """Write a file under another name in its folder and rename it, so that it appears whole or not at all.
+    """Write a file under another name in its folder, and rename it, so that it appears completely or not at
+    all.
 
     Raises:
         OSError: the file cannot be written; nothing is left behind.
@@ -163,7 +163,7 @@ def write_whole(path: str | os.PathLike[str], *parts: bytes) -> None:
 
 @contextlib.contextmanager
 def _opened(path: str | os.PathLike[str], most: int) -> Iterator[tuple[BinaryIO, int]]:
-    """A file of a bounded size, and its size."""
+    """A file up to a size, and its size."""
     # what is no file, such as a pipe that nobody writes to, must not let anybody wait
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(path, flags), "rb") as stream:
@@ -188,10 +188,10 @@ def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def read_arrays(path: str | os.PathLike[str], *, kind: str, key: str, most: int = MOST_BYTES) -> Arrays:
-    """The arrays of a file, read-only, after every byte of it was checked against the digest.
+    """The arrays of a file, read-only. All bytes are checked against the digest first.
 
     Raises:
-        Unusable: another format, version, kind or key, or a byte that is not as it was written.
+        Unusable: it has another format, version, kind or key, or a byte was changed.
         OSError: there is no such file, it cannot be read, or it has more bytes than `most`.
     """
     with _opened(path, most) as (stream, size):
@@ -238,7 +238,7 @@ def _member(data: NDArray[np.uint8], name: str, place: Any) -> NDArray[Any]:
 
 
 def array_of_npy(data: NDArray[np.uint8]) -> NDArray[Any]:
-    """The array of plain numbers that a whole ``.npy`` stream holds: a view of it, as large as it says.
+    """The array of plain numbers in a complete ``.npy`` stream, as a view of it.
 
     Raises:
         Unusable: it is no such stream.

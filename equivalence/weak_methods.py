@@ -1,9 +1,11 @@
-"""Methods of objects that may go: who keeps them keeps no object alive.
+"""Methods that do not keep their objects alive.
 
-What: `weak` is a method that is found again as long as its object lives; `WeakMethods` keeps several.
-When: for what forks, and the end of the program, have to call (`forking`, `hybrid.compile.shutdown`).
-Limits: functions stay. `weakref.WeakMethod` would do, but its own callback finds its module's names gone when
-the program ends, and Python prints an "Exception ignored" for each object that was still alive.
+What: `weak` returns a function that finds a method as long as its object exists; `WeakMethods` is a
+collection of methods.
+When: for calls at forks and at the end of the program (`forking`, `hybrid.compile.shutdown`).
+Limits: functions are kept. `weakref.WeakMethod` is not used, because at the end of the program its callback
+no longer finds the names of its module, and Python prints "Exception ignored" for each object that still
+exists.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ Call = Callable[[], object]
 
 
 def weak(call: Call, gone: Callable[[Any], object] | None = None) -> Callable[[], Call | None]:
-    """What gives a call as long as the object lives whose method it is, then None.
+    """A function that returns a method, or None when the object does not exist any more.
 
     Args:
         call: a method, or a function.
-        gone: called when the object has gone.
+        gone: called when the object does not exist any more.
     """
     owner = getattr(call, "__self__", None)
     if owner is None:
@@ -31,7 +33,8 @@ def weak(call: Call, gone: Callable[[Any], object] | None = None) -> Callable[[]
 
 
 class WeakMethods:
-    """Methods in the order in which they came; one look-up or store each, so that threads need no lock."""
+    """Methods in the order in which they were added. Each operation is one look-up or store, so threads need
+    no lock."""
 
     def __init__(self) -> None:
         self._calls: dict[int, Callable[[], Call | None]] = {}
@@ -41,10 +44,10 @@ class WeakMethods:
         return len(self._calls)
 
     def add(self, call: Call) -> None:
-        """Keep a method for as long as its object lives."""
+        """Add a method, as long as its object exists."""
         number, calls = next(self._numbers), self._calls
         calls[number] = weak(call, lambda _: calls.pop(number, None))
 
     def alive(self) -> list[Call]:
-        """Those whose objects live."""
+        """The methods whose objects exist."""
         return [call for found in list(self._calls.values()) if (call := found()) is not None]

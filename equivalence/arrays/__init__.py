@@ -1,1 +1,1 @@
-"""What compiled modules of several folders share: numbered lists, hashes, sorting, growth, UTF-8."""
+"""Arrays and tables that compiled modules of several folders use: lists, records, hashes, sorting, UTF-8."""

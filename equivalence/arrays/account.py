@@ -1,11 +1,11 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""What a computation may take: bytes, and time.
+"""The resources of one computation: bytes and time.
 
-What: an `Account` counts the bytes of the tables of one computation, gives small ones their memory, and hears
-the word to stop.
-When: one for each phase; compiled code asks it where a table grows, and looks at it in long loops.
-Limits: only who asks is counted, only who looks is stopped.
+What: an `Account` counts the bytes of a computation's tables, provides memory for small tables, and tells
+long loops when to stop.
+When: one for each phase. Compiled code calls `claim` before a table grows, and `look` in long loops.
+Limits: only tables that call `claim` are counted, and only loops that call `look` can be stopped.
 """
 
 from __future__ import annotations
@@ -24,32 +24,31 @@ built.check(__name__, EQUIMASK_SOURCE)
 UNLIMITED = 1 << 62
 
 CHUNK = cython.declare(cython.Py_ssize_t, 4096)
-"""Integers that are asked for at once, for small tables to share: 32 KB."""
+"""Integers of a chunk of memory that small tables share: 32 KB."""
 
 SHARED = cython.declare(cython.Py_ssize_t, 1100)
-"""Integers of a table up to which it shares a chunk with others."""
-
+"""A table of at most this many integers is put into a shared chunk."""
 
 NEVER = cython.declare(cython.Py_ssize_t[::1], np.zeros(1, np.int64))
-"""The cell of accounts that nobody stops."""
+"""The cell of all accounts without a `Stop`. It stays 0."""
 
 
 @cython.final
 @cython.cclass
 class Account:
-    """Bytes taken, and whether to go on.
+    """Counts bytes, and says when to stop.
 
     Args:
-        stop: an `equivalence.deadline.deadline.Stop`, or nothing that will ever say stop.
-        most: bytes that may be taken.
-        excess: the message of the error for more than that; "{taken}" in it is replaced.
+        stop: an `equivalence.deadline.deadline.Stop`; None: nothing stops the computation.
+        most: bound of the bytes.
+        excess: the message of the error if the bound is exceeded; "{taken}" in it is replaced by the bytes.
 
     Attributes:
-        taken: bytes of all tables that are alive.
+        taken: bytes of all existing tables.
         most: as given.
-        integers, n_integers: memory that small tables share, and how much of it they have; `ints` likewise.
-            An array of its own costs each of them a microsecond and an object that Python's garbage collector
-            visits: the tables of a first mask had 75.
+        integers, n_integers: the current chunk for small tables, and how many of its integers are in use;
+            `ints` likewise. An array of its own costs a table a microsecond, and an object that Python's
+            garbage collector visits: the tables of a first mask had 75.
     """
 
     cell: cython.Py_ssize_t[::1]
@@ -80,10 +79,10 @@ class Account:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def look(self) -> cython.int:
-        """Go on, unless somebody has said stop.
+        """Check whether the computation must stop.
 
         Raises:
-            BudgetExceeded, KeyboardInterrupt: as `Stop.look`.
+            BudgetExceeded, KeyboardInterrupt: it must; see `Stop.look`.
         """
         if self.cell[0]:
             with cython.gil:
@@ -92,7 +91,7 @@ class Account:
 
     @cython.cfunc
     def new_integers(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t[::1]:
-        """int64[size]: anything, for a table."""
+        """Memory for a table: int64[size], not initialised."""
         if size > SHARED:
             return np.empty(size, np.int64)
         begin = self.n_integers
@@ -104,7 +103,7 @@ class Account:
 
     @cython.cfunc
     def new_ints(self, size: cython.Py_ssize_t) -> cython.int[::1]:
-        """int32[size]: anything, for a table."""
+        """Memory for a table: int32[size], not initialised."""
         if size > SHARED:
             return np.empty(size, np.int32)
         begin = self.n_ints
@@ -117,11 +116,14 @@ class Account:
     @cython.ccall
     @cython.exceptval(-1, check=False)
     def claim(self, wanted: cython.Py_ssize_t, replaced: cython.Py_ssize_t = 0) -> cython.int:
-        """Note that tables of `wanted` bytes are made, in place of those of `replaced` bytes, which are alive
-        until theirs are copied.
+        """Count new tables of `wanted` bytes.
+
+        Args:
+            wanted: bytes of the new tables.
+            replaced: bytes of the tables that they replace; both exist until the contents are copied.
 
         Raises:
-            BudgetExceeded: there are not as many bytes left; nothing is noted.
+            BudgetExceeded: the bound would be exceeded; nothing is counted.
         """
         if self.taken + wanted > self.most:
             raise BudgetExceeded(str(self.excess).replace("{taken}", str(self.taken)))

@@ -1,8 +1,8 @@
-"""The closure of a set of nodes against the edges of a graph.
+"""Backward reachability in a graph.
 
-What: `close_backwards` adds every node that leads to the set.
-When: where it matters which states of an automaton can reach an end: lexers, languages, grammars of schemas.
-Limits: plain lists, for graphs of some thousand nodes.
+What: `close_backwards` adds every node from which a set of nodes can be reached.
+When: to find the states of an automaton that can reach an end: lexers, languages, grammars of schemas.
+Limits: plain lists, for graphs of a few thousand nodes.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Collection, Sequence
 
 
 def close_backwards(values: list[bool], before: Sequence[Collection[int]]) -> None:
-    """Make true, in place, whatever leads to what is true.
+    """Add to a set, in place, all nodes from which it can be reached.
 
     Args:
         values: for each node, whether it is in the set.
-        before: for each node, those that lead to it.
+        before: for each node, its predecessors.
     """
     pending = [node for node, value in enumerate(values) if value]
     while pending:

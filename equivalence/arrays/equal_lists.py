@@ -1,14 +1,13 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Numbers of lists that stand side by side: equal lists have equal ones.
+"""Numbers for lists of integers in one array: equal lists get equal numbers.
 
-What: `number_lists` numbers lists in the order in which each is met first, and copies none;
+What: `number_lists` numbers lists in the order of their first occurrence, without copying them.
 `lie_side_by_side` checks where lists begin.
-When: once for many lists that are all there; `equivalence.arrays.interning` is for those that come one by
-one.
-Limits: of large numbers the hash reads 30 bits, which costs time where many lists agree in these.
+When: for many lists that exist already; `equivalence.arrays.interning` is for lists that come one by one.
+Limits: the hash reads only 30 bits of each number. If many lists differ only in other bits, it is slow.
 
-Where lists lie is checked here, as they come from everywhere.
+The bounds of the lists are checked here, because any caller may pass them.
 """
 
 from __future__ import annotations
@@ -56,17 +55,17 @@ def _equal(
 def number_lists(
     starts: cython.const[cython.Py_ssize_t][::1], values: cython.const[cython.Py_ssize_t][::1]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Numbers of the lists ``values[starts[i]:starts[i + 1]]``: equal for equal lists, in order of the first.
+    """Number the lists ``values[starts[i]:starts[i + 1]]``.
 
     Args:
         starts: int64[n + 1], ascending.
         values: int64.
 
     Returns:
-        (int32[n], int64[numbers] the first list of each number).
+        The number of each list, int32[n]; the first list with each number, int64.
 
     Raises:
-        ValueError: a list does not lie within the values.
+        ValueError: a list exceeds the values.
     """
     n: cython.Py_ssize_t = starts.shape[0] - 1
     size: cython.Py_ssize_t = 16
@@ -105,11 +104,11 @@ def number_lists(
 
 
 def lie_side_by_side(starts: NDArray[np.int64], count: cython.Py_ssize_t) -> bool:
-    """Whether ``starts[i]:starts[i + 1]`` are parts of `count` values, side by side, and no value is left.
+    """Whether the ranges ``starts[i]:starts[i + 1]`` divide all of `count` values.
 
     Args:
         starts: int64[n + 1].
-        count: values.
+        count: number of values.
     """
     return (
         len(starts) > 0

@@ -2,13 +2,13 @@
 # mypy: ignore-errors
 """Interning: equal lists of integers get equal numbers.
 
-What: an `Interned` owns lists of integers, side by side in one pool, and a hash table that finds them.
-When: wherever sets, states or signatures are numbered; the number stands for the list from then on.
-Limits: lists are never forgotten. A view of `pool` or `starts` that is held while lists are added is a view
-of old arrays once they have grown.
+What: an `Interned` owns lists of integers in one pool, and a hash table that finds them.
+When: to number sets, states or signatures; from then on, the number represents the list.
+Limits: lists are never removed. When lists are added, `pool` and `starts` may be replaced by larger arrays;
+views that were taken before then show the old ones.
 
-A list is written where it will stay, behind the last one, and `intern` keeps it there if it is new: nothing
-is copied, and there is no buffer for keys.
+A list is written to the end of the pool, and `intern` keeps it there if it is new. So nothing is copied, and
+no buffer is needed.
 
     begin = known.room(3)
     known.pool[begin], known.pool[begin + 1], known.pool[begin + 2] = 7, 8, 9
@@ -32,7 +32,7 @@ built.check(__name__, EQUIMASK_SOURCE)
 UNLIMITED = 1 << 48
 
 FACTOR = cython.declare(cython.ulonglong, 0x517CC1B727220A95)
-"""Of the hash: 2**64 divided by pi, and odd."""
+"""The factor of the hash: an odd number, 2**64 divided by pi."""
 
 
 @cython.final
@@ -41,17 +41,17 @@ class Interned:
     """Lists of integers and their numbers, from 0 in the order in which they were added.
 
     Args:
-        capacity: lists that there is room for at first.
-        width: integers of a list on average, at first.
-        most: lists that there may be.
-        account: what pays for growth; ``None``: nobody counts.
-        excess: the message of the error for more lists than `most`.
+        capacity: lists that fit at first.
+        width: integers of a list on average that fit at first.
+        most: bound of the number of lists.
+        account: counts the bytes; None: they are not counted.
+        excess: the message of the error if there are more lists than `most`.
 
     Attributes:
-        count: lists.
-        used: integers of all lists.
+        count: number of lists.
+        used: number of integers of all lists.
         starts: list i is ``pool[starts[i]:starts[i + 1]]``.
-        pool: the integers of all lists, and room for more.
+        pool: the integers of all lists, with room for more.
     """
 
     table: cython.int[::1]
@@ -99,10 +99,10 @@ class Interned:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def room(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Make place for one list; where it begins in the pool.
+        """Make room for one list, and return the place in the pool where it must be written.
 
         Raises:
-            BudgetExceeded: more lists, or more bytes, than may be.
+            BudgetExceeded: a bound on lists or bytes is exceeded.
         """
         if self.used + length > self.pool.shape[0] or self.count + 2 > self.starts.shape[0]:
             with cython.gil:
@@ -112,7 +112,7 @@ class Interned:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow(self, length: cython.Py_ssize_t) -> cython.int:
-        """Make room for one more list, and some; with an error, all is as it was."""
+        """Make room for one more list, and others. After an error, nothing has changed."""
         old: cython.Py_ssize_t
         size: cython.Py_ssize_t
         slots: cython.Py_ssize_t
@@ -140,7 +140,7 @@ class Interned:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def rehash(self, size: cython.Py_ssize_t) -> cython.int:
-        """Find all lists by a table of another size."""
+        """Make the hash table again, with another size."""
         self.table = self.table_room = filled(size, -1, np.int32)
         with cython.nogil:
             for i in range(self.count):
@@ -154,8 +154,8 @@ class Interned:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def clear(self, capacity: cython.Py_ssize_t) -> cython.int:
-        """Forget all lists; there is room for so many and more, in the arrays that there are if those are
-        large enough. For tables that nobody pays for."""
+        """Remove all lists, and make room for `capacity` lists. Arrays that are large enough are kept. Only
+        for tables without an account."""
         size: cython.Py_ssize_t = 16
         # room is used that there is anyway, unless it takes long to clear
         capacity = max(capacity, min(self.starts_room.shape[0] - 2, 4 * capacity))
@@ -195,7 +195,7 @@ class Interned:
     @cython.nogil
     @cython.exceptval(check=False)
     def slot(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The place in the table of the list at the pool's end: that of its number, or an empty one."""
+        """The slot of the list at the end of the pool: it has the list's number, or is empty."""
         used = self.used
         i: cython.Py_ssize_t
         last: cython.Py_ssize_t = self.table.shape[0] - 1
@@ -217,7 +217,8 @@ class Interned:
     @cython.nogil
     @cython.exceptval(check=False)
     def intern(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of the list that was written to the pool's end; a new one has the former `count`."""
+        """The number of the list that was written to the end of the pool. If the list is new, this is the
+        former `count`."""
         slot = self.slot(length)
         if self.table[slot] >= 0:
             return self.table[slot]
@@ -233,7 +234,8 @@ class Interned:
     @cython.nogil
     @cython.exceptval(check=False)
     def find(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of the list that was written to the pool's end, which is not kept; -1: there is none."""
+        """The number of a list that equals the one written to the end of the pool; -1 if there is none. The
+        list is not kept."""
         return self.table[self.slot(length)]
 
     def add(self, values: cython.const[cython.Py_ssize_t][::1]) -> int:
@@ -253,7 +255,7 @@ class Interned:
         starts: cython.const[cython.Py_ssize_t][::1],
         pool: cython.const[cython.Py_ssize_t][::1],
     ) -> Interned:
-        """Put in lists that are distinct, in order, where there are none yet.
+        """Add distinct lists in their order; there must be none before.
 
         Args:
             starts: int64[n + 1], where each list begins in `pool`; ascending from 0 to its length.
@@ -263,7 +265,7 @@ class Interned:
             Itself.
 
         Raises:
-            ValueError: there are lists already, or there is no room for as many, or `starts` is not as said.
+            ValueError: there are lists already, or the lists do not fit, or `starts` is malformed.
         """
         n: cython.Py_ssize_t = starts.shape[0] - 1
         used: cython.Py_ssize_t = pool.shape[0]
@@ -283,11 +285,11 @@ class Interned:
         return self
 
     def copied(self, capacity: cython.Py_ssize_t, width: cython.Py_ssize_t, account: Account) -> Interned:
-        """The same lists in arrays of their own, with room for at least as many, paid for by another account.
+        """A copy whose bytes another account counts.
 
         Args:
-            capacity: lists that there is room for; more where there are more.
-            width: integers of a list on average; more where there are more.
+            capacity: lists that fit, at least those that there are.
+            width: integers of a list on average that fit, at least those that there are.
         """
         capacity = max(capacity, self.count)
         if width * capacity < self.used:

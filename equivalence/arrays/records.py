@@ -1,14 +1,14 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Records: rows of named integers, in memory of their own, for compiled classes that read them as structs.
+"""Tables of records for compiled classes, which read each row as a C struct.
 
-What: a `Kind` says what the fields are; `empty`, `zeros` and `absent` make `Records` of a kind, `of_array`
-reads an array's rows as such.
+What: a `Kind` names the fields. `empty`, `zeros` and `absent` allocate `Records` of a kind; `of_array` makes
+them from the rows of an array without copying.
 When: wherever a compiled class has a table of records: ``self.links: Link[::1] = zeros(LINK, 64)``.
-Limits: one dimension; the fields of one kind are integers of one size.
+Limits: one dimension; all fields of a kind are integers of one size.
 
-To make an array of records and to look at it as structs takes numpy 1.6 us, as it spells the type's name out
-each time, and 0.35 us here: the tables of a grammar's first mask have a dozen.
+Making such a table and a view of it takes 0.35 us. With numpy it takes 1.6 us, because numpy writes out the
+name of the type each time; the tables of a first mask have a dozen.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ built.check(__name__, EQUIMASK_SOURCE)
 @cython.final
 @cython.cclass
 class Kind:
-    """What the fields of a record are.
+    """The fields of a record.
 
     Args:
-        fields: their names, with blanks between them.
-        number: np.int64 or np.int32, the type of each.
+        fields: their names, separated by blanks.
+        number: the type of each: np.int64 or np.int32.
 
     Attributes:
         fields: as given.
@@ -52,7 +52,7 @@ class Kind:
         self.fields = fields
         self.width = width
         self.size = width * len(names)
-        # as numpy would spell it; the names are for who looks at it as an array
+        # the format that numpy would write; the names matter if somebody makes an array of the records
         self.format = "".join(["T{", *(f"{letter}:{name}:" for name in names), "}"]).encode()
 
 
@@ -60,7 +60,7 @@ class Kind:
 @cython.no_gc
 @cython.cclass
 class Records:
-    """Rows of one kind, as a buffer. Made by the functions below."""
+    """Rows of one kind, with Python's buffer interface. The functions below make them."""
 
     def __cinit__(self) -> None:
         self.start = cython.NULL
@@ -108,7 +108,7 @@ def _records(kind: Kind, count: cython.Py_ssize_t, start: cython.p_char) -> Reco
 
 @cython.cfunc
 def empty(kind: Kind, count: cython.Py_ssize_t) -> Records:
-    """Records of anything: memory that is not written yet takes no page."""
+    """Records that are not initialised. Memory that is never written takes no page."""
     return _records(kind, count, cython.cast(cython.p_char, malloc(max(count, 1) * kind.size)))
 
 
@@ -120,7 +120,7 @@ def zeros(kind: Kind, count: cython.Py_ssize_t) -> Records:
 
 @cython.cfunc
 def absent(kind: Kind, count: cython.Py_ssize_t) -> Records:
-    """Records of which every number is -1."""
+    """Records whose numbers are all -1."""
     made = empty(kind, count)
     memset(made.start, 0xFF, count * kind.size)
     return made
@@ -128,13 +128,13 @@ def absent(kind: Kind, count: cython.Py_ssize_t) -> Records:
 
 @cython.cfunc
 def of_array(array: object, kind: Kind) -> Records:
-    """The rows of an array as records, nothing being copied.
+    """The rows of an array as records, without copying.
 
     Args:
-        array: [n, number of fields], without gaps, of the kind's numbers; may be read-only.
+        array: [n, number of fields], contiguous, with the type of the kind's numbers; may be read-only.
 
     Raises:
-        ValueError: it has not the bytes of records.
+        ValueError: its bytes are not records of this kind.
     """
     buffer = cython.declare(Py_buffer)  # noqa: F821
     PyObject_GetBuffer(array, cython.address(buffer), PyBUF_SIMPLE)

@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=True, show_performance_hints=False
 # mypy: ignore-errors
-"""Uniting rows of flags: what several members say of one place.
+"""Unions of rows of flags.
 
-What: `unite_rows` lets each row of 0 and 1 count for the row at its place; places may repeat.
-When: some hundred rows a computation; `np.maximum.at` took 0.2 ms for 200 rows.
-Limits: every index is checked: a call takes microseconds.
+What: `unite_rows` adds rows of flags (0 or 1) to the rows of a table; several rows may go to one place.
+When: for a few hundred rows in a computation; `np.maximum.at` took 0.2 ms for 200 rows.
+Limits: every index is checked, because a call takes microseconds anyway.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ def unite_rows(
     place: cython.const[cython.Py_ssize_t][::1],
     rows: cython.const[cython.uchar][:, ::1],
 ) -> None:
-    """Unite each row with the row of `target` at its place.
+    """Add each row of flags to the row of `target` at its place.
 
     Args:
-        target: uint8[P, n], written.
-        place: int64[R], a place for each row.
+        target: uint8[P, n], changed in place.
+        place: int64[R], the row of `target` for each row.
         rows: uint8[R, n].
 
     Raises:
-        IndexError: a place that is none, or rows of other lengths.
+        IndexError: there is no such place, or the rows have different lengths.
     """
     with cython.nogil:
         for i in range(place.shape[0]):

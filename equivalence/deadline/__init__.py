@@ -1,4 +1,4 @@
-"""Deadlines: when a computation has to be over, and what stops it."""
+"""Deadlines: they bound the time of a computation, and stop it."""
 
 from equivalence.deadline.deadline import Deadline, Stop
 

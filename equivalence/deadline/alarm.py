@@ -1,12 +1,13 @@
-"""The alarm: one thread that wakes for all deadlines of the program.
+"""The alarm: one thread that waits for all deadlines of the program.
 
-What: `watch` notes something that has an end; when the clock is there, its `ring` is called.
-When: by `equivalence.deadline.deadline` (a timer's own thread for each took 60 to 100 us of a compilation).
-Limits: `ring` has to be quick, as all wait for it. Where no thread can be begun (the program is ending),
-nobody rings, and Python's own looks at the clock remain.
+What: `watch` registers an object with an end; at that time, the thread calls its `ring`.
+When: used by `equivalence.deadline.deadline`. A timer with its own thread took 60 to 100 us of each
+compilation.
+Limits: `ring` must be quick, because all other deadlines wait for it. If no thread can be started (the
+program is ending), nothing rings; Python code still looks at the clock.
 
-A thread that ended would leave kernels without a bound, and nobody would know. So whatever is raised in it is
-logged, and it goes on; and everyone who watches looks whether it is there, and begins it anew if it is not.
+If the thread ended, kernels would run without a bound, unnoticed. So the thread logs every error and goes on,
+and every call of `watch` starts it again if it is gone.
 """
 
 from __future__ import annotations
@@ -24,28 +25,28 @@ from equivalence import forking
 from equivalence.deadline import clock
 
 AWAKE_SECONDS = 3600.0
-"""The longest sleep: no system can be asked for any time."""
+"""The longest sleep, because no system can wait for any time."""
 
 FAILED_SECONDS = 0.05
-"""The pause after an error, so that one that comes again and again takes no whole processor."""
+"""The pause after an error, so that an error that is repeated does not keep a processor busy."""
 
 logger = logging.getLogger(__name__)
 
 
 class Rings(Protocol):
-    """What can be waited for.
+    """An object with an end.
 
     Attributes:
-        ends: when, by `clock.now`.
+        ends: its end, in the time of `clock.now`.
     """
 
     ends: float | None
 
     def ring(self) -> None:
-        """It is time."""
+        """Called at the end."""
 
 
-# weak: who is done with a deadline should not keep it, and what it tells, until its time has come
+# weak references: a deadline that nobody uses any more should be freed before its end
 _Entry = tuple[float, int, "weakref.ref[Rings]"]
 
 _lock = forking.listed(threading.RLock(), forking.Order.BRIEF)  # of the three below
@@ -56,7 +57,7 @@ _order = itertools.count()
 
 
 def watch(one: Rings) -> None:
-    """Ring when its end is there."""
+    """Call `ring` at the object's end."""
     assert one.ends is not None
     with _lock:
         entry = one.ends, next(_order), weakref.ref(one)
@@ -67,7 +68,7 @@ def watch(one: Rings) -> None:
 
 
 def look_after() -> None:
-    """See to it that somebody wakes for what is waited for."""
+    """Start the thread if it does not run."""
     global _thread
     if _thread is not None and _thread.is_alive():
         return
@@ -83,13 +84,13 @@ def _run() -> None:
     while True:
         try:
             _next()
-        except BaseException:  # whatever it is, deadlines go on
+        except BaseException:  # deadlines must go on after any error
             logger.exception("the alarm of deadlines failed, and goes on")
             time.sleep(FAILED_SECONDS)
 
 
 def _next() -> None:
-    """Sleep until the first end is there, and ring."""
+    """Sleep until the first end, and ring."""
     with _lock:
         while not _waiting or (left := _waiting[0][0] - clock.now()) > 0:
             if not _waiting:
@@ -102,7 +103,8 @@ def _next() -> None:
 
 
 def _in_child() -> None:
-    """The thread is not there; who watches next begins another, and what is waited for stays."""
+    """The thread does not exist in a forked process. The next call of `watch` starts one; what is registered
+    stays registered."""
     global _changed, _thread
     _changed, _thread = threading.Condition(_lock), None
 

@@ -1,7 +1,7 @@
-"""The clock of deadlines: seconds that only ever grow, whatever is done to the time of day.
+"""The clock of deadlines. It never goes back, even if the time of day is changed.
 
-When: by `equivalence.deadline.deadline` and its alarm; tests set it in its place.
-Limits: a machine that sleeps may or may not count its sleep, as the system has it.
+When: used by `equivalence.deadline.deadline` and its alarm; tests replace it.
+Limits: whether the time in which a machine sleeps is counted depends on the system.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 
 LONGEST = 1e6
-"""Seconds, 11 days: what is asked for beyond is cut to it, as no system waits for any time."""
+"""Longest deadline in seconds, 11 days; longer ones are cut to it, as no system can wait for any time."""
 
 
 def now() -> float:
-    """Seconds from some moment on."""
+    """Seconds since a fixed moment."""
     return time.monotonic()

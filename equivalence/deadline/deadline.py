@@ -1,14 +1,14 @@
-"""Deadlines: when a computation has to be over, by the clock or by somebody's word.
+"""Deadlines: a computation ends when its time is over, or when somebody cancels it.
 
-What: a `Deadline` is made where a computation begins and handed down through its phases. Python code calls
-`check` between steps; kernels, which run without the interpreter's lock, look at its `cell`, which another
-thread sets to 1 (`stopping` names the phase that they belong to).
+What: a `Deadline` is made at the start of a computation and passed to all of its phases. Python code calls
+`check` between steps. Kernels, which run without the interpreter's lock, look at its `cell`, which another
+thread sets to 1; `stopping` names their phase.
 When: one for each compilation; thread-safe.
-Limits: whoever computes has to look. What cannot look (code of other libraries) is estimated before it is
-called, or called in a process that can be ended.
+Limits: code must look at the deadline. Code of other libraries cannot; its time is estimated before it is
+called, or it is called in a process that can be killed.
 
-The clock of deadlines (`equivalence.deadline.clock`) is monotonic. One thread wakes for all deadlines of the
-program (`equivalence.deadline.alarm`), another hears of Ctrl-C while kernels run
+The clock (`equivalence.deadline.clock`) is monotonic. One thread waits for all deadlines of the program
+(`equivalence.deadline.alarm`), another one receives Ctrl-C while kernels run
 (`equivalence.deadline.interrupts`).
 """
 
@@ -27,16 +27,16 @@ from equivalence.deadline import alarm, clock, interrupts
 from equivalence.errors import BudgetExceeded
 
 _lock = forking.listed(threading.RLock(), forking.Order.BRIEF)
-"""Of what deadlines are told and watch, for all of them: it is held for a microsecond. A handler of signals
-that comes in between may compile, too."""
+"""Protects the state of all deadlines; it is held for a microsecond. It is reentrant, because a signal
+handler may run in between, and compile."""
 
 
 class Deadline:
-    """When a computation has to be over.
+    """The end of a computation.
 
     Args:
-        seconds: from now on, at most `clock.LONGEST`; ``None``: whenever it likes, unless it is cancelled.
-        within: a deadline that this is a part of: what is over for it is over for this one too.
+        seconds: time from now on, at most `clock.LONGEST`; None: it ends only if it is cancelled.
+        within: a deadline of which this one is a part: when that one is over, this one is over, too.
     """
 
     def __init__(self, seconds: float | None = None, *, within: Deadline | None = None) -> None:
@@ -58,25 +58,25 @@ class Deadline:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to be computed."""
+        """Whether the computation must end."""
         return self._cancelled or (self.ends is not None and clock.now() >= self.ends)
 
     @property
     def left(self) -> float | None:
-        """Seconds that are left, at least 0; ``None``: as many as it takes."""
+        """Seconds that are left, at least 0; None: any number."""
         if self._cancelled:
             return 0.0
         return None if self.ends is None else max(self.ends - clock.now(), 0.0)
 
     def check(self, phase: str, seconds: float = 0.0) -> None:
-        """Go on, if there is time.
+        """Check that there is time left.
 
         Args:
-            phase: what begins.
-            seconds: what it takes at least, where nobody can interrupt it.
+            phase: the phase that begins.
+            seconds: least time of the phase, if it cannot be interrupted.
 
         Raises:
-            BudgetExceeded: there is none, or less than that; the message names the phase.
+            BudgetExceeded: there is no time left, or less than that; the message names the phase.
         """
         # `is_over`, written out: a schema's grammar asks this 25 times
         if self._cancelled or (self.ends is not None and clock.now() >= self.ends):
@@ -89,10 +89,10 @@ class Deadline:
             )
 
     def error(self, phase: str) -> BudgetExceeded:
-        """The error of a computation that was over in some phase.
+        """The error of a computation that ended in some phase.
 
         Raises:
-            KeyboardInterrupt: it is over because Ctrl-C was pressed.
+            KeyboardInterrupt: it ended because Ctrl-C was pressed.
         """
         one: Deadline | None = self
         while one is not None:
@@ -106,7 +106,7 @@ class Deadline:
         )
 
     def cancel(self) -> None:
-        """Let the computation end as soon as it looks."""
+        """End the computation at its next check."""
         with _lock:
             self._cancelled = True
             told = list(self._told)
@@ -115,17 +115,17 @@ class Deadline:
             call()
 
     def interrupt(self) -> None:
-        """Let it end as by `cancel`, because Ctrl-C was pressed."""
+        """End it like `cancel`, because Ctrl-C was pressed."""
         self._interrupted = True
         self.cancel()
 
     def interruptible(self) -> contextlib.AbstractContextManager[None]:
-        """While this lasts, Ctrl-C ends kernels of the main thread too, where that can be."""
+        """Inside of a ``with`` statement, Ctrl-C also ends kernels of the main thread, if possible."""
         return interrupts.Watched(self.interrupt)
 
     def part(self, share: float = 1.0) -> Deadline:
-        """A deadline for a share of the seconds that are left, cancelled with the whole; a ``with`` statement
-        closes it."""
+        """A deadline for a share of the seconds that are left. It is cancelled with this one; a ``with``
+        statement closes it."""
         left = self.left
         return Deadline(None if left is None else share * left, within=self)
 
@@ -136,12 +136,13 @@ class Deadline:
         self.close()
 
     def when_cancelled(self, call: Callable[[], object]) -> WhenCancelled:
-        """While this lasts, `cancel` makes a call too, in its own thread; at once if it came before."""
+        """Inside of a ``with`` statement, `cancel` also makes a call, in its own thread. If it was cancelled
+        before, the call is made at once."""
         return WhenCancelled(self, call)
 
     @property
     def cell(self) -> NDArray[np.int64]:
-        """int64[1], which becomes 1 as soon as the deadline is over: what kernels look at."""
+        """int64[1], for kernels: it becomes 1 as soon as the deadline is over."""
         cell = self._cell
         if cell is None:
             with _lock:
@@ -156,15 +157,15 @@ class Deadline:
         return cell
 
     def stopping(self, phase: str) -> Stop:
-        """A phase, for a ``with`` statement: what its kernels look at.
+        """A phase with kernels, for a ``with`` statement.
 
         Raises:
-            BudgetExceeded: there is no time for it, or it stopped; the message names the phase.
+            BudgetExceeded: there is no time left, or the kernels were stopped; the message names the phase.
         """
         return Stop(self, phase)
 
     def close(self) -> None:
-        """Forget a part that is done with; a deadline that is no part needs no closing."""
+        """End the connection of a part to its whole; other deadlines need not be closed."""
         if self._within is not None:
             self._within._tell_not(self.cancel)
 
@@ -181,14 +182,14 @@ class Deadline:
                 self._told.remove(call)
 
     def ring(self) -> None:
-        """Tell all kernels that its time has come."""
+        """Stop all kernels: the time is over."""
         cell = self._cell
         if cell is not None:
             cell[0] = 1
 
 
 class WhenCancelled:
-    """What `Deadline.when_cancelled` gives to a ``with`` statement."""
+    """The context manager of `Deadline.when_cancelled`."""
 
     def __init__(self, deadline: Deadline, call: Callable[[], object]) -> None:
         self._deadline, self._call = deadline, call
@@ -196,7 +197,7 @@ class WhenCancelled:
     def __enter__(self) -> None:
         try:
             self._deadline._tell(self._call)
-        except BaseException:  # Ctrl-C, which may come as soon as it is told
+        except BaseException:  # Ctrl-C, which may come as soon as it is registered
             self._deadline._tell_not(self._call)
             raise
 
@@ -205,10 +206,10 @@ class WhenCancelled:
 
 
 class Stop:
-    """What the kernels of a phase look at, and who called them afterwards.
+    """Tells the kernels of a phase when to stop.
 
     Attributes:
-        cell: int64[1]; a kernel that finds a 1 there returns at once, with nothing that may be used.
+        cell: int64[1]. A kernel that finds a 1 there returns at once, and its results must not be used.
     """
 
     def __init__(self, deadline: Deadline, phase: str) -> None:
@@ -224,20 +225,20 @@ class Stop:
             self.look()
 
     def look(self) -> None:
-        """Go on with what a kernel gave, unless it may have stopped.
+        """Check that no kernel was stopped, so that its results may be used.
 
         Raises:
-            BudgetExceeded: it may.
+            BudgetExceeded: a kernel may have been stopped.
         """
         if self.cell[0]:
             raise self._deadline.error(self._phase)
 
 
 def free_frames(error: BaseException) -> None:
-    """Let an error keep its traceback, but not the arrays of the computation that it ended.
+    """Release the arrays of the computation that an error ended; the error keeps its traceback.
 
-    Frames that have returned forget their variables, in the tracebacks of all errors behind it too: whoever
-    keeps an error (a future does) would keep hundreds of MiB with it.
+    The variables of frames that have returned are cleared, also in the tracebacks of its causes. Otherwise,
+    everything that keeps an error (a future does) would keep hundreds of MiB.
     """
     pending: list[BaseException | None] = [error]
     seen: set[int] = set()

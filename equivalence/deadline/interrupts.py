@@ -1,16 +1,16 @@
 """Ctrl-C while a kernel runs: the kernel ends, and `KeyboardInterrupt` is raised.
 
-What: Python calls handlers of signals in the main thread, between two of its own steps, and a kernel is one
-step of seconds. While `Watched` lasts, a thread hears of the signal and calls what stops the kernels of the
-main thread; as soon as they return, Python's own handler raises the exception.
-When: by `equivalence.deadline.deadline`, around a whole computation.
-Limits: only where Ctrl-C means `KeyboardInterrupt` (Python's default handler) and nobody else has asked for
-the signals' wake-up file (an event loop has); elsewhere, and on Windows, it is heard when the kernel returns.
-XGrammar's own code is not stopped by this.
+What: Python runs signal handlers in the main thread, between two instructions, and a kernel of several
+seconds is one instruction. Inside of `Watched`, another thread receives the signal, and stops the kernels of
+the main thread. As soon as they return, Python's own handler raises the exception.
+When: used by `equivalence.deadline.deadline`, around a whole computation.
+Limits: only if Ctrl-C means `KeyboardInterrupt` (Python's default handler), and if nobody else uses the
+wake-up file of signals (event loops do). Otherwise, and on Windows, Ctrl-C has an effect when the kernel
+returns. XGrammar's own code is not stopped.
 
-The wake-up file is the one way by which Python lets another thread hear of a signal before the main thread
-has time for it. It is the program's, not ours: it is taken for as long as a computation lasts, and left as it
-was; what is written in the moment in which its owner is found out is passed on to the owner.
+The wake-up file is the only way in which another thread learns of a signal before the main thread handles it.
+It belongs to the program. So it is set during a computation and restored afterwards; bytes that arrive while
+its owner is being determined are passed on to the owner.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from equivalence import forking
 NOBODY = -1
 
 _lock = forking.listed(threading.RLock(), forking.Order.BRIEF)  # of the two below
-_call: Callable[[], object] | None = None  # stops what the main thread computes
-_owner = NOBODY  # somebody else's wake-up file
+_call: Callable[[], object] | None = None  # stops the computation of the main thread
+_owner = NOBODY  # the wake-up file of somebody else
 
-# `signal.getsignal` looks for a number's name first, by an exception that it catches: 25 us for each grammar
+# `signal.getsignal` first looks for the name of a number, with an exception: 25 us for each grammar
 _handler_of: Callable[[int], object] = getattr(signal, "_signal", signal).getsignal
 
 _thread: threading.Thread | None = None
-_reading = _writing = NOBODY  # a pipe of our own
+_reading = _writing = NOBODY  # our own pipe
 
 
 class Watched:
-    """While this lasts, make a call in another thread when Ctrl-C is pressed.
+    """Inside of this ``with`` statement, Ctrl-C makes a call in another thread.
 
     Args:
-        call: lets the computation of the main thread end; the interrupt is raised by Python itself.
+        call: stops the computation of the main thread. Python itself raises the interrupt.
 
     Raises:
-        KeyboardInterrupt: also where a kernel made a `SystemError` of it: compiled code that calls Python to
-            return a tuple does not look whether it was interrupted there.
+        KeyboardInterrupt: also if a kernel turned it into a `SystemError`: compiled code does not check for
+            interrupts where it makes the tuple that it returns.
     """
 
     def __init__(self, call: Callable[[], object]) -> None:
@@ -86,9 +86,9 @@ def _was_interrupted(error: BaseException | None) -> bool:
 
 
 def _is_possible() -> bool:
-    """Whether this thread, and this program, may listen."""
+    """Whether this thread may set the wake-up file."""
     return (
-        _call is None  # of a computation within another one, the outer listens
+        _call is None  # if one computation runs inside of another, the outer one listens
         and threading.current_thread() is threading.main_thread()
         and _handler_of(signal.SIGINT) is signal.default_int_handler
         and sys.platform != "win32"
@@ -96,13 +96,13 @@ def _is_possible() -> bool:
 
 
 def _set(file: int) -> int:
-    """Set the wake-up file; whose it was, if it was not ours."""
+    """Set the wake-up file. Return the former one if it was not ours."""
     before = signal.set_wakeup_fd(file, warn_on_full_buffer=False)
     return NOBODY if before == _writing else before
 
 
 def _give_back() -> None:
-    """Leave the wake-up file to whom it belongs."""
+    """Restore the wake-up file of its owner."""
     global _owner
     with _lock:
         now = _set(_writing)  # what is written before the next line is passed on
@@ -111,7 +111,7 @@ def _give_back() -> None:
 
 
 def _is_heard() -> bool:
-    """Whether a thread listens, after beginning it if need be."""
+    """Start the thread that listens, if necessary. Return whether it runs."""
     global _thread, _writing, _reading
     if _writing == NOBODY:
         _reading, _writing = os.pipe()
@@ -135,7 +135,7 @@ def _run(reading: int) -> None:
 
 
 def _in_child() -> None:
-    """The pipe is the other process's: what is written there would stop kernels there."""
+    """After a fork, the pipe belongs to the parent: what is written to it would stop the parent's kernels."""
     global _thread, _writing, _reading, _call, _owner
     if _writing != NOBODY:
         now = _set(NOBODY)

@@ -1,1 +1,1 @@
-"""The parser: the automata of a grammar, the stacks over them, and the sets of stacks that text leads to."""
+"""The parser: the automata of a grammar, stacks over them, and sets of stacks."""

@@ -5,8 +5,8 @@
 What: an absorbing state is final. Each state that it leads to is final only if all moves of the absorbing
 state are still possible there. So whatever the lower of two such frames can do, the upper one can do as well
 (docs/theory.md, section 4).
-When: once for each network, before exploring. `equivalence.parser.stacks` then pushes no second frame.
-Limits: it is always correct to call fewer states absorbing, so the search gives up if too many states or
+When: once for each network, before it is explored. `equivalence.parser.stacks` then pushes no second frame.
+Limits: it is always correct to call fewer states absorbing. So the search gives up if too many states or
 moves have to be compared.
 """
 
@@ -37,7 +37,7 @@ OTHER = cython.declare(cython.Py_ssize_t, 1)
 
 
 def absorbing_states(automaton: Automaton) -> NDArray[np.uint8]:
-    """uint8[states]: 1 for those that absorb one another."""
+    """Find the absorbing states, uint8[states]: 1 for each of them."""
     found = np.zeros(automaton.n_states, np.uint8)
     first: cython.Py_ssize_t = 0
     while first < automaton.calls.shape[0] and not is_candidate(automaton, first):
@@ -69,14 +69,14 @@ def is_candidate(automaton: Automaton, call: cython.Py_ssize_t) -> cython.bint:
 @cython.final
 @cython.cclass
 class Search:
-    """What has been looked at for the return state at hand.
+    """The search for one return state at a time.
 
     Attributes:
-        closed: two sets of states: the state at hand (row `OWN`) or one that it leads to (row `OTHER`), with
-            the first states of its tail calls.
-        sizes: how many there are in each.
-        reached: what it leads to.
-        stamp: of each state, the last return state that led to it.
+        closed: two sets of states, each with the first states of its tail calls: row `OWN` for the return
+            state, row `OTHER` for a state that it leads to.
+        sizes: the size of each set.
+        reached: the states that the return state leads to.
+        stamp: for each state, the last return state that led to it.
         n_left: pairs of moves that may still be compared.
     """
 
@@ -100,7 +100,7 @@ class Search:
     @cython.nogil
     @cython.exceptval(check=False)
     def absorbs(self, state: cython.Py_ssize_t) -> cython.bint:
-        """Whether two of a final return state are as good as one."""
+        """Whether two frames of a final return state are equivalent to one."""
         if not self.close(state, OWN):
             return False
         self.reached[0] = state
@@ -121,8 +121,8 @@ class Search:
     @cython.nogil
     @cython.exceptval(check=False)
     def close(self, state: cython.Py_ssize_t, row: cython.Py_ssize_t) -> cython.bint:
-        """Note a state and the first states of its tail calls, and of theirs; whether they are not too many,
-        and no counted rule is among them."""
+        """Fill a row with a state, the first states of its tail calls, of their tail calls, and so on. Return
+        False if there are too many, or if a counted rule is among them."""
         self.closed[row, 0] = state
         n: cython.Py_ssize_t = 1
         i: cython.Py_ssize_t = 0
@@ -148,8 +148,8 @@ class Search:
     @cython.nogil
     @cython.exceptval(check=False)
     def moves_are_kept(self) -> cython.bint:
-        """Whether every own move is also one of the others, to the same target; no, where too many have to be
-        compared."""
+        """Whether every move of row `OWN` is a move of row `OTHER`, too, with the same target. False if too
+        many moves would have to be compared."""
         self.n_left -= self.n_edges(OWN) * self.n_edges(OTHER) + self.n_calls(OWN) * self.n_calls(OTHER)
         if self.n_left < 0:
             return False
@@ -168,7 +168,7 @@ class Search:
     @cython.nogil
     @cython.exceptval(check=False)
     def n_edges(self, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Edges of all states of a row."""
+        """Number of edges of all states of a row."""
         n: cython.Py_ssize_t = 0
         for i in range(self.sizes[row]):
             state = self.closed[row, i]
@@ -179,7 +179,7 @@ class Search:
     @cython.nogil
     @cython.exceptval(check=False)
     def n_calls(self, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Calls of all states of a row."""
+        """Number of calls of all states of a row."""
         n: cython.Py_ssize_t = 0
         for i in range(self.sizes[row]):
             state = self.closed[row, i]
@@ -190,7 +190,7 @@ class Search:
     @cython.nogil
     @cython.exceptval(check=False)
     def has_edge(self, edge: cython.Py_ssize_t) -> cython.bint:
-        """Whether an edge of the others reads all that this one reads, to the same target."""
+        """Whether an edge of row `OTHER` contains an edge, and has the same target."""
         for j in range(self.sizes[OTHER]):
             state = self.closed[OTHER, j]
             for m in range(self.automaton.edge_starts[state], self.automaton.edge_starts[state + 1]):
@@ -206,7 +206,7 @@ class Search:
     @cython.nogil
     @cython.exceptval(check=False)
     def has_call(self, call: cython.Py_ssize_t) -> cython.bint:
-        """Whether a call of the others is the same."""
+        """Whether row `OTHER` has an equal call."""
         for j in range(self.sizes[OTHER]):
             state = self.closed[OTHER, j]
             for m in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
@@ -221,7 +221,7 @@ class Search:
     @cython.nogil
     @cython.exceptval(check=False)
     def reach(self, origin: cython.Py_ssize_t) -> cython.bint:
-        """List where the moves of the others lead; whether there is room."""
+        """Add the targets of the moves of row `OTHER` to `reached`. Return False if there are too many."""
         for j in range(self.sizes[OTHER]):
             state = self.closed[OTHER, j]
             for k in range(self.automaton.edge_starts[state], self.automaton.edge_starts[state + 1]):
@@ -237,7 +237,8 @@ class Search:
     @cython.nogil
     @cython.exceptval(check=False)
     def note(self, target: cython.Py_ssize_t, origin: cython.Py_ssize_t) -> cython.bint:
-        """List a state, unless it is none or listed; whether there is room."""
+        """Add a state to `reached`, unless it is -1 or was added before. Return False if there are too
+        many."""
         if target < 0 or self.stamp[target] == origin:
             return True
         self.stamp[target] = origin

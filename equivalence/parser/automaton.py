@@ -1,12 +1,11 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""The automata of a grammar as compiled code reads them.
+"""The automata of a grammar, for compiled code.
 
 What: an `Automaton` owns the states of all rules: their edges on bytes, their calls of other rules, and the
-counted rules that some of them call.
+counted rules that they call.
 When: made from `Network.automaton`, once for each computation.
-Limits: the arrays are those of a network, whose indices `equivalence.network` vouches for; nothing is checked
-here but types and shapes.
+Limits: only types and shapes are checked. The indices are valid, because `equivalence.network` made them.
 """
 
 from __future__ import annotations
@@ -33,18 +32,19 @@ class Automaton:
     """States, edges, calls and counted rules.
 
     Args:
-        arrays: as `equivalence.network.Network.automaton` has them.
+        arrays: `equivalence.network.Network.automaton`.
 
     Attributes:
-        final: whether a state may return.
-        edge_starts, edges: the edges of state s are those from ``edge_starts[s]``: bytes `first` to `last`
-            lead to `target`.
-        call_starts, calls: the calls of state s likewise: state `callee` begins, or counted rule ``-1 -
-            callee``; `back` is the state to return to, or -1 where a call is the last thing that a rule does.
-        counted: of each counted rule, the state where one unit begins, and how many units are read: at
-            `least`; at most `most` (-1: any number), or, counted from an unknown number on, `relative`.
-        n_states: states.
-        arrays: as given.
+        final: whether a rule may end in a state.
+        edge_starts, edges: the edges of state s begin at ``edge_starts[s]``. Bytes `first` to `last` lead to
+            `target`.
+        call_starts, calls: the calls of state s, likewise. `callee` is the first state of the called rule, or
+            ``-1 - k`` for counted rule k. `back` is the state to return to, or -1 for a tail call.
+        counted: for each counted rule, the first state of a unit, and the number of units: at least `least`,
+            and at most `most` (-1: no bound), or at most `relative` if the number of earlier units is
+            unknown.
+        n_states: number of states.
+        arrays: the argument.
     """
 
     final: cython.const[cython.uchar][::1]

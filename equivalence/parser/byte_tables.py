@@ -1,12 +1,13 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Byte classes: the bytes that no state of a grammar tells apart, and what each state can read next.
+"""Byte classes: sets of bytes that no state of a grammar distinguishes, and which of them each state can
+read.
 
-What: `ByteTables`, what a `Space` and classifiers know of bytes; the ranks of states, by which what calls
-comes before what is called.
-When: once per network, before exploring; again where a classifier comes from a file.
-Limits: no rule calls itself before it has read a byte. `equivalence.network` sees to it; what comes from a
-file has its ranks checked, and `call_ranks` is not asked for them.
+What: `ByteTables` is the data about bytes that a `Space` and classifiers need. `call_ranks` orders states so
+that callers come after the states that they call.
+When: once for each network, before it is explored, and for each classifier that is read from a file.
+Limits: no rule calls itself before it has read a byte. `equivalence.network` ensures that. For classifiers
+from files, the ranks of the file are checked instead, and `call_ranks` is not used.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ waiting for the lock again takes longer where threads compete for it."""
 
 
 class ByteTables(NamedTuple):
-    """The byte classes of a network of S states, B of them.
+    """The byte classes of a network with S states; there are B of them.
 
     Attributes:
         class_of_byte: int64[256], ascending.
         example: int64[B], a byte of each class.
-        first: uint8[S, B], whether a state can read a class next, calls included.
-        alike: uint8[S, B], whether it treats a class exactly like the class before, calls included.
+        first: uint8[S, B], whether a state can read a class next, also by a call.
+        alike: uint8[S, B], whether a state treats a class exactly like the class before, also in calls.
     """
 
     class_of_byte: Integers
@@ -52,12 +53,12 @@ def byte_tables_of(automaton: Automaton, rank: Integers, stop: Any = None) -> By
     """The byte classes of a network.
 
     Args:
-        automaton: its states.
-        rank: int64[S], their ranks (`call_ranks`).
-        stop: an `equivalence.deadline.deadline.Stop`, or nothing that says stop.
+        automaton: the states of the network.
+        rank: int64[S], the ranks of the states (`call_ranks`).
+        stop: an `equivalence.deadline.deadline.Stop`; None: nothing stops the computation.
 
     Raises:
-        BudgetExceeded: told to stop.
+        BudgetExceeded: it was stopped.
     """
     class_of_byte, example = byte_classes(automaton)
     first, alike = first_classes(automaton, class_of_byte, len(example), rank, Account(stop))
@@ -65,7 +66,8 @@ def byte_tables_of(automaton: Automaton, rank: Integers, stop: Any = None) -> By
 
 
 def byte_classes(automaton: Automaton) -> tuple[Integers, Integers]:
-    """Bytes that no edge tells apart: the class of each byte int64[256], and one byte of each class."""
+    """The class of each byte, int64[256], and a byte of each class. No edge distinguishes bytes of one
+    class."""
     begins = cython.declare(cython.uchar[257])
     # arrays are returned, not views of views: those would live as long, and the garbage collector visits them
     classes, examples = np.empty(256, np.int64), np.empty(256, np.int64)
@@ -87,7 +89,8 @@ def byte_classes(automaton: Automaton) -> tuple[Integers, Integers]:
 
 
 def call_ranks(automaton: Automaton) -> Integers:
-    """int64[S]: 0 without calls, else more than the rank of every state that a call begins with."""
+    """The rank of each state, int64[S]: 0 for states without calls, otherwise more than the ranks of all
+    states with which its calls begin."""
     n: cython.Py_ssize_t = automaton.n_states
     ranks = np.zeros(n, np.int64)
     rank: cython.Py_ssize_t[::1] = ranks
@@ -109,8 +112,8 @@ def find_ranks(
     at: cython.Py_ssize_t[::1],
     path: cython.Py_ssize_t[::1],
 ) -> cython.void:
-    """Find the ranks of all states, which are 0 at first; `at` and `path` are room for one number a
-    state."""
+    """Compute the ranks of all states. They must be 0 before; `at` and `path` provide room for one number for
+    each state."""
     n = automaton.n_states
     for state in range(n):  # the next call of each state
         at[state] = automaton.call_starts[state]
@@ -138,17 +141,17 @@ def first_classes(
     rank: Integers,
     account: Account,
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """What each state can read next, and what it treats alike; see `ByteTables`.
+    """Which classes each state can read next, and which it treats alike; see `ByteTables`.
 
     Args:
-        automaton: the states; the edges of each are sorted and do not overlap.
-        class_of_byte: int64[256], of `byte_classes`.
-        n_classes: how many classes there are.
-        rank: int64[S], of `call_ranks`: below S.
-        account: may say stop, and gives room.
+        automaton: the states; the edges of each are sorted and disjoint.
+        class_of_byte: int64[256], from `byte_classes`.
+        n_classes: number of classes.
+        rank: int64[S], from `call_ranks`; less than S.
+        account: provides memory, and may stop the computation.
 
     Raises:
-        BudgetExceeded: it did.
+        BudgetExceeded: it was stopped.
     """
     n: cython.Py_ssize_t = automaton.n_states
     firsts, all_alike = np.empty((n, n_classes), np.uint8), np.empty((n, n_classes), np.uint8)
@@ -195,8 +198,8 @@ def by_rank(
     order: cython.Py_ssize_t[::1],
     places: cython.Py_ssize_t[::1],
 ) -> cython.void:
-    """List the n states by their ranks, which are below n, each rank in the order of numbers; `places` is
-    room for n + 1 numbers."""
+    """Sort the n states by rank; states of equal rank keep their order. Ranks are less than n, and `places`
+    provides room for n + 1 numbers."""
     n: cython.Py_ssize_t = rank.shape[0]
     state: cython.Py_ssize_t
     places[: n + 1] = 0
@@ -214,6 +217,6 @@ def by_rank(
 @cython.nogil
 @cython.exceptval(check=False)
 def begin_of(automaton: Automaton, call: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The state that a call begins with."""
+    """The state with which a call begins."""
     callee = automaton.calls[call].callee
     return callee if callee >= 0 else automaton.counted[-1 - callee].start

@@ -1,11 +1,13 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Configurations as numbers, and what is known of each.
+"""Configurations as numbers, and facts about each of them.
 
-What: `Configurations` holds all that one computation has met, with a table of which follows which and with
-facts that walks read; it finds what a step that was computed says of other classes of bytes.
-When: the base of `equivalence.parser.space.Space`, which computes the steps and says what a configuration is.
-Limits: never forgotten, bounded by rows and by the account's bytes.
+What: `Configurations` interns all configurations of one computation. It has a table of the known steps
+between them, and facts that walks use. A step that was computed for one class of bytes is also recorded for
+other classes on which it must be the same.
+When: the base class of `equivalence.parser.space.Space`, which computes steps, and says what a configuration
+is.
+Limits: configurations are never removed; their number and the account's bytes are bounded.
 """
 
 from __future__ import annotations
@@ -35,27 +37,26 @@ BYTE_CLASS = Kind("byte word_0 word_1 word_2 word_3")
 
 @cython.cclass
 class Configurations:
-    """All configurations met, by number. S states, B byte classes.
+    """All configurations of a computation, by number. There are S states and B byte classes.
 
     Args:
         automaton: the grammar's automata.
-        byte_tables: (class of each byte int64[256]; a byte of each class int64[B]; whether a state can read a
-            class next uint8[S, B]; whether it treats a class like the one before uint8[S, B]).
-        rows: configurations that there is room for at first.
-        most: configurations that there may be.
-        account: what pays for growth, and may say stop.
-        excess: the message of the error for more.
+        byte_tables: the fields of `equivalence.parser.byte_tables.ByteTables`.
+        rows: configurations that fit at first.
+        most: bound of the number of configurations.
+        account: counts bytes, and may stop the computation.
+        excess: the message of the error if there are more configurations.
 
     Attributes:
-        configurations: the lists.
-        steps: int32[configurations, B]: the configuration that follows; -1: not known yet.
-        facts: of each configuration, the ASCII bytes on which it is known to stay itself, as four words of 32
-            bits; whether all characters of several bytes do so (2: each byte of them does), and whether that
-            is known; its label and number of ports.
-        byte_classes: of each class a byte, and its ASCII bytes as four words of 32 bits, signed as those of
-            the trie.
-        first, alike: as given, which classes a state can read, and which it treats like the one before.
-        same: uint8[B], scratch: the classes that several states treat like the one before.
+        configurations: the lists (see `equivalence.parser.space`).
+        steps: int32[configurations, B], the next configuration; -1: not computed yet.
+        facts: for each configuration: the ASCII bytes that are known to lead back to it, as four words of 32
+            bits; whether all characters of several bytes lead back to it (2: each of their bytes does), and
+            whether that is known; its label and its number of ports.
+        byte_classes: for each class a byte, and its ASCII bytes as four words of 32 bits, signed as in the
+            trie.
+        first, alike: as in `ByteTables`.
+        same: uint8[B], scratch memory for the classes that several states treat like the one before.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Configurations:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def fill_byte_classes(self) -> cython.int:
-        """The first byte of each class, and its ASCII bytes: bit 31 of a word is its sign."""
+        """Find the first byte of each class, and its ASCII bytes; bit 31 of a word is its sign."""
         byte: cython.Py_ssize_t
         for byte in range(255, -1, -1):
             self.byte_classes[self.class_of_byte[byte]].byte = byte
@@ -117,8 +118,8 @@ class Configurations:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def put(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of the configuration that was written to the end of the pool; a new one can only be
-        rejected on what none of its states reads."""
+        """The number of the configuration that was written to the end of the pool. For a new one, the only
+        steps that are known are those that none of its states can read."""
         at = self.configurations.used
         number = self.configurations.count
         if number >= self.steps.shape[0]:  # before it has a number: where there is no room it must not
@@ -143,7 +144,7 @@ class Configurations:
     @cython.nogil
     @cython.exceptval(check=False)
     def begin_row(self, configuration: cython.Py_ssize_t) -> cython.void:
-        """Nothing is read from a configuration, nor known of it, so far: its row holds anything."""
+        """Initialise the row of a new configuration: no step and no fact is known."""
         for c in range(self.n_classes):
             self.steps[configuration, c] = 0
         self.facts[configuration].loop_0 = 0
@@ -157,7 +158,7 @@ class Configurations:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def bottom(self, state: cython.Py_ssize_t, is_final: cython.bint) -> cython.Py_ssize_t:
-        """The configuration of a state over the empty stack; -1 for no state."""
+        """The configuration with one state on an empty stack; without a state if it is -1."""
         first = self.configurations.room(5)
         self.configurations.pool[first] = 0
         self.configurations.pool[first + 1] = 1 if is_final else 0
@@ -197,8 +198,8 @@ class Configurations:
         end: cython.Py_ssize_t,
         following: cython.Py_ssize_t,
     ) -> cython.void:
-        """Note a step for its class, and for the classes around it that all states treat like it, unless
-        those beside it are known: the bytes of literals mostly stand alone."""
+        """Record a step for its class, and for the neighbouring classes that all states treat alike, unless
+        the steps of both neighbours are known: the bytes of literals are usually alone."""
         low = byte_class
         high = byte_class + 1
         c: cython.Py_ssize_t
@@ -231,9 +232,9 @@ class Configurations:
         byte_class: cython.Py_ssize_t,
         following: cython.Py_ssize_t,
     ) -> cython.void:
-        """Note the same step for the other classes on edges of a lone state to where the class leads, if no
-        call of the state reads one: white space before a token is three classes, and was three steps of
-        four."""
+        """If a configuration has a single state, record its step also for the other classes on edges to the
+        same target, if no call of the state reads them. White space before a token is three classes, and was
+        three of four steps."""
         byte = self.byte_classes[byte_class].byte
         target: cython.Py_ssize_t = -1
         k: cython.Py_ssize_t
@@ -262,14 +263,14 @@ class Configurations:
     # ---------------------------------------------------------------- from Python
 
     def list_of(self, configuration: cython.Py_ssize_t) -> Any:
-        """int64[n]: a copy of the list that a configuration is."""
+        """A copy of the list of a configuration, int64[n]."""
         begin = self.configurations.starts[configuration]
         return np.array(self.configurations.pool[begin : self.configurations.starts[configuration + 1]])
 
     def known_steps(self) -> Any:
-        """int32[configurations, B]: a copy of the steps."""
+        """A copy of the steps, int32[configurations, B]."""
         return np.array(self.steps[: self.configurations.count])
 
     def known_facts(self) -> Any:
-        """A copy of the facts, records by name."""
+        """A copy of the facts, as records."""
         return np.array(np.asarray(self.facts)[: self.configurations.count]).view(np.recarray)

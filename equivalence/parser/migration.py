@@ -1,11 +1,11 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Moving stacks from one space to another.
+"""Moving configurations from one space to another.
 
-What: `bring` finds the configuration of a space that equals one of another space.
-When: by classifiers (`hybrid.classifier.store`): when their tables are full, the configurations of matchers
-move to new ones.
-Limits: both spaces have the same automata.
+What: `bring` finds the configuration of a space that equals a configuration of another space.
+When: when the tables of a classifier are full, the configurations of its matchers move to new tables
+(`hybrid.classifier.store`).
+Limits: both spaces must have the same automata.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ FAR = cython.declare(cython.Py_ssize_t, 1 << 40)
 
 
 def bring(space: Space, other: Space, configuration: cython.Py_ssize_t) -> int:
-    """The configuration that is in a space what one is in another.
+    """The configuration of a space that equals a configuration of another space.
 
     Args:
         space: the space.
-        other: the other space, of the same automata.
-        configuration: one of the other space.
+        other: the other space, with the same automata.
+        configuration: a configuration of the other space.
 
     Raises:
-        ValueError: there is no such configuration, or the automata have other states.
-        BudgetExceeded: there is no room for it.
+        ValueError: there is no such configuration, or the automata differ.
+        BudgetExceeded: the space is full.
     """
     if not 0 <= configuration < other.configurations.count or other.n_states != space.n_states:
         raise ValueError(f"there is no configuration {configuration} to be brought")
@@ -64,7 +64,7 @@ def bring(space: Space, other: Space, configuration: cython.Py_ssize_t) -> int:
 def needed_tails(
     space: Space, other: Space, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, found: cython.int[::1]
 ) -> cython.int:
-    """Mark by -2 the tails of some tops of a configuration, and all that lie below."""
+    """Mark the tails of some states of a configuration, and all tails below them, with -2."""
     n: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t
     for i in range(begin + 1, end, 2):
@@ -84,7 +84,7 @@ def needed_tails(
 def mark(
     space: Space, tail: cython.Py_ssize_t, found: cython.int[::1], n: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """List a tail, unless it was, behind n others; how many are listed."""
+    """Add a tail to a list of n tails, unless it was added before. Return the new length."""
     if found[tail] != -1:
         return n
     found[tail] = -2
@@ -101,7 +101,7 @@ def mark(
 def bring_tail(
     space: Space, other: Space, tail: cython.Py_ssize_t, found: cython.int[::1]
 ) -> cython.Py_ssize_t:
-    """Note what a tail of another space is in this one, given those below."""
+    """Find the tail of this space that equals a tail of another one, given the tails below it."""
     begin = other.stacks.tails.starts[tail]
     length = other.stacks.tails.starts[tail + 1] - begin
     i: cython.Py_ssize_t

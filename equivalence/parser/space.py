@@ -1,21 +1,22 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Configurations: the sets of stacks that text leads to, and the step from one to the next.
+"""Configurations: the sets of stacks that a text leads to, and the steps between them.
 
-What: a `Space` holds all configurations that one computation has met, and what follows them on each class of
-bytes; what is not known yet is computed when it is asked for.
-When: by walks over the vocabulary (`equivalence.classes.explore`) and by classifiers, which read text over
-it.
-Limits: never forgotten, bounded by rows and by the account's bytes. Not for two threads at once.
+What: a `Space` has all configurations of one computation, and for each class of bytes the next configuration.
+Steps are computed when they are first needed.
+When: used by walks over the vocabulary (`equivalence.classes.explore`), and by classifiers, which read text
+with it.
+Limits: configurations are never removed; their number and the account's bytes are bounded. Two threads must
+not use a space at once.
 
 A configuration is the interned list [label, number of ports, -1 - port ..., (state, tail) ...] with distinct
-states: equal tops are one, and their tails are united. States are listed before their calls are followed: the
-100 stacks of a C++ expression to come are one state here, and only what reads the next byte is expanded
-(10,000 configurations took 700 ms otherwise, now 0.1 s). Configuration 0 is no stack at all: the last byte
-was not read. A *port* is a way out of what is known of the stack: through port 0 the rest is the unknown
-stack, through port c > 0 it has to fit c units into a counter's bounds.
+states: stacks with equal tops are one entry, with a union of tails. States are listed before their calls are
+followed. So the 100 stacks that may come next in a C++ expression are one state, and only calls that can read
+the next byte are followed (10,000 configurations take 0.1 s; with all calls, they took 0.7 s). Configuration
+0 has no stack: the last byte was not read. A *port* is a way out of the known part of the stack: through port
+0, the unknown rest follows; through port c > 0, c units must also fit into the bounds of a counter.
 
-Source: the step is one of a pushdown system's post* (Bouajjani, Esparza, Maler 1997), on graph structured
+Source: the step is that of post* for pushdown systems (Bouajjani, Esparza, Maler 1997), on graph structured
 stacks.
 """
 
@@ -54,25 +55,25 @@ MOST_PORTS = cython.declare(cython.Py_ssize_t, 8192)
 @cython.final
 @cython.cclass
 class Space(Configurations):
-    """All configurations met, and the scratch arrays of a step. S states, B byte classes.
+    """All configurations of a computation, and scratch memory for a step. There are S states and B byte
+    classes.
 
     Args:
         automaton: the grammar's automata.
-        byte_tables: (class of each byte int64[256]; a byte of each class int64[B]; whether a state can read a
-            class next uint8[S, B]; whether it treats a class like the one before uint8[S, B]).
-        rank: int64[S], 0 of states without calls, else more than the rank of every state that a call begins
-            with.
+        byte_tables: the fields of `equivalence.parser.byte_tables.ByteTables`.
+        rank: int64[S], from `equivalence.parser.byte_tables.call_ranks`.
         absorbing: uint8[S], see `Stacks`.
-        frames, configurations: rows that there is room for at first.
-        most_frames, most_configurations: rows that there may be.
-        account: what pays for growth, and may say stop.
-        excess: the message of the error for more rows.
+        frames, configurations: numbers of each that fit at first.
+        most_frames, most_configurations: bounds of these numbers.
+        account: counts bytes, and may stop the computation.
+        excess: the message of the error if a bound is exceeded.
 
     Attributes:
         stacks: frames and tails.
-        by_state, links: the tails on which each state occurs, before (`now`) and after (`next`) the byte at
-            hand: lists of links, told from those of former steps by a stamp, and united when all are known,
-            since uniting them one by one made a new tail each time.
+        by_state, links: for each state, a linked list of the tails on which it occurs, before (`now`) and
+            after (`next`) the current byte. Stamps distinguish the lists from those of earlier steps. The
+            tails are united when all of them are known, because uniting them one by one made a new tail each
+            time.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class Space(Configurations):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def new_link(self, tail: cython.Py_ssize_t, following: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """A link to a tail before another link."""
+        """Add a link to a tail, before another link."""
         link = self.n_links
         if link >= self.links.shape[0]:
             with cython.gil:
@@ -128,7 +129,8 @@ class Space(Configurations):
     def add_now(
         self, state: cython.Py_ssize_t, tail: cython.Py_ssize_t, n: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Note that a state occurs on a tail before the byte, n states being listed; how many are now."""
+        """Record that a state occurs on a tail before the byte. Return the number of listed states, given the
+        number before."""
         if self.by_state[state].now_stamp != self.stamp:
             self.by_state[state].now_stamp = self.stamp
             self.by_state[n].now_list = state
@@ -148,7 +150,7 @@ class Space(Configurations):
     def add_next(
         self, state: cython.Py_ssize_t, tail: cython.Py_ssize_t, n: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """As `add_now`, after the byte."""
+        """Like `add_now`, after the byte."""
         if self.by_state[state].next_stamp != self.stamp:
             self.by_state[state].next_stamp = self.stamp
             self.by_state[n].next_list = state
@@ -168,8 +170,8 @@ class Space(Configurations):
     def sort_in(
         self, state: cython.Py_ssize_t, before: cython.Py_ssize_t, n: cython.Py_ssize_t
     ) -> cython.void:
-        """Move the state that was listed last, if one was, before those of a lower rank: what they call comes
-        after them."""
+        """Move the state that was listed last before all states of lower rank, which its calls may begin
+        with."""
         if n > before:
             rank = self.by_state[state].rank
             while before > 0 and self.by_state[self.by_state[before - 1].now_list].rank < rank:
@@ -181,7 +183,7 @@ class Space(Configurations):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def unite_links(self, head: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The tail of all stacks of a list of tails."""
+        """The union of a list of tails."""
         total: cython.Py_ssize_t = 0
         label: cython.Py_ssize_t = FAR
         i: cython.Py_ssize_t = head
@@ -205,7 +207,7 @@ class Space(Configurations):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def tail_of_links(self, link: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The tail of a list of tails, which is mostly one."""
+        """The union of a list of tails, which usually has one entry."""
         if self.links[link].next < 0:
             return self.links[link].tail
         return self.unite_links(link)
@@ -225,7 +227,7 @@ class Space(Configurations):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def step(self, configuration: cython.Py_ssize_t, byte_class: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Compute and note the configuration after a byte of a class."""
+        """Compute and record the configuration after a byte of a class."""
         self.account.look()
         byte = self.byte_classes[byte_class].byte
         self.stamp += 1
@@ -270,8 +272,8 @@ class Space(Configurations):
         byte_class: cython.Py_ssize_t,
         n: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """List the states that begin where a state calls a rule that can read the byte; how many are
-        listed."""
+        """List the first states of all calls of a state that can read the byte. Return the number of listed
+        states."""
         for k in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
             callee = self.automaton.calls[k].callee
             start = callee if callee >= 0 else self.automaton.counted[-1 - callee].start
@@ -292,7 +294,7 @@ class Space(Configurations):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def push_returning(self, tail: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Note a tail to be returned to, unless it was; how many are noted."""
+        """Add a tail to those to which rules return, unless it was added before. Return their number."""
         if self.stacks.seen[tail] == self.stamp:
             return n
         self.stacks.seen[tail] = self.stamp
@@ -308,7 +310,8 @@ class Space(Configurations):
     def close(
         self, n: cython.Py_ssize_t, label: cython.Py_ssize_t, n_returning: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """The configuration of the n states listed next, and of what they and the noted tails return to."""
+        """The configuration of the n states that are listed after the byte, and of what they and the
+        returning tails return to."""
         n_ports: cython.Py_ssize_t = 0
         i: cython.Py_ssize_t
         for i in range(n_returning):
@@ -356,7 +359,7 @@ class Space(Configurations):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def insert_port(self, n: cython.Py_ssize_t, port: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Insert into the sorted run of ports; how many there are."""
+        """Insert a port into the sorted ports. Return their number."""
         if n + 1 >= self.ports.shape[0]:
             with cython.gil:
                 self.grow_ports()
@@ -378,7 +381,8 @@ class Space(Configurations):
     def listed(
         self, n: cython.Py_ssize_t, label: cython.Py_ssize_t, n_ports: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """The configuration of the states listed next, in order, without those that only return."""
+        """The configuration of the states that are listed after the byte, in order, without those that can
+        only return."""
         first = self.configurations.room(2 + n_ports + 2 * n)
         begin = first + 2 + n_ports
         end = begin
@@ -408,9 +412,8 @@ class Space(Configurations):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def context(self, symbol: cython.Py_ssize_t, unit: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The configuration of a context: a state (or -1 - k: counted rule k, of which a unit was just read)
-        on top of an unknown stack; `unit` >= 0 says that below the state lies the frame of that counted rule,
-        at an unknown count."""
+        """The configuration of a state (or of counted rule k if it is -1 - k, after one unit) on an unknown
+        stack. If `unit` >= 0, the frame of that counted rule is below the state, with an unknown count."""
         self.stamp += 1
         self.n_links = 0
         tail: cython.Py_ssize_t = 0
@@ -428,8 +431,7 @@ class Space(Configurations):
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def after_unit(self, unit: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The configuration where a unit of a counted rule has just been read, and `count` units before it,
-        on an unknown stack."""
+        """The configuration after a unit of a counted rule and `count` earlier units, on an unknown stack."""
         self.stamp += 1
         self.n_links = 0
         self.returning[0] = self.stacks.frame(counting(unit, 0), count, 0)
@@ -449,7 +451,7 @@ class Space(Configurations):
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_returning(self) -> cython.int:
-        """Make room for more tails to return to."""
+        """Make room for more returning tails."""
         old: cython.Py_ssize_t = self.returning.shape[0]
         self.account.claim(16 * old, 8 * old)
         self.returning = bigger(self.returning, 2 * old)
@@ -469,20 +471,20 @@ class Space(Configurations):
     # ---------------------------------------------------------------- from Python
 
     def context_of(self, symbol: cython.Py_ssize_t, unit: cython.Py_ssize_t) -> int:
-        """As `context`.
+        """`context`, for Python.
 
         Args:
-            symbol: a state, or -1 - k.
+            symbol: a state, or -1 - k for counted rule k.
             unit: a counted rule, or -1.
         """
         return self.context(symbol, unit)
 
     def following(self, configuration: cython.Py_ssize_t, byte_class: cython.Py_ssize_t) -> int:
-        """The configuration after a byte of a class, 0 if it is not read.
+        """The configuration after a byte of a class; 0 if it cannot be read.
 
         Args:
-            configuration: one of this space.
-            byte_class: from 0 to `n_classes` - 1.
+            configuration: a configuration of this space.
+            byte_class: a class, from 0 to `n_classes` - 1.
         """
         return self.after(configuration, byte_class)
 

@@ -2,16 +2,16 @@
 # mypy: ignore-errors
 """Sets of stacks: frames, and tails, which are sets of frames.
 
-What: a frame is (state, count, tail): what lies on top, and the set of stacks below it. A tail is a set of
-stacks, as the interned list of their top frames. So stacks share what they have in common, and equal sets are
-one number.
-When: owned by a `Space`; frames and tails are made while text is read.
-Limits: never forgotten, at most `most_frames`; the account pays for growth.
+What: a frame is (state, count, tail): what is on top, and the set of stacks below it. A tail is a set of
+stacks: the interned list of their top frames. So stacks share their common parts, and equal sets have equal
+numbers.
+When: owned by a `Space`; frames and tails are added while text is read.
+Limits: they are never removed. There are at most `most_frames`, and the account counts their bytes.
 
-A frame's state is a state to return to, or a counted rule (`equivalence.parser.frames`), of which `count`
-units have been read. Frame 0, alone in tail 0, is the unknown rest of the stack. `label` is 0 where the text
-that was read did not ask for anything of a counter below; c > 0 where it was read if a relative counter had c
-units left.
+The state of a frame is a state to return to, or a counted rule (`equivalence.parser.frames`) of which `count`
+units have been read. Frame 0, alone in tail 0, is the unknown rest of the stack. `label` is 0 if the text
+that was read did not depend on a counter below the known part; c > 0 means that the text could only be read
+if a relative counter had c units left.
 
 Source: graph structured stacks (Tomita 1985), with sets of frames in place of nodes.
 """
@@ -55,23 +55,22 @@ def hash_of(state: cython.Py_ssize_t, count: cython.Py_ssize_t, tail: cython.Py_
 @cython.final
 @cython.cclass
 class Stacks:
-    """Frames and tails, and their numbers.
+    """Frames and tails, by number.
 
     Args:
-        automaton: what the states are of.
-        absorbing: uint8[states], states of which two in a row are as good as one
-            (`equivalence.parser.absorption`).
-        capacity: frames that there is room for at first.
-        most_frames: frames that there may be.
-        account: what pays for growth.
-        excess: the message of the error for more frames.
+        automaton: the automaton whose states the frames have.
+        absorbing: uint8[states], the absorbing states (`equivalence.parser.absorption`).
+        capacity: frames that fit at first.
+        most_frames: bound of the number of frames.
+        account: counts bytes.
+        excess: the message of the error if there are more frames.
 
     Attributes:
-        frames: of each frame also `alone`, the tail that is this frame alone, and its `label`.
-        n_frames: frames, with frame 0.
+        frames: also has, for each frame, the tail that contains only this frame (`alone`), and its `label`.
+        n_frames: number of frames, with frame 0.
         tails: the lists of frames.
-        label: of each tail, the least label of its frames.
-        seen: of each tail, a stamp of whoever has followed it last.
+        label: for each tail, the least label of its frames.
+        seen: for each tail, a stamp of the last traversal that visited it.
     """
 
     def __init__(
@@ -113,7 +112,7 @@ class Stacks:
     def find(
         self, state: cython.Py_ssize_t, count: cython.Py_ssize_t, tail: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """The tail that is one frame; -1 if there is none yet."""
+        """The tail with only this frame; -1 if there is none yet."""
         last: cython.Py_ssize_t = self.table.shape[0] - 1
         slot = hash_of(state, count, tail) & last
         i: cython.Py_ssize_t = self.table[slot]
@@ -131,7 +130,7 @@ class Stacks:
     def frame(
         self, state: cython.Py_ssize_t, count: cython.Py_ssize_t, tail: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """The tail that is one frame, which is added if there is none yet."""
+        """The tail with only this frame. It is added if there is none yet."""
         found = self.find(state, count, tail)
         return found if found >= 0 else self.new_frame(state, count, tail)
 
@@ -141,7 +140,7 @@ class Stacks:
     def plain(
         self, state: cython.Py_ssize_t, count: cython.Py_ssize_t, tail: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """As `frame`, of a state that absorbs nothing here."""
+        """Like `frame`, for a state that absorbs no frame of the tail."""
         found = self.find(state, count, tail)
         return found if found >= 0 else self.new_plain(state, count, tail)
 
@@ -151,12 +150,10 @@ class Stacks:
     def new_frame(
         self, state: cython.Py_ssize_t, count: cython.Py_ssize_t, tail: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Add a frame that is not there yet; the tail that is this frame alone.
+        """Add a new frame, and return the tail with only this frame.
 
-        An absorbing state on frames of the same state is not pushed: those frames stay, and the rest of the
-            tail
-        goes below one of its own. What is found for the pair is noted as a frame that no tail lists.
-        """
+        An absorbing state is not pushed on frames with the same state: these frames stay, and the rest of the
+        tail goes below a frame of its own. The result is recorded as a frame that is in no tail."""
         if state >= 0 and self.absorbing[state]:
             number = self.absorb(state, tail)
             if number >= 0:
@@ -170,7 +167,7 @@ class Stacks:
     def new_plain(
         self, state: cython.Py_ssize_t, count: cython.Py_ssize_t, tail: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Add a frame as it is; the tail that is this frame alone."""
+        """Add a frame unchanged, and return the tail with only this frame."""
         begin = self.tails.room(1)
         self.tails.pool[begin] = self.n_frames
         number = self.tail_of(1, 0)
@@ -188,7 +185,7 @@ class Stacks:
         tail: cython.Py_ssize_t,
         number: cython.Py_ssize_t,
     ) -> cython.int:
-        """Note the tail that a frame on a tail comes to, as the next frame."""
+        """Record the tail that results from pushing a frame on a tail, as the next frame."""
         i = self.n_frames
         if i >= self.frames.shape[0]:
             with cython.gil:
@@ -209,7 +206,7 @@ class Stacks:
     @cython.nogil
     @cython.exceptval(check=False)
     def enter(self, i: cython.Py_ssize_t) -> cython.void:
-        """Let a frame be found."""
+        """Add a frame to the hash table."""
         last: cython.Py_ssize_t = self.table.shape[0] - 1
         slot = hash_of(self.frames[i].state, self.frames[i].count, self.frames[i].tail) & last
         while self.table[slot] >= 0:
@@ -220,8 +217,8 @@ class Stacks:
     @cython.nogil
     @cython.exceptval(-2, check=False)
     def absorb(self, state: cython.Py_ssize_t, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The tail of an absorbing state on a tail with frames of the same state; -1 if there are none
-        there."""
+        """The tail that results from pushing an absorbing state on a tail with frames of the same state; -1
+        if there are none."""
         begin = self.tails.starts[tail]
         end = self.tails.starts[tail + 1]
         label: cython.Py_ssize_t = FAR
@@ -277,7 +274,8 @@ class Stacks:
     def insert(
         self, begin: cython.Py_ssize_t, n: cython.Py_ssize_t, frame: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Insert into the sorted run of n frames at `begin` of the pool of tails; the new length."""
+        """Insert a frame into the n sorted frames at `begin` of the pool of tails. Return their new
+        number."""
         i = begin + n
         while i > begin and self.tails.pool[i - 1] > frame:
             i -= 1
@@ -295,7 +293,7 @@ class Stacks:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_frames(self) -> cython.int:
-        """Make room for more frames; where something is raised, all stays as it was."""
+        """Make room for more frames. After an error, nothing has changed."""
         old: cython.Py_ssize_t = self.frames.shape[0]
         size: cython.Py_ssize_t = min(2 * old, self.most_frames)
         if size <= old:
@@ -314,7 +312,7 @@ class Stacks:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_tails(self) -> cython.int:
-        """Make room for the facts of more tails."""
+        """Make room for the data of more tails."""
         old: cython.Py_ssize_t = self.label.shape[0]
         self.account.claim(32 * old, 16 * old)
         seen = np.zeros(2 * old, np.int64)
@@ -340,7 +338,7 @@ class Stacks:
         return found
 
     def known_frames(self) -> Any:
-        """int64[n_frames, 5]: a copy of the frames (state, count, tail, alone, label)."""
+        """A copy of the frames, int64[n_frames, 5]: state, count, tail, alone, label."""
         return np.array(np.asarray(self.frames)[: self.n_frames]).view(np.int64).reshape(-1, 5)
 
     @property

@@ -1,4 +1,6 @@
-"""Runs of byte strings that nothing tells apart: partitions without a look at each token."""
+"""Runs: tokens that are neighbours in byte order and that nothing distinguishes; partitions are made of
+runs.
+"""
 
 from equivalence.runs.order import ByteOrder, ClassRuns, Members, byte_order, members_of, tokens_of
 

@@ -1,10 +1,10 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Cutting the groups of a trie into runs: side by side in byte order, and every block treats them alike.
+"""Dividing the groups of a trie into runs: neighbours in byte order that every block treats alike.
 
-What: `cut_groups` finds where runs begin, and says ranges and events by runs in place of groups.
-When: once per partition (`equivalence.classes.partition`).
-Limits: groups are looked at 32 at once, so a vocabulary of 128,000 takes some thousands of steps.
+What: `cut_groups` finds where runs begin, and gives ranges and events in runs instead of groups.
+When: once for each partition (`equivalence.classes.partition`).
+Limits: 32 groups are examined at once, so a vocabulary of 128,000 tokens takes a few thousand steps.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ def cut_groups(
     byte_starts: cython.const[cython.Py_ssize_t][::1],
     first_byte: cython.const[cython.uchar][::1],
 ) -> tuple[Integers, NDArray[np.uint8], Integers, Integers]:
-    """The coarsest runs of groups in which no range and no event begins or ends, nor a first byte.
+    """The largest runs of groups such that no range, event or first byte begins or ends inside of a run.
 
     Args:
-        ranges: int64[n, 2], first group and end of each, from 0 to the number of groups.
-        events: int64[m, 2], the group of each, and what is kept as it is.
-        byte_starts: int64[257], the first group of each first byte, then the number of groups.
+        ranges: int64[n, 2], the first group and the end of each range.
+        events: int64[m, 2], the group of each event, and a number that is not changed.
+        byte_starts: int64[257], the first group with each first byte, then the number of groups.
         first_byte: uint8[groups].
 
     Returns:
-        (starts int64[runs + 1], first byte of each run, the ranges and the events with runs in place of
-        groups).
+        Where runs begin, int64[runs + 1]; the first byte of each run; the ranges and the events in runs
+            instead of groups.
     """
     cuts = Cuts(byte_starts[256])
     with cython.nogil:
@@ -74,15 +74,15 @@ def cut_groups(
 @cython.final
 @cython.cclass
 class Cuts:
-    """Where runs begin among some groups, and where the last one ends: a set of bits.
+    """The groups with which runs begin, as a set of bits.
 
     Args:
-        n_groups: cuts are from 0 to this.
+        n_groups: number of groups; the end of the last run is a cut, too.
 
     Attributes:
         words: int64, 32 bits in each.
-        before: of each word how many cuts are in those before.
-        count: how many cuts there are, once they are numbered.
+        before: for each word, the number of cuts in the words before it.
+        count: number of cuts, after `number`.
     """
 
     words: cython.Py_ssize_t[::1]
@@ -100,7 +100,7 @@ class Cuts:
     @cython.nogil
     @cython.exceptval(check=False)
     def add(self, group: cython.Py_ssize_t) -> cython.void:
-        """Let a run begin with a group."""
+        """Begin a run with a group."""
         one: cython.Py_ssize_t = 1  # a literal would be an int to C, and bit 31 its sign
         self.words[group >> 5] |= one << (group & 31)
 
@@ -108,7 +108,7 @@ class Cuts:
     @cython.nogil
     @cython.exceptval(check=False)
     def number(self) -> cython.void:
-        """Count the cuts in front of each word."""
+        """Count the cuts before each word."""
         n: cython.Py_ssize_t = 0
         for w in range(self.words.shape[0]):
             self.before[w] = n
@@ -120,7 +120,7 @@ class Cuts:
     @cython.nogil
     @cython.exceptval(check=False)
     def list_into(self, starts: cython.Py_ssize_t[::1]) -> cython.void:
-        """All cuts, ascending."""
+        """All cuts in ascending order."""
         n: cython.Py_ssize_t = 0
         for w in range(self.words.shape[0]):
             left = self.words[w]
@@ -135,7 +135,7 @@ class Cuts:
     @cython.nogil
     @cython.exceptval(check=False)
     def run_from(self, group: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The run that begins with a group: how many cuts there are before it."""
+        """The number of the run that begins with a group: the number of cuts before it."""
         one: cython.Py_ssize_t = 1
         return self.before[group >> 5] + ones(self.words[group >> 5] & ((one << (group & 31)) - 1))
 
@@ -145,7 +145,7 @@ class Cuts:
 @cython.nogil
 @cython.exceptval(check=False)
 def ones(word: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """How many of the 32 bits of a word are set."""
+    """Number of bits in a word that are 1, of 32."""
     word = word - ((word >> 1) & 0x55555555)
     word = (word & 0x33333333) + ((word >> 2) & 0x33333333)
     word = (word + (word >> 4)) & 0x0F0F0F0F
