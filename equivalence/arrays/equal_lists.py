@@ -5,7 +5,7 @@
 What: `number_lists` numbers lists in the order of their first occurrence, without copying them.
 `lie_side_by_side` checks where lists begin.
 When: for many lists that exist already; `equivalence.arrays.interning` is for lists that come one by one.
-Limits: the hash reads only 30 bits of each number. If many lists differ only in other bits, it is slow.
+Limits: none.
 
 The bounds of the lists are checked here, because any caller may pass them.
 """
@@ -14,26 +14,13 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.arrays.hashing import list_hash
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from numpy.typing import NDArray
 
 from equivalence import built
 
 built.check(__name__, EQUIMASK_SOURCE)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(-1, check=False)
-def _hash(
-    values: cython.const[cython.Py_ssize_t][::1], begin: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
-    h = end - begin
-    for k in range(begin, end):
-        h = mix(h, values[k] + 1048576)
-    return h
 
 
 @cython.cfunc
@@ -85,7 +72,7 @@ def number_lists(
             if begin < 0 or length < 0 or begin + length > values.shape[0]:
                 with cython.gil:
                     raise ValueError(f"list {i} does not lie within {values.shape[0]} values")
-            h = _hash(values, begin, begin + length)
+            h = list_hash(values, begin, begin + length)
             slot = h & (size - 1)
             while table[slot] >= 0:
                 one = table[slot]

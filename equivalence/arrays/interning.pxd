@@ -16,7 +16,6 @@ cdef class Interned:
     cdef Py_ssize_t room(self, Py_ssize_t length) except -1 nogil
     cdef Py_ssize_t intern(self, Py_ssize_t length) noexcept nogil
     cdef Py_ssize_t find(self, Py_ssize_t length) noexcept nogil
-    cdef Py_ssize_t hash_of(self, Py_ssize_t begin, Py_ssize_t end) noexcept nogil
     cdef Py_ssize_t slot(self, Py_ssize_t length) noexcept nogil
     cdef int grow(self, Py_ssize_t length) except -1
     cdef int rehash(self, Py_ssize_t size) except -1

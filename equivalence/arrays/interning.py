@@ -20,6 +20,7 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.hashing import list_hash
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from numpy.typing import NDArray
 
@@ -30,9 +31,6 @@ from equivalence.errors import BudgetExceeded
 built.check(__name__, EQUIMASK_SOURCE)
 
 UNLIMITED = 1 << 48
-
-FACTOR = cython.declare(cython.ulonglong, 0x517CC1B727220A95)
-"""The factor of the hash: an odd number, 2**64 divided by pi."""
 
 
 @cython.final
@@ -144,7 +142,7 @@ class Interned:
         self.table = self.table_room = filled(size, -1, np.int32)
         with cython.nogil:
             for i in range(self.count):
-                h = self.hash_of(self.starts[i], self.starts[i + 1]) & (size - 1)
+                h = list_hash(self.pool, self.starts[i], self.starts[i + 1]) & (size - 1)
                 while self.table[h] >= 0:
                     h = (h + 1) & (size - 1)
                 self.table[h] = cython.cast(cython.int, i)
@@ -179,27 +177,12 @@ class Interned:
     @cython.inline
     @cython.nogil
     @cython.exceptval(check=False)
-    def hash_of(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """A hash of a part of the pool: for each integer a rotation, an exclusive or and a product, as in
-        Firefox's FxHash. `hashing.mix` has twice as many steps. It was 4% of a first mask's instructions.
-        """
-        h: cython.ulonglong = end - begin
-        k: cython.Py_ssize_t
-        for k in range(begin, end):
-            h = ((h << 5) | (h >> 59)) ^ cython.cast(cython.ulonglong, self.pool[k])
-            h *= FACTOR
-        return cython.cast(cython.Py_ssize_t, (h ^ (h >> 32)) & 0x7FFFFFFF)
-
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def slot(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The slot of the list at the end of the pool: it has the list's number, or is empty."""
         used = self.used
         i: cython.Py_ssize_t
         last: cython.Py_ssize_t = self.table.shape[0] - 1
-        slot: cython.Py_ssize_t = self.hash_of(used, used + length) & last
+        slot: cython.Py_ssize_t = list_hash(self.pool, used, used + length) & last
         while self.table[slot] >= 0:
             candidate = self.table[slot]
             begin = self.starts[candidate]
