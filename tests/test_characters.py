@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equivalence.network.characters import CHARACTERS, as_bytes
+from equivalence.network.characters import CHARACTERS, in_bytes
+from equivalence.network.edges import Edges
 
 pytestmark = pytest.mark.kernels
 
@@ -48,7 +49,7 @@ def reads(edges: np.ndarray, data: bytes) -> bool:
 @settings(max_examples=150, deadline=None)
 def test_ranges_read_the_encodings_of_their_characters(ranges: list[list[int]], more: list[int]) -> None:
     table = np.array([(0, CHARACTERS, low, high, 1) for low, high in ranges], np.int64)
-    edges, n_states = as_bytes(table, 2)
+    edges, n_states = in_bytes(Edges(table, 2), 2, 0)
     assert edges[:, [0, 4]].max() < n_states
     for code in {*EDGES, *more, *(end + step for one in ranges for end in one for step in (-1, 0, 1))}:
         if 0 <= code <= 0x10FFFF:
@@ -60,7 +61,7 @@ def test_other_edges_stay_and_ends_are_shared() -> None:
     table = np.array(
         [(0, 1, 5, 6, 1), (0, CHARACTERS, 0x80, 0x10FFFF, 1), (2, CHARACTERS, 0x80, 0x10FFFF, 1)]
     )
-    edges, n_states = as_bytes(table.astype(np.int64), 3)
+    edges, n_states = in_bytes(Edges(table.astype(np.int64), 3), 3, 0)
     assert (0, 1, 5, 6, 1) in list(map(tuple, edges.tolist()))
     assert n_states < 20  # three ways to end in continuation bytes, and what begins with E0, ED, F0 and F4
 
@@ -68,4 +69,4 @@ def test_other_edges_stay_and_ends_are_shared() -> None:
 @pytest.mark.parametrize(("low", "high"), [(-1, 5), (5, 4), (0, 0x110000)])
 def test_what_is_no_range_is_refused(low: int, high: int) -> None:
     with pytest.raises(ValueError, match="no range"):
-        as_bytes(np.array([(0, CHARACTERS, low, high, 1)], np.int64), 2)
+        in_bytes(Edges(np.array([(0, CHARACTERS, low, high, 1)], np.int64), 2), 2, 0)

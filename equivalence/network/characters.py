@@ -2,7 +2,7 @@
 # mypy: ignore-errors
 """From characters to bytes: automata over code points become automata over UTF-8.
 
-What: `as_bytes` turns edges that read ranges of characters into chains of edges that read bytes. Chains
+What: `in_bytes` turns edges that read ranges of characters into chains of edges that read bytes. Chains
 that end in arbitrary continuation bytes share their states, one set for each target.
 When: for grammars that consist of automata instead of expressions (`hybrid.json_schema`).
 Limits: only well-formed UTF-8: surrogates are left out of every range.
@@ -142,7 +142,6 @@ def numbered(state: cython.Py_ssize_t, n_rules: cython.Py_ssize_t) -> cython.Py_
     return -1 - state if state < 0 else state + 2 * n_rules
 
 
-@cython.cfunc
 def in_bytes(read: Edges, n_states: cython.Py_ssize_t, n_rules: cython.Py_ssize_t) -> tuple:
     """Edges over bytes that read the same as edges over characters.
 
@@ -179,8 +178,3 @@ def in_bytes(read: Edges, n_states: cython.Py_ssize_t, n_rules: cython.Py_ssize_
         if high > LAST_SURROGATE:
             characters(edges, shared, max(low, LAST_SURROGATE + 1), high, source, target)
     return edges.table(), edges.n_states
-
-
-def as_bytes(table: NDArray[np.int64], n_states: int) -> tuple[NDArray[np.int64], int]:
-    """`in_bytes` for a table of edges, int64[n, 5], columns as `equivalence.network.edges.FIELDS`."""
-    return in_bytes(Edges(table, n_states), n_states, 0)
