@@ -41,9 +41,9 @@ def truth(tree: Any, values: dict[str, bool]) -> bool:
     return all(found) if op == "and" else any(found) if op == "or" else sum(found) == 1
 
 
-def holding(values: dict[str, bool]) -> Callable[[tuple[Any, ...]], bool]:
+def holding(values: dict[str, bool]) -> Callable[[Formula], bool]:
     """The truth of atoms by their names."""
-    return lambda atom: values[atom[0]]
+    return lambda atom: values[atom.args[0]]
 
 
 TREES = st.recursive(

@@ -25,5 +25,5 @@ cdef class Formulas:
     cpdef Formula apply(self, str op, list parts)
 
 
-cpdef bint truth(Formula formula, dict values) except -1
+cpdef bint decide(Formula formula, object value) except -1
 cpdef bint decides(Formula formula, Formula atom, bint value, bint outcome) except -1

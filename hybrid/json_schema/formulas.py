@@ -230,38 +230,23 @@ class Formulas:
         return self.disjunction(parts) if op == "or" else self.exactly_one(parts)
 
 
-def decide(formula: Formula, value: Callable[[tuple[Any, ...]], bool]) -> bool:
-    """The truth of a formula, where `value` gives the truth of each atom's content."""
-    op, args = formula.op, formula.args
+def decide(formula: Formula, value: Callable[[Formula], bool]) -> bool:
+    """The truth of a formula, where `value` gives the truth of each atom that matters."""
+    op: str = formula.op
     if op == "atom":
-        return value(args)
-    if op in ("true", "false"):
-        return op == "true"
-    if op == "not":
-        return not decide(args[0], value)
-    if op == "and":
-        return all(decide(one, value) for one in args)
-    if op == "or":
-        return any(decide(one, value) for one in args)
-    return sum(decide(one, value) for one in args) == 1
-
-
-def truth(formula: Formula, values: dict) -> bool:
-    """The truth of a formula, given the truth of each of its atoms."""
-    op, args = formula.op, formula.args
-    if op == "atom":
-        return values[formula]
+        return value(formula)
     if op in ("true", "false"):
         return op == "true"
     n: cython.Py_ssize_t = 0
     one: Formula
-    for one in args:
-        n += truth(one, values)
-    if op == "not":
-        return n == 0
-    if op == "and":
-        return n == len(args)
-    return n > 0 if op == "or" else n == 1
+    for one in formula.args:
+        holds: cython.bint = decide(one, value)
+        if holds == (op == "or") and op in ("and", "or"):
+            return holds
+        n += holds
+    if op == "one":
+        return n == 1
+    return n == 0 if op == "not" else op == "and"
 
 
 def decides(formula: Formula, atom: Formula, value: bool, outcome: bool) -> bool:

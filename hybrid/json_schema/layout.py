@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from equivalence.errors import GrammarError
@@ -67,16 +66,10 @@ def layout_of(options: Mapping[str, Any]) -> Layout:
         raise GrammarError(f"max_whitespace_cnt is {most}, allowed are whole numbers above 0")
     separators = options.get("separators")
     if separators is None:
-        return _with_usual_separators(is_free, most, indent)
-    if len(separators) != 2 or not all(map(_is_text, separators)):
+        separators = (", ", ": ") if indent is None else (",", ": ")
+    elif len(separators) != 2 or not all(map(_is_text, separators)):
         raise GrammarError(f"separators are {separators!r}, allowed are two texts")
     return Layout(is_free, most if is_free else None, indent, *separators)
-
-
-@lru_cache(maxsize=64)  # most schemas have the same one
-def _with_usual_separators(is_free: bool, most: int | None, indent: int | None) -> Layout:
-    comma = ", " if indent is None else ","
-    return Layout(is_free, most if is_free else None, indent, comma)
 
 
 def _is_text(one: Any) -> bool:

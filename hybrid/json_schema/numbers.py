@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import gcd, lcm
 
-from hybrid.json_schema.formulas import Formula, truth
+from hybrid.json_schema.formulas import Formula, decide
 from hybrid.json_schema.languages.automaton import Automaton, words
 from hybrid.json_schema.languages.numbers import holds, number_texts, text_of
 from hybrid.json_schema.languages.until import TooLarge
@@ -62,7 +62,7 @@ class Numbers:
 
 
 def _accept(formula: Formula, atoms: Sequence[Formula]) -> Callable[[tuple[bool, ...]], bool]:
-    return lambda signs: truth(formula, dict(zip(atoms, signs, strict=True)))
+    return lambda signs: decide(formula, dict(zip(atoms, signs, strict=True)).__getitem__)
 
 
 def common_step(formula: Formula) -> Fraction | None:

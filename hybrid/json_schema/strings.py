@@ -181,7 +181,7 @@ class Strings:
 
     def holds(self, formula: Formula, text: str) -> bool:
         """Whether a text satisfies a formula."""
-        return decide(formula, lambda atom: self._atom_holds(atom, text))
+        return decide(formula, lambda atom: self._atom_holds(atom.args, text))
 
     def _atom_holds(self, atom: tuple[Any, ...], text: str) -> bool:
         if atom[0] == "longer":
