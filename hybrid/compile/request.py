@@ -14,7 +14,7 @@ import json
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import xgrammar
 
@@ -50,6 +50,9 @@ SCHEMA_OPTIONS: dict[str, tuple[type | tuple[type, ...], Any]] = {
 defaults. XGrammar itself reports other options."""
 
 
+R = TypeVar("R", bound="Request")
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Request(ABC):
     """One compile call.
@@ -71,8 +74,13 @@ class Request(ABC):
         Raises:
             HybridError: an argument is not allowed.
         """
-        static = flag(self.static, "static")
-        return self if static is self.static else replace(self, static=static)
+        return self.changed(static=flag(self.static, "static"))
+
+    def changed(self: R, **fields: Any) -> R:
+        """This request with other values of some fields; itself if it has these values already."""
+        if all(getattr(self, name) is value for name, value in fields.items()):
+            return self
+        return replace(self, **fields)
 
     @property
     @abstractmethod

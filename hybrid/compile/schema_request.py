@@ -9,11 +9,10 @@ Limits: options are XGrammar's. Unknown options are errors.
 from __future__ import annotations
 
 import json
-import operator
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -58,9 +57,7 @@ class JsonSchemaRequest(Converted):
     strict: bool = False
 
     def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
-        schema, strict = _schema_of(self.schema), flag(self.strict, "strict")
-        is_settled = schema is self.schema and strict is self.strict
-        settled = self if is_settled else replace(self, schema=schema, strict=strict)
+        settled = self.changed(schema=_schema_of(self.schema), strict=flag(self.strict, "strict"))
         return Request.settled(settled, compilation, deadline)
 
     @property
@@ -82,8 +79,7 @@ class JsonSchemaRequest(Converted):
 
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
         text = self.text.text  # so that a model class is asked only once
-        asked = self if text is self.schema else replace(self, schema=text)
-        return asked.converted(guard, deadline)
+        return self.changed(schema=text).converted(guard, deadline)
 
     @property
     def given(self) -> object:
@@ -148,14 +144,10 @@ class ExactSchemaRequest(Request):
             if value is not None:
                 require(value, SCHEMA_OPTIONS[name][0], f"the option {name}")
         text = schema_text(_schema_of(self.schema), self.options).text  # a model class is asked only once
-        strict, relax = flag(self.strict, "strict"), flag(self.relax, "relax")
-        formats, documents = flag(self.assert_formats, "assert_formats"), documents_of(self.registry)
-        given = self.schema, self.strict, self.relax, self.assert_formats, self.registry
-        settled = self
-        if any(map(operator.is_not, given, (text, strict, relax, formats, documents))):
-            settled = replace(
-                self, schema=text, strict=strict, relax=relax, assert_formats=formats, registry=documents
-            )
+        settled = self.changed(
+            schema=text, strict=flag(self.strict, "strict"), relax=flag(self.relax, "relax"),
+            assert_formats=flag(self.assert_formats, "assert_formats"), registry=documents_of(self.registry),
+        )  # fmt: skip
         return Request.settled(settled, compilation, deadline)
 
     @property
@@ -174,7 +166,7 @@ class ExactSchemaRequest(Request):
         compiled = compilation.decide(grammar, time.perf_counter() - began, deadline, _own_reading)
         grammar.forget()
         left_out = tuple(Relaxation(one.pointer, one.keyword, one.why) for one in grammar.left_out)
-        schema = SchemaText(*schema_text(self.schema, self.options)[:-1], left_out)
+        schema = schema_text(self.schema, self.options, left_out)
         # set before anybody else sees the grammar
         object.__setattr__(compiled, "schema", schema)
         object.__setattr__(compiled, "places", grammar.places)

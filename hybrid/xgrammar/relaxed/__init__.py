@@ -62,13 +62,17 @@ class SchemaText(NamedTuple):
     left_out: tuple[Relaxation, ...] | None = None
 
 
-def schema_text(schema: str | type, options: Mapping[str, Any]) -> SchemaText:
-    """The schema (text or a pydantic model class) and the options that `compile_json_schema` got."""
+def schema_text(
+    schema: str | type, options: Mapping[str, Any], left_out: tuple[Relaxation, ...] | None = None
+) -> SchemaText:
+    """The schema (text or a pydantic model class), the options of `compile_json_schema`, and what was left
+    out of it."""
     if isinstance(schema, type):
         model: Any = schema
         made = model.model_json_schema() if hasattr(model, "model_json_schema") else model.schema()
         schema = json.dumps(made)
-    return SchemaText(schema, bool(options.get("strict_mode", True)), bool(options.get("any_order", False)))
+    strict_mode, any_order = bool(options.get("strict_mode", True)), bool(options.get("any_order", False))
+    return SchemaText(schema, strict_mode, any_order, left_out)
 
 
 def find_differences(schema: str, *, strict_mode: bool = True, any_order: bool = False) -> Differences:
