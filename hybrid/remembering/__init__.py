@@ -1,8 +1,9 @@
-"""What may not come twice: items under `uniqueItems`, and keys, remembered beside the grammar.
+"""Remember items and keys that must not be repeated, beside the grammar.
 
-No stack tells whether an item came before, so the grammar of such a schema lets it come again. The follower
-here reads the text along with another one, and takes away the tokens that would repeat something, and those
-behind which only repetitions are left (docs/json-schema.md).
+`uniqueItems` forbids equal items, and objects forbid equal keys. A stack does not know which items came
+before, so the grammar of such a schema allows repetitions. The follower here reads the text along with
+another follower. It removes the tokens that would repeat something, and the tokens after which only
+repetitions are possible (docs/json-schema.md).
 """
 
 from hybrid.remembering.cursor import Cursor, Repeated

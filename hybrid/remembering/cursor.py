@@ -1,10 +1,10 @@
-"""JSON text read byte by byte, with what may not come twice in the arrays and objects that are open.
+"""Read JSON text byte by byte, and find repeated items and keys in the open arrays and objects.
 
-What: a `Cursor` knows where in a document it stands (`hybrid.json_schema.places`), which items and keys of
-the open containers came before, and raises `Repeated` where one comes again.
+What: a `Cursor` knows its place in a document (`hybrid.json_schema.places`) and the earlier items and keys of
+the open containers. It raises `Repeated` if one is repeated.
 When: by `hybrid.remembering.follower`, for the text of one sequence and for tokens that could end an item.
-Limits: the text is JSON, as the grammar takes it; nothing is checked but repetition. A number ends with what
-comes behind it.
+Limits: the text must be JSON that the grammar allows; only repetition is checked. A number ends at the byte
+after it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from hybrid.json_schema.marks import MARKED
 from hybrid.json_schema.places import NOWHERE, Place, Places
 
 BEFORE, IN_STRING, ESCAPED, IN_SCALAR, BEHIND = range(5)
-"""Where a cursor may stand: before a value or a key, in a string, behind a backslash in it, in a number or a
-constant, behind a value or a key."""
+"""The modes of a cursor: before a value or a key, in a string, after a backslash in a string, in a number or
+a constant, after a value or a key."""
 
 MOST_POWER = 1_000
-"""Digits of an exponent that is read."""
+"""The most digits of an exponent that is evaluated."""
 
 WHITE_SPACE = b" \t\n\r"
 QUOTE, BACKSLASH, COMMA, COLON = b'"\\,:'
@@ -32,23 +32,23 @@ ENDING_SCALAR = CLOSING + WHITE_SPACE + b","
 
 
 class Repeated(Exception):
-    """An item, or a key, comes again."""
+    """An item or a key is repeated."""
 
 
 class Container(NamedTuple):
-    """An array or object that is open.
+    """An open array or object.
 
     Attributes:
-        is_array: which of them.
-        place: what is known of it; None where nothing below it is remembered.
-        seen: the items, or the keys, that came before, where they may not come twice; None elsewhere.
-        texts: the texts of these items or keys without white space, but for those along which there are
-            always more values than came before.
-        is_apart: whether the item that is being read can become none of these texts.
-        begins: where in the cursor's text the item begins that is being read, or the key; -1: none is.
+        is_array: whether it is an array.
+        place: its place in the schema; None if nothing in it is remembered.
+        seen: the earlier items or keys, if they must not be repeated; None otherwise.
+        texts: the texts of these items or keys without white space. Left out are those whose beginnings
+            always have more completions than values came before.
+        is_apart: whether the current item differs from all of these texts, however it is completed.
+        begins: where the current item or key begins in the cursor's text; -1 if there is none.
         child: the place of the next value.
         is_key: whether a key comes next.
-        is_repeated: whether two items were equal, of an array whose commas and brackets tell it from then on.
+        is_repeated: whether two items were equal, in an array whose later commas and brackets show it.
     """
 
     is_array: bool
@@ -62,22 +62,22 @@ class Container(NamedTuple):
     is_repeated: bool = False
 
     def is_endless_behind(self, text: str) -> bool:
-        """Whether an item, or a key, that begins like this may become more values than came before."""
+        """Whether an unfinished item or key can be completed to more values than came before."""
         if self.place is None:
             return True
         return self.place.is_endless_behind(text) if self.is_array else not self.place.keys_may_run_out
 
 
 class Cursor:
-    """Reads one text; `copy` reads on apart.
+    """Reads one text. A `copy` can read different text from there on.
 
     Args:
-        places: of the schema.
+        places: the places of the schema.
 
     Attributes:
-        mode: where it stands, as above.
-        text: what was read since the outermost item began that is remembered.
-        open: the containers, outermost first.
+        mode: where the cursor is, one of the modes above.
+        text: the text since the beginning of the outermost item that is remembered.
+        open: the open containers, outermost first.
     """
 
     __slots__ = ("_is_key_kept", "_n_kept", "_places", "mode", "open", "text")
@@ -87,11 +87,11 @@ class Cursor:
         self.mode = BEFORE
         self.text = bytearray()
         self.open: list[Container] = []
-        self._n_kept = 0  # open containers whose item or key is kept in the text
-        self._is_key_kept = False  # whether a key is, only for the place that it leads to
+        self._n_kept = 0  # number of open containers whose item or key is in `text`
+        self._is_key_kept = False  # whether `text` has a key only because it leads to a place
 
     def copy(self) -> Cursor:
-        """An independent one at the same place."""
+        """Return an independent cursor at the same place."""
         twin = Cursor.__new__(Cursor)
         twin._places, twin.mode = self._places, self.mode
         twin.text, twin.open = self.text[:], self.open[:]
@@ -100,22 +100,23 @@ class Cursor:
 
     @property
     def is_watching(self) -> bool:
-        """Whether a container is open whose items or keys may not come twice."""
+        """Whether the items or keys of some open container must not be repeated."""
         return any(one.seen is not None for one in self.open)
 
     @property
     def is_behind_repeated(self) -> bool:
-        """Whether an item has ended of an array in which two were equal."""
+        """Whether an item has just ended in an array that has two equal items."""
         return self.mode == BEHIND and bool(self.open) and self.open[-1].is_repeated
 
     def read(self, text: bytes) -> bytes:
-        """Read on.
+        """Read more text.
 
         Returns:
-            The text with marks (`hybrid.json_schema.marks`) for commas and brackets that tell of equal items.
+            The text with marks (`hybrid.json_schema.marks`) in place of commas and brackets that show that
+            items were equal.
 
         Raises:
-            Repeated: something comes again; the cursor is of no more use.
+            Repeated: an item or a key is repeated; the cursor must not be used any more.
         """
         written: bytearray | None = None
         for at, byte in enumerate(text):
@@ -208,7 +209,7 @@ class Cursor:
         )
 
     def _end_value(self) -> None:
-        """A value has ended: an item, perhaps."""
+        """End a value. If it is an item that is remembered, compare it with the earlier ones."""
         self.mode = BEHIND
         top = self.open[-1] if self.open else None
         if top is None or not top.is_array or top.seen is None:
@@ -238,8 +239,13 @@ class Cursor:
         self._n_kept -= 1
 
     def begun(self) -> list[tuple[str, Container]]:
-        """The items and keys that are being read, of those that may run out and have come before: the text of
-        each, without white space. Those that came apart from them are left out."""
+        """Find the unfinished items and keys that may run out of new values, in containers that have earlier
+        ones.
+
+        Returns:
+            Pairs of the item's text without white space, and its container. Items that differ from all
+            earlier ones in any case are left out.
+        """
         return [
             (self.begun_text(one), one)
             for one in self.open
@@ -247,26 +253,27 @@ class Cursor:
         ]
 
     def set_apart(self, one: Container) -> None:
-        """Say that a container's item becomes none of those that came before."""
+        """Record that the current item of a container differs from all earlier items."""
         self.open[self.open.index(one)] = one._replace(is_apart=True)
 
     def end_scalar(self) -> None:
-        """End the number or constant that is being read.
+        """End the current number or constant.
 
         Raises:
-            Repeated: it comes again.
+            Repeated: it is repeated.
         """
         self._end_value()
 
     def begun_text(self, one: Container) -> str:
-        """The text of an open container's item or key, without white space."""
+        """Return the text of the current item or key of a container, without white space."""
         return without_space(bytes(self.text[one.begins :]))
 
 
 def number(text: str) -> tuple[str, str, str]:
-    """What the texts of equal numbers have in common: the digits without zeros around them, and an exponent.
+    """Return a key that is equal for all texts of the same number: the digits without zeros around them, and
+    an exponent.
 
-    Numbers of Python's would do, but for `1e999999999`.
+    Python's numbers would be enough, except for numbers such as `1e999999999`.
     """
     mantissa, _, power = text.lower().partition("e")
     sign = "-" if mantissa.startswith("-") else ""
@@ -276,22 +283,25 @@ def number(text: str) -> tuple[str, str, str]:
         return "number", "0", "0"
     short = digits.rstrip("0")
     if len(power) > MOST_POWER:
-        return "number", sign + digits, f"{len(fraction)} {power}"  # nobody writes such a number twice
+        return "number", sign + digits, f"{len(fraction)} {power}"  # such a number hardly occurs twice
     return "number", sign + short, str(int(power or "0") - len(fraction) + len(digits) - len(short))
 
 
 def is_consistent(begun: str, texts: frozenset[str]) -> bool:
-    """Whether an item that came before may begin like this. Numbers have several texts: where they have a
-    fraction or an exponent, all of the number is left open."""
+    """Whether an earlier item may begin like this.
+
+    A number may have several texts. If it has a fraction or an exponent, the whole number is ignored here.
+    """
     at = len(begun.rstrip(IN_NUMBER))
     begun = begun[:at] if any(letter in begun[at:] for letter in ".eE") else begun
     return any(one.startswith(begun) for one in texts)
 
 
 def without_space(text: bytes) -> str:
-    """JSON text, or its beginning, without white space between its parts, and with characters for escapes.
+    """Return JSON text, or the beginning of one, without white space between its parts and with escapes
+    decoded.
 
-    What an escape that is not whole begins with is left out.
+    An unfinished escape at the end is left out.
     """
     parts: list[str] = []
     source = text.decode("utf-8", "ignore")

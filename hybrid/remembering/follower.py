@@ -1,8 +1,8 @@
-"""Follows a sequence through a grammar that lets things come again, and forbids what does.
+"""Follow a sequence through a grammar that allows repetitions, and forbid them.
 
-What: a `RememberingFollower` has another follower, of any strategy, and a `Cursor` beside it. Its masks are
-those of the other one without the tokens by which an item or a key comes again, and without those behind
-which an item can only become one that came before.
+What: a `RememberingFollower` has another follower, of any strategy, and a `Cursor`. It fills the mask of the
+other follower, and removes the tokens that repeat an item or a key, and the tokens after which an item can
+only become a repetition.
 When: for schemas whose `hybrid.json_schema.places` are not None.
 Limits: those of `novelty.py`.
 """
@@ -38,11 +38,11 @@ from hybrid.values.follower import Follower, OuterFollower
 
 
 class RememberingFollower(OuterFollower):
-    """A follower that remembers.
+    """A follower that remembers items and keys.
 
     Args:
-        inner: follows the grammar; at the start of a sequence.
-        places: of the grammar's schema.
+        inner: the follower of the grammar, at the start of a sequence.
+        places: the places of the grammar's schema.
         vocabulary: the vocabulary.
         stops: ids that end the sequence.
     """
@@ -54,7 +54,7 @@ class RememberingFollower(OuterFollower):
         self._kinds: Kinds = kinds_of(vocabulary)
         self._cursor = Cursor(places)
         self._is_marked = any(place.is_marked for place in places.all)
-        self._before: list[Cursor] = []  # one for each step
+        self._before: list[Cursor] = []  # the cursor before each step
 
     # masks
 
@@ -72,7 +72,10 @@ class RememberingFollower(OuterFollower):
         return needed or bool(forbidden)
 
     def _fill_marked(self, words: Any) -> bool:
-        """The same where tokens read otherwise than they are written: those that may are read one by one."""
+        """Fill a mask for a grammar in which marks replace some bytes of tokens.
+
+        Tokens that may contain marks are read one by one.
+        """
         kinds, size = self._kinds, len(self._tokens)
         everything = np.full(words.shape, 0xFFFFFFFF, np.uint32)
         tried = suspects(self._cursor, kinds, everything, size)
@@ -105,7 +108,7 @@ class RememberingFollower(OuterFollower):
         return not bits.all()
 
     def _begins(self, text: bytes, known: dict[bytes, bool]) -> bool:
-        """Whether the grammar takes the beginning of a text; what is known of beginnings is kept."""
+        """Whether the grammar allows the beginning of a text. Results are stored in `known`."""
         for length in (1, 2, 4):
             if length >= len(text):
                 break
@@ -117,18 +120,19 @@ class RememberingFollower(OuterFollower):
         return True
 
     def _read_marked(self, text: bytes) -> tuple[Cursor, bytes, Follower] | None:
-        """The cursor behind a text, the text with its marks, and a follower that has read it; None: it is
-        refused."""
+        """Read a text. Return the cursor after it, the text with its marks, and a follower that has read it;
+        None if it is refused."""
         cursor = self._cursor.copy()
         try:
             marked = cursor.read(text)
-        except (Repeated, ValueError, IndexError):  # it is no JSON
+        except (Repeated, ValueError, IndexError):  # the text is not JSON
             return None
         fork = self._inner.fork()
         return (cursor, marked, fork) if fork.accept_string(marked) else None
 
     def _marked(self, text: bytes) -> tuple[Cursor, bytes] | None:
-        """The cursor behind a text and the text with its marks; None: it is refused, or leads nowhere."""
+        """Read a text. Return the cursor after it, and the text with its marks; None if it is refused, or if
+        only repetitions could follow."""
         if not MARKS.isdisjoint(text):
             return None
         found = self._read_marked(text)
@@ -140,7 +144,8 @@ class RememberingFollower(OuterFollower):
         return (cursor, marked) if self._goes_on(cursor, lambda: fork) else None
 
     def _forbidden(self, tokens: list[int]) -> list[int]:
-        """Those by which something comes again, or has to, of tokens that the grammar takes."""
+        """Find, among tokens that the grammar allows, those that repeat something or can only lead to
+        repetitions."""
         mode, found = self._cursor.mode, []
         is_within = mode in (IN_STRING, ESCAPED)
         known: dict[bytes, bool] = {}
@@ -164,7 +169,8 @@ class RememberingFollower(OuterFollower):
         return found
 
     def _ended(self) -> Cursor | None:
-        """The cursor behind the scalar that is being read, and whole; None: it came before."""
+        """Return the cursor after the end of the current string, number or constant; None if it is a
+        repetition."""
         cursor = self._cursor.copy()
         try:
             if cursor.mode == IN_STRING:
@@ -181,12 +187,13 @@ class RememberingFollower(OuterFollower):
         return fork
 
     def _after(self, begin: Cursor, text: bytes, behind: Callable[[], Follower]) -> Cursor | None:
-        """The cursor behind some text, or None where something comes again, or has to.
+        """Return the cursor after some text; None if the text repeats something, or can only lead to
+        repetitions.
 
         Args:
-            begin: where it begins.
-            text: which the grammar takes.
-            behind: makes a follower of the grammar that has read it.
+            begin: the cursor before the text.
+            text: a text that the grammar allows.
+            behind: makes a follower of the grammar that has read the text.
         """
         cursor = begin.copy()
         try:
@@ -196,7 +203,7 @@ class RememberingFollower(OuterFollower):
         return cursor if self._goes_on(cursor, behind) else None
 
     def _goes_on(self, cursor: Cursor, behind: Callable[[], Follower]) -> bool:
-        """Whether what is begun can become something that is allowed, for all that a cursor knows."""
+        """Whether the unfinished items and keys can still become new ones, as far as is known."""
         for begun, one in cursor.begun():
             if one.is_endless_behind(begun):
                 continue
@@ -276,5 +283,5 @@ class RememberingFollower(OuterFollower):
         return twin
 
     def find_jump_forward_string(self, deadline: Deadline) -> str:
-        """See `Follower.find_jump_forward_string`: what the grammar forces is forced here, too."""
+        """See `Follower.find_jump_forward_string`: text that the grammar forces is forced here, too."""
         return unmarked(str(self._ask("find_jump_forward_string", deadline)).encode()).decode()

@@ -1,9 +1,9 @@
-"""Whether an item, or a key, that is begun can become one that did not come before.
+"""Decide whether an unfinished item or key can become one that did not come before.
 
-What: `may_be_new` tries the bytes that the grammar takes, breadth first, until an item ends that is new, or
-begins like none that came before.
-When: where a begun item begins like one that came before, and `Place.is_endless_behind` does not say it.
-Limits: `MOST_AHEAD` texts are looked at; what then has no new end is forbidden.
+What: `may_be_new` tries the bytes that the grammar allows, breadth first, until it finds a new item, or a
+beginning that no earlier item has.
+When: if an unfinished item begins like an earlier one, and `Place.is_endless_behind` does not decide.
+Limits: at most `MOST_AHEAD` texts are tried; if no new item is found by then, the token is forbidden.
 """
 
 from __future__ import annotations
@@ -16,34 +16,36 @@ from hybrid.remembering.cursor import BACKSLASH, Container, Cursor, Repeated, is
 from hybrid.values.follower import Follower
 
 MOST_AHEAD = 2_000
-"""Texts that are looked at to find a new end of an item."""
+"""The most texts that are tried to find a new item."""
 
 _FIRST = b'",:]}[{0123456789abcdefghijklmnopqrstuvwxyz'
 PLAIN = _FIRST + bytes(byte for byte in range(0x21, 0x7F) if byte != BACKSLASH and byte not in _FIRST)
-"""What new ends are looked for with, those first that most texts have; with white space where nothing else
-goes on."""
+"""The bytes that are tried first, the most frequent ones at the beginning. White space is tried if none of
+them is possible."""
 
 MARKS = [bytes([mark]) for mark in sorted(BYTES)]
 
 MOST_SPACE = 512
-"""Characters of white space that a layout without choice puts before a comma or bracket, at most."""
+"""The most characters of white space that a fixed layout puts before a comma or a bracket."""
 
 _POWER_OF_ZERO = re.compile(r"-?0(?:\.0*)?[eE][-+0-9]*")
 
 
 def may_be_new(first: Follower, cursor: Cursor, array: Container) -> bool:
-    """Whether the item that is begun, or comes next, can become one that did not come before; or one that
-    did, where the grammar goes on behind it.
+    """Whether the current item, or the next one, can become a new one.
+
+    If commas and brackets show that items were equal, a repetition is fine as well, as long as the grammar
+    allows text after it.
 
     Args:
-        first: a follower of the grammar that has read it.
-        cursor: at the same place.
-        array: the open container of the cursor that the item is one of, or the key.
+        first: a follower of the grammar at the same place as the cursor.
+        cursor: the cursor.
+        array: the open container of the cursor that has the item or key.
     """
     depth = cursor.open.index(array)
     begun = cursor.begun_text(array) if array.begins >= 0 else ""
     is_marked = array.is_array and array.place is not None and array.place.is_marked
-    if _POWER_OF_ZERO.fullmatch(begun) and not is_marked:  # has endlessly many spellings, and one value
+    if _POWER_OF_ZERO.fullmatch(begun) and not is_marked:  # has infinitely many spellings, but one value
         return array.seen is not None and number("0") not in array.seen
     n_same = sum(1 for one in array.texts if one.startswith(begun))
     level: list[tuple[Follower, Cursor]] = [(first, cursor)]
@@ -64,22 +66,22 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container) -> bool:
                 if len(after.open) <= depth or after.open[depth].begins < 0:
                     if after.is_behind_repeated and not goes_on_behind_repeated(twin):
                         continue
-                    return True  # one has ended that is new, or may be the one that it is
+                    return True  # an item ended that is new, or that may be a repetition
                 text = after.begun_text(after.open[depth])
                 if not is_consistent(text, array.texts) or array.is_endless_behind(text):
-                    return True  # whatever it becomes
+                    return True  # however it goes on
                 following.append((twin, after))
         if len(following) > n_same:
-            return True  # each becomes another value, and all of them cannot have come before
+            return True  # each becomes a different value, and there are more of them than earlier items
         level = following
     return False
 
 
 def goes_on_behind_repeated(follower: Follower) -> bool:
-    """Whether a comma or a bracket may follow that tells of equal items, perhaps behind a line break.
+    """Whether a comma or a bracket that shows that items were equal may follow, perhaps after white space.
 
     Args:
-        follower: of the grammar, behind an item.
+        follower: a follower of the grammar, after an item.
     """
     fork = follower.fork()
     for _ in range(MOST_SPACE):
@@ -92,7 +94,8 @@ def goes_on_behind_repeated(follower: Follower) -> bool:
 
 
 def _next_bytes(follower: Follower) -> Iterator[bytes]:
-    """The bytes that may come next: without white space and backslashes where others do as well."""
+    """Find the bytes that may come next. White space, backslashes and bytes that are not ASCII are tried only
+    if nothing else is possible."""
     fork = follower.fork()
     for candidates in (PLAIN, bytes(range(256))):
         has_any = False

@@ -1,13 +1,13 @@
-"""Which tokens of a mask could repeat something, and so have to be read.
+"""Find the tokens of a mask that could repeat something, and must be read.
 
-What: `suspects` finds the ids of a mask by which an item or a key may come again, or behind which an item may
-have to become one that came before.
+What: `suspects` finds the ids of a mask that may repeat an item or a key, or after which an item may only
+become a repetition.
 When: for each mask of `RememberingFollower`.
-Limits: more tokens than those that do.
+Limits: more tokens are found than those that repeat something.
 
-In a string few tokens are looked at: those that end it and read on, and those that end it as something ends
-that came before, found by the text that is missing. Elsewhere it is those that may end something. Where an
-item begins like some that came before, those that go on like them come in.
+In a string, few tokens are tried: those that end the string and go on, and those that complete it to an
+earlier item or key, which are found by the missing text. Elsewhere, the tokens that may end a value are
+tried. If an item begins like an earlier one, the tokens that continue it like the earlier one are tried, too.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from hybrid.remembering.cursor import ESCAPED, IN_SCALAR, IN_STRING, Container, 
 from hybrid.remembering.vocabulary import Kinds
 
 MOST_TRIED = 4_096
-"""Allowed ids up to which each is tried behind a backslash and within characters; those with a quotation
-mark where there are more."""
+"""After a backslash or within a character, each allowed id is tried if there are at most so many; otherwise
+only ids with a quotation mark or a backslash."""
 
 _WITHIN_CHARACTER = re.compile(rb"\\\\u[0-9a-fA-F]{0,4}\Z")
-"""Perhaps: a whole escape may be the first half of a character."""
+"""A complete escape matches, too, since it may be the first half of a character."""
 
 
 def suspects(cursor: Cursor, kinds: Kinds, words: NDArray[np.uint32], size: int) -> NDArray[np.int64]:
-    """The ids of a mask that may repeat something.
+    """Find the ids of a mask that may repeat something.
 
     Args:
-        cursor: where the sequence stands.
-        kinds: of the vocabulary.
+        cursor: the place of the sequence.
+        kinds: the token kinds of the vocabulary.
         words: the grammar's mask.
-        size: of the vocabulary.
+        size: the size of the vocabulary.
     """
     bits = np.unpackbits(words.view(np.uint8), bitorder="little")[:size].view(bool)
     if not cursor.is_watching:
-        is_within = cursor.mode in (IN_STRING, ESCAPED)  # where a token without a quotation mark stays
+        is_within = cursor.mode in (IN_STRING, ESCAPED)  # without a quotation mark, the string goes on
         return np.flatnonzero(bits & kinds.opening & (kinds.with_quote | (not is_within)))
     likewise = [(text, one) for text, one in _being_read(cursor) if is_consistent(text, one.texts)]
     if cursor.mode == IN_STRING:
@@ -66,7 +66,7 @@ def _in_string(
     chosen = bits & (kinds.in_string | kinds.escaped if likewise else kinds.in_string)
     top = cursor.open[-1]
     if top.place is not None and (top.place.may_be_last or (top.texts and not top.is_array)):
-        chosen |= bits & kinds.with_quote  # whether another item or key can come matters, too
+        chosen |= bits & kinds.with_quote  # it also matters whether another item or key can follow
     endings = set(_missing(top, begun))
     for text, one in likewise:
         endings.update(rest.partition(b'"')[0] for rest in rests(text, one.texts))
@@ -78,7 +78,7 @@ def _in_string(
 
 
 def _missing(top: Container, begun: str) -> Iterator[bytes]:
-    """What is missing of a string until it is one that came before, without its quotation mark."""
+    """Find the texts that complete a string to an earlier one, without the quotation mark."""
     if top.seen is None or top.begins < 0:
         return
     for one in top.seen:
@@ -87,8 +87,8 @@ def _missing(top: Container, begun: str) -> Iterator[bytes]:
 
 
 def _begun_string(cursor: Cursor) -> str | None:
-    """The characters of the string that is being read; "" where nobody remembers it. None: it ends within a
-    character."""
+    """Return the characters of the unfinished string; "" if it is not remembered. None: the text ends within
+    a character."""
     if _WITHIN_CHARACTER.search(cursor.text):
         return None
     top = cursor.open[-1]
@@ -104,7 +104,7 @@ def _begun_string(cursor: Cursor) -> str | None:
 def _add_along(
     chosen: NDArray[np.bool_], bits: NDArray[np.bool_], kinds: Kinds, likewise: list[tuple[str, Container]]
 ) -> None:
-    """Add the tokens that go on as an item did that came before."""
+    """Add the tokens that continue an item like an earlier one."""
     for text, one in likewise:
         tried = {
             rest[:length]
@@ -117,12 +117,12 @@ def _add_along(
 
 
 def _being_read(cursor: Cursor) -> Iterator[tuple[str, Container]]:
-    """The items and keys that are begun or come next, of those that may run out."""
+    """Find the unfinished or next items and keys that may run out of new values."""
     for one in cursor.open:
         if one.texts and not one.is_apart and not one.is_repeated:
             yield (cursor.begun_text(one) if one.begins >= 0 else ""), one
 
 
 def rests(begun: str, texts: frozenset[str]) -> list[bytes]:
-    """What is missing of the items that came before and begin like this."""
+    """Find the texts that complete an unfinished item to an earlier one."""
     return [one[len(begun) :].encode() for one in texts if one.startswith(begun)]

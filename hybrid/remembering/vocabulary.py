@@ -1,8 +1,9 @@
-"""Which tokens could repeat something: what is looked at once for a vocabulary.
+"""Find the tokens of a vocabulary that could repeat something, as far as that does not depend on the text
+before them.
 
-What: `Kinds` has for each way to stand in a document the tokens that may end an item or a key there.
-When: one for a vocabulary.
-Limits: more tokens than those that do; each is read by a cursor then.
+What: `Kinds` has the tokens that may end an item or a key, for each mode of a cursor.
+When: once for each vocabulary.
+Limits: more tokens are found than those that repeat something; a cursor then reads each of them.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ class Kinds:
     """Tokens by what they may end.
 
     Attributes:
-        with_quote: bool of each id: it has a quotation mark.
-        in_string: bool of each id: it has one, and is in no list of `ending_string`.
-        ending: bool of each id: it may end a value outside of a string, or one that it begins itself.
-        ending_scalar: bool of each id: it may end a number or a constant.
-        opening: bool of each id: it may open a container and end an item of it.
-        escaped: bool of each id: it has a backslash.
-        first: uint8 of each id: its first byte; 0 where it has none.
-        separating: bool of each id: it has a comma or a closing bracket.
-        with_marks: the ids that have a byte which stands for a comma or bracket in grammars.
-        spelled: bool of each id: outside of strings it may be another spelling of something shorter, or
-            begin behind a comma.
-        ending_string: the ids that end a string and nothing else, by the text before its end.
-        longest: bytes of the longest text.
+        with_quote: bool for each id: it has a quotation mark.
+        in_string: bool for each id: it has a quotation mark, and is in no list of `ending_string`.
+        ending: bool for each id: it may end a value outside of a string, or a value that it begins itself.
+        ending_scalar: bool for each id: it may end a number or a constant.
+        opening: bool for each id: it may open a container and end an item of it.
+        escaped: bool for each id: it has a backslash.
+        first: uint8 for each id: its first byte; 0 for tokens without text.
+        separating: bool for each id: it has a comma or a closing bracket.
+        with_marks: the ids that have a byte that stands for a comma or a bracket in grammars.
+        spelled: bool for each id: outside of strings it may be another spelling of a shorter text, or it
+            begins with a comma.
+        ending_string: for each text before the end of a string, the ids that consist of it and that end.
+        longest: the length of the longest text, in bytes.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -53,7 +54,7 @@ class Kinds:
         lengths = np.diff(offsets)
 
         def count(letters: bytes) -> NDArray[np.int64]:
-            """How many bytes of each token are among some."""
+            """Count the bytes of each token that are among `letters`."""
             table = np.zeros(256, np.int64)
             table[list(letters)] = 1
             sums = np.concatenate(([0], np.cumsum(table[data])))
@@ -86,18 +87,18 @@ class Kinds:
 
     @cached_property
     def by_text(self) -> dict[bytes, list[int]]:
-        """The ids of each text of tokens."""
+        """For each text, the ids that have it."""
         found: dict[bytes, list[int]] = {}
         for number, text in enumerate(self._tokens):
             found.setdefault(text, []).append(number)
         return found
 
     def alike(self, number: int, is_within: bool) -> bytes:
-        """What tokens have in common that read alike, but for white space.
+        """Return a key that is equal for tokens that differ only in white space that does not matter.
 
         Args:
             number: an id.
-            is_within: whether it is read within a string.
+            is_within: whether the token is read within a string.
         """
         known = self._alike[is_within]
         found = known.get(number)
@@ -107,7 +108,10 @@ class Kinds:
 
 
 def _outside(text: bytes) -> bytes:
-    """A text that is read outside of strings, with as much white space at its ends as tells anything."""
+    """Return a text that is read outside of strings without its white space between parts.
+
+    White space at either end becomes one space. A text with backslashes is unchanged.
+    """
     if b"\\" in text:
         return text
     begin = b" " if text[:1].strip() != text[:1] else b""
@@ -118,7 +122,7 @@ def _outside(text: bytes) -> bytes:
 
 
 def _within(text: bytes) -> bytes:
-    """The same of a text that begins in a string."""
+    """The same for a text that begins in a string."""
     if b"\\" in text or b'"' not in text:
         return text
     begin, _, rest = text.partition(b'"')
@@ -126,7 +130,7 @@ def _within(text: bytes) -> bytes:
 
 
 def kinds_of(vocabulary: Vocabulary) -> Kinds:
-    """The one of a vocabulary."""
+    """Return the kinds of a vocabulary, which are computed once."""
     with _lock:
         found = _made.get(vocabulary)
         if found is None:
