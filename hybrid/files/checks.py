@@ -1,14 +1,17 @@
-"""What keeps an artefact from leading kernels astray: every index in range, every list in its form.
+"""Check the arrays of an artefact before kernels use them: every index must be in range, every list
+well-formed.
 
-What: `check_network`, `check_pendings` and `check_summaries` look at the arrays of a file whose digest fits.
-When: at each load, in about 2 ms for a programming language; kernels validate nothing.
-Limits: they keep a forged file from reading out of bounds or running without end, not from describing another
-grammar than it says: whoever made the file decides which tokens its masks allow. Load what you trust.
+What: `check_network`, `check_pendings` and `check_summaries` check the arrays of a file whose digest is
+right.
+When: at each load, in about 2 ms for a programming language. Kernels validate nothing.
+Limits: the checks keep a forged file from reading out of bounds or running forever. They do not keep it from
+describing another grammar than it claims: whoever made the file decides which tokens its masks allow. Load
+only files that you trust.
 
-Checked: types, shapes and ranges of all arrays; that edges are sorted and do not overlap; that no call leads
-back to its state before a byte is read (ranks); that a class has its representative (`class_runs`); that
-pending sets are sorted, distinct and hold suffixes of their own representative, as scratch arrays are sized
-by these.
+Checked are: the types, shapes and ranges of all arrays; that edges are sorted and do not overlap; that no
+call leads back to its state before a byte is read (ranks); that each class has its representative
+(`class_runs`); that pending sets are sorted and distinct, and contain suffixes of their own representatives,
+because scratch arrays are sized by these.
 """
 
 from __future__ import annotations
@@ -25,16 +28,17 @@ from hybrid.files.container import Arrays, malformed
 Integers = NDArray[np.int64]
 
 TEXTS = ("grammar", "schema")
-"""Members that are texts; all others are numbers."""
+"""The members that are texts; all others are numbers."""
 
 MOST = 2**31 - 1
-"""Bound of numbers that are counts: sums of two stay far from the end of int64."""
+"""Bound of the numbers in all lists: sums of two of them are far below the limit of int64."""
 
 
 def taken(
     arrays: Arrays, name: str, shape: Sequence[int | None], least: int, most: int, dtype: Any = np.int64
 ) -> NDArray[Any]:
-    """A member in another type, of a shape (None: any length), its values within bounds."""
+    """Return a member as another type, after checking its shape (None: any length) and the range of its
+    values."""
     array = arrays.get(name)
     if array is None:
         raise malformed(f"member {name!r} is missing")
@@ -48,7 +52,7 @@ def taken(
 
 
 def starts_of(lengths: Integers, total: int, name: str) -> Integers:
-    """Where lists of these lengths begin; together they have to have `total` members."""
+    """Find where lists of these lengths begin, and check that they have `total` members together."""
     starts = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=starts[1:])
     if int(starts[-1]) != total:
@@ -57,7 +61,7 @@ def starts_of(lengths: Integers, total: int, name: str) -> Integers:
 
 
 def check_network(arrays: Arrays) -> tuple[tuple[NDArray[Any], ...], Integers]:
-    """The network's arrays as `Network.automaton` has them, and the ranks of its states."""
+    """Return the network's arrays, as in `Network.automaton`, and the ranks of its states."""
     final = taken(arrays, "final", (None,), 0, 1, np.uint8)
     n = len(final)
     if n == 0:
@@ -92,7 +96,7 @@ def check_network(arrays: Arrays) -> tuple[tuple[NDArray[Any], ...], Integers]:
 def check_pendings(
     arrays: Arrays, n_groups: int, suffix_parent: NDArray[np.int32], whole: NDArray[np.int32]
 ) -> tuple[Integers, Integers]:
-    """Where each pending set begins, and the sets, as numbers suffix * classes + class."""
+    """Return where each pending set begins, and the sets, as numbers suffix * classes + class."""
     suffixes = taken(arrays, "pending_suffixes", (None,), 1, len(suffix_parent) - 1)
     groups = taken(arrays, "pending_classes", suffixes.shape, 0, n_groups - 1)
     lengths = taken(arrays, "pending_lengths", (None,), 0, MOST)
@@ -107,7 +111,7 @@ def check_pendings(
 def check_summaries(
     arrays: Arrays, n_states: int, n_counted: int, n_words: int, n_pendings: int
 ) -> tuple[Integers, Integers, Integers, Integers]:
-    """The arrays of summaries: per state on top, rows, masks, counter frames."""
+    """Return the arrays of the summaries: states on top, rows, masks, counter frames."""
     masks = taken(arrays, "masks", (None, n_words), 0, 2**32 - 1)
     if len(masks) == 0 or masks[0].any():
         raise malformed("its first mask is not the empty one")

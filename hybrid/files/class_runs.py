@@ -1,11 +1,11 @@
-"""The classes of a vocabulary's ids as they are written: run by run of its byte order.
+"""How files store the classes of a vocabulary's ids: run by run, in byte order.
 
-What: `written` gives the members of a file, `read` the classes that they say.
+What: `written` makes the members of a file, `read` makes classes from them.
 When: by `hybrid.files.files`, for every kind of grammar.
 Limits: reading needs the vocabulary's trie and byte order, which are made once (`Vocabulary.prepare`).
 
-A class number for each id, as version 2 of the format had it, was 29 KiB of each file and more than half of
-the time of loading it: 128,256 numbers were decompressed, checked, and sorted into classes again.
+Version 2 of the format had a class number for each id. These took 29 KiB of each file, and more than half of
+the time to load it: 128,256 numbers were decompressed, checked, and sorted into classes again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ MEMBERS = ("run_lengths", "run_classes", "representatives")
 
 
 def written(classes: TokenClasses, vocabulary: Vocabulary) -> Arrays:
-    """The members: ids in byte order that share a class, as (how many, class), and the representatives."""
+    """Make the members: runs of ids in byte order that share a class, as (length, class), and the
+    representatives."""
     order = vocabulary.byte_order
     if classes.runs is None:
         numbers, starts = classes.class_of_token[order.tokens], np.arange(len(order.tokens) + 1)
@@ -39,15 +40,15 @@ def written(classes: TokenClasses, vocabulary: Vocabulary) -> Arrays:
 
 
 def read(arrays: Arrays, vocabulary: Vocabulary, relation: str, sizes: dict[str, Any]) -> TokenClasses:
-    """The classes that members say.
+    """Make classes from members.
 
     Args:
         arrays: the members.
-        vocabulary: the vocabulary that they were written for.
+        vocabulary: the vocabulary for which they were written.
         relation, sizes: as in `TokenClasses`.
 
     Raises:
-        ArtifactError: they are out of range, or a class does not have its representative.
+        ArtifactError: a number is out of range, or a class does not have its representative.
     """
     order = vocabulary.byte_order
     representatives = taken(arrays, "representatives", (None,), 0, vocabulary.size - 1, np.int32)
@@ -62,7 +63,7 @@ def read(arrays: Arrays, vocabulary: Vocabulary, relation: str, sizes: dict[str,
             None, n, representatives, relation, {}, sizes, runs=runs, order=order
         )  # fmt: skip
         of_representatives = numbers[_run_of(vocabulary.trie.group_of_token[representatives], groups)]
-    else:  # a stop id that is also text is apart from the ids of equal bytes
+    else:  # a stop id that is also text is not in the class of the ids with equal bytes
         given = np.full(vocabulary.size, -1, np.int32)
         given[order.tokens] = np.repeat(numbers, lengths)
         classes = TokenClasses(given, n, representatives, relation, {}, sizes)
@@ -75,5 +76,5 @@ def read(arrays: Arrays, vocabulary: Vocabulary, relation: str, sizes: dict[str,
 
 
 def _run_of(groups: Any, begins: Any) -> Any:
-    """The run of each group; some run where an id has no group."""
+    """Find the run of each group; any run for ids without a group."""
     return np.searchsorted(begins, np.maximum(groups, 0), side="right") - 1

@@ -1,19 +1,19 @@
 """The file format of artefacts: a header and compressed arrays, under one digest.
 
-What: `pack` makes bytes of a header and named arrays of integers; `unpack` gives them back after every byte
-was checked against the digest, and every array against its own description.
-When: by `hybrid.files.files` only, which knows what the arrays mean and checks their values.
-Limits: a digest finds damage, not malice: whoever writes a file can write a fitting digest too. A forged file
-meets the checks of `hybrid.files.checks`. Nothing is unpickled.
+What: `pack` makes bytes from a header and named arrays of integers. `unpack` returns them, after it has
+checked every byte against the digest and every array against its description.
+When: only by `hybrid.files.files`, which knows what the arrays mean and checks their values.
+Limits: a digest detects damage, not malice: whoever writes a file can also write the right digest. For forged
+files there are the checks of `hybrid.files.checks`. Nothing is unpickled.
 
-The layout: 12 bytes of magic, 4 bytes with the version (little endian), 32 bytes BLAKE2b of all that follows,
-8 bytes with the length of the header (little endian), the header (JSON), the members. A member is the zlib
-stream of an array in C order, little endian; the header lists its type, shape and length under "members", in
-the order of the file. Equal contents give equal bytes.
+The layout: 12 bytes of magic, 4 bytes with the version (little endian), 32 bytes with the BLAKE2b digest of
+everything that follows, 8 bytes with the length of the header (little endian), the header (JSON), the
+members. A member is the zlib stream of an array in C order, little endian. The header lists its type, shape
+and length under "members", in the order of the file. Equal contents give equal bytes.
 
-`equivalence.store` has another layout, with arrays as they lie in memory, and says why. As it writes them,
-files of compiled grammars would be 3 to 6 times as large (a schema 15 KB in place of 5, C-like 311 in place
-of 54), and a folder of them would hold as many fewer.
+`equivalence.store` has another layout, with arrays as they are in memory, and says why. With that layout,
+files of compiled grammars would be 3 to 6 times as large (15 KB instead of 5 for a schema, 311 instead of 54
+for a C-like grammar), and a folder of bounded size would hold correspondingly fewer.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from numpy.typing import NDArray
 from equivalence.errors import ArtifactError
 
 VERSION = 4
-"""Of the layout and of what the members mean: a change of the numbering of suffixes, symbols or classes
-needs another one too."""
+"""The version of the layout and of the meaning of the members. A change of the numbering of suffixes, symbols
+or classes needs a new version, too."""
 
 MAGIC = b"equimask-cg\n"
 DIGEST_BYTES = 32
 BODY = len(MAGIC) + 4 + DIGEST_BYTES
-"""Where the part that the digest covers begins."""
+"""Where the data that the digest covers begins."""
 
 TYPES = ("|u1", "|i1", "<u2", "<i2", "<u4", "<i4", "<i8")
-"""Types of members, the narrowest that fits is taken."""
+"""The types of members. `pack` uses the narrowest type that fits."""
 
 LEVEL = 4
-"""Of the compression: 6 took 7.6 ms for a schema and gave files smaller by 7 %, this 2.6 (llama3); 9 took 290
-ms for the classes of C++ where 6 took 17."""
+"""Level of compression. It takes 2.6 ms for a schema; level 6 took 7.6 ms, for files that are 7 % smaller
+(llama3). Level 9 took 290 ms for the classes of C++, level 6 took 17."""
 
 AGAIN = "compile the grammar again and save it"
-"""The way out of a file that cannot be used."""
+"""The advice in errors about files that cannot be used."""
 
 Arrays = dict[str, NDArray[Any]]
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """The bytes of a file with a header (of JSON's types) and arrays of integers."""
+    """Make the bytes of a file with a header (of JSON's types) and arrays of integers."""
     members, streams = {}, []
     for name, array in arrays.items():
         narrow = _narrow(array)
@@ -76,10 +76,10 @@ def _narrow(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def unpack_header(data: bytes) -> tuple[dict[str, Any], int]:
-    """The header of a file, and where its members begin.
+    """Return the header of a file, and where its members begin.
 
     Raises:
-        ArtifactError: no such file, another version, or a byte that is not as it was written.
+        ArtifactError: the data is not an artefact, has another version, or is damaged.
     """
     if data[: len(MAGIC)] != MAGIC:
         raise ArtifactError(
@@ -101,7 +101,7 @@ def unpack_header(data: bytes) -> tuple[dict[str, Any], int]:
             f"the compiled grammar is damaged or cut off ({len(data)} bytes): its digest does not fit its "
             f"contents; copy it again, or {AGAIN}"
         )
-    # damage is out of the question from here on, but not what another program may have made
+    # the data is not damaged, but another program may have made it
     begin = BODY + 8 + int.from_bytes(data[BODY : BODY + 8], "little")
     try:
         header = json.loads(data[BODY + 8 : begin])
@@ -113,15 +113,15 @@ def unpack_header(data: bytes) -> tuple[dict[str, Any], int]:
 
 
 def unpack(data: bytes, most: int, texts: Collection[str] = ()) -> tuple[dict[str, Any], Arrays]:
-    """The header and the arrays of a file, each array writable and in memory of its own.
+    """Return the header and the arrays of a file. Each array is writable and has its own memory.
 
     Args:
         data: the file.
-        most: bytes that all arrays may take together, in int64, which is what most of them become.
-        texts: names of arrays that stay as they are.
+        most: bytes that all arrays may take together as int64, the type of most of them in use.
+        texts: names of the arrays that are used as they are.
 
     Raises:
-        ArtifactError: as `unpack_header`, or members that are not as the header says, or too large.
+        ArtifactError: as `unpack_header`; or a member differs from its description, or they are too large.
     """
     header, begin = unpack_header(data)
     arrays: Arrays = {}
@@ -137,7 +137,7 @@ def unpack(data: bytes, most: int, texts: Collection[str] = ()) -> tuple[dict[st
         inflated = _inflated(data[begin : begin + length], size, name)
         try:
             arrays[name] = np.frombuffer(inflated, dtype).reshape(shape)
-        except (ValueError, OverflowError) as error:  # a length of nothing at all that numpy cannot count
+        except (ValueError, OverflowError) as error:  # an empty array too long for numpy
             raise malformed(f"member {name!r} has the shape {shape}") from error
         begin += length
     if begin != len(data):
@@ -160,7 +160,7 @@ def _described(name: str, description: Any) -> tuple[np.dtype[Any], tuple[int, .
 
 
 def _inflated(stream: bytes, size: int, name: str) -> bytearray:
-    """Exactly `size` bytes out of a zlib stream: one that would give more is not followed further."""
+    """Return exactly `size` bytes of a zlib stream. A stream that contains more is not read to its end."""
     inflating = zlib.decompressobj()
     try:
         found = inflating.decompress(stream, size + 1)
@@ -172,10 +172,10 @@ def _inflated(stream: bytes, size: int, name: str) -> bytearray:
 
 
 def is_integer(value: Any) -> bool:
-    """Whether a value of JSON is an integer and no truth value."""
+    """Whether a JSON value is an integer and not a boolean."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def malformed(problem: str) -> ArtifactError:
-    """The error for what no version of `pack` writes."""
+    """Return the error for data that no version of `pack` writes."""
     return ArtifactError(f"the compiled grammar is malformed: {problem}; {AGAIN}")

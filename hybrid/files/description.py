@@ -1,8 +1,8 @@
-"""What a file with a compiled grammar holds, without a vocabulary.
+"""Describe the content of a compiled grammar's file, without a vocabulary.
 
-What: `describe` reads its header and counts its members.
+What: `describe` reads the header and counts the members.
 When: by ``python -m hybrid inspect``.
-Limits: only the digest is checked, as no kernel sees these numbers.
+Limits: only the digest is checked, because no kernel uses these numbers.
 """
 
 from __future__ import annotations
@@ -29,24 +29,25 @@ PARTS = {
     "masks": ("masks",),
     "grammar": ("grammar", "schema"),
 }  # fmt: skip
-"""The members by what they are; all of them."""
+"""All members, by the part of the grammar that they describe."""
 
 
 MOST_BYTES = 1 << 30
-"""Of all members together."""
+"""Bound of the bytes of all members together."""
 
 
 class Description(NamedTuple):
     """A compiled grammar in numbers.
 
     Attributes:
-        header: what the file says of itself.
-        counts: how many there are of what.
-        mask_classes: classes in each distinct mask that was built ahead of time; none for Lark grammars.
-        parts: by part, bytes in memory (int64 as kernels read them, int32 for Lark grammars; texts as
-            text) and in the file.
+        header: the header of the file.
+        counts: the numbers of classes, states and so on, by name.
+        mask_classes: number of classes in each distinct mask that was built ahead of time; empty for Lark
+            grammars.
+        parts: for each part, its bytes in memory (as int64, the type that kernels read, or int32 for Lark
+            grammars; texts as text) and in the file.
         file_bytes: bytes of the file.
-        schema: the JSON schema that it was made of; None: it was made of something else.
+        schema: the JSON schema from which the grammar was made; None if it was made from something else.
     """
 
     header: dict[str, Any]
@@ -58,7 +59,7 @@ class Description(NamedTuple):
 
 
 def describe(data: bytes) -> Description:
-    """A file's header and counts.
+    """Return the header and the counts of a file.
 
     Raises:
         ArtifactError: as `container.unpack`.
@@ -67,7 +68,7 @@ def describe(data: bytes) -> Description:
         return _describe(data)
     except ArtifactError:
         raise
-    except (ValueError, LookupError) as error:  # what `from_bytes` would refuse by name
+    except (ValueError, LookupError) as error:  # `from_bytes` would refuse these with a specific message
         raise malformed(f"its members do not fit together ({error})") from error
 
 

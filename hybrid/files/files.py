@@ -1,13 +1,13 @@
-"""Compiled grammars as bytes and as files: what is kept of one, and how it is made whole again.
+"""Compiled grammars as bytes and as files: what is stored, and how it is restored.
 
-What: `save` and `load` behind `CompiledGrammar.save` and `CompiledGrammar.load`; `to_bytes` and `from_bytes`
-where the bytes travel another way. Kept are the classes, the grammar network, the summaries that were built
-ahead of time, the grammar's own text, and the JSON schema that it was made of; tries, hash tables and rows
-of masks are made again, which is faster than reading them.
-When: to compile once and start many times: 2 to 7 ms a load in place of 10 to 330 (llama3).
-Limits: strategy "classifier" only. What was found on demand is not kept. The vocabulary is not in the file
-but named by its fingerprint, and loading under another one is refused. See `hybrid.files.checks` for what
-is checked; artefacts should come from those who may change the program too.
+What: `save` and `load` implement `CompiledGrammar.save` and `CompiledGrammar.load`; `to_bytes` and
+`from_bytes` are for other ways to transport the bytes. Stored are the classes, the grammar network, the
+summaries that were built ahead of time, the grammar's text, and the JSON schema from which it was made.
+Tries, hash tables and rows of masks are made again, which is faster than reading them.
+When: to compile once and start many times: a load takes 2 to 7 ms instead of 10 to 330 (llama3).
+Limits: only strategy "classifier". States that were computed on demand are not stored. The file does not
+contain the vocabulary, only its fingerprint, and is refused with another vocabulary. `hybrid.files.checks`
+says what is checked. Only load artefacts from sources that you would also trust with the program's code.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from hybrid.lark.source import LarkGrammar
 from hybrid.values.budget import Budget
 
 HEADER_BYTES = 1 << 20
-"""What a file has besides its members, at most."""
+"""The most bytes that a file has besides its members."""
 
 
 def save(compiled: CompiledGrammar, path: str | os.PathLike[str]) -> None:
-    """Write a compiled grammar to a file, which appears whole or not at all.
+    """Write a compiled grammar to a file, completely or not at all.
 
     Raises:
         StrategyError: as `to_bytes`.
@@ -55,7 +55,7 @@ def load(
     """Read a compiled grammar; see `from_bytes`.
 
     Raises:
-        ArtifactError: it cannot be read, or `from_bytes` refuses it; the message names the file.
+        ArtifactError: the file cannot be read, or `from_bytes` refuses it; the message names the file.
     """
     try:
         data = read_whole(path, _most_bytes(budget))
@@ -70,15 +70,17 @@ def load(
 
 
 def can_be_written(compiled: CompiledGrammar) -> bool:
-    """Whether a compiled grammar may be written: it has a classifier, and one of text only that tells all."""
+    """Whether a compiled grammar can be written: it has a classifier, names no token ids, and needs no memory
+    of items and keys."""
     return compiled.classifier is not None and compiled.classifier.by_text and compiled.places is None
 
 
 def to_bytes(compiled: CompiledGrammar) -> bytes:
-    """A compiled grammar as bytes; equal grammars over one vocabulary give equal bytes.
+    """Return a compiled grammar as bytes. Equal grammars for one vocabulary give equal bytes.
 
     Raises:
-        StrategyError: it is on another strategy than "classifier", or names token ids.
+        StrategyError: the strategy is not "classifier", the grammar names token ids, or its schema has items
+            or keys that must not be repeated.
     """
     classifier, classes = compiled.classifier, compiled.classes
     if classifier is None or classes is None:
@@ -117,7 +119,7 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
 def _explored(
     compiled: CompiledGrammar, classifier: Classifier, classes: TokenClasses
 ) -> tuple[dict[str, Any], Arrays]:
-    """What is kept of a grammar network and its summaries: a part of the header, and arrays."""
+    """Make the data of a grammar network and its summaries: a part of the header, and arrays."""
     fixed, known, schema = classifier._fixed, classifier.known, compiled.schema
     assert isinstance(fixed, Fixed), "there are classes"
     rows, _ = known.used_rows()
@@ -137,7 +139,7 @@ def _explored(
         "pending_lengths": np.diff(starts),
         "pending_suffixes": pairs // fixed.n_groups,
         "pending_classes": pairs % fixed.n_groups,
-        "rows": rows.T,  # by columns: compresses to two thirds
+        "rows": rows.T,  # by columns, which compress to two thirds of the size
         "masks": masks.reshape(-1, fixed.n_words),
         "units": units.reshape(-1, 2),
         "schema": np.frombuffer(b"" if schema is None else schema.text.encode(), np.uint8),
@@ -148,7 +150,7 @@ def _explored(
         "complete": known.complete,
         "start": fixed.start,
         "start_final": bool(fixed.start_final),
-        # what was met on the way depends on the walks that were kept before
+        # the other sizes depend on which walks were in the cache
         "sizes": {name: classes.sizes[name] for name in ("states", "contexts") if name in classes.sizes},
     }
     return header, arrays
@@ -159,16 +161,16 @@ def _digest(text: bytes) -> str:
 
 
 def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()) -> CompiledGrammar:
-    """A compiled grammar out of what `to_bytes` gave.
+    """Make a compiled grammar from the result of `to_bytes`.
 
     Args:
         data: the bytes.
-        vocabulary: the vocabulary that it was compiled for.
-        budget: bounds of its tables, and of compiling the grammar again where matchers outgrow them.
+        vocabulary: the vocabulary for which it was compiled.
+        budget: bounds of its tables, and of compiling the grammar again if matchers outgrow them.
 
     Raises:
-        ArtifactError: bytes that are not as they were written, another version, another vocabulary, or more
-            than the budget's bytes; the message says what was found, what is allowed and the way out.
+        ArtifactError: the bytes are damaged, of another version, for another vocabulary, or need more bytes
+            than the budget allows; the message says what was found, what is allowed, and what to do.
     """
     began = time.perf_counter()
     if not isinstance(vocabulary, Vocabulary):
@@ -211,7 +213,7 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
 
 
 def _most_bytes(budget: Budget) -> int:
-    """Bytes that a file may have: compression makes nothing much larger."""
+    """Return how many bytes a file may have: compression hardly ever makes data larger."""
     if not isinstance(budget, Budget):
         raise HybridError(f"budget is {budget!r}, allowed is a hybrid.Budget")
     return budget.table_bytes + HEADER_BYTES

@@ -1,11 +1,11 @@
-"""The text of a grammar inside a file: XGrammar's serialised form, checked before XGrammar relies on it.
+"""The text of a grammar inside a file: XGrammar's serialised form, checked before XGrammar uses it.
 
-What: `grammar_of` makes an `xgrammar.Grammar` of a text that anybody may have written, `written` the text of
-a grammar.
-When: by `hybrid.files.files`. The grammar is asked for where a matcher outgrows its classifier, where a
-classifier is completed, and by callers.
-Limits: one version of the layout (`equivalence.network.reading`). XGrammar's own reader checks types only: a
-rule or expression that does not exist ends the process where the grammar is printed or compiled.
+What: `grammar_of` makes an `xgrammar.Grammar` from a text of unknown origin; `written` makes the text of a
+grammar.
+When: by `hybrid.files.files`. The grammar is needed if a matcher outgrows its classifier, if a classifier is
+completed, and by callers who ask for it.
+Limits: one version of the layout (`equivalence.network.reading`). XGrammar's own reader checks types only: if
+a rule or an expression does not exist, the process crashes when the grammar is printed or compiled.
 """
 
 from __future__ import annotations
@@ -46,34 +46,36 @@ FIXED_LENGTHS = {EMPTY: 0, RULE: 1, REPEAT: 3}
 
 PARTS = {
     SEQUENCE: (BYTES, CLASS, STAR, RULE, REPEAT, TOKENS, EXCLUDED, PATTERN, SUBSTRING),
-    CHOICES: (EMPTY, SEQUENCE, BYTES),  # of byte strings where a dispatch lists what it excludes
+    CHOICES: (EMPTY, SEQUENCE, BYTES),  # byte strings if a dispatch lists what it excludes
 }
-"""What sequences and choices consist of, as XGrammar's parsers leave them, and its compiler relies on."""
+"""The types of the parts of sequences and choices: those that XGrammar's parsers make, and that its compiler
+relies on."""
 
 BODIES = (CHOICES, TAGS, TOKEN_TAGS, PATTERN, SUBSTRING)
-"""What the body of a rule is."""
+"""The types that the body of a rule may have."""
 
 LAST_CODE = 0x10FFFF
 MOST = 2**31 - 1
 
 DEEPEST = 20_000
-"""Nesting of expressions: two for each group of a pattern, of which XGrammar survives 10,000."""
+"""Most levels of nested expressions. A group of a pattern takes two levels, and XGrammar survives 10,000
+nested groups."""
 
 RULE_TYPES = {(str, int, int, bool, int, int, str, bool, last) for last in (int, float, type(None))}
-"""Types of the columns of a rule."""
+"""The types that the columns of a rule may have."""
 
 NUMBERS = (serial.BODY, serial.LOOKAHEAD, serial.MAX_TOKENS, serial.MAX_CHARS)
-"""Columns of a rule that are numbers."""
+"""The columns of a rule that are numbers."""
 
 _COMPILED = f'"{serial.IS_COMPILED}":true'
-"""Stands in the text of a grammar to which XGrammar's compiler has added automata. They are not written, and
-are made anew if need be."""
+"""This is in the text of a grammar to which XGrammar's compiler has added automata. They are not written, and
+are made again if they are needed."""
 
 Integers = NDArray[np.int64]
 
 
 def written(grammar: xgrammar.Grammar) -> bytes:
-    """The text of a grammar, without what XGrammar's compiler adds."""
+    """Return the text of a grammar, without the data that XGrammar's compiler adds."""
     text = str(grammar.serialize_json())
     if _COMPILED in text:
         text = json.dumps({**json.loads(text), **NOT_COMPILED}, separators=(",", ":"), ensure_ascii=False)
@@ -81,17 +83,17 @@ def written(grammar: xgrammar.Grammar) -> bytes:
 
 
 def grammar_of(text: bytes, n_tokens: int) -> xgrammar.Grammar:
-    """The grammar that a text says.
+    """Make the grammar that a text describes.
 
     Args:
-        text: as `written` gives it.
-        n_tokens: ids of the vocabulary.
+        text: in the form that `written` returns.
+        n_tokens: number of ids of the vocabulary.
 
     Raises:
-        ArtifactError: XGrammar does not read it, or something in it is out of range.
+        ArtifactError: XGrammar cannot read it, or something in it is out of range.
     """
     try:
-        # first, as nothing that is nested deeply passes here
+        # first, because this refuses text that is nested deeply
         content = json.loads(text.decode("utf-8", "surrogatepass"), object_pairs_hook=_distinct)
         refuse_other_layout(content)
         _check(content, n_tokens)
@@ -108,7 +110,7 @@ def grammar_of(text: bytes, n_tokens: int) -> xgrammar.Grammar:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON whose names are distinct: two readers may take different ones of two."""
+    """Make a JSON object, and refuse equal names: two readers may use different values of one name."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise malformed("its grammar's text has two values of one name")
@@ -116,7 +118,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check(content: dict[str, Any], n_tokens: int) -> None:
-    """Refuse what leads XGrammar, or our kernels, to what does not exist."""
+    """Refuse a grammar that would lead XGrammar, or our kernels, to something that does not exist."""
     rules = content[serial.RULES]
     data = _integers(content[serial.DATA], "expressions")
     starts = _integers(content[serial.STARTS], "places of expressions")
@@ -144,7 +146,7 @@ def _check(content: dict[str, Any], n_tokens: int) -> None:
 def _check_expressions(
     data: Integers, starts: Integers, n_rules: int, n_tokens: int, bodies: Integers
 ) -> Integers:
-    """The types of expressions, none of which lies outside of the data, or names what does not exist."""
+    """Check that all expressions are within the data and only refer to what exists. Return their types."""
     if not len(starts) or starts[0] < 0 or starts[-1] > len(data) - 2 or (np.diff(starts) < 2).any():
         raise malformed("the expressions of its grammar are out of order")
     types, lengths = data[starts], data[starts + 1]
@@ -161,7 +163,7 @@ def _check_expressions(
     place: Integers = np.arange(len(owner)) - begins[owner]
     values, type_of = data[starts[owner] + 2 + place], types[owner]
     least, most = np.zeros(len(values), np.int64), np.full(len(values), LAST_CODE)
-    least[type_of == BYTES], most[type_of == BYTES] = -128, 255  # C++ may write a byte with its sign
+    least[type_of == BYTES], most[type_of == BYTES] = -128, 255  # C++ may write bytes as signed numbers
     most[(type_of == TOKENS) | (type_of == EXCLUDED)] = n_tokens - 1
     most[(type_of == RULE) | ((type_of == REPEAT) & (place == 0))] = n_rules - 1
     counts = (type_of == REPEAT) & (place > 0)
@@ -188,9 +190,9 @@ def _check_expressions(
 
 
 def _bounds(expression_type: int, values: list[int], number: int, n_rules: int, n_tokens: int) -> list[int]:
-    """The greatest value that each place of a dispatch may have.
+    """Return the greatest value that each integer of a dispatch may have.
 
-    [(expression, rule) ..., loop, expression], or [n, (id, rule) n times, loop, m, id m times].
+    A dispatch is [(expression, rule) ..., loop, expression], or [n, (id, rule) n times, loop, m, id m times].
     """
     if expression_type == TAGS:
         pairs = len(values) // 2 - 1
@@ -218,7 +220,8 @@ def _check_depth(parts: Integers, wholes: Integers, n: int) -> None:
 
 
 def _integers(values: Any, what: str) -> Integers:
-    """A list of integers that fit 32 bits, as XGrammar keeps them."""
+    """Check that values are a list of integers of 32 bits, which XGrammar uses, and return them as an
+    array."""
     found = np.array(values) if isinstance(values, list) else np.empty(0, object)
     if not isinstance(values, list) or found.ndim != 1 or (values and found.dtype != np.int64):
         raise malformed(f"the {what} of its grammar are no list of integers")

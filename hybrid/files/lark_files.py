@@ -1,10 +1,11 @@
-"""Artefacts of Lark grammars: the arrays of a factored classifier, written and checked when they are read.
+"""Artefacts of Lark grammars: writing the arrays of a factored classifier, and checking them when they are
+read.
 
-What: `arrays_of` names the arrays of a compiled grammar, `classifier_of` makes a classifier of them.
-When: by `hybrid.files.files`, for grammars that `GrammarCompiler.compile_lark` made.
-Limits: as there; Lark is not asked when one is read, so that loading takes milliseconds where building takes
-seconds. What follows from other arrays (where a state is in a list, which sets a lexer state asks for) is
-made again.
+What: `arrays_of` returns the arrays of a compiled grammar, `classifier_of` makes a classifier from them.
+When: by `hybrid.files.files`, for grammars from `GrammarCompiler.compile_lark`.
+Limits: those of `hybrid.files.files`. Reading does not use Lark, so loading takes milliseconds, and building
+takes seconds. Data that follows from other arrays (the place of a state in a list, the sets that a lexer
+state asks for) is computed again.
 """
 
 from __future__ import annotations
@@ -32,26 +33,26 @@ PARTS = {
     ),
     "grammar": ("grammar",),
 }  # fmt: skip
-"""The members by what they are."""
+"""The members, by the part of the grammar that they describe."""
 
 MOST_STATES = 1 << 20
 MOST_LEXER_STATES = 1 << 16
 MOST_EMITTED = 256
-"""Terminals at once: a lexer gives back 16 lexemes at most."""
+"""Most terminals that the lexer emits at once. It gives back at most 16 lexemes."""
 
 MOST_PLACES = 1 << 26
-"""Pairs of a list of states and a state, for each of which there is a place in memory."""
+"""Most pairs of a list of states and a state: each has an entry in a table."""
 
 SKIP = (1 << 12) - 1
 
 
 def text_of(grammar: LarkGrammar) -> bytes:
-    """A grammar as bytes: its start rule, a line's end, its text."""
+    """Return a grammar as bytes: its start rule, a line feed, its text."""
     return f"{grammar.start}\n{grammar.text}".encode()
 
 
 def grammar_of(text: bytes) -> LarkGrammar:
-    """The grammar that `text_of` gave the bytes of."""
+    """Return the grammar from the bytes that `text_of` has made."""
     try:
         start, _, rest = text.decode().partition("\n")
     except UnicodeDecodeError as error:
@@ -60,7 +61,7 @@ def grammar_of(text: bytes) -> LarkGrammar:
 
 
 def arrays_of(compiled: CompiledGrammar) -> Arrays:
-    """What is kept of a compiled Lark grammar besides its classes and its text."""
+    """Return the arrays that a file has for a Lark grammar, besides its classes and its text."""
     assert isinstance(compiled.classifier, FactoredClassifier)
     fixed = compiled.classifier.fixed
     tops, top_skip = _split(fixed.top_outcome)
@@ -95,9 +96,8 @@ def arrays_of(compiled: CompiledGrammar) -> Arrays:
 
 
 def _split(outcome: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Outcomes as (-2 dies, -1 taken, or a color) and states to skip: two small numbers in place of a large
-    one.
-    """
+    """Split outcomes into the result (-2 dies, -1 taken, or a color) and the states to skip: two small
+    numbers instead of a large one."""
     pending = outcome > 1
     color = np.where(pending, (outcome - 2) >> 12, outcome - 2)
     return color, np.where(pending, (outcome - 2) & SKIP, 0)
@@ -110,10 +110,10 @@ def _joined(color: NDArray[np.int64], skip: NDArray[np.int64]) -> NDArray[np.int
 def classifier_of(
     arrays: Arrays, classes: TokenClasses, vocabulary: Vocabulary, limit: int
 ) -> FactoredClassifier:
-    """The classifier that arrays describe.
+    """Make the classifier that arrays describe.
 
     Raises:
-        ArtifactError: numbers out of range, or arrays that do not fit together.
+        ArtifactError: a number is out of range, or arrays do not fit together.
     """
     step = taken(arrays, "step", (None, None), -1, MOST_STATES, np.int32)
     n_lexer, n_bytes = step.shape
@@ -180,7 +180,7 @@ def _starts(arrays: Arrays, name: str, rows: int | None, total: int) -> NDArray[
 
 
 def _falls_within(values: NDArray[Any], starts: NDArray[np.int64]) -> bool:
-    """Whether a list does not ascend."""
+    """Whether some list is not strictly ascending."""
     owner = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     return bool(((values[1:] <= values[:-1]) & (owner[1:] == owner[:-1])).any())
 
@@ -191,7 +191,7 @@ def _outcomes(arrays: Arrays, color: str, skip: str, rows: int | None, n_colors:
 
 
 def counts_of(arrays: Arrays) -> dict[str, Any]:
-    """How many there are of what, for those who look into a file."""
+    """Return the numbers of classes, states and so on, by name, for people who inspect a file."""
     return {
         "classes": len(arrays["representatives"]),
         "lexer states": len(arrays["step"]),

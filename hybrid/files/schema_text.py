@@ -1,9 +1,9 @@
-"""The JSON schema that a file's grammar was made of.
+"""The JSON schema from which a file's grammar was made.
 
-What: `schema_of` reads it, with the options that say how it was meant, and what was left out of it.
-When: a file is read or described. What follows from these, `relaxed` and `narrowed`, is found when somebody
-asks.
-Limits: Lark grammars have none.
+What: `schema_of` reads the schema, the options on which its meaning depends, and what was left out of it.
+When: when a file is read or described. `relaxed` and `narrowed`, which follow from these, are computed on
+request.
+Limits: Lark grammars have no schema.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from hybrid.xgrammar.relaxed import Relaxation, SchemaText
 
 
 def schema_of(header: dict[str, Any], arrays: Arrays) -> SchemaText | None:
-    """The schema; None where the grammar was made of something else.
+    """Return the schema; None if the grammar was made from something else.
 
     Raises:
-        ArtifactError: it is not as files have it.
+        ArtifactError: the members or the header do not have the right form.
     """
     text = checks.taken(arrays, "schema", (None,), 0, 255, np.uint8).tobytes()
     options = header.get("schema")
