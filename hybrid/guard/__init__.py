@@ -1,16 +1,16 @@
-"""XGrammar's and Lark's own code, kept from hurting the program that calls it.
+"""Call XGrammar and Lark without putting the calling program at risk.
 
-What: `Guard` calls XGrammar's parsers, converters and compiler, and has Lark build its parsers. They cannot
-be interrupted, take minutes for some inputs, and some end the process. What is estimated to be quick and
-shallow is called right here; everything else, and all of Lark's, in a process that is ended when the time is
-over (`hybrid.guard.worker`).
+What: `Guard` calls XGrammar's parsers, converters and compiler, and lets Lark build its parsers. These cannot
+be interrupted, take minutes for some inputs, and crash the process for others. Calls that are estimated to be
+quick and not deeply nested are made in this process. All others, and all calls of Lark, are made in a process
+that is killed when the time is over (`hybrid.guard.worker`).
 When: by `hybrid.compile.compilation`, for every grammar.
-Limits: estimates (`hybrid.guard.estimate`) come from what was found to be slow in XGrammar 0.2.8.
-Where no process can be started, what is estimated to be over the budget, or too deep, is refused.
+Limits: the estimates (`hybrid.guard.estimate`) come from inputs that were found to be slow in XGrammar 0.2.8.
+If no process can be started, inputs that are estimated to exceed the budget, or to be too deep, are refused.
 
-A converted grammar comes back as XGrammar's serialised text. A compiled one does not: to serialise and read
-it takes up to 10 times as long as to compile it. So it is compiled there only to see that it ends, and then
-once more here.
+The other process returns a converted grammar as XGrammar's serialised text. It does not return a compiled
+grammar, because serialising and reading it takes up to 10 times as long as compiling it. It only shows that
+the compilation ends; then the grammar is compiled again in this process.
 """
 
 from __future__ import annotations
@@ -42,59 +42,63 @@ from hybrid.xgrammar.messages import shortened
 __all__ = ["Conversion", "Guard"]
 
 QUICK_SECONDS = 0.2
-"""What a conversion may be estimated to take, to be called right here. Of 600 schemas none took longer than
-50 ms, and half of them a twelfth of what was estimated; the other process costs some 3 ms, and as much again
-as the conversion for what it writes and we read."""
+"""Conversions with estimates up to this are made in this process. Of 600 schemas none took longer than 50 ms,
+and half of them took a twelfth of the estimate. The other process costs about 3 ms, plus the time of one more
+conversion for writing and reading its answer."""
 
 UNBOUNDED_SECONDS = 10.0
-"""The same where no seconds are given: beyond, it is memory that has to be bounded."""
+"""The same if there is no time limit: longer calls go to the other process, which bounds their memory."""
 
 LIKELY_FACTOR = 3.0
-"""How much longer than estimated a compilation may take; schemas: 1.6 with 128,000 ids, 3.6 with 2,000."""
+"""A compilation may take this many times the estimate. For schemas it took up to 1.6 times with 128,000 ids,
+3.6 times with 2,000."""
 
 CONVERT_BYTES, COMPILE_BYTES = 2**30, 2 * 2**30
-"""Memory that the other process may take, besides its own 40 MiB."""
+"""The memory that the other process may use in addition to its own 40 MiB."""
 
 MOST_LEXER_STATES = 50_000
-"""Of a Lark grammar's lexer, where `Budget.states` allows more."""
+"""Most states of a Lark grammar's lexer, even if `Budget.states` is larger."""
 
 QUICK_TEXT, QUICK_BYTES = 20_000, 500_000
-"""Size of a serialised grammar whose automata are asked for right here, and of the answer."""
+"""Size of the largest serialised grammar whose automata are made in this process, and of the largest
+result."""
 
 READ_FACTOR = 16
-"""Bytes of memory for each byte of a serialised grammar that is read here: Python's integers."""
+"""Bytes of memory for each byte of a serialised grammar that is read in this process, because of Python's
+integers."""
 
 READ_SECONDS = 45e-9
-"""Seconds for each byte of a serialised grammar that XGrammar reads here (15 ns) and writes again (31 ns) for
-us to read, neither of which can be interrupted; 1 to 13 MB were measured."""
+"""Seconds for each byte of a serialised grammar that XGrammar reads in this process (15 ns), and writes again
+so that we can read it (31 ns). Neither can be interrupted. Measured for 1 to 13 MB."""
 
 _users: weakref.WeakSet[Guard] = weakref.WeakSet()
 _users_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
 
 
 class Conversion(Protocol):
-    """A text that one of XGrammar's own functions turns into a grammar (`hybrid.compile.request`)."""
+    """A text from which one of XGrammar's own functions makes a grammar (`hybrid.compile.request`)."""
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
 
     def estimate(self) -> Estimate | None:
-        """What it may take; None where XGrammar will refuse the types."""
+        """Estimate the conversion; None if XGrammar will refuse the types of the arguments."""
 
     def here(self) -> xgrammar.Grammar:
         """Call XGrammar in this process."""
 
     def elsewhere(self) -> tuple[str, list[Any]]:
-        """The function of XGrammar's library to be called in another process, and its arguments."""
+        """The function of XGrammar's library to call in another process, and its arguments."""
 
 
 class Guard:
-    """How one compiler calls XGrammar.
+    """The calls of XGrammar for one compiler.
 
     Args:
         budget: bounds of one compilation.
-        refuse_over: seconds beyond which estimates alone refuse, for compilers that look at no clock.
+        refuse_over: refuse calls that are estimated to take more seconds than this; for compilers that do not
+            use a clock.
     """
 
     def __init__(self, budget: Budget, *, refuse_over: float | None = None) -> None:
@@ -102,13 +106,13 @@ class Guard:
         self.refuse_over = refuse_over
 
     def start(self) -> None:
-        """Start the other process in the background: this guard is about to be used."""
+        """Start the other process in the background, because this guard will be used soon."""
         with _users_lock:
             _users.add(self)
         worker.start(lambda: bool(_users))
 
     def close(self) -> None:
-        """Done with the other process, which ends when no guard needs it; a later task starts it again."""
+        """Release the other process. It ends when no guard needs it; a later task starts it again."""
         with _users_lock:
             _users.discard(self)
             unused = not _users
@@ -116,11 +120,11 @@ class Guard:
             worker.close()
 
     def convert(self, conversion: Conversion, deadline: Deadline) -> xgrammar.Grammar:
-        """Convert here or elsewhere.
+        """Convert a text in this process or in another one.
 
         Raises:
-            GrammarError: XGrammar refuses it, or would not survive it.
-            BudgetExceeded: it would take too long, or too much memory.
+            GrammarError: XGrammar refuses the text, or would crash.
+            BudgetExceeded: the conversion would take too long, or too much memory.
         """
         estimate = conversion.estimate()
         phase = f"XGrammar's parser of the {conversion.title}"
@@ -140,14 +144,14 @@ class Guard:
         return xgrammar.Grammar.deserialize_json(answer.decode("utf-8", "surrogatepass"))
 
     def lark(self, text: Any, start: Any, deadline: Deadline) -> Construction:
-        """Parser and lexer of a Lark grammar (`hybrid.guard.lark_construction`).
+        """Make the parser and the lexer of a Lark grammar (`hybrid.guard.lark_construction`).
 
-        How long they take cannot be told from the grammar: a parser may have exponentially many states, and
-        patterns may backtrack on the texts of keywords.
+        How long this takes cannot be predicted from the grammar: a parser may have exponentially many states,
+        and patterns may backtrack on the texts of keywords.
 
         Raises:
-            GrammarError: Lark refuses it, or it is none.
-            UnsupportedGrammar: a terminal or an option whose meaning is not kept.
+            GrammarError: Lark refuses the grammar, or it is not a text.
+            UnsupportedGrammar: the meaning of a terminal or an option cannot be kept.
             BudgetExceeded: it takes too long, too many states or too much memory.
         """
         if not isinstance(text, str) or not isinstance(start, str):
@@ -162,7 +166,7 @@ class Guard:
         try:
             found = unpacked(self._run(task, deadline, phase))
         except worker.Unavailable:
-            from hybrid.guard.lark_construction import construct  # here: Lark is slow to import
+            from hybrid.guard.lark_construction import construct  # imported late: Lark is slow to import
 
             found = construct(text, start, most, deadline)
         except (worker.OutOfMemory, worker.TooLarge) as error:
@@ -185,14 +189,18 @@ class Guard:
         grammar: xgrammar.Grammar,
         deadline: Deadline,
     ) -> xgrammar.CompiledGrammar:
-        """`xgrammar.GrammarCompiler.compile_grammar`.
+        """Call `xgrammar.GrammarCompiler.compile_grammar`.
 
         Args:
-            compiler: of this vocabulary (tokens by their ids, ids of stop tokens), with so many `threads`.
+            compiler: XGrammar's compiler.
+            vocabulary: its vocabulary: the tokens by their ids, and the ids of stop tokens.
+            threads: its number of threads.
+            grammar: the grammar.
+            deadline: the deadline of the call.
 
         Raises:
             RuntimeError: XGrammar's own.
-            GrammarError: it would not survive the grammar.
+            GrammarError: XGrammar would crash.
             BudgetExceeded: it would take too long.
         """
         phase = "XGrammar's compiler of the grammar"
@@ -215,9 +223,9 @@ class Guard:
         return compiler.compile_grammar(grammar)
 
     def optimise(self, deadline: Deadline) -> Optimise:
-        """What makes the texts of `equivalence.network.optimised`, until a deadline is over.
+        """Return a function that makes the texts of `equivalence.network.optimised` until the deadline.
 
-        Where it is used, errors are those of `compile`.
+        It raises the errors of `compile`.
         """
         phase = "XGrammar's automata of the grammar"
 
@@ -257,17 +265,17 @@ class Guard:
     def _compiling(self, grammar: xgrammar.Grammar, size: int) -> Estimate:
         try:
             return grammar_estimate(read_grammar(grammar), size)
-        except GrammarError:  # serialised in a way that is not read here
+        except GrammarError:  # its serialised form cannot be read
             return Estimate(UNBOUNDED_SECONDS, False)
 
     def _run(self, task: worker.Task, deadline: Deadline, phase: str) -> bytes:
-        """`worker.run`; until this guard is closed, the process is needed."""
+        """Call `worker.run`, and keep the process until this guard is closed."""
         with _users_lock:
             _users.add(self)
         return worker.run(task, deadline, phase)
 
     def _refuse(self, estimate: Estimate, phase: str) -> None:
-        """Where no clock is to decide, the estimate does."""
+        """Refuse a call because of its estimate, if no clock is used."""
         if self.refuse_over is not None and estimate.seconds > self.refuse_over:
             raise BudgetExceeded(
                 f"{phase} is estimated to take {estimate.seconds:.1f} s, allowed are {self.refuse_over}; "
@@ -277,7 +285,8 @@ class Guard:
     def _elsewhere(
         self, task: worker.Task, estimate: Estimate, deadline: Deadline, phase: str, title: str
     ) -> bytes | None:
-        """The answer of another process; None where there is none and the estimate lets it be done here."""
+        """Return the answer of another process; None if there is none, and the estimate permits a call in
+        this process."""
         try:
             return self._run(task, deadline, phase)
         except worker.Refused as error:

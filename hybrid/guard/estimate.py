@@ -1,11 +1,11 @@
-"""How long XGrammar would take, told from what it is given, before it is called.
+"""Estimate how long XGrammar would take, from its input, before it is called.
 
-What: pure functions from a text, or a serialised grammar, to an `Estimate`: seconds, and whether its
-recursion may be too deep for a stack.
-When: in `hybrid.guard`, which lets a call that may be slow or deep run in a process that can be
-ended.
-Limits: fitted to XGrammar 0.2.8 on one core of 2026 and to what was found to be slow; errs towards too much.
-Ordinary schemas take some microseconds to estimate. No clock, so that all ranks estimate alike.
+What: pure functions from a text, or from a serialised grammar, to an `Estimate`: seconds, and whether the
+recursion may be too deep for the stack.
+When: by `hybrid.guard`, which makes calls that may be slow or deep in a process that can be killed.
+Limits: fitted to XGrammar 0.2.8 on one core of 2026, and to inputs that were found to be slow; estimates are
+rather too high than too low. Estimating an ordinary schema takes some microseconds. No clock is used, so all
+ranks get the same estimates.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ from equivalence.network.reading import ReadGrammar
 from hybrid.guard.patterns import Bound, Size, pattern_size, size_bound
 
 DEEP_BRACKETS = 1000
-"""Nested brackets beyond which a recursion is taken for too deep: XGrammar 0.2.8 fell over at 100,000 groups
-of a pattern with 8 MiB of stack, and survived 10,000; its parser of EBNF refuses 1,000 itself."""
+"""More nested brackets may be too deep for a recursion. With 8 MiB of stack, XGrammar 0.2.8 crashed at
+100,000 nested groups of a pattern, and survived 10,000. Its parser of EBNF refuses 1,000 itself."""
 
 DEEP_REFERENCES = 2000
-"""References beyond which a chain of them may be too deep: 5,000 were survived, 50,000 were not."""
+"""More references may form a chain that is too deep: XGrammar survived 5,000, but not 50,000."""
 
 DEEP_GRAMMAR_BYTES = 2_000_000
-"""Size of a serialised grammar beyond which its rules may be nested too deeply for XGrammar's compiler."""
+"""The rules of a larger serialised grammar may be nested too deeply for XGrammar's compiler."""
 
 WIDE_OPTION = 100
-"""Characters of an indentation or separator beyond which the options are what makes a grammar large."""
+"""A longer indentation or separator, in characters, dominates the size of the grammar."""
 
 NESTED_SECONDS = 0.03
-"""What nesting may take by the number of brackets alone, before it is looked at how they are nested: to look
-takes ten times as long as to count them."""
+"""If the number of brackets alone gives more seconds than this, their real depth is computed, which takes ten
+times as long as counting them."""
 
 MANY_CHARACTERS = 60
-"""Characters of a class beyond which XGrammar looks at much of the vocabulary in each of its states."""
+"""For a class of more characters than this, XGrammar tries much of the vocabulary in each of its states."""
 
 SOME_CHARACTERS, OF_SOME = 16, 0.12
-"""The same for a smaller part of the vocabulary (letters), and the share of the time that it takes."""
+"""The same for a smaller part of the vocabulary (letters), and its share of that time."""
 
 MOST_UNROLLED = 600
-"""States that XGrammar writes a repeat out to at most; it counts beyond."""
+"""Most states to which XGrammar expands a repeat; larger ones are counted."""
 
 MOST_RULES = 133
-"""Rules that it writes a counted repeat out to at most; between them it looks for pairs that are alike."""
+"""Most rules to which it expands a counted repeat; it compares all pairs of them."""
 
 MOST_STEP = 1024
-"""Largest step of ``multipleOf`` of which it makes an automaton, with as many states."""
+"""Largest step of ``multipleOf`` for which it makes an automaton, with that many states."""
 
 LONG_SEQUENCE, LOOKED_AT = 20, 40
-"""Parts of a sequence that are usual; expressions of a repeated rule that are looked at."""
+"""Usual number of parts of a sequence; most expressions of a repeated rule that are examined."""
 
 _OTHERS = bytes(code for code in range(256) if code not in b"()[]{}")
 _DEEPER = np.zeros(256, np.int8)
@@ -64,37 +64,36 @@ _DEEPER[list(b"([{")] = 1
 _DEEPER[list(b")]}")] = -1
 
 MOST_PATTERN = 5_000
-"""Characters of a pattern, or of a schema's, beyond which their structure is not looked at: they are done in
-another process anyway."""
+"""The structure of longer patterns, in characters, is not examined: they go to another process anyway."""
 
 SMALL_SECONDS = 0.05
-"""What a bound of the patterns of a schema may say; beyond, they are looked at."""
+"""Most seconds of a schema's patterns for which upper bounds are used; beyond that, patterns are examined."""
 
 WEIGHT_SECONDS = 1e-6
-"""Of compiling a pattern, for each id and state that looks at it."""
+"""The seconds for compiling a pattern, for each pair of a state and an id that is tried there."""
 
 _QUANTIFIERS = tuple(map(re.compile, (r"\*", r"\+", r"\?", r"\{(?=[\d,])", r"\\u00(?:2[aAbB]|3[fF])")))
-"""Quantifiers in a JSON text. Hardly any string has one, and to look at all strings took 5% of the time to a
-first mask. One expression for each, which begins with a character of its own: one for all is searched for
-eight times as slowly."""
+"""Find quantifiers in a JSON text. Hardly any string has one, and examining all strings took 5% of the time
+to a first mask. There is one expression for each quantifier, beginning with a fixed character, because
+searching for a single combined expression is eight times as slow."""
 
 _REST = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
-"""From inside of a string to its end."""
+"""Matches from a place inside of a string to its end."""
 
 _REPEATS = re.compile(r'(?<!\\)"|(\)?)\{(?=\d|,\d)(\d{0,9}),?(\d{0,9})')
 
 _ESCAPED = re.compile(r"\\u00(24|2[89]|2[cC]|3[0-9]|4[1-9a-fA-F]|5[0-9aAbBdD]|6[1-9a-fA-F]|7[0-9aAbBdD])")
-"""Escapes of letters, digits, brackets and "$", in which somebody may spell what is looked for here."""
+"""Escapes of letters, digits, brackets and "$": a schema may spell in this way what is searched for here."""
 
 _STEPS = re.compile(r'"multipleOf"\s*:\s*(\d{1,9})')
 
 
 class Estimate(NamedTuple):
-    """What a call of XGrammar may take.
+    """The resources that a call of XGrammar may need.
 
     Attributes:
-        seconds: of one core, rather too many than too few.
-        is_deep: whether it may need more stack than there is, which would end the process.
+        seconds: time on one core, rather too much than too little.
+        is_deep: whether it may need more stack than there is, which would crash the process.
     """
 
     seconds: float
@@ -102,11 +101,12 @@ class Estimate(NamedTuple):
 
 
 def schema_estimate(schema: str, options: Mapping[str, Any]) -> Estimate:
-    """Of converting a JSON schema, or a structural tag that holds some, with the converter's options."""
+    """Estimate the conversion of a JSON schema, or of a structural tag that contains some, with the
+    converter's options."""
     size = len(schema)
     if "\\u00" in schema:
         schema = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), schema)
-    # a part is written out again for each that it lies in, and each level is compared with all below
+    # a part is written again for each part that contains it, and each level is compared with all levels below
     depth = _opened(schema)
     nested = 1e-8 * size * depth**2 + 2.5e-7 * depth**3
     if nested > NESTED_SECONDS:
@@ -125,12 +125,12 @@ def schema_estimate(schema: str, options: Mapping[str, Any]) -> Estimate:
 
 
 def text_estimate(text: str) -> Estimate:
-    """Of parsing a grammar in EBNF, or a regular expression."""
+    """Estimate the parsing of a grammar in EBNF, or of a regular expression."""
     return Estimate(4e-6 * len(text), bracket_depth(text) > DEEP_BRACKETS)
 
 
 def pattern_estimate(pattern: str) -> Estimate:
-    """Of making an automaton of a pattern."""
+    """Estimate the construction of a pattern's automaton."""
     seconds = 2e-8 * len(pattern) ** 2
     if len(pattern) > MOST_PATTERN:
         seconds += 1e-7 * _squared_repeats(f'{pattern}"')
@@ -140,19 +140,21 @@ def pattern_estimate(pattern: str) -> Estimate:
 
 
 def _small_seconds(pattern: str) -> float:
-    """A bound of what making an automaton takes, where it is small; 0: the pattern has to be looked at."""
+    """Return an upper bound of the seconds for a pattern's automaton if it is small; 0 if the pattern must be
+    examined."""
     bound = size_bound(pattern)
     seconds = 0.0 if bound is None else _automaton_seconds(bound)
     return seconds if seconds < SMALL_SECONDS else 0.0
 
 
 def _automaton_seconds(size: Size | Bound) -> float:
-    """Of making an automaton: 8 to 20 us a state, 80 to 150 ns for each two positions that may be skipped."""
+    """Estimate the construction of an automaton: 8 to 20 us for each state, 80 to 150 ns for each pair of
+    positions that may be skipped."""
     return 2e-5 * size.states + 1.5e-7 * size.skipped
 
 
 def _patterns_seconds(schema: str) -> float:
-    """Of the patterns among the strings of a schema: of all that might be some."""
+    """Estimate the patterns of a schema. All strings with quantifiers are taken for patterns."""
     if len(schema) > 10 * MOST_PATTERN:
         return 1e-7 * _squared_repeats(schema)
     seconds = bounded = 0.0
@@ -166,13 +168,14 @@ def _patterns_seconds(schema: str) -> float:
             bounded += small
         else:
             size = pattern_size(text)
-            # the converter tries what is counted in the end: 60 ns for each two times, 15 for each two states
+            # the converter tries to expand even what it then counts: 60 ns for each pair of times, 15 for
+            # each pair of states
             seconds += _automaton_seconds(size) + 1e-7 * size.counted
     return seconds + bounded
 
 
 def _quantified(schema: str) -> Iterator[str]:
-    """The strings of a JSON text that hold a quantifier, as they are written between their quotes."""
+    """Find the strings of a JSON text that contain a quantifier, as written between their quotes."""
     end = 0
     for place in sorted(found.start() for one in _QUANTIFIERS for found in one.finditer(schema)):
         if place < end:
@@ -183,7 +186,7 @@ def _quantified(schema: str) -> Iterator[str]:
         rest = _REST.match(schema, begin)
         assert rest is not None
         end = rest.end()
-        yield rest[0]  # between two strings, where the plus is that of a number: no harm
+        yield rest[0]  # harmless if it is between two strings, with the plus of a number
 
 
 def _is_escaped(text: str, place: int) -> bool:
@@ -195,12 +198,12 @@ def _is_escaped(text: str, place: int) -> bool:
 
 
 def _opened(text: str) -> int:
-    """Opening brackets of all kinds: no text is nested more deeply."""
+    """Count the opening brackets of all kinds: an upper bound of the depth of nesting."""
     return text.count("{") + text.count("[") + text.count("(")
 
 
 def bracket_depth(text: str) -> int:
-    """How deeply brackets of all kinds are nested at most, those in strings included."""
+    """Find the greatest depth of nested brackets of all kinds, including those in strings."""
     opened = _opened(text)
     if opened < 16:
         return opened
@@ -210,7 +213,8 @@ def bracket_depth(text: str) -> int:
 
 
 def _squared_repeats(text: str) -> float:
-    """The states that repeats in each string may be written out to, squared, together."""
+    """Compute the sum over all strings of the square of the number of states to which the repeats of each may
+    expand."""
     squares, total, product = 0.0, 1, 1
     for found in _REPEATS.finditer(text):
         group, low, high = found.groups()
@@ -233,11 +237,12 @@ def _is_wide(option: Any) -> bool:
 
 
 def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
-    """Of compiling a grammar over a vocabulary of so many ids.
+    """Estimate the compilation of a grammar for a vocabulary of `n_tokens` ids.
 
-    XGrammar looks at every token in each state that reads many characters, and at few in others. Over 600
-    schemas with 357, 2,000 and 128,256 ids the time was 0.4 to 4, 0.1 to 5 and 0.2 to 2 times the estimate
-    (99 of 100 each); what the last four terms stand for takes up to minutes, and is not among those schemas.
+    In each state that reads many characters, XGrammar tries every token, and in other states few. For 600
+    schemas with 357, 2,000 and 128,256 ids, the time was 0.4 to 4, 0.1 to 5 and 0.2 to 2 times the estimate
+    (99 of 100 each). The last four terms are for constructs that take up to minutes and do not occur in those
+    schemas.
     """
     data, starts = grammar.data, grammar.starts
     types, lengths = data[starts], data[starts + 1]
@@ -270,19 +275,19 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
         + 1e-4 * n_tokens * _is_left_recursive(grammar)
         + _written_patterns(grammar, n_tokens)
     )
-    # some 4 bytes of text for each number
+    # about 4 bytes of text for each number
     return Estimate(seconds, 4 * len(data) > DEEP_GRAMMAR_BYTES)
 
 
 def _written_patterns(grammar: ReadGrammar, n_tokens: int) -> float:
-    """Seconds of what patterns are written out to."""
+    """Estimate the seconds for the automata to which patterns expand."""
     data, seconds = grammar.data, 0.0
     for at in grammar.starts[data[grammar.starts] == serial.PATTERN].tolist():
         length = int(data[at + 1])
         if length > MOST_PATTERN:
             seconds += WEIGHT_SECONDS * n_tokens * length
             continue
-        # [whether it is of a JSON string, character ...]
+        # [whether it is for a JSON string, character ...]
         codes = data[at + 3 : at + 2 + length].tolist()
         size = pattern_size("".join(chr(code) for code in codes if 0 <= code < 0x110000))
         seconds += WEIGHT_SECONDS * n_tokens * size.weight + _automaton_seconds(size)
@@ -290,7 +295,8 @@ def _written_patterns(grammar: ReadGrammar, n_tokens: int) -> float:
 
 
 def _characters(data: NDArray[np.int64], classes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Characters in the ranges of each class [type, length, excludes, first, last, first, last ...]."""
+    """Count the characters in the ranges of each class, [type, length, excludes, first, last, first, last
+    ...]."""
     if not len(classes):
         return np.zeros(0, np.int64)
     is_odd = np.arange(len(data)) & 1
@@ -308,13 +314,15 @@ def _characters(data: NDArray[np.int64], classes: NDArray[np.int64]) -> NDArray[
 
 
 def _written_out(grammar: ReadGrammar, shares: dict[int, float]) -> tuple[float, int, int]:
-    """What repeats are written out to.
+    """Estimate what repeats expand to.
 
     Args:
-        shares: of the vocabulary, by the classes that read more than a few tokens.
+        grammar: the grammar.
+        shares: for each character class that reads more than a few tokens, its share of the vocabulary.
 
     Returns:
-        States that read such a share, summed; rules; rules with a class of many characters.
+        The states that read such classes, weighted by their shares; the number of rules; the number of rules
+        with a class of many characters.
     """
     data, starts, rules = grammar.data, grammar.starts, grammar.rules
     states, all_rules, wide_rules = 0.0, 0, 0
@@ -337,7 +345,8 @@ def _written_out(grammar: ReadGrammar, shares: dict[int, float]) -> tuple[float,
 
 
 def _is_left_recursive(grammar: ReadGrammar) -> bool:
-    """Whether a rule begins with itself, maybe by way of others; what reads nothing is not looked through."""
+    """Whether a rule begins with itself, directly or through other rules. Parts that may be empty are not
+    skipped."""
     data, starts, rules = grammar.data, grammar.starts, grammar.rules
     begins: list[list[int]] = []
     callers: list[list[int]] = [[] for _ in rules]
@@ -355,7 +364,7 @@ def _is_left_recursive(grammar: ReadGrammar) -> bool:
         begins.append(first)
         for called in first:
             callers[called].append(number)
-    # a rule that begins with none that are left is none of a cycle: take it away, and go on
+    # a rule that begins with none of the remaining rules is in no cycle: remove it, and repeat
     left = [len(first) for first in begins]
     ready = [number for number, count in enumerate(left) if not count]
     taken = 0

@@ -1,11 +1,11 @@
-"""How large the automaton of a pattern becomes: counted from its text, before XGrammar makes it.
+"""Estimate the size of a pattern's automaton from its text, before XGrammar makes it.
 
-What: `pattern_size` reads a regular expression roughly and multiplies out its repeats as XGrammar 0.2.8 does.
-When: by `hybrid.guard.estimate`, for patterns of JSON schemas: they are written out, where repeats
-of grammars are counters. Repeats in repeats, parts that may be skipped, and wide classes of characters
-multiply.
-Limits: an estimate; syntax that is not known counts as literals. In time proportional to the pattern, without
-recursion.
+What: `pattern_size` reads a regular expression roughly, and multiplies out its repeats as XGrammar 0.2.8
+does.
+When: by `hybrid.guard.estimate`, for patterns of JSON schemas: their repeats are expanded, whereas repeats of
+grammars are counted. Repeats in repeats, parts that may be skipped, and wide classes of characters multiply.
+Limits: an estimate; unknown syntax counts as literals. The time is proportional to the length of the pattern,
+and there is no recursion.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ from functools import lru_cache
 from typing import NamedTuple
 
 MOST_TIMES, MOST_STATES = 128, 50_000
-"""A repeat of more times, or of more states, is counted and not written out. The converter tries to write out
-what is counted for its times alone, up to so many states."""
+"""A repeat of more times, or with more states, is counted and not expanded. If it is counted only because of
+its times, the converter tries to expand it, up to this many states."""
 
 UNSURE = 2.0
-"""As states are estimated: by so much either bound is taken to be further away than it is."""
+"""The bound on states is multiplied by this, because the number of states is only estimated."""
 
 OPEN_TIMES = 2.0
-"""What stands for a repeat that is counted: its body here and there."""
+"""The number of times that represents a counted repeat."""
 
 MANY_CHARACTERS, SOME_CHARACTERS = 60, 16
 WIDE, SOME, FEW = 1.0, 0.12, 0.01
-"""Shares of a vocabulary that are looked at where a class of many, some or few characters is read."""
+"""The shares of a vocabulary that are tried in states that read a class of many, some or few characters."""
 
 ANY_STATES, OTHER_STATES = 5.0, 4.0
-"""States of an automaton over bytes for any character, and for one that is not ASCII."""
+"""The states of an automaton over bytes for any character, and for a character that is not ASCII."""
 
 AMBIGUOUS, SKIPPED = 4.0, 8.0
-"""How many more states a text is in at once where a repeat's body has no fixed length, or may be empty."""
+"""How many times more states a text is in at once if a repeat's body has no fixed length, and if it may be
+empty."""
 
 MOST = 1e12
 
@@ -44,15 +45,17 @@ _RANGE = re.compile(r"(\\.|.)-(\\.|.)", re.DOTALL)
 
 
 class Size(NamedTuple):
-    """What a part of a pattern is written out to.
+    """The size to which a part of a pattern expands.
 
     Attributes:
-        positions: characters.
-        states: of an automaton over bytes.
-        weight: shares of the vocabulary looked at, summed over the states that a text may be in at once.
+        positions: number of characters.
+        states: states of an automaton over bytes.
+        weight: the sum of the shares of the vocabulary that are tried, over the states that a text may be in
+            at once.
         skipped: squared lengths of runs of parts that may be skipped.
-        counted: squared times of what is counted and not written out, with a fifth of its squared states.
-        length: characters that it reads; -1 where that varies.
+        counted: for repeats that are counted and not expanded, their squared times plus a fifth of their
+            squared states.
+        length: number of characters that it reads; -1 if that varies.
         is_empty: whether it may read nothing.
     """
 
@@ -66,7 +69,7 @@ class Size(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """What `Size` has no more of: states, and squared lengths of runs that may be skipped."""
+    """Upper bounds of two attributes of `Size`."""
 
     states: float
     skipped: float
@@ -81,11 +84,12 @@ _ESCAPES = {"d": _FEW, "s": _FEW, "w": _MANY, "D": _ANY, "S": _ANY, "W": _ANY}
 
 
 def size_bound(pattern: str) -> Bound | None:
-    """A bound of a pattern's size, without looking at its structure; None: that has to be looked at.
+    """Find an upper bound of a pattern's size without examining its structure; None if the structure must be
+    examined.
 
-    Most patterns of schemas are so short that a bound says enough, and it takes 2 us in place of 100. Every
-    character is a position at most, and so is each time that one is repeated. Each level of groups adds the
-    square of all positions at most, once for runs and once for repeats.
+    For most patterns of schemas, which are short, a bound is enough. It takes 2 us instead of 100. Every
+    character is at most one position, and so is each time that one is repeated. Each level of groups adds at
+    most the square of all positions, once for runs and once for repeats.
     """
     if not pattern.isascii() or "\\u" in pattern or "\\x" in pattern:
         return None
@@ -99,9 +103,9 @@ def size_bound(pattern: str) -> Bound | None:
     return Bound(ANY_STATES * positions, 2.0 * (1 + pattern.count("(")) * positions**2)
 
 
-@lru_cache(maxsize=256)  # dates, names and the like come again: 0.1 ms each
+@lru_cache(maxsize=256)  # dates, names and so on recur; each takes 0.1 ms
 def pattern_size(pattern: str) -> Size:
-    """What a pattern is written out to."""
+    """Estimate the size to which a pattern expands."""
     outer: list[tuple[list[Size], list[Size]]] = []
     choices: list[Size] = []
     parts: list[Size] = []
@@ -137,7 +141,7 @@ def pattern_size(pattern: str) -> Size:
             at = found.end()
             part = _quantified(part, *found.groups())
         parts.append(part)
-    while True:  # groups that nobody closed
+    while True:  # groups that are not closed
         part = _choice([*choices, _sequence(parts)])
         if not outer:
             return part
@@ -195,7 +199,8 @@ def _repeat(part: Size, least: int, most: int | None) -> Size:
 
 
 def _sequence(parts: list[Size]) -> Size:
-    """Parts in a row. From each of a run that may be skipped, the automaton leads to all behind it."""
+    """Compute the size of parts in a row. From each part of a run that may be skipped, the automaton has
+    edges to all later ones."""
     skipped = run = 0.0
     members = 0
     for part in [*parts, _LITERAL]:

@@ -1,17 +1,18 @@
-"""The process that runs XGrammar's and Lark's own code for another, and can be ended.
+"""The program of the process that runs XGrammar's and Lark's own code for another process, and can be killed.
 
-What: a small program, started by `hybrid.guard.worker` with one socket as its standard input. It
-loads XGrammar's library without its Python package (no torch: 0.2 s and 30 MiB in place of 2 s and 300), and
-then forks a child for each task, which converts or compiles one grammar and ends.
-When: never imported by the package; it is run by its path, and uses the standard library, XGrammar and
-`equivalence.network.optimised` only, without the packages around that. For Lark grammars it imports Lark,
-numpy, and `hybrid.guard.lark_construction`, likewise.
-Limits: needs `fork`. Each child has bounded memory and stack, dies with this process, and this one ends when
-the other end of its socket is closed, however that came about. Nothing is unpickled.
+What: a small program, which `hybrid.guard.worker` starts with a socket as its standard input. It loads
+XGrammar's library without its Python package (and so without torch, in 0.2 s and 30 MiB instead of 2 s and
+300 MiB). Then it forks a child for each task, which converts or compiles one grammar and ends.
+When: run as a program, by its path; `hybrid.guard.worker` imports it only for its frames. The program uses
+only the standard library, XGrammar and `equivalence.network.optimised`, without importing the packages that
+contain that module. For Lark grammars it imports Lark, numpy, and `hybrid.guard.lark_construction` in the
+same way.
+Limits: it needs `fork`. Each child has bounded memory and stack, and is killed when this process dies. This
+process ends when the other end of its socket is closed, for whatever reason. Nothing is unpickled.
 
-Over the socket come one byte and a number of 8 bytes: b"T" is a task, with one more socket attached, over
-which the child reads its request and answers; b"K" ends a task; b"L" says that a Lark grammar will come, so
-that no child has to import Lark again. Everything else is frames, as `send_frame` says.
+Each message on the socket is one byte and a number of 8 bytes. b"T" is a task; with it comes another socket,
+over which the child reads its request and answers. b"K" kills a task. b"L" announces a Lark grammar, so that
+Lark is imported here once and not by each child. Everything else is frames; see `send_frame`.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ from typing import Any
 
 HEADER = struct.Struct("!cQ")
 STACK_BYTES = 4 * 2**20
-"""Half of what a thread has elsewhere: what survives here survives there."""
+"""Half of the stack of a thread in other processes: code that does not crash here does not crash there."""
 
 
 def send_frame(channel: socket.socket, word: bytes, payload: bytes = b"") -> None:
-    """One byte that says what it is, eight for the length, and the payload."""
+    """Send one byte for the kind of the frame, eight bytes for the length, and the payload."""
     channel.sendall(HEADER.pack(word, len(payload)))
     channel.sendall(payload)
 
 
 def receive(channel: socket.socket, size: int) -> bytes:
-    """Exactly so many bytes; an `EOFError` where there are fewer."""
+    """Receive exactly `size` bytes; raise `EOFError` if there are fewer."""
     parts = bytearray(size)
     view = memoryview(parts)
     while view:
@@ -54,17 +55,18 @@ def receive(channel: socket.socket, size: int) -> bytes:
 
 
 def receive_frame(channel: socket.socket) -> tuple[bytes, bytes]:
-    """(word, payload) of the next frame."""
+    """Receive the next frame, as (word, payload)."""
     word, length = HEADER.unpack(receive(channel, HEADER.size))
     return word, receive(channel, length)
 
 
 class Library:
-    """XGrammar's classes, taken from its library, or from its Python package where that fails.
+    """XGrammar's classes, from its library, or from its Python package if that fails.
 
     Args:
-        path: of the library.
-        packages: of this project, with their folders; they are made to be nothing but these.
+        path: the path of the library.
+        packages: packages of this project, with their folders. They are replaced by empty modules with these
+            folders.
     """
 
     grammar: Any
@@ -108,24 +110,25 @@ class Library:
         self.print_automata = importlib.import_module("tvm_ffi").get_global_func(name)
 
     def convert(self, request: dict[str, Any]) -> Any:
-        """A grammar, by one of XGrammar's functions that make one."""
+        """Make a grammar with one of XGrammar's functions."""
         return getattr(self.grammar, request["function"])(*request["arguments"])
 
     def load_lark(self) -> Any:
-        """The module `hybrid.guard.lark_construction`."""
+        """Import `hybrid.guard.lark_construction`, once."""
         if self._construction is None:
             for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-                os.environ[name] = "1"  # threads of numpy's, which are not there after a fork
+                os.environ[name] = "1"  # no threads in numpy: they would not exist after a fork
             self._construction = importlib.import_module("hybrid.guard.lark_construction")
         return self._construction
 
     def warm_lark(self) -> None:
-        """Make once what children then have: Lark's parser of grammars, and classes of all characters."""
+        """Prepare what children then inherit: Lark's parser of grammars, and the classes of all
+        characters."""
         text = "start: A\nA: /\\w\\d\\s\\W\\D\\S|[^\\W\\d]/i"
         self.construct({"text": text, "start": "start", "max_states": 100})
 
     def construct(self, request: dict[str, Any]) -> bytes:
-        """Parser and lexer of a Lark grammar."""
+        """Make the parser and the lexer of a Lark grammar."""
         found: bytes = self.load_lark().answer(request["text"], request["start"], request["max_states"])
         return found
 
@@ -133,7 +136,7 @@ class Library:
         return str(grammar.serialize_json()).encode("utf-8", "surrogatepass")
 
     def compile(self, request: dict[str, Any], text: bytes, lengths: bytes, data: bytes) -> None:
-        """Compile and forget: whether it is survived, and in time, is the answer."""
+        """Compile a grammar and drop the result: the answer is that it did not crash, and ended in time."""
         counts = memoryview(lengths).cast("I").tolist()
         tokens, at = [], 0
         for count in counts:
@@ -144,7 +147,7 @@ class Library:
         compiler.compile_grammar_ebnf(self.grammar.deserialize_json(text.decode("utf-8", "surrogatepass")))
 
     def optimise(self, request: dict[str, Any]) -> bytes:
-        """As `equivalence.network.optimised.optimised_text` says; empty where there is no answer."""
+        """Do what `equivalence.network.optimised.optimised_text` says; the answer is empty if it has none."""
         count = request["n_tokens"]
         info = self.tokenizer_info([b""] * count, 0, count, [count - 1], False)
         compiler = self.compiler(info, 1, False, -1)
@@ -156,19 +159,19 @@ class Library:
 
 
 def is_lost_for_memory(error: BaseException) -> bool:
-    """Whether the interpreter lost a `MemoryError` on the way.
+    """Whether an error stands for a `MemoryError` that the interpreter lost.
 
-    Where there is no memory for the frame of a call, CPython 3.11 may raise a `SystemError`, "returned NULL
-    without setting an exception", in its place: 6 of 150 times with bounds of 1 to 30 MiB.
+    If there is no memory for the frame of a call, CPython 3.11 may raise a `SystemError` instead, "returned
+    NULL without setting an exception": 6 of 150 times with bounds of 1 to 30 MiB.
     """
     return isinstance(error, SystemError) and "without" in str(error)
 
 
 def run_task(library: Library, channel: socket.socket) -> None:
-    """What a child does: one request, one answer."""
+    """Do the work of a child: read one request, and send one answer."""
     try:
         request = json.loads(receive_frame(channel)[1])
-        if request["seconds"] is not None:  # the kernel ends it, should nobody else
+        if request["seconds"] is not None:  # the kernel kills it if nobody else does
             signal.setitimer(signal.ITIMER_REAL, request["seconds"])
         with open("/proc/self/statm") as status:
             begun = int(status.read().split()[0]) * resource.getpagesize()
@@ -194,7 +197,7 @@ def run_task(library: Library, channel: socket.socket) -> None:
 
 
 def child(library: Library, channel: socket.socket) -> None:
-    """Set up a process of its own for one task."""
+    """Set up a forked process for one task, and run the task."""
     for one in (signal.SIGCHLD, signal.SIGALRM):
         signal.signal(one, signal.SIG_DFL)
     signal.set_wakeup_fd(-1)
@@ -205,12 +208,12 @@ def child(library: Library, channel: socket.socket) -> None:
 
 
 class Parent:
-    """The loop that forks, ends and buries children."""
+    """The loop that forks and kills children, and reports their ends."""
 
     def __init__(self, control: socket.socket, library: Library) -> None:
         self.control = control
         self.library = library
-        self.running: dict[int, tuple[int, socket.socket]] = {}  # number of a task -> process id, channel
+        self.running: dict[int, tuple[int, socket.socket]] = {}  # task number -> process id, channel
 
     def loop(self) -> None:
         reader, writer = os.pipe()
@@ -230,7 +233,7 @@ class Parent:
                     return
 
     def obey(self, selector: selectors.BaseSelector, *others: int) -> bool:
-        """Do what the next message says; False where there will be none."""
+        """Handle the next message. Return False if there will be no more."""
         message, sockets, _, _ = socket.recv_fds(self.control, HEADER.size, 1)
         if message and len(message) < HEADER.size:
             message += receive(self.control, HEADER.size - len(message))
@@ -242,7 +245,7 @@ class Parent:
                 os.kill(self.running[number][0], signal.SIGKILL)
             return True
         if word == b"L":
-            with contextlib.suppress(Exception):  # what is wrong, a child finds again and tells
+            with contextlib.suppress(Exception):  # a child will find and report the same error
                 self.library.warm_lark()
             return True
         channel = socket.socket(fileno=sockets[0])
@@ -267,13 +270,13 @@ class Parent:
         return True
 
     def bury(self) -> None:
-        """Tell of each child that has ended how it did."""
+        """Report the exit status of each child that has ended."""
         for number, (process, channel) in list(self.running.items()):
             ended, status = os.waitpid(process, os.WNOHANG)
             if ended:
                 del self.running[number]
                 channel.setblocking(False)
-                with contextlib.suppress(OSError):  # nobody listens
+                with contextlib.suppress(OSError):  # the other end may be closed
                     channel.send(HEADER.pack(b"X", 2) + struct.pack("!H", status & 0xFFFF))
                 channel.close()
 
@@ -283,7 +286,8 @@ class Parent:
 
 
 def main() -> None:
-    # a Ctrl-C at the terminal is meant for the program; it closes its end of the socket when it stops
+    # Ctrl-C in the terminal is for the program that started this process; when that stops, its end of the
+    # socket is closed
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=os.dup(0))
     empty = os.open(os.devnull, os.O_RDONLY)
@@ -291,7 +295,7 @@ def main() -> None:
     os.close(empty)
     try:
         setup = json.loads(receive_frame(control)[1])
-    except (EOFError, ConnectionError):  # who started it has ended already
+    except (EOFError, ConnectionError):  # the program that started it has ended already
         return
     sys.path[:] = setup["path"]
     most = resource.getrlimit(resource.RLIMIT_STACK)[1]
@@ -300,7 +304,7 @@ def main() -> None:
     library = Library(setup["library"], setup["packages"])
     parent = Parent(control, library)
     try:
-        with contextlib.suppress(EOFError, ConnectionError):  # nobody is there any more
+        with contextlib.suppress(EOFError, ConnectionError):  # the other process has ended
             send_frame(control, b"H")
             parent.loop()
     finally:

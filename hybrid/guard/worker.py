@@ -1,11 +1,11 @@
-"""Tasks for XGrammar in processes that can be ended.
+"""Run tasks for XGrammar and Lark in processes that can be killed.
 
-What: `run` has one task done by a child of a process that this one starts when it first needs it
-(`hybrid.guard.process`), and waits for the answer until a deadline is over; then the child is ended.
-When: in `hybrid.guard`, for calls that may be slow, or need too much memory or stack. Thread-safe.
-Limits: Linux, and a Python that can start itself (`is_available`). To start the process takes 0.2 s, once;
-a task takes 2 ms and the time that its answer travels. At most `children` tasks run at once, others wait in
-their own time.
+What: `run` lets a child of another process do one task (`hybrid.guard.process`), and waits for the answer
+until a deadline; then it kills the child. That process is started when it is first needed.
+When: by `hybrid.guard`, for calls that may be slow, or need too much memory or stack. Thread-safe.
+Limits: it needs Linux, and a Python that can start itself (`is_available`). Starting the process takes 0.2 s,
+once. A task takes 2 ms, plus the time to transfer its answer. At most `children` tasks run at once; others
+wait, and the wait counts towards their time.
 """
 
 from __future__ import annotations
@@ -34,35 +34,35 @@ from equivalence.deadline import Deadline
 from hybrid.guard import process as protocol
 
 FEWEST, MOST = 2, 8
-"""Tasks at once, however few or many cores there are."""
+"""Bounds of the number of tasks that run at once, regardless of the number of cores."""
 
 START_SECONDS = 30.0
-"""What the process may take to start, on a machine that is busy."""
+"""How long the process may take to start on a busy machine."""
 
 WAIT_SECONDS = 0.05
-"""How often who waits for a turn looks at the deadline."""
+"""Interval between two checks of the deadline while a task waits for its turn."""
 
 PACKAGES = (
     "equivalence", "equivalence.network", "equivalence.lark.lalr", "equivalence.lark.lexer", "hybrid",
     "hybrid.guard",
 )  # fmt: skip
-"""What the process needs modules of, without all that is imported where they are."""
+"""The packages whose modules the process imports without running their `__init__`."""
 
 GRACE_SECONDS = 5.0
-"""How much later than its deadline a child ends itself, where nobody was left to end it."""
+"""How long after its deadline a child kills itself, if nobody has killed it."""
 
 logger = logging.getLogger("hybrid")
 
 
 class Unavailable(Exception):
-    """There is no process to be had; the message says why."""
+    """No process can be started; the message says why."""
 
 
 class Died(Exception):
     """A child ended without an answer.
 
     Attributes:
-        signal_name: by which signal; empty if by none, or if nobody knows.
+        signal_name: the signal that killed it; empty if there was none, or if it is unknown.
     """
 
     def __init__(self, status: int | None) -> None:
@@ -78,14 +78,14 @@ class Refused(Exception):
 
 
 class OutOfMemory(Exception):
-    """A child needed more memory than it may have."""
+    """A child needed more memory than it is allowed."""
 
 
 class TooLarge(Exception):
-    """The answer has more bytes than asked for.
+    """The answer has more bytes than allowed.
 
     Attributes:
-        size: bytes.
+        size: its bytes.
     """
 
     def __init__(self, size: int) -> None:
@@ -94,14 +94,14 @@ class TooLarge(Exception):
 
 
 class Task(NamedTuple):
-    """What a child is asked for.
+    """A task for a child.
 
     Attributes:
-        request: as `hybrid.guard.process` reads it, without the bounds.
-        payloads: bytes that go with it.
-        memory_bytes: what it may take besides what the process has from the start.
-        most_bytes: of the answer.
-        share: of the seconds that are left, what it may take.
+        request: the request that `hybrid.guard.process` reads, without the bounds.
+        payloads: bytes that are sent with it.
+        memory_bytes: the memory that it may use in addition to that of the process at its start.
+        most_bytes: bound of the answer.
+        share: the share of the remaining seconds that it may take.
     """
 
     request: dict[str, Any]
@@ -112,7 +112,8 @@ class Task(NamedTuple):
 
 
 class _Process:
-    """The process that forks, seen from here; made by a thread of its own, so that nobody waits too long."""
+    """The process that forks children, as seen from this one. A thread waits for its start, so that callers
+    need not wait longer than their deadlines."""
 
     def __init__(self) -> None:
         self.ready = threading.Event()
@@ -150,7 +151,7 @@ class _Process:
             self.ready.set()
 
     def submit(self, name: str) -> tuple[int, socket.socket]:
-        """Let a child be forked for a task of this name: its number, and the socket to it."""
+        """Request a child for a task of this name. Return its number, and the socket to it."""
         number = next(self._numbers)
         with _opening:
             mine, theirs = socket.socketpair()
@@ -177,7 +178,7 @@ class _Process:
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_RDWR)
         assert self._process is not None
-        if not self.ready.is_set():  # it loads XGrammar's library, and hears of nothing before it has
+        if not self.ready.is_set():  # it reads no message before it has loaded XGrammar's library
             self._process.kill()
         try:
             self._process.wait(1.0)
@@ -187,43 +188,44 @@ class _Process:
         self._control.close()
 
     def forget(self) -> None:
-        """In a process that was forked: it is the other one's."""
+        """Give up the process after a fork: it belongs to the parent."""
         if self._process is not None:
-            self._process.returncode = 0  # so that nobody waits for it
+            self._process.returncode = 0  # so that nothing waits for it
 
 
 _lock = forking.listed(threading.Lock(), forking.Order.SLOW)
 _process: _Process | None = None
 _opening = forking.listed(threading.Lock(), forking.Order.BRIEF)
-"""Of the control socket, on which a message goes whole; and held from where sockets are made until the other
-process has its ends: a fork in between would give the child copies of these, and who waits here for the other
-process to close them would wait for the child."""
+"""The lock of the control socket, so that messages are sent whole. It is also held from the creation of
+sockets until the other process has its ends. After a fork in between, the child would have copies of these
+ends, and a thread here that waits for the other process to close them would wait for the child, too."""
 _open: weakref.WeakSet[_Process | socket.socket] = weakref.WeakSet()
-"""What a child must not keep."""
+"""The processes and sockets that a forked process must not keep."""
 
 _running: set[object] = set()
 _free_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
 _free = threading.Condition(_free_lock)
-"""Tasks that have their turn, and who waits for one; a turn is in the set or not, wherever Ctrl-C comes."""
+"""Notifies waiting tasks when a running one leaves `_running`. Wherever Ctrl-C interrupts, a turn is either
+in that set or not."""
 
 
 def is_available() -> bool:
-    """Whether there can be such a process here."""
+    """Whether such a process can exist here."""
     return sys.platform == "linux" and bool(sys.executable) and hasattr(socket, "send_fds")
 
 
 def run(task: Task, deadline: Deadline, phase: str) -> bytes:
-    """Have a task done, within the time that is left.
+    """Run a task within the time that is left.
 
     Args:
-        task: what is asked for.
-        deadline: when it has to be over.
-        phase: what is going on, for the error that says that it is.
+        task: the task.
+        deadline: the deadline.
+        phase: what is being done, for the error when the time is over.
 
     Raises:
-        BudgetExceeded: the deadline is over; the child is ended.
+        BudgetExceeded: the deadline is over; the child is killed.
         Refused: XGrammar raised an error.
-        OutOfMemory, Died, TooLarge: as they say.
+        OutOfMemory, Died, TooLarge: see these classes.
         Unavailable: no process can be started.
     """
     if not is_available():
@@ -236,7 +238,7 @@ def run(task: Task, deadline: Deadline, phase: str) -> bytes:
             except Unavailable:
                 if attempt:
                     raise
-                continue  # somebody ended it: once more, with a new one
+                continue  # it was ended meanwhile: try again with a new one
             try:
                 return _answer(task, channel, deadline, phase)
             finally:
@@ -246,10 +248,10 @@ def run(task: Task, deadline: Deadline, phase: str) -> bytes:
 
 
 def start(is_wanted: Callable[[], bool]) -> None:
-    """Start the process in the background, if there is none: the first task then need not wait 0.2 s.
+    """Start the process in the background if there is none, so that the first task need not wait 0.2 s.
 
     Args:
-        is_wanted: whether it still is, once it is started.
+        is_wanted: whether it is still needed; called when it has started.
     """
     if is_available() and (_process is None or _process.is_ended):
         early = threading.Thread(
@@ -260,14 +262,14 @@ def start(is_wanted: Callable[[], bool]) -> None:
 
 
 def _start_early(is_wanted: Callable[[], bool]) -> None:
-    with contextlib.suppress(Unavailable):  # a task will find the same, and say so
+    with contextlib.suppress(Unavailable):  # a task will fail in the same way, and report it
         _current()
         if not is_wanted():
             close()
 
 
 def close() -> None:
-    """End the process, if there is one; the next task starts another."""
+    """End the process, if there is one. The next task starts another one."""
     global _process
     with _lock:
         ended, _process = _process, None
@@ -276,8 +278,9 @@ def close() -> None:
 
 
 def children() -> int:
-    """Tasks at once: one for each core that this process may use, by its affinity and its cgroup's quota."""
-    import joblib  # 0.1 s, which the first tasks do not wait for
+    """Return how many tasks may run at once: one for each core that this process may use, by its affinity and
+    its cgroup's quota, within `FEWEST` and `MOST`."""
+    import joblib  # takes 0.1 s, and the first tasks need not wait for it
 
     return max(FEWEST, min(MOST, joblib.cpu_count()))
 
@@ -304,7 +307,7 @@ def _turn(deadline: Deadline, phase: str) -> Iterator[None]:
 
 
 def _current() -> _Process:
-    """The process, which may still be starting."""
+    """Return the process, which may still be starting."""
     global _process
     with _lock:
         current = _process
@@ -385,7 +388,8 @@ def _receive(channel: socket.socket, size: int, ends: float | None) -> bytes:
 
 
 def _in_child() -> None:
-    """A forked process starts its own, and keeps nothing open by which the end of another is known."""
+    """After a fork, forget the process, and close the sockets whose end would tell others that a process has
+    ended."""
     global _process, _free
     for one in list(_open):
         if isinstance(one, _Process):
