@@ -1,1 +1,2 @@
-"""XGrammar itself: its serialised grammars, made safe, guarded, and told where they leave something out."""
+"""Handle XGrammar's grammars: make them safe for its compiler, and find where they differ from their
+schemas."""

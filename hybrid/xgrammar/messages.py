@@ -1,8 +1,8 @@
-"""What XGrammar says, for users: without time stamps and the places of its sources.
+"""XGrammar's messages, for users: without time stamps and places in its source.
 
-What: `shortened` is the message of an error; `way_out` is what to do about it, where that can be told.
-When: where XGrammar refuses a grammar, a schema, a tag or a regular expression.
-Limits: messages that are not known are passed on as they are.
+What: `shortened` returns the message of an error; `way_out` says what to do about it, if that is known.
+When: if XGrammar refuses a grammar, a schema, a tag or a regular expression.
+Limits: unknown messages are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from equivalence.json_text import fault_of
 
 MESSAGE_CHARACTERS = 1_000
-"""What is kept of a message: XGrammar quotes whole schemas."""
+"""The most characters of a message that are kept: XGrammar quotes whole schemas."""
 
 TYPES = "array", "boolean", "integer", "null", "number", "object", "string"
 
@@ -25,7 +25,7 @@ _FILE_NAME = re.compile(r"[\w./\\~:-]+\.[A-Za-z]\w*")
 
 
 def shortened(error: BaseException) -> str:
-    """What an error of XGrammar says, without most of what it quotes."""
+    """Return the message of an XGrammar error, without most of the text that it quotes."""
     text = _PLACE.sub("", str(error)).strip() or f"{type(error).__name__} without a message"
     if len(text) <= MESSAGE_CHARACTERS:
         return text
@@ -34,13 +34,13 @@ def shortened(error: BaseException) -> str:
 
 
 def way_out(message: str, title: str, text: object, options: Iterable[str] = ()) -> str | None:
-    """A message in place of one of XGrammar's that says what to do; None where that cannot be told.
+    """Return a message that says what to do, in place of one of XGrammar's; None if no advice is known.
 
     Args:
-        message: XGrammar's.
-        title: what was refused: "JSON schema", "structural tag", "grammar" or another.
-        text: as it was given.
-        options: those that there are.
+        message: XGrammar's message.
+        title: what was refused: "JSON schema", "structural tag", "grammar" or something else.
+        text: the argument as it was given.
+        options: the names of the options that exist.
     """
     option = _OPTION.search(message)
     if option is not None:

@@ -1,11 +1,11 @@
-"""Grammars made safe for XGrammar's compiler.
+"""Make grammars safe for XGrammar's compiler.
 
-What: refuses grammars that end the process, and keeps XGrammar's masks from contradicting its own
-`accept_token`: drops lookahead assertions, gives a called root a caller, makes rules of the character classes
-that follow a call, closes a vocabulary under prefixes. Works on the form that
-`xgrammar.Grammar.serialize_json` gives, parsed by `json.loads`.
-Limits: docs/theory.md, section 8, argues why masks can be trusted then, for XGrammar 0.2.8. Grammars that
-count, name ids or are lazy have further contradictions (docs/limits.md).
+What: it refuses grammars that crash the process, and keeps XGrammar's masks from contradicting its own
+`accept_token`: it drops lookahead assertions, adds a caller for a root rule that is called, makes rules of
+the character classes that follow a call, and adds missing prefixes to a vocabulary. The functions work on the
+result of `xgrammar.Grammar.serialize_json`, parsed by `json.loads`.
+Limits: docs/theory.md, section 8, explains why masks can be trusted then, for XGrammar 0.2.8. Grammars that
+count, name ids or are lazy have more contradictions (docs/limits.md).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from equivalence.network.serial import BODY, IS_EXACT, LOOKAHEAD, NAME
 
 
 def as_changed(grammar: xgrammar.Grammar, serialized: dict[str, Any], changed: bool) -> xgrammar.Grammar:
-    """The grammar itself, or a new one made from its changed serialised form.
+    """Return the grammar itself, or a new one made from its changed serialised form.
 
-    Data that XGrammar's compiler may have added is removed, because it does not fit the changed rules.
+    Data that XGrammar's compiler may have added is removed, because it does not match the changed rules.
     """
     if not changed:
         return grammar
@@ -33,11 +33,11 @@ def as_changed(grammar: xgrammar.Grammar, serialized: dict[str, Any], changed: b
 
 
 def without_lookahead(serialized: dict[str, Any]) -> bool:
-    """Drop every rule's lookahead assertion, in place; returns whether there was one.
+    """Drop the lookahead assertions of all rules, in place. Return whether there were any.
 
-    An assertion sharpens masks only; `accept_token` does not look at it. XGrammar's converters write some
-    by hand, and one in its builtin JSON grammar is wrong (its mask drops ``}]`` after ``[{"a":"x"``). Over
-    representatives, one token's wrong bit would be its whole class's.
+    Assertions only affect masks; `accept_token` does not use them. XGrammar's converters contain some that
+    were written by hand, and one in its builtin JSON grammar is wrong (its mask drops ``}]`` after
+    ``[{"a":"x"``). Over representatives, one wrong bit would be wrong for a whole class.
     """
     found = False
     for rule in serialized[serial.RULES]:
@@ -48,11 +48,11 @@ def without_lookahead(serialized: dict[str, Any]) -> bool:
 
 
 def shield_root(serialized: dict[str, Any]) -> bool:
-    """Give a root rule that other rules (or it itself) call a caller of its own, in place.
+    """Add a new root rule that calls the old one, in place, if the old one is called by any rule. Return
+    whether it was.
 
-    XGrammar's masks take the root's end for the end of the text, so where the root is called they drop
-    tokens that its `accept_token` takes (``root ::= "a" "a" | root{2}`` after ``a``: the token ``aa``).
-    Returns whether that was needed.
+    XGrammar's masks take the end of the root for the end of the text. So if the root is called, they drop
+    tokens that `accept_token` takes (``root ::= "a" "a" | root{2}`` after ``a``: the token ``aa``).
     """
     data, starts, root = serialized[serial.DATA], serialized[serial.STARTS], serialized[serial.ROOT]
     if not any(_calls(data, at, root) for at in starts):
@@ -72,9 +72,9 @@ def shield_root(serialized: dict[str, Any]) -> bool:
 
 
 def _calls(data: list[int], at: int, rule: int) -> bool:
-    """Whether the expression at a place calls a rule itself."""
+    """Whether the expression at a place calls a rule directly."""
     expression_type = data[at]
-    if expression_type in serial.CALLS:  # nearly all that call any, so nothing is copied for them
+    if expression_type in serial.CALLS:  # nearly all expressions that call rules; nothing is copied for these
         return data[at + 2] == rule
     if expression_type not in serial.TAG_TYPES:
         return False
@@ -84,15 +84,16 @@ def _calls(data: list[int], at: int, rule: int) -> bool:
 def classes_as_rules(serialized: dict[str, Any]) -> bool:
     """Make rules of the character classes that follow a call in their sequence, in place.
 
-    What follows a rule's only call becomes the rule's lookahead assertion when XGrammar compiles it, and a
-    repeat over 128 asserts what it repeats. All else runs as an automaton, but assertions are read element by
-    element, and a character class is read wrongly there. For ASCII text the bounds of its ranges are cut to a
-    byte: space counts as within U+0800 to U+4E2D. The first bytes of a character pass whatever may follow
-    them: E0 passes every class of letters, C3 a class without U+00C0 to U+00FF. A called rule is an
-    automaton again; so that it is not copied into its callers, it has a second way, which reads nothing.
+    When XGrammar compiles a rule that has only one call, it takes what follows that call for the rule's
+    lookahead assertion; a repeat of more than 128 asserts what it repeats. Everything else runs as an
+    automaton, but assertions are read element by element, and character classes are read wrongly there. For
+    ASCII text, the bounds of their ranges are cut to a byte: a space counts as within U+0800 to U+4E2D. The
+    first bytes of a character pass whatever may follow them: E0 passes every class of letters, C3 a class
+    without U+00C0 to U+00FF. A called rule is an automaton again. So that it is not copied into its callers,
+    it has a second alternative, which reads nothing.
 
     Returns:
-        Whether there was any.
+        Whether there were any such classes.
     """
     data, starts = serialized[serial.DATA], serialized[serial.STARTS]
     rules = serialized[serial.RULES]
@@ -109,14 +110,14 @@ def classes_as_rules(serialized: dict[str, Any]) -> bool:
         elif expression_type == serial.REPEAT:
             repeated = rules[data[at + 2]]
             alone = _only_class(data, starts, repeated[BODY])
-            if alone >= 0:  # the rule itself: it may have a temperature or a name to capture by
+            if alone >= 0:  # change the rule itself: it may have a temperature or a name for captures
                 rules[data[at + 2]] = [*repeated]
                 rules[data[at + 2]][BODY] = made.body(alone)
     return made.any
 
 
 class _ClassRules:
-    """The rules made of character classes, one for each that is different."""
+    """The rules made from character classes, one for each distinct class."""
 
     def __init__(self, serialized: dict[str, Any]) -> None:
         self._data, self._starts = serialized[serial.DATA], serialized[serial.STARTS]
@@ -127,11 +128,11 @@ class _ClassRules:
 
     @property
     def any(self) -> bool:
-        """Whether anything was made."""
+        """Whether any rules were made."""
         return self._never >= 0
 
     def reference(self, expression: int) -> int:
-        """The call of the rule that is this class and nothing else."""
+        """Return a call of the rule that consists of this class."""
         data, at = self._data, self._starts[expression]
         key = tuple(data[at : at + 2 + data[at + 1]])
         if key not in self._references:
@@ -139,7 +140,7 @@ class _ClassRules:
         return self._references[key]
 
     def body(self, expression: int) -> int:
-        """The body of a rule that is this class, and a second way that reads nothing."""
+        """Make the body of a rule: this class, and a second alternative that reads nothing."""
         if self._never < 0:
             self._never = self._rule("never", self._choices(self._add(serial.CLASS, 0)))
         return self._choices(expression, self._add(serial.RULE, self._never))
@@ -163,7 +164,7 @@ class _ClassRules:
 
 
 def _only_class(data: list[int], starts: list[int], expression: int) -> int:
-    """The character class that a rule's body is, -1 if it is more or less than one."""
+    """Return the character class that is the whole body of a rule; -1 if the body is anything else."""
     at = starts[expression]
     for whole in (serial.CHOICES, serial.SEQUENCE):
         if data[at] != whole or data[at + 1] != 1:
@@ -174,27 +175,29 @@ def _only_class(data: list[int], starts: list[int], expression: int) -> int:
 
 
 def prefix_closed(tokens: list[bytes]) -> list[bytes]:
-    """The proper prefixes that are missing among the tokens, sorted.
+    """Find the proper prefixes of the tokens that are not tokens themselves, sorted.
 
-    XGrammar 0.2.8 skips the tokens that begin with a refused one, and takes for these the ones that follow it
-    in byte order as long as they *contain* it, anywhere. So its mask can drop a token that its `accept_token`
-    takes: over the tokens quote-newline and quote-quote-newline alone it drops the second where a JSON
-    string may begin. Where all prefixes are there it skips what it should. The first token in byte order
-    that no longer begins with p is a prefix of p with its next byte changed: it is not longer than p and is
-    not p, so it does not contain p. Real vocabularies are nearly closed so; representatives are not.
+    After a refused token, XGrammar 0.2.8 skips the tokens that begin with it. It takes for these the next
+    tokens in byte order, as long as they *contain* the refused one anywhere. So its mask can drop a token
+    that its `accept_token` takes: with only the tokens quote-newline and quote-quote-newline, it drops the
+    second where a JSON string may begin. If all prefixes are tokens, it skips the right ones. The first token
+    in byte order that does not begin with p is then a prefix of p with its next byte changed. It is not
+    longer than p and not equal to p, so it does not contain p. Real vocabularies have nearly all prefixes;
+    representatives do not.
     """
     present = set(tokens)
     return sorted({token[:end] for token in tokens for end in range(1, len(token))} - present)
 
 
 def refuse_endless_rules(read: ReadGrammar) -> None:
-    """Refuse a rule that is nothing but a repeat of itself, maybe by way of other rules (``p ::= p{2}``).
+    """Refuse a rule that consists only of a repeat of itself, directly or through other rules (``p ::=
+    p{2}``).
 
-    XGrammar 0.2.8 ends the process with a segmentation fault when it compiles one, reachable or not; a
-    plain cycle (``p ::= p``) does no harm.
+    XGrammar 0.2.8 crashes with a segmentation fault when it compiles such a rule, even if it cannot be
+    reached. A plain cycle (``p ::= p``) does no harm.
 
     Raises:
-        GrammarError: naming the rule.
+        GrammarError: the message names the rule.
     """
     rule = read.endless_rule
     if rule >= 0:
@@ -205,20 +208,20 @@ def refuse_endless_rules(read: ReadGrammar) -> None:
 
 
 def has_texts_without_end(serialized: dict[str, Any]) -> bool:
-    """Whether the root leads to a rule of which no text ends (``p ::= "a" p``).
+    """Whether the root leads to a rule that has no finite text (``p ::= "a" p``).
 
-    XGrammar 0.2.8 follows forced text as long as there is some, and does not return where it has no end.
-    Where every rule has a text that ends, so has what is left of any text of the grammar, and forced text is
-    the beginning of that.
+    XGrammar 0.2.8 follows forced text as long as there is any, and does not return if the text is infinite.
+    If every rule has a finite text, then every beginning of a text can be completed, and forced text is a
+    part of that completion.
     """
     data, starts = serialized[serial.DATA], serialized[serial.STARTS]
     bodies = [rule[BODY] for rule in serialized[serial.RULES]]
     root = serialized[serial.ROOT]
     reached, pending = {root}, [bodies[root]]
     seen: set[int] = set()
-    lacking: dict[int, int] = {}  # of each expression how many others have to end first
-    users: defaultdict[int, list[int]] = defaultdict(list)  # of expressions
-    callers: defaultdict[int, list[int]] = defaultdict(list)  # of rules
+    lacking: dict[int, int] = {}  # for each expression, how many others must end first
+    users: defaultdict[int, list[int]] = defaultdict(list)  # for each expression, those that contain it
+    callers: defaultdict[int, list[int]] = defaultdict(list)  # for each rule, the expressions that call it
     ended: list[int] = []
     while pending:
         expression = pending.pop()
@@ -239,7 +242,7 @@ def has_texts_without_end(serialized: dict[str, Any]) -> bool:
         pending += parts
         lacking[expression] = 1 if kind == serial.CHOICES else len(parts) + len(callees)
         if kind == serial.CLASS and body == [0]:
-            continue  # no character is in it
+            continue  # an empty class
         if lacking[expression] == 0 or (kind == serial.REPEAT and body[1] == 0):
             lacking[expression] = 0
             ended.append(expression)

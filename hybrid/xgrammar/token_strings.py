@@ -1,9 +1,10 @@
-"""Strings that stand for tokens in structural tags.
+"""Replace strings that stand for tokens in structural tags by token ids.
 
-What: `with_token_ids` writes the ids in place of the strings, as XGrammar's own compiler does: the first id
-whose bytes are the string's. XGrammar's parser of tags, which knows no tokenizer, takes ids only.
+What: `with_token_ids` replaces each string by the first id with the same bytes, as XGrammar's own compiler
+does. XGrammar's parser of tags has no tokenizer and accepts ids only.
 When: by `hybrid.compile.request`, before a tag is parsed.
-Limits: what is no tag of the form that XGrammar's documentation gives stays as it is, for XGrammar to refuse.
+Limits: data that is not a tag in the form of XGrammar's documentation is left unchanged, and XGrammar refuses
+it.
 """
 
 from __future__ import annotations
@@ -14,23 +15,24 @@ from typing import Any
 from equivalence import GrammarError, Vocabulary
 
 LISTS = ("exclude_tokens", "trigger_tokens")
-"""Fields of ids and strings."""
+"""Fields with lists of ids and strings."""
 
 FORMATS = ("format", "content", "begin", "end")
-"""Fields that hold a format; others, such as a JSON schema, may hold anything by the same names."""
+"""Fields that contain a format. Other fields, such as a JSON schema, may contain anything under the same
+names."""
 
 LISTS_OF_FORMATS = ("elements", "tags")
 
 
 def with_token_ids(text: Any, vocabulary: Vocabulary) -> Any:
-    """A structural tag with ids in place of strings for tokens.
+    """Return a structural tag with ids in place of strings that stand for tokens.
 
     Args:
-        text: JSON text; anything else comes back as it is.
-        vocabulary: where the strings are looked for.
+        text: JSON text; anything else is returned unchanged.
+        vocabulary: the vocabulary in which the strings are looked up.
 
     Raises:
-        GrammarError: a string that is the text of no token.
+        GrammarError: a string is not the text of any token.
     """
     if not isinstance(text, str) or '"' not in text or "token" not in text:
         return text
@@ -42,7 +44,7 @@ def with_token_ids(text: Any, vocabulary: Vocabulary) -> Any:
 
 
 def _replace(tag: Any, vocabulary: Vocabulary) -> bool:
-    """Replace strings in place; whether there were any."""
+    """Replace strings in place. Return whether there were any."""
     found = False
     waiting = [tag]
     while waiting:

@@ -1,26 +1,25 @@
-"""Where XGrammar's grammar of a JSON schema parts from the schema, in either direction.
+"""Find where XGrammar's grammar of a JSON schema differs from the schema, in both directions.
 
 What: `find_differences` lists `Relaxation`s, the keywords that a finished text may violate (XGrammar 0.2.8
-ignores them, with or without a warning, or weakens them), and `Narrowing`s, the keywords under which valid
-values cannot be written.
-When: behind `CompiledGrammar.relaxed`, `CompiledGrammar.narrowed` and ``compile_json_schema(strict=True)``;
-only for schemas that XGrammar has taken, as it refuses malformed ones.
-Limits: whether a keyword matters cannot always be told, so that the list errs on the side of naming too
-much. No relaxation promises that finished texts are valid, but for these:
+ignores them, with or without a warning, or weakens them), and `Narrowing`s, the keywords that keep valid
+values from being written.
+When: for `CompiledGrammar.relaxed`, `CompiledGrammar.narrowed` and ``compile_json_schema(strict=True)``; only
+for schemas that XGrammar has accepted, because it refuses malformed ones.
+Limits: it is not always possible to say whether a keyword matters, so the list may name too many. If there
+are no relaxations, finished texts are valid, except that:
+- a key may be repeated. It may also be spelled with escapes, and then counts as an additional one if those
+  are allowed. Repeated keys count for ``minProperties``;
+- if parts of a schema have an ``$id``, references are still followed from the root of the document;
+- in patterns, ``.`` stands for any character, including U+2028 and U+2029.
 
-- a key may be repeated, or spelled with escapes and then taken for an additional one where those are allowed;
-  repeated keys count for ``minProperties``;
-- where parts of a schema have an ``$id``, references are still followed from the root of the document;
-- in patterns ``.`` stands for any character, also U+2028 and U+2029.
-
-No narrowing promises that each valid value has a text that can be written, not that every spelling of it can:
-1 for 1.0, constants without white space. What ``strict_mode`` forbids (properties and items that are not
-declared) and the order of keys are listed once for all places. Annotations (``title``, ``default``,
+If there are no narrowings, each valid value has a text that can be written, but not every spelling of it: for
+example 1 and not 1.0, and constants without white space. What ``strict_mode`` forbids (undeclared properties
+and items) and the order of keys are listed once for all places. Annotations (``title``, ``default``,
 ``examples``, ``readOnly`` ...) and unknown words constrain nothing.
 
-One branch is taken for each part of a schema, in the order ``$ref``, ``const``, ``enum``, ``anyOf``,
-``oneOf``, ``allOf``, ``type``, or the type that keywords suggest; what stands beside it is left out, and
-listed if it could exclude a value that the branch lets through.
+XGrammar takes one branch for each part of a schema, the first of ``$ref``, ``const``, ``enum``, ``anyOf``,
+``oneOf``, ``allOf``, ``type``, or the type that keywords suggest. It ignores the keywords beside the branch.
+They are listed if they could exclude a value that the branch allows.
 """
 
 from __future__ import annotations
@@ -47,13 +46,13 @@ NAMED_IN_ERRORS = 3
 
 
 class SchemaText(NamedTuple):
-    """A schema as XGrammar got it, with the options that say what it leaves out.
+    """A schema as XGrammar gets it, with the options on which it depends what XGrammar leaves out.
 
     Attributes:
         text: the schema.
         strict_mode, any_order: XGrammar's options.
-        left_out: what was left out on request, where the schema was compiled with its own meaning; None: it
-            was compiled with XGrammar's.
+        left_out: what was left out on request, if the schema was compiled with the meaning of JSON Schema;
+            None if it was compiled with XGrammar's.
     """
 
     text: str
@@ -65,8 +64,8 @@ class SchemaText(NamedTuple):
 def schema_text(
     schema: str | type, options: Mapping[str, Any], left_out: tuple[Relaxation, ...] | None = None
 ) -> SchemaText:
-    """The schema (text or a pydantic model class), the options of `compile_json_schema`, and what was left
-    out of it."""
+    """Make a `SchemaText` from a schema (text or a pydantic model class), the options of
+    `compile_json_schema`, and what was left out of the schema."""
     if isinstance(schema, type):
         model: Any = schema
         made = model.model_json_schema() if hasattr(model, "model_json_schema") else model.schema()
@@ -76,12 +75,12 @@ def schema_text(
 
 
 def find_differences(schema: str, *, strict_mode: bool = True, any_order: bool = False) -> Differences:
-    """The keywords of a schema that masks do not enforce, and those under which they forbid valid values.
+    """Find the keywords of a schema that masks do not enforce, and those for which masks forbid valid values.
 
-    Both are listed part by part, referenced parts last, and behind them what holds at many places.
+    Both are listed part by part, referenced parts last; after them come those that concern many places.
 
     Args:
-        schema: its text, which XGrammar has taken.
+        schema: the text of a schema that XGrammar has accepted.
         strict_mode, any_order: XGrammar's options; others do not matter.
     """
     try:
@@ -93,9 +92,10 @@ def find_differences(schema: str, *, strict_mode: bool = True, any_order: bool =
 
 
 def differences_of(schema: SchemaText | None) -> Differences:
-    """The differences of what a grammar was compiled from; none where it was not a schema.
+    """Find the differences of the schema that a grammar was compiled from; none if it was not a schema.
 
-    A schema with its own meaning has no narrowings: what was left out of it on request is all.
+    A schema with the meaning of JSON Schema has no narrowings, and its only relaxations are what was left out
+    on request.
     """
     if schema is None:
         return Differences((), ())
@@ -105,11 +105,11 @@ def differences_of(schema: SchemaText | None) -> Differences:
 
 
 def describe(found: Sequence[Relaxation], *, is_own: bool = False) -> str:
-    """The message of an error that refuses a schema for its relaxations.
+    """Return the message of the error that refuses a schema because of its relaxations.
 
     Args:
         found: the relaxations.
-        is_own: the schema has its own meaning, not XGrammar's.
+        is_own: whether the schema has the meaning of JSON Schema, not XGrammar's.
     """
     named = "; ".join(f"{one.keyword} at {one.pointer!r} ({one.reason})" for one in found[:NAMED_IN_ERRORS])
     more = f"; and {len(found) - NAMED_IN_ERRORS} more" if len(found) > NAMED_IN_ERRORS else ""

@@ -1,9 +1,9 @@
-"""The keywords of JSON Schema that constrain values: of which kinds, and when they say nothing at all.
+"""The keywords of JSON Schema that constrain values: for which kinds of values, and when they have no effect.
 
-What: `APPLIES` gives the kinds of values that a keyword is about, `is_idle` whether it excludes none as it
-stands, `fits` whether a value keeps to it.
-When: in `hybrid.xgrammar.relaxed`, for keywords that XGrammar leaves out: what says nothing is no loss.
-Limits: `fits` knows the keywords of numbers, lengths and types; others are for a validator.
+What: `APPLIES` has the kinds of values that each keyword concerns. `is_idle` says whether a keyword excludes
+no value, `fits` whether a value satisfies it.
+When: by `hybrid.xgrammar.relaxed`, for keywords that XGrammar leaves out: one without effect is no loss.
+Limits: `fits` knows the keywords for numbers, lengths and types. All others would need a validator.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ APPLIES: dict[str, frozenset[str]] = {
         OBJECTS,
     ),
 }  # fmt: skip
-"""What is not here (``title``, ``default``, ``$defs``, words of others ...) constrains nothing."""
+"""All other words (``title``, ``default``, ``$defs``, unknown ones ...) constrain nothing."""
 
 AT_LEAST = ("minLength", "minItems", "minProperties")
 SCHEMAS = ("items", "unevaluatedItems", "additionalProperties", "unevaluatedProperties", "propertyNames")
@@ -53,12 +53,12 @@ MAPS = ("properties", "patternProperties", "dependentSchemas", "dependentRequire
 
 
 def permits_all(schema: Any) -> bool:
-    """Whether a schema says nothing about any value."""
+    """Whether a schema constrains no value."""
     return schema is True or (isinstance(schema, dict) and APPLIES.keys().isdisjoint(schema))
 
 
 def is_idle(keyword: str, node: dict[str, Any]) -> bool:
-    """Whether the keyword excludes no value where it stands."""
+    """Whether a keyword of a schema excludes no value."""
     value = node[keyword]
     if keyword in AT_LEAST:
         return _is_number(value) and value <= 0
@@ -85,7 +85,7 @@ def is_idle(keyword: str, node: dict[str, Any]) -> bool:
 
 
 def fits(keyword: str, value: Any, bound: Any) -> bool:
-    """Whether a value of a kind that the keyword is about keeps to it; False where that cannot be told."""
+    """Whether a value satisfies a keyword that concerns values of its kind; False if that is unknown."""
     if keyword == "type":
         types = [bound] if isinstance(bound, str) else bound if isinstance(bound, list) else []
         return covers([one for one in types if isinstance(one, str)], [kind_of(value)])
@@ -103,7 +103,7 @@ def fits(keyword: str, value: Any, bound: Any) -> bool:
 
 
 def is_multiple(value: float, step: Any) -> bool:
-    """Whether a number is a multiple of another, both as they are written in decimals."""
+    """Whether a number is a multiple of another one, both as they are written in decimals."""
     if not _is_number(step) or step <= 0 or not (math.isfinite(value) and math.isfinite(step)):
         return False
     return (Fraction(repr(value)) / Fraction(repr(step))).denominator == 1

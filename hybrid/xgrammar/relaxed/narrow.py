@@ -1,10 +1,10 @@
-"""What XGrammar makes narrower of the parts of a schema: valid values that cannot be written.
+"""Find the valid values that XGrammar's grammar cannot write, for the parts of a schema.
 
-What: functions that give, for a part of each type, the keywords with reasons; `needs_order` and `is_closed`
-for what follows from the options of XGrammar and not from one keyword.
-When: in `hybrid.xgrammar.relaxed.walk`, for `CompiledGrammar.narrowed`.
-Limits: values count, not their spellings: that the integer 1 cannot be written 1.0 is not listed. In doubt
-something cannot be written.
+What: for a part of each type, functions that give the keywords with reasons; `needs_order` and `is_closed`
+for restrictions that come from XGrammar's options and not from one keyword.
+When: by `hybrid.xgrammar.relaxed.walk`, for `CompiledGrammar.narrowed`.
+Limits: only values count, not their spellings: that the integer 1 cannot be written as 1.0 is not listed. In
+doubt, a keyword is listed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DIGITS = "at most 6 digits after the decimal point and no exponent can be writte
 AS_DOUBLE = "fractions are written with 17 digits, 0.1 as 0.10000000000000001"
 BEYOND = "numbers beyond 64 bits are written in the precision of a double"
 EXACT = 2**63
-"""Numbers from here on are not read as they are written."""
+"""XGrammar does not read numbers from here on as they are written."""
 
 BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
@@ -37,17 +37,17 @@ LATER: dict[str, frozenset[str]] = {
     "draft-07": frozenset(),
     "2019-09": frozenset(),
 }
-"""What a draft does not know and XGrammar reads, besides `NEWEST`."""
+"""For each draft, the keywords that it does not have although XGrammar reads them, besides `NEWEST`."""
 
 NEWEST = frozenset({"prefixItems"})
-"""What 2020-12 alone knows."""
+"""The keywords that only 2020-12 has."""
 
 UNEVALUATED = frozenset({"unevaluatedItems", "unevaluatedProperties"})
-"""What 2019-09 and 2020-12 know."""
+"""The keywords that only 2019-09 and 2020-12 have."""
 
 
 def unknown_to(named: Any) -> frozenset[str]:
-    """The keywords that XGrammar reads though the draft that ``$schema`` names does not know them."""
+    """Find the keywords that XGrammar reads although the draft that ``$schema`` names does not have them."""
     if not isinstance(named, str):
         return frozenset()
     for draft, keywords in LATER.items():
@@ -57,7 +57,8 @@ def unknown_to(named: Any) -> frozenset[str]:
 
 
 def counted_length(node: dict[str, Any]) -> str:
-    """The keyword by which XGrammar counts the characters of strings; empty where it does not."""
+    """Return the keyword because of which XGrammar counts the characters of strings; empty if it does not
+    count."""
     if node.get("format") in FORMAT_GAPS or "pattern" in node or node.get("maxLength") == 0:
         return ""
     if -1 < node.get("maxLength", -1) <= LARGEST_COUNT:
@@ -66,7 +67,8 @@ def counted_length(node: dict[str, Any]) -> str:
 
 
 def string_limits(node: dict[str, Any]) -> Iterator[Gap]:
-    """Of ``format``, ``pattern`` and lengths XGrammar reads the first that is there and known."""
+    """Find the limits of strings. Of ``format``, ``pattern`` and lengths, XGrammar reads only the first one
+    that is present and known."""
     name = node.get("format")
     if name in FORMAT_GAPS:
         if name in FORMAT_LIMITS:
@@ -82,7 +84,8 @@ def string_limits(node: dict[str, Any]) -> Iterator[Gap]:
 
 
 def number_limits(node: dict[str, Any]) -> Iterator[Gap]:
-    """Between bounds the texts of numbers are a regular expression with few digits."""
+    """Find the limits of numbers. If there are bounds, texts of numbers match a regular expression with few
+    digits."""
     keyword = next((one for one in BOUNDS if one in node), "")
     if keyword:
         yield Gap(keyword, DIGITS)
@@ -92,7 +95,8 @@ def number_limits(node: dict[str, Any]) -> Iterator[Gap]:
 
 
 def constant_limit(values: list[Any]) -> str:
-    """`BEYOND` or `AS_DOUBLE` where XGrammar writes a number in the values otherwise than it stands there."""
+    """Return `BEYOND` or `AS_DOUBLE` if XGrammar writes a number in the values with another value or
+    spelling."""
     limit = ""
     waiting = list(values)
     while waiting:
@@ -111,7 +115,7 @@ def constant_limit(values: list[Any]) -> str:
 
 
 def several_keys(values: list[Any]) -> bool:
-    """Whether some of the values hold an object with several keys, which are written in one order."""
+    """Whether some value contains an object with several keys, which can only be written in one order."""
     waiting = [one for one in values if isinstance(one, (dict, list))]
     while waiting:
         one = waiting.pop()
@@ -123,7 +127,7 @@ def several_keys(values: list[Any]) -> bool:
 
 
 def array_limits(node: dict[str, Any]) -> Iterator[Gap]:
-    """What XGrammar asks of arrays beyond the schema."""
+    """Find what XGrammar requires of arrays beyond the schema."""
     if node.get("minContains", 0) > 0 and "contains" not in node:
         yield Gap("minContains", "without contains it counts as minItems")
     if "items" not in node and "unevaluatedItems" in node and not is_idle("unevaluatedItems", node):
@@ -132,7 +136,7 @@ def array_limits(node: dict[str, Any]) -> Iterator[Gap]:
 
 
 def object_limits(node: dict[str, Any], is_open: bool) -> Iterator[Gap]:
-    """What XGrammar asks of objects beyond the schema."""
+    """Find what XGrammar requires of objects beyond the schema."""
     properties, patterns = node.get("properties"), node.get("patternProperties")
     missing = [name for name in node.get("required", ()) if properties and name not in properties]
     if missing and is_open:
@@ -157,15 +161,15 @@ def object_limits(node: dict[str, Any], is_open: bool) -> Iterator[Gap]:
 
 
 def needs_order(node: dict[str, Any], is_open: bool) -> bool:
-    """Whether keys of an object have to be written in one order."""
+    """Whether the keys of an object can only be written in one order."""
     named = len(node.get("properties", ()))
     return named > 1 or (named == 1 and (is_open or bool(node.get("patternProperties"))))
 
 
 def is_closed(node: dict[str, Any], one: str) -> bool:
-    """Whether ``strict_mode`` alone forbids other properties of an object, or other items of an array.
+    """Whether only ``strict_mode`` forbids other properties of an object, or other items of an array.
 
-    It does so where there is any keyword beside ``type`` and annotations, whatever it says.
+    It does so if there is any keyword other than ``type`` and annotations, whatever its value.
     """
     if all(keyword == "type" or keyword in SKIPPED for keyword in node):
         return False
@@ -177,7 +181,7 @@ def is_closed(node: dict[str, Any], one: str) -> bool:
 
 
 def assumed_type(node: dict[str, Any]) -> Gap:
-    """The keyword from which XGrammar concludes the type that a schema does not name."""
+    """Find the keyword from which XGrammar infers the type of a schema without ``type``."""
     for signs, name in ((OBJECT_SIGNS, "objects"), (ARRAY_SIGNS, "arrays")):
         for sign in signs:
             if sign in node:

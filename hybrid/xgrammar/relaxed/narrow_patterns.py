@@ -1,14 +1,14 @@
-"""Patterns of JSON schemas that XGrammar reads more narrowly than they are meant.
+"""Find patterns of JSON schemas that XGrammar reads more narrowly than they are meant.
 
-What: `pattern_limit` says which texts that a pattern allows cannot be written under it, `FORMAT_LIMITS` the
-same of formats.
-When: in `hybrid.xgrammar.relaxed`, for `CompiledGrammar.narrowed`; `hybrid.xgrammar.relaxed.patterns` has the
-other direction.
-Limits: patterns are looked at and never run; in doubt something cannot be written.
+What: `pattern_limit` says which texts that a pattern allows cannot be written; `FORMAT_LIMITS` says the same
+for formats.
+When: by `hybrid.xgrammar.relaxed`, for `CompiledGrammar.narrowed`; `hybrid.xgrammar.relaxed.patterns` is for
+the other direction.
+Limits: patterns are examined and never run. In doubt, a limit is reported.
 
-A pattern has to match the whole text, where JSON Schema asks for a match somewhere in it, and it is matched
-against the text as it is written: no escape is taken, so that a quotation mark, a backslash or a control
-character can only be written where the pattern spells an escape out.
+In XGrammar, a pattern must match the whole text, whereas JSON Schema requires a match somewhere in it.
+XGrammar also matches it against the text as it is written, and allows no escapes. So a quotation mark, a
+backslash or a control character can only be written if the pattern spells out an escape.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ FORMAT_LIMITS: dict[str, str] = {
     "uri-reference": "references with a scheme and hosts in brackets cannot be written",
     "uri-template": "apostrophes and characters beyond ASCII cannot be written",
 }
-"""What cannot be written under a format that XGrammar reads; nothing is known of those that are not here."""
+"""For formats that XGrammar reads, what cannot be written. For all others, nothing is known."""
 
 BRACKETED = {"\\s": True, "\\S": True, "\\W": True, "\\D": True, "\\w": False, "\\d": False, ".": True}
-"""Classes by whether they have characters that JSON escapes."""
+"""For each class, whether it has characters that JSON escapes."""
 
 
 @lru_cache(maxsize=4096)
 def pattern_limit(pattern: str) -> str:
-    """Which texts that a pattern allows cannot be written; empty if nothing is known."""
+    """Say which texts that a pattern allows cannot be written; empty if none are known."""
     pieces = split(pattern)
     is_anchored = _begins_anchored(pieces) and _begins_anchored(reversed_pieces(pieces))
     is_escaped = any(map(_may_be_escaped, pieces))
@@ -67,9 +67,9 @@ def _may_be_escaped(piece: Piece) -> bool:
 
 
 def _begins_anchored(pieces: Sequence[Piece]) -> bool:
-    """Whether all alternatives of a pattern begin with an anchor, or with anything (``.*``, ``.+``)."""
-    anchored = True  # all alternatives of the group so far
-    here = False  # this alternative has begun, with an anchor
+    """Whether all alternatives of a pattern begin with an anchor, or with any text (``.*``, ``.+``)."""
+    anchored = True  # whether all earlier alternatives of the group begin with an anchor
+    here = False  # whether this alternative begins with an anchor
     begun = False
     outside: list[tuple[bool, bool, bool]] = []
     for place, piece in enumerate(pieces):

@@ -1,12 +1,13 @@
-"""What XGrammar leaves out of schemas of objects.
+"""Find what XGrammar leaves out of schemas of objects.
 
-What: `object_gaps` gives the keywords, with reasons, that it reads for objects and does not wholly enforce.
-When: in `hybrid.xgrammar.relaxed.walk`, for parts of this type.
-Limits: names are compared with patterns by what patterns begin with; in doubt they fit.
+What: `object_gaps` gives the keywords that XGrammar reads for objects and does not enforce completely, with
+reasons.
+When: by `hybrid.xgrammar.relaxed.walk`, for parts of this type.
+Limits: names are compared only with the beginnings of patterns; in doubt they match.
 
-XGrammar writes declared properties in their order and other members among or behind them. Keys of the others
-are told from declared names only where there are neither ``patternProperties`` nor ``propertyNames``;
-patterns are alternatives to one another, and to everything else.
+XGrammar writes declared properties in their order, and other members between or after them. Keys of other
+members are kept different from declared names only if there is neither ``patternProperties`` nor
+``propertyNames``. Patterns are alternatives to each other, and to everything else.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ LARGEST_COUNT = 2**31 - 1
 
 
 class Gap(NamedTuple):
-    """A keyword that is not wholly enforced; ``inside`` is a key below it that is meant, or empty."""
+    """A keyword that is not enforced completely. ``inside`` is the key below it that is meant, or empty."""
 
     keyword: str
     reason: str
@@ -30,7 +31,7 @@ class Gap(NamedTuple):
 
 
 def object_gaps(node: dict[str, Any], kinds: Kinds, strict_mode: bool, any_order: bool) -> Iterator[Gap]:
-    """The gaps of one schema, without those of the schemas inside."""
+    """Find the gaps of one schema, without those of the schemas in it."""
     may_have_others = is_open(node, strict_mode)
     yield from _required_gaps(node, may_have_others, any_order)
     for keyword in ("minProperties", "maxProperties"):
@@ -46,7 +47,7 @@ def object_gaps(node: dict[str, Any], kinds: Kinds, strict_mode: bool, any_order
 
 
 def is_open(node: dict[str, Any], strict_mode: bool) -> bool:
-    """Whether XGrammar lets properties pass that are not declared."""
+    """Whether XGrammar allows properties that are not declared."""
     if "additionalProperties" in node:
         return node["additionalProperties"] is not False
     if "unevaluatedProperties" in node:
@@ -65,7 +66,8 @@ def _required_gaps(node: dict[str, Any], is_open: bool, any_order: bool) -> Iter
 
 
 def _name_gaps(node: dict[str, Any], is_open: bool, kinds: Kinds) -> Iterator[Gap]:
-    """``propertyNames`` is read for keys that are not declared, where there are no patterns."""
+    """Find the gaps of ``propertyNames``, which XGrammar reads for undeclared keys if there are no
+    patterns."""
     names = node["propertyNames"]
     properties = node.get("properties")
     if node.get("patternProperties"):
@@ -81,7 +83,8 @@ def _name_gaps(node: dict[str, Any], is_open: bool, kinds: Kinds) -> Iterator[Ga
 
 
 def _additional_gaps(node: dict[str, Any], strict_mode: bool) -> Iterator[Gap]:
-    """``additionalProperties``, or else ``unevaluatedProperties``, that forbids other properties."""
+    """Find the gaps of ``additionalProperties``, or else ``unevaluatedProperties``, if it forbids other
+    properties."""
     keyword = "additionalProperties" if "additionalProperties" in node else "unevaluatedProperties"
     if node.get(keyword) is not False:
         return
@@ -92,7 +95,7 @@ def _additional_gaps(node: dict[str, Any], strict_mode: bool) -> Iterator[Gap]:
 
 
 def _declared_gaps(node: dict[str, Any]) -> Iterator[Gap]:
-    """Declared properties beside others, whose keys may be taken for theirs."""
+    """Find the gaps of declared properties: another member may have the name of one."""
     told = [name for name, schema in node["properties"].items() if not permits_all(schema)]
     if told and "propertyNames" in node:
         yield Gap("properties", "a key that matches propertyNames may have the name of a property")
@@ -130,10 +133,10 @@ def _pattern_gaps(node: dict[str, Any], is_open: bool) -> Iterator[Gap]:
 
 
 def may_begin(texts: list[str], prefixes: list[str], others: bool = False) -> bool:
-    """Whether one of the texts begins with one of the prefixes; or, with `others`, a prefix with another one.
+    """Whether one of the texts begins with one of the prefixes; or, with `others`, one prefix with another.
 
-    In sorted order the shortest prefix of a text stands before it, and between them there is only what
-    begins with that prefix, too.
+    In sorted order, the shortest prefix of a text comes before it, and everything between them begins with
+    that prefix, too.
     """
     marked = [(text, 1) for text in texts] if not others else []
     last: str | None = None
@@ -147,7 +150,7 @@ def may_begin(texts: list[str], prefixes: list[str], others: bool = False) -> bo
 
 
 def _are_named(properties: Iterable[str], names: dict[str, Any]) -> bool:
-    """Whether all names are known to fit the schema of names."""
+    """Whether all names are known to satisfy the schema of names."""
     constants = finite(names)
     if constants is not None and not {one for one in constants if isinstance(one, str)}.issuperset(
         properties

@@ -1,10 +1,10 @@
-"""Patterns and formats of JSON schemas: what XGrammar's reading of them leaves out.
+"""Patterns and formats of JSON schemas: what XGrammar allows beyond their meaning.
 
-What: `pattern_gap` says why a pattern lets more pass than it says, `FORMAT_GAPS` the same of formats;
-`literal_prefix` is what each match of a pattern begins with.
-When: in `hybrid.xgrammar.relaxed`.
-Limits: patterns are looked at and never run, as they come from elsewhere and may take endless time; in doubt
-there is a gap. That patterns must match the whole text makes them narrower, and is no gap.
+What: `pattern_gap` says why XGrammar allows more than a pattern does; `FORMAT_GAPS` says the same for
+formats. `literal_prefix` is the text with which each match of a pattern begins.
+When: by `hybrid.xgrammar.relaxed`.
+Limits: patterns are examined and never run, because they come from elsewhere and could run forever. In doubt,
+a gap is reported. That patterns must match the whole text makes them narrower, and is not a gap.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ FORMAT_GAPS: dict[str, str] = {
     "uri-template": "",
     "uuid": "",
 }
-"""The formats that XGrammar reads, and what each lets pass beyond its definition; empty: nothing known.
-Any other format is ignored."""
+"""The formats that XGrammar reads, and what each allows beyond its definition; empty if nothing is known. All
+other formats are ignored."""
 
 QUANTIFIERS = "*+?{"
 SPECIAL = '"\\'
@@ -47,8 +47,8 @@ class Piece(NamedTuple):
     Attributes:
         kind: one of ``( ) | ^ $``, "quantifier", "class" (brackets, or a letter such as ``\\d``) or
             "character".
-        text: as written; of a group the opening with its modifier.
-        character: the character that a "character" stands for; empty where it is not known.
+        text: the piece as written; for a group, its opening with the modifier.
+        character: the character that a "character" stands for; empty if it is unknown.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class Piece(NamedTuple):
 
 
 def pattern_gap(pattern: str) -> str:
-    """Why XGrammar lets more texts pass than the pattern does; empty if it does not."""
+    """Say why XGrammar allows more texts than the pattern does; empty if it does not."""
     pieces = split(pattern)
     if any(piece.kind == "(" and piece.text[:3] in ("(?=", "(?!") for piece in pieces):
         return "look-ahead is ignored"
@@ -79,7 +79,7 @@ def pattern_gap(pattern: str) -> str:
 
 
 def literal_prefix(pattern: str) -> str:
-    """Text that each match has at the very beginning; empty where none is known."""
+    """Return the text with which every match begins; empty if none is known."""
     pieces = split(pattern)
     if not pieces or pieces[0].kind != "^" or any(piece.kind == "|" for piece in pieces):
         return ""
@@ -93,7 +93,7 @@ def literal_prefix(pattern: str) -> str:
 
 
 def split(pattern: str) -> list[Piece]:
-    """The pieces of a pattern, in order; a pattern that is none gives pieces, too."""
+    """Split a pattern into pieces, in order. An invalid pattern gives pieces, too."""
     pieces = []
     at = 0
     while at < len(pattern):
@@ -153,7 +153,7 @@ def _leaves_out(brackets: str) -> bool:
 
 
 def _needs_escape(piece: Piece) -> bool:
-    """Whether the piece is nothing but characters that JSON strings hold only as escapes."""
+    """Whether the piece consists only of characters that JSON strings contain only as escapes."""
     if piece.kind == "character":
         return piece.character in SPECIAL or piece.character < " "
     if piece.kind != "class" or not piece.text.startswith("[") or piece.text.startswith("[^"):
@@ -165,7 +165,7 @@ def _needs_escape(piece: Piece) -> bool:
 
 
 def ranges_of(brackets: str) -> list[tuple[int, int]] | None:
-    """The ranges of characters (first, last) that stand in brackets; None where a class is among them."""
+    """Find the ranges of characters (first, last) in brackets; None if they contain a class."""
     inside = brackets[2:-1] if brackets.startswith("[^") else brackets[1:-1]
     letters = []
     at = 0
@@ -189,7 +189,7 @@ def _anchored_inside(pieces: list[Piece]) -> bool:
     at_start = True
     outside: list[
         tuple[bool, bool]
-    ] = []  # for each open group: is its beginning the start, and an anchor in it
+    ] = []  # for each open group: whether it begins at the start, and whether there was an anchor
     anchors = False
     closed_with_anchor = False
     for piece in pieces:
@@ -218,11 +218,12 @@ def _anchored_inside(pieces: list[Piece]) -> bool:
 
 
 def reversed_pieces(pieces: list[Piece]) -> list[Piece]:
-    """The pieces as read from the end: ``$`` becomes ``^``, quantifiers stay behind what they repeat."""
+    """Return the pieces as read from the end: ``$`` becomes ``^``, and quantifiers stay after what they
+    repeat."""
     swapped = {"(": ")", ")": "(", "^": "$", "$": "^"}
     backwards: list[Piece] = []
     quantifier: Piece | None = None
-    waiting: list[Piece | None] = []  # quantifiers of groups that are not opened yet, seen from the start
+    waiting: list[Piece | None] = []  # quantifiers of groups whose opening is still to come
     for piece in reversed(pieces):
         if piece.kind == "quantifier":
             quantifier = piece

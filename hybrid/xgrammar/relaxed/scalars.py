@@ -1,8 +1,8 @@
-"""What XGrammar leaves out of schemas of strings and integers.
+"""Find what XGrammar leaves out of schemas of strings and integers.
 
 What: `string_gaps` and `integer_gaps` give the keywords with reasons.
-When: in `hybrid.xgrammar.relaxed.walk`, for parts of these types.
-Limits: keywords that XGrammar reads for the type only; bounds of numbers and lengths are enforced.
+When: by `hybrid.xgrammar.relaxed.walk`, for parts of these types.
+Limits: only keywords that XGrammar reads for the type. Bounds of numbers and lengths are enforced.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from hybrid.xgrammar.relaxed.patterns import FORMAT_GAPS, pattern_gap
 
 LARGEST_STEP = 1024
 WIDEST_RANGE = 10_000
-"""Within these XGrammar enforces ``multipleOf`` of integers."""
+"""XGrammar enforces ``multipleOf`` for integers only up to this step, and this width of the range."""
 
 
 def string_gaps(node: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Of ``format``, ``pattern`` and lengths XGrammar reads the first that is there and known."""
+    """Find the gaps of strings. Of ``format``, ``pattern`` and lengths, XGrammar reads only the first one
+    that is present and known."""
     winner = ""
     if "format" in node:
         gap = FORMAT_GAPS.get(node["format"], "XGrammar does not know this format")
@@ -38,7 +39,8 @@ def string_gaps(node: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def integer_gaps(node: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """``multipleOf`` is enforced for small steps, without bounds or in small ranges."""
+    """Find the gaps of integers: ``multipleOf`` is enforced for small steps, without bounds or in small
+    ranges."""
     step = node.get("multipleOf")
     if step is None or is_multiple(1, step):
         return

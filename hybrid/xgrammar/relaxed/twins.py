@@ -1,10 +1,10 @@
-"""Parts of a JSON schema that XGrammar takes for the same though they are not.
+"""Find different parts of a JSON schema that XGrammar takes for the same.
 
-What: `find_twins` finds them. XGrammar reads a part once and knows it again by its text, in which it skips
-``title``, ``description`` and other annotations, also where these are names of properties or of members
-of a constant: of two parts that differ there only, the second gets the grammar of the first.
-When: in `hybrid.xgrammar.relaxed`, for schemas with such a name.
-Limits: any two parts of the document are compared, also if XGrammar reads only one of them.
+What: `find_twins` finds them. XGrammar reads a part once, and recognises it again by its text. In this text
+it skips ``title``, ``description`` and other annotations, even if these are names of properties or of members
+of a constant. If two parts differ only there, the second one gets the grammar of the first.
+When: by `hybrid.xgrammar.relaxed`, for schemas with such a name.
+Limits: any two parts of the document are compared, even if XGrammar reads only one of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ SCHEMA, MAP, DATA = 0, 1, 2
 
 
 def skipped_names(node: dict[str, Any]) -> str:
-    """The keyword of this part that holds one of those names, or may hold it; empty where none does."""
+    """Return the keyword of this part that contains one of those names, or may contain one; empty if none
+    does."""
     for keyword in ("properties", "patternProperties"):
         if isinstance(node.get(keyword), dict) and not SKIPPED.isdisjoint(node[keyword]):
             return keyword
@@ -37,15 +38,15 @@ def skipped_names(node: dict[str, Any]) -> str:
 
 
 def find_twins(root: Any) -> dict[int, str]:
-    """The parts (by their `id`) that are taken for others, and the keyword by which they differ.
+    """Find the parts (by their `id`) that are taken for others, and the keyword in which they differ.
 
-    Linear in the size of the document: equal texts get equal numbers, from the leaves up, once with those
-    names and once without.
+    The time is linear in the size of the document: equal texts get equal numbers, from the leaves up, once
+    with those names and once without.
     """
     numbers: dict[Any, int] = {}
     result: dict[
         int, tuple[int, int]
-    ] = {}  # by the id of a container: its numbers without and with the names
+    ] = {}  # for the id of each container, its numbers without and with the names
     groups: dict[int, dict[int, list[dict[str, Any]]]] = {}
     waiting: list[tuple[Any, int, bool]] = [(root, SCHEMA, False)]
     while waiting:
@@ -83,7 +84,7 @@ def _mode_of(mode: int, key: str | None) -> int:
 def _texts(
     node: Any, mode: int, result: dict[int, tuple[int, int]], numbers: dict[Any, int]
 ) -> tuple[int, int]:
-    """The numbers of a container whose children have theirs."""
+    """Compute the numbers of a container from those of its children."""
 
     def number(content: Any) -> int:
         return numbers.setdefault(content, len(numbers))

@@ -1,10 +1,10 @@
-"""Which values a JSON schema may have, seen from above: kinds, finite sets, options that exclude one another.
+"""Upper bounds of the values that a JSON schema allows: kinds, finite sets, options that exclude each other.
 
 What: `Kinds.written` bounds the kinds of values (`ALL`) that XGrammar's grammar of a schema writes,
-`Kinds.allowed` those that the schema allows, and `Kinds.exclusive` says whether no value fits two options.
-When: in `hybrid.xgrammar.relaxed`, for keywords that matter for some kinds only, and for ``oneOf``.
-Limits: bounds from above: "all kinds" and "not exclusive" are the answers in doubt, and where a schema asks
-for more than `STEPS` steps. Nothing here recurses, as schemas may be deep and cyclic.
+`Kinds.allowed` those that the schema allows. `Kinds.exclusive` says whether no value satisfies two options.
+When: by `hybrid.xgrammar.relaxed`, for keywords that concern only some kinds, and for ``oneOf``.
+Limits: these are upper bounds. In doubt, and if a schema needs more than `STEPS` steps, the answers are "all
+kinds" and "not exclusive". Nothing here is recursive, because schemas may be deep and cyclic.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ DISCRIMINATORS = 32
 
 OBJECT_SIGNS = ("properties", "additionalProperties", "unevaluatedProperties")
 ARRAY_SIGNS = ("items", "prefixItems", "unevaluatedItems")
-"""Keywords by which XGrammar takes a schema without ``type`` for one of objects, or else of arrays."""
+"""Keywords from which XGrammar infers that a schema without ``type`` is for objects, or else for arrays."""
 
 
 def kind_of(value: Any) -> str:
-    """The kind of a JSON value; 1.0 is an integer."""
+    """Return the kind of a JSON value; 1.0 is an integer."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -38,7 +38,7 @@ def kind_of(value: Any) -> str:
 
 
 def covers(types: Iterable[str], kinds: Iterable[str]) -> bool:
-    """Whether values of all these kinds are of these types."""
+    """Whether values of all these kinds have one of these types."""
     known = set(types)
     if "number" in known:
         known.add("integer")
@@ -46,7 +46,7 @@ def covers(types: Iterable[str], kinds: Iterable[str]) -> bool:
 
 
 def types_of(node: dict[str, Any]) -> list[str]:
-    """What ``type`` names; empty where it is missing or of no use."""
+    """Return the types that ``type`` names; empty if it is missing or malformed."""
     named = node.get("type")
     if isinstance(named, str):
         return [named]
@@ -54,7 +54,8 @@ def types_of(node: dict[str, Any]) -> list[str]:
 
 
 def local_target(root: Any, reference: Any) -> Any:
-    """What XGrammar takes a reference for: a node of this document, or None where it allows any value."""
+    """Return the node of this document to which XGrammar follows a reference; None if it allows any value
+    there."""
     if reference == "#":
         return root
     if not isinstance(reference, str) or not reference.startswith("#/"):
@@ -68,16 +69,16 @@ def local_target(root: Any, reference: Any) -> Any:
 
 
 def reference_parts(reference: str) -> list[str]:
-    """The names on the way, as XGrammar reads them: nothing is decoded, empty ones are skipped."""
+    """Return the names in a reference as XGrammar reads them: it decodes nothing, and skips empty ones."""
     return [name for name in reference[2:].split("/") if name]
 
 
 class Kinds:
-    """Bounds of the values of schemas within one document.
+    """Bounds of the values of schemas in one document.
 
     Args:
         root: the document.
-        alone: whether ``$ref`` stands alone, as in drafts before 2019-09, and its neighbours mean nothing.
+        alone: whether keywords beside ``$ref`` have no meaning, as in drafts before 2019-09.
     """
 
     def __init__(self, root: Any, alone: bool) -> None:
@@ -87,23 +88,27 @@ class Kinds:
         self._of_values: dict[int, frozenset[str]] = {}
 
     def of_values(self, values: list[Any]) -> frozenset[str]:
-        """The kinds of the values of a list within the document."""
+        """Return the kinds of the values of a list in the document."""
         known = self._of_values.get(id(values))
         if known is None:
             known = self._of_values[id(values)] = frozenset(map(kind_of, values))
         return known
 
     def written(self, schema: Any, default: str = "") -> frozenset[str]:
-        """The kinds that the grammar of this schema may write; `default` is the type where none is named."""
+        """Return the kinds that the grammar of this schema may write. `default` is the type if none is
+        named."""
         return self._reach(schema, default, self._written)
 
     def allowed(self, schema: Any) -> frozenset[str]:
-        """The kinds that the schema may allow."""
+        """Return the kinds that the schema may allow."""
         return self._reach(schema, "", self._allowed)
 
     def exclusive(self, options: list[Any]) -> bool:
-        """Whether no value fits two of the options, as far as can be told from their kinds, their constants
-        or one property that is a different constant in each."""
+        """Whether no value satisfies two of the options.
+
+        This is decided by their kinds, their constants, or one property that has different constants in each
+        option.
+        """
         values: set[Any] = set()
         of_values: set[str] = set()
         others: set[str] = set()
@@ -158,7 +163,7 @@ class Kinds:
         return finite(self._followed(properties.get(name))) if isinstance(properties, dict) else None
 
     def _followed(self, schema: Any) -> Any:
-        """The schema that a chain of references leads to; True where it leads elsewhere."""
+        """Return the schema to which a chain of references leads; True if it leads elsewhere."""
         for _ in range(STEPS_EACH):
             if not isinstance(schema, dict) or "$ref" not in schema:
                 return schema
@@ -238,7 +243,7 @@ class Kinds:
 
 
 def finite(schema: Any) -> list[Any] | None:
-    """The values that a schema names one by one, or None."""
+    """Return the values that a schema lists one by one; None if it does not."""
     if not isinstance(schema, dict):
         return None
     if "const" in schema:
@@ -248,7 +253,7 @@ def finite(schema: Any) -> list[Any] | None:
 
 
 def _key(value: Any) -> Any:
-    """Equal for equal values; objects and arrays are not looked into, and count as equal."""
+    """Return a key that is equal for equal values. All objects have the same key, and so have all arrays."""
     kind = kind_of(value)
     if kind in ("object", "array"):
         return kind

@@ -1,10 +1,11 @@
-"""The walk over a schema that finds what XGrammar leaves out of it, and what it makes narrower.
+"""The walk over a schema that finds what XGrammar leaves out of it, and which valid values it cannot write.
 
-What: `Walk` visits the parts that XGrammar reads, each once, takes the branch that it takes there and lists
+What: `Walk` visits each part that XGrammar reads once, and takes the branch that XGrammar takes. It lists
 what the branch leaves out, and which valid values it cannot write.
-When: in `hybrid.xgrammar.relaxed`, whose words say what is listed and what is not.
-Limits: linear in the size of the schema, but for the bounds of kinds (`hybrid.xgrammar.relaxed.values`),
-which are capped. Nothing recurses: schemas may be deep, and cyclic by references.
+When: by `hybrid.xgrammar.relaxed`, whose docstring says what is listed and what is not.
+Limits: the time is linear in the size of the schema, except for the bounds of kinds
+(`hybrid.xgrammar.relaxed.values`), which are limited. Nothing is recursive, because schemas may be deep, and
+cyclic by references.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ UNREAD = "XGrammar does not read it"
 ANY = "without a type, XGrammar allows any value here"
 
 ALONE = tuple(f"json-schema.org/draft-0{number}" for number in (3, 4, 6, 7))
-"""What ``$schema`` names where nothing beside ``$ref`` means anything."""
+"""The drafts, as named by ``$schema``, in which keywords beside ``$ref`` have no meaning."""
 
 TAKEN: dict[str, frozenset[str]] = {
     "integer": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
@@ -61,19 +62,19 @@ TAKEN: dict[str, frozenset[str]] = {
         }
     ),
 }  # fmt: skip
-"""The keywords that XGrammar reads for a type, or that are judged one by one."""
+"""The keywords that XGrammar reads for a type, or that are examined separately."""
 
 Path = tuple[Any, ...] | None
-"""The way from the root: None, or (path of the parent, key or index)."""
+"""The path from the root: None, or (path of the parent, key or index)."""
 
 
 class Relaxation(NamedTuple):
-    """A keyword that XGrammar does not enforce, or not wholly.
+    """A keyword that XGrammar does not enforce, or not completely.
 
     Attributes:
         pointer: the JSON pointer (RFC 6901) to the keyword in the schema, or to a pattern below
             patternProperties.
-        keyword: its name; empty, with an empty pointer, where the schema as a whole is meant.
+        keyword: its name; empty, with an empty pointer, if the schema as a whole is meant.
         reason: why it is listed.
     """
 
@@ -83,14 +84,15 @@ class Relaxation(NamedTuple):
 
 
 class Narrowing(NamedTuple):
-    """A keyword under which XGrammar cannot write some of the values that are valid.
+    """A keyword because of which XGrammar cannot write some valid values.
 
     Attributes:
         pointer: the JSON pointer (RFC 6901) to the keyword in the schema, or to a pattern below
-            patternProperties; of what holds at many places, the first.
+            patternProperties; if many places are concerned, to the first one.
         keyword: its name.
         reason: what cannot be written.
-        is_general: whether it is no matter of this schema: what `strict_mode` forbids, and the order of keys.
+        is_general: whether the reason is not specific to this schema: what `strict_mode` forbids, and the
+            order of keys.
     """
 
     pointer: str
@@ -100,11 +102,11 @@ class Narrowing(NamedTuple):
 
 
 class Differences(NamedTuple):
-    """What tells XGrammar's grammar of a schema from the schema.
+    """The differences between a schema and XGrammar's grammar of it.
 
     Attributes:
         relaxed: keywords that a finished text may violate.
-        narrowed: keywords under which valid values cannot be written.
+        narrowed: keywords because of which valid values cannot be written.
     """
 
     relaxed: tuple[Relaxation, ...]
@@ -138,7 +140,7 @@ class Walk:
         self._ordered: list[tuple[Path, str]] = []
 
     def run(self) -> Differences:
-        """The differences of all parts."""
+        """Find the differences of all parts."""
         while self._waiting or self._later:
             if not self._waiting:
                 self._waiting, self._later = self._later[::-1], []
@@ -173,7 +175,7 @@ class Walk:
         self._narrowed.setdefault((pointer, gap.keyword), Narrowing(pointer, gap.keyword, gap.reason))
 
     def _limit_all(self, places: list[tuple[Path, str]], reason: str) -> None:
-        """List what holds at many places once."""
+        """List a narrowing that concerns many places once."""
         if places:
             path, keyword = places[0]
             more = f" (here, and at {len(places) - 1} more places)" if len(places) > 1 else ""
@@ -190,7 +192,7 @@ class Walk:
         self._waiting.append((schema, path, default))
 
     def _part(self, node: dict[str, Any], path: Path, default: str) -> None:
-        """Take the branch that XGrammar takes."""
+        """Examine a part, and take the branch that XGrammar takes."""
         if self._unknown and not self._unknown.isdisjoint(node):
             for keyword in sorted(self._unknown & node.keys()):
                 self._limit(path, Gap(keyword, "the draft of $schema lacks it, but XGrammar enforces it"))
@@ -254,7 +256,7 @@ class Walk:
         taken: frozenset[str] | set[str],
         reason: str = UNREAD,
     ) -> None:
-        """List the keywords that could exclude values of these kinds and are not among those taken."""
+        """List the keywords that could exclude values of these kinds and that are not in `taken`."""
         for keyword in node:
             about = APPLIES.get(keyword)
             if about is None or keyword in taken or not about & kinds:
