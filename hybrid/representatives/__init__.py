@@ -1,1 +1,1 @@
-"""XGrammar over one token for each class: its engines, and the gather that expands what they decide."""
+"""The strategy that runs XGrammar over one token for each class, and expands its masks with the gather."""

@@ -1,8 +1,8 @@
-"""XGrammar's own compiler: over the whole vocabulary, or over one token for each class.
+"""XGrammar's own compiler, for the whole vocabulary or for one token of each class.
 
-What: `Engines` makes the vocabularies that XGrammar compiles for, and calls its compiler through the guard.
+What: `Engines` makes the vocabularies for which XGrammar compiles, and calls its compiler through the guard.
 When: by `hybrid.compile.compilation`, for the strategies "engine" and "representatives".
-Limits: XGrammar cannot be interrupted; `hybrid.guard` says what is done about it. Thread-safe.
+Limits: XGrammar cannot be interrupted; see `hybrid.guard`. Thread-safe.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Engines:
     """XGrammar's compiler for one vocabulary.
 
     Args:
-        vocabulary: the whole one.
-        n_jobs: XGrammar's threads.
+        vocabulary: the whole vocabulary.
+        n_jobs: number of XGrammar's threads.
         guard: calls XGrammar.
     """
 
@@ -34,7 +34,7 @@ class Engines:
         self._plain: xgrammar.GrammarCompiler | None = None
 
     def whole(self, grammar: xgrammar.Grammar, deadline: Deadline) -> xgrammar.CompiledGrammar:
-        """A grammar compiled over the whole vocabulary; errors are those of `over`."""
+        """Compile a grammar for the whole vocabulary. Errors are those of `over`."""
         with self._lock:
             if self._plain is None:
                 self._plain = xgrammar.GrammarCompiler(
@@ -46,13 +46,13 @@ class Engines:
     def over(
         self, classes: TokenClasses, grammar: xgrammar.Grammar, deadline: Deadline
     ) -> tuple[xgrammar.CompiledGrammar, int]:
-        """A grammar compiled over the representatives of its classes, and the id of the stop token there.
+        """Compile a grammar for the representatives of its classes. Return it with the id of its stop token.
 
-        The ids are those of the classes, then come the missing prefixes, and the stop token is the last.
+        The ids are the classes, followed by the missing prefixes; the stop token is the last id.
 
         Raises:
-            GrammarError: XGrammar refuses it, or would not survive it.
-            BudgetExceeded: it is too late to begin, or it would take too long.
+            GrammarError: XGrammar refuses the grammar, or would crash.
+            BudgetExceeded: the deadline is over, or it would take too long.
         """
         tokens = [self._vocabulary.tokens[token_id] for token_id in classes.representatives.tolist()]
         tokens += prefix_closed(tokens)

@@ -1,10 +1,11 @@
-"""The follower on XGrammar: of strategies "representatives" and "engine".
+"""The follower that runs XGrammar, for the strategies "representatives" and "engine".
 
-What: on "representatives" a mask is decided per class by XGrammar and expanded by the gather; a token is
-accepted by feeding XGrammar its own bytes, because classes are equal for masks, not for what they leave
-behind (docs/theory.md). Stop tokens are this follower's own set, outside of all classes.
-When: made by `hybrid.api.followers.follower_of`; one per sequence, different ones in any threads.
-Limits: masks and tokens are XGrammar's, without a deadline.
+What: on "representatives", XGrammar decides a mask for the classes, and the gather expands it. A token is
+accepted by giving XGrammar its own bytes, because tokens of one class have equal masks but may lead to
+different states (docs/theory.md). The follower has its own set of stop tokens, outside of all classes.
+When: made by `hybrid.api.followers.follower_of`, one for each sequence. Different followers may be used in
+different threads.
+Limits: masks and steps are computed by XGrammar, without a deadline.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from hybrid.values.follower import ENDED, Compiled, Follower, check_time, text_o
 from hybrid.values.gather import Gather
 
 Step: TypeAlias = "tuple[int | bytes, Step | None]"
-"""What was read, a token or text; the step before."""
+"""A step: the token or text that was read, and the step before."""
 
 
 class EngineFollower(Follower):
-    """Follows one sequence by XGrammar.
+    """Follows one sequence with XGrammar.
 
     Args:
-        compiled: has an engine.
+        compiled: a compiled grammar with an engine.
         stops: ids that end the sequence.
-        free_end: the sequence ends as soon as it can.
+        free_end: whether the sequence ends as soon as it can.
         temperature: as in XGrammar, for grammars that set temperatures.
     """
 
@@ -55,7 +56,7 @@ class EngineFollower(Follower):
         self._prepare()
 
     def _prepare(self) -> None:
-        """What follows from the compiled grammar and the stop set alone."""
+        """Compute what depends only on the compiled grammar and the stop ids."""
         vocabulary = self._compiled.vocabulary
         self._tokens = vocabulary.tokens
         self._width = (vocabulary.size + 31) // 32
@@ -66,22 +67,23 @@ class EngineFollower(Follower):
         classes = self._compiled.classes
         engine = self._compiled.engine
         assert engine is not None
-        # behind the vocabulary's ids, or the classes: missing prefixes, and behind classes the stop token
+        # the vocabulary's ids, or the classes followed by missing prefixes and the stop token
         inner_size = engine.tokenizer_info.vocab_size
         self._class_mask = torch.empty((1, (inner_size + 31) // 32), dtype=torch.int32)
         self._class_words: NDArray[np.uint32] = self._class_mask.numpy()[0].view(np.uint32)
         self._has_more = inner_size > self.size
-        # stop ids without text that do not stop any more: XGrammar takes them as empty text
+        # stop ids of the vocabulary without text that are not in `stops`: XGrammar reads them as empty text
         stopped = set(vocabulary.stop_token_ids) - self._stop_set
         self._void_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in stopped if not self._tokens[t]]
-        # and those with text as text, of which its tables, made for its own stop tokens, say nothing
+        # those with text are ordinary text here, but XGrammar's tables were made for its own stop tokens and
+        # do not have them
         self._revived = sorted(t for t in stopped if self._tokens[t]) if self._gather is None else []
         if self._gather is None or classes is None:
             return
         self._stop_class = self._compiled.engine_stop
         self._class_of_token = classes.class_of_token
         self._stop_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in self._stops]
-        # a bit that is 0 in every mask means that masks always need applying
+        # if some bit is 0 in every mask, masks must always be applied
         classless_stops = sum(int(classes.class_of_token[t] < 0) for t in self._stops)
         self._always_applied = self._compiled.classless > classless_stops
 
@@ -126,16 +128,17 @@ class EngineFollower(Follower):
         check_time(began, self._mask_seconds)
         last, rest = gather.n_classes >> 5, gather.n_classes & 31
         words[:last] = self._class_words[:last]
-        # behind the classes the engine has bits of its own
+        # the engine has its own bits after those of the classes
         behind = int(self._class_words[last]) & ((1 << rest) - 1)
         words[last] = behind | self._can_stop << rest
         return gather
 
     def _fill_inner(self, debug_print: bool) -> bool:
-        """Let XGrammar fill `_class_words`; whether it says that they forbid anything."""
+        """Let XGrammar fill `_class_words`. Return whether it says that they forbid anything."""
         try:
             if self._gather is None:
-                # into a row of our own: XGrammar ignores strides, and may leave an all-ones mask unwritten
+                # use our own row: XGrammar ignores strides, and may not write a mask in which all bits are
+                # set
                 self._class_mask.fill_(-1)
             return bool(self._inner.fill_next_token_bitmask(self._class_mask, 0, debug_print=debug_print))
         except RuntimeError as error:
@@ -143,7 +146,7 @@ class EngineFollower(Follower):
 
     @property
     def _can_stop(self) -> bool:
-        """Whether XGrammar's mask over the classes allows to stop."""
+        """Whether XGrammar's mask for the classes allows the sequence to stop."""
         return bool(int(self._class_words[self._stop_class >> 5]) >> (self._stop_class & 31) & 1)
 
     @property
@@ -152,13 +155,13 @@ class EngineFollower(Follower):
         return (1 << ((self.size & 31) or 32)) - 1
 
     def _refuse_ended(self, error: RuntimeError) -> NoReturn:
-        """An error of XGrammar's, by name where it is that the matcher has terminated."""
+        """Raise XGrammar's error, as a `MatcherError` if the matcher has terminated."""
         if self._inner.is_terminated():
             raise MatcherError(ENDED) from error
         raise error
 
     def _forbids(self, row: NDArray[np.uint32]) -> bool:
-        """Whether a bit of a whole row is 0."""
+        """Whether some bit of an expanded row is 0."""
         return bool((row[:-1] != 0xFFFFFFFF).any()) or bool(~int(row[-1]) & self._last_word)
 
     def accept_token(self, token: int, debug_print: bool = False) -> bool:
@@ -170,7 +173,7 @@ class EngineFollower(Follower):
     def _take(self, token_id: int, debug_print: bool) -> bool:
         stops = token_id in self._stop_set
         if self._gather is None:
-            # an overridden stop id without text: XGrammar would take it as empty text
+            # a stop id of the vocabulary without text: XGrammar would read it as empty text
             if not stops and not self._tokens[token_id]:
                 return False
             taken = self._inner.accept_token(token_id, debug_print=debug_print)
@@ -198,7 +201,7 @@ class EngineFollower(Follower):
         self._step = (read, self._step)
 
     def _read(self) -> list[int | bytes]:
-        """What was read, in order."""
+        """Return what was read, in order."""
         read: list[int | bytes] = []
         at = self._step
         while at is not None:
@@ -211,7 +214,8 @@ class EngineFollower(Follower):
         return text_of(self._read(), self._tokens)
 
     def last_read(self, most: int) -> list[int]:
-        """The last ids that were read, at most so many: those behind the last text, no stop token."""
+        """Return at most `most` of the last ids that were read, without stop tokens and only those after the
+        last text."""
         found: list[int] = []
         at = self._step
         while at is not None and isinstance(at[0], int) and len(found) < most:
@@ -271,12 +275,12 @@ class EngineFollower(Follower):
         return whole_characters(self.forced_bytes())
 
     def forced_bytes(self) -> bytes:
-        """The bytes that are forced next; none where XGrammar might not return."""
+        """Return the bytes that must come next; none if XGrammar might not return."""
         if self._compiled.has_texts_without_end:
             return b""
         try:
             return self._inner.find_jump_forward_string().encode()
-        except UnicodeDecodeError as error:  # XGrammar's, where the text begins or ends inside a character
+        except UnicodeDecodeError as error:  # the text begins or ends inside of a character
             return bytes(error.object)
         except RuntimeError as error:
             self._refuse_ended(error)
