@@ -1,4 +1,4 @@
-"""Saying in words what a grammar allows at a place in a text, and why it refuses a text.
+"""Say in words what a grammar allows at a place in a text, and why it refuses a text.
 
 The matcher itself always decides what is allowed. The words come from reading the text by the grammar's rules
 (docs/explain.md).

@@ -78,7 +78,7 @@ class Explanation:
         forced: text that must come next; empty if there is a choice.
         next_bytes: exactly the bytes that may come next.
         expected: what may come next, in words.
-        n_more: how many more things there are than `expected` lists.
+        n_more: how many more things may come next than `expected` lists.
         rules: the names of the rules that contain this place, whatever follows, outermost first.
         pointer: for JSON schemas, the JSON pointer of the value that contains this place; else None.
         unsaid: what is missing from this answer, and why.

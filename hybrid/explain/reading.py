@@ -10,8 +10,7 @@ each byte of JSON, 50 places and 260 us for a C-like language. Above that, `Unto
 read as UTF-8.
 
 Rejected: using the states of the network that decides masks, which are merged across rules and have no names;
-    and
-XGrammar's printed states, which number the parts of automata that it has made itself.
+and XGrammar's printed states, which number the parts of automata that XGrammar has made itself.
 """
 
 from __future__ import annotations
