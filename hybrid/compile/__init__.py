@@ -1,2 +1,1 @@
-"""From a grammar to a compiled one: the choice of strategy, budgets, caches, and compiling in the
-background."""
+"""Compile grammars: budgets, the choice of a strategy, caches, and compilation in the background."""

@@ -204,7 +204,8 @@ class MemoryCache:
             error = None
 
     def _withdraw(self, key: Any, under_way: _UnderWay) -> None:
-        """One call less wants the grammar. If none does, give it up; later calls start again."""
+        """Record that one call fewer wants the grammar. If none is left, give it up; later calls start
+        again."""
         with self._lock:
             under_way.asking -= 1
             if under_way.asking:

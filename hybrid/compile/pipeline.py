@@ -27,7 +27,7 @@ from hybrid.compiled import CompiledGrammar, OnWalks
 from hybrid.files import can_be_written
 
 OVERDUE = "compiled here too, because another process took too long"
-"""Added to the reason of a grammar if waiting for another process that compiles it was in vain."""
+"""Added to the reason of a grammar if another process that compiles it did not finish in time."""
 
 logger = logging.getLogger("hybrid")
 

@@ -1,7 +1,7 @@
-"""What a grammar with constructs beyond bytes and stacks is refused for, by name.
+"""Refuse grammars with constructs that bytes and stacks do not decide; the message names the construct.
 
 When: by `hybrid.compile.compilation`, before a classifier is built.
-Limits: docs/limits.md lists all of it. What a classifier refuses runs in plain XGrammar.
+Limits: docs/limits.md lists all constructs. Grammars that a classifier refuses run in plain XGrammar.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from equivalence.network.reading import PlainRules
 def refuse_unknown_ids(features: Features, vocabulary: Vocabulary) -> None:
     """Refuse a grammar that names an id outside of the vocabulary, on every strategy.
 
-    XGrammar 0.2.8 reads past its tables when it compiles such a grammar, which may end the process.
+    XGrammar 0.2.8 reads past its tables when it compiles such a grammar, which may crash the process.
 
     Raises:
-        GrammarError: naming the ids.
+        GrammarError: the message names the ids.
     """
     unknown = [token_id for token_id in features.named if not 0 <= token_id < vocabulary.size]
     if unknown:
@@ -31,15 +31,15 @@ def refuse_unknown_ids(features: Features, vocabulary: Vocabulary) -> None:
 
 
 def beyond_stacks(features: Features) -> str:
-    """Why a grammar with such constructs has no token classes."""
+    """Return the reason why a grammar with such constructs has no token classes."""
     return f"the grammar has {features}, so bytes and stacks alone do not decide"
 
 
 def refuse_beyond_stacks(features: Features, serialized: dict[str, Any]) -> None:
-    """Refuse what a classifier does not decide: it knows bytes, ids and stacks only.
+    """Refuse what a classifier cannot decide: it only knows bytes, ids and stacks.
 
     Raises:
-        UnsupportedGrammar: naming the construct.
+        UnsupportedGrammar: the message names the construct.
     """
     if features.beyond_stacks and not features.only_ids:
         raise UnsupportedGrammar(beyond_stacks(features))

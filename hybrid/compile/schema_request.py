@@ -32,8 +32,8 @@ from hybrid.xgrammar.relaxed import Relaxation, SchemaText, describe, schema_tex
 
 _LEADING = re.compile(r'\^(?<![^\\]["\[]\^)')
 """Finds a caret that may start a character class and stand for itself: it neither anchors a text nor negates
-the class. The caret comes first, and what is before it second: to look behind at each character of a schema
-took 4% of the time to its first mask."""
+the class. The expression searches for the caret first, and then looks behind it. Looking behind at each
+character of a schema took 4% of the time to its first mask."""
 
 _MAY_BE_ZERO = re.compile(r"\\(?:u00[0-7]|u\{|[UxXcCoO0])")
 """Finds schemas that may spell a byte 0, or a part of such a spelling, by an escape of JSON or of regular
@@ -67,7 +67,7 @@ class JsonSchemaRequest(Converted):
 
     @cached_property
     def text(self) -> SchemaText:
-        """The schema's text, with the options on which it depends what XGrammar leaves out."""
+        """The schema's text, with the options that determine what XGrammar leaves out."""
         return schema_text(self.schema, self.options)
 
     def estimate(self) -> Estimate | None:
