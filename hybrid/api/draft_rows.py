@@ -176,7 +176,8 @@ def fill_trees(
         The trees for which nothing was written: their matchers must be asked one by one.
 
     Raises:
-        ValueError: the number of something that is not a tree; nothing was written.
+        ValueError: the arrays of some matcher are not a tree; the message is its number, and nothing was
+            written.
         BudgetExceeded: as `fill_drafts`.
     """
     trees: cython.Py_ssize_t = len(matchers)

@@ -27,7 +27,7 @@ NO_TEMPERATURE = -1.0
 
 
 class Traversed(Protocol):
-    """What is asked of a matcher: a `GrammarMatcher`, or one that begins with a prefix."""
+    """The methods that a matcher must have: a `GrammarMatcher`, or a matcher that begins with a prefix."""
 
     @property
     def temperature(self) -> float | None:

@@ -206,7 +206,7 @@ class GrammarMatcher(Calls):
         try:
             self._follower.rollback(num_tokens)
         except Outgrown as outgrown:
-            self._follower = outgrown.follower  # which took them back
+            self._follower = outgrown.follower  # the new follower has taken them back
 
     def _check_made(self, num_tokens: int) -> None:
         """Raise `MatcherError` if fewer steps were made."""
@@ -420,7 +420,7 @@ class GrammarMatcher(Calls):
         find."""
         return self._follower.trouble if isinstance(self._follower, ClosingFollower) else None
 
-    # why
+    # explanations
 
     def explain(self) -> Explanation:
         """Say in words what may come next. The state does not change.
