@@ -287,7 +287,7 @@ class Store(BaseStore):
         self.decided.rows[row].found = cython.cast(cython.int, found)
         return found
 
-    # ---------------------------------------------------------------- for people
+    # ---------------------------------------------------------------- for inspection
 
     def depth_read(self, configuration: cython.Py_ssize_t) -> int:
         """How many states of the stack are read for the mask of a configuration.
