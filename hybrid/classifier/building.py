@@ -1,6 +1,6 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Computing summaries ahead: each pending set is read on each symbol that the network allows below it.
+"""Compute summaries ahead of time: read each pending set on each symbol that the network allows below it.
 
 What: `Builder` goes through the contexts of a network and what may lie below them, and fills the tables of
 a store. `run` does a part of the work and continues where the last call stopped.
@@ -35,11 +35,11 @@ QUEUE = cython.declare(cython.Py_ssize_t, 1)
 @cython.final
 @cython.cclass
 class Builder:
-    """The work that is left in a store.
+    """The computation of all summaries of a store.
 
     Args:
         store: the store whose tables are filled; nobody else may use them during `run`.
-        reachable: which stacks its network allows.
+        reachable: the stacks that its network allows.
 
     Attributes:
         queue: int64[n, 2]: pairs (pending set, below set) to read, including those already read; `n_queued`

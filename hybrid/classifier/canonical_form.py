@@ -1,13 +1,13 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""The canonical form of a state: a list of integers that says what the state can do.
+"""The canonical form of a state: a list of integers that describes what the state can read.
 
-What: `CanonicalForm.of` writes down the part of the automata that a state, or the frame of a counted rule,
-can reach: the states in the order in which they are found, whether they may return, their edges, and the
-rules that they call. States with equal lists read the same texts, in any grammar.
+What: `CanonicalForm` lists the part of the automata that a state, or the frame of a counted rule, can reach:
+the states in the order in which they are found, whether they may return, their edges, and the rules that they
+call. States with equal lists read the same texts, in any grammar.
 When: for long walks, to find them among those of other grammars (`hybrid.classifier.walker`).
-Limits: there is none for parts of more than `MOST_STATES` states, which two grammars hardly share. Equivalent
-parts may have different forms; then both are walked.
+Limits: parts of more than `MOST_STATES` states have no form; two grammars rarely share so large a part.
+Equivalent parts may have different forms; then both are walked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from equivalence.arrays.growing import bigger
 built.check(__name__, EQUIMASK_SOURCE)
 
 MOST_STATES = cython.declare(cython.Py_ssize_t, 256)
-"""A string takes 20 states, all of JSON 120."""
+"""Most states of a list. A string takes 20 states, all of JSON 120."""
 
 FIRST_WORDS = 1024
 
@@ -52,14 +52,14 @@ class CanonicalForm:
         self.words = np.empty(FIRST_WORDS, np.int64)
 
     def of_state(self, state: cython.Py_ssize_t) -> Any:
-        """What a state can do on an unknown stack, as bytes; None if it leads to too many states."""
+        """Return the form of a state on an unknown stack, as bytes; None if it leads to too many states."""
         self.begin()
         self.put(self.number(state))
         return self.spelled()
 
     def of_unit(self, unit: cython.Py_ssize_t, count: cython.Py_ssize_t) -> Any:
-        """The same for the frame of a counted rule after a number of units. It only depends on how many
-        more units must be read, and how many may be."""
+        """Return the form of the frame of a counted rule after `count` units. It depends only on how many
+        more units must be read, and how many more may be read."""
         self.begin()
         counted = self.automaton.counted[unit]
         self.put(-1)
@@ -78,7 +78,8 @@ class CanonicalForm:
 
     @cython.cfunc
     def spelled(self) -> object:
-        """Write what can be reached from the numbered states after what is written already."""
+        """Append everything that can be reached from the numbered states, and return the list as bytes; None
+        if it has too many states."""
         i: cython.Py_ssize_t = 0
         while i < self.n_states and not self.is_too_large:
             self.put_state(self.order[i])

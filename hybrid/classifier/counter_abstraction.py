@@ -111,7 +111,8 @@ class Counters:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def told_apart(self, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The tail with the smaller count, or the tail itself. If it is another one, `room` is bounded.
+        """Return the tail with a smaller count, or the tail itself. If the count is smaller, reduce `room` to
+        the reach below which both read the same.
 
         Each unit has at least one byte. Until the end of a text of h bytes, a count c is compared as c + 1
         to c + h: with the minimum, to return, and with the maximum, to go on.

@@ -3,8 +3,8 @@
 What: `DeferredClasses` keeps the grammar's network, and computes the classes from it when they are needed.
 From then on the classifier uses them, and matchers move their state over. Masks are the same before and
 after.
-When: somebody asks a compiled grammar for its classes, saves it, or promotes it, or it is written to a folder
-(`hybrid.compile.file_writer`).
+When: a caller asks a compiled grammar for its classes, saves it, or promotes it; or the grammar is written to
+a folder (`hybrid.compile.file_writer`).
 Limits: if the classes exceed the budget, masks come from walks for good.
 """
 
@@ -52,7 +52,7 @@ class DeferredClasses:
         return Deadline(self._budget.seconds)
 
     def settle(self, deadline: Deadline) -> TokenClasses:
-        """The classes. Computes them if necessary.
+        """Return the classes. Compute them if necessary.
 
         Raises:
             BudgetExceeded: the classes exceed the budget, or the deadline is over.

@@ -38,7 +38,7 @@ ANY_LENGTH = cython.declare(cython.Py_ssize_t, 1 << 62)
 
 FIRST_BYTE = cython.declare(cython.Py_ssize_t, 0x20)
 END_BYTE = cython.declare(cython.Py_ssize_t, 0x7F)
-"""The bytes that are tested for where they lead: those of most texts."""
+"""The range of the bytes whose targets are examined: the bytes of most texts."""
 
 _NO_NODES = np.empty(0, np.int64)
 
@@ -55,8 +55,8 @@ class DeltaWalker(Walker):
             children.
         n_compared: number of states that were read by comparison.
         beside, beside_pending: mask and pending set of the configuration with which a state is compared.
-        gone: for each subtree of which a state reads nothing that the other reads, its first group and the
-            end of its groups, ascending.
+        gone: for each subtree that the state refuses and the other configuration may read, its first group
+            and the end of its groups, ascending.
         closed: nodes at which the other's known stack may be used up, but not the state's.
     """
 
@@ -131,7 +131,7 @@ class DeltaWalker(Walker):
             if below < 0 or self.space.facts[loop].n_ports > 0:
                 return False
         if self.known.first[other].mask < 0:
-            # by a walk: otherwise two states could be compared with each other without end
+            # by a walk: otherwise two states could be compared with each other forever
             Walker.read_on(self, other)
         self.beside = self.known.first[other].mask
         self.beside_pending = self.known.first[other].pending
@@ -251,7 +251,7 @@ class DeltaWalker(Walker):
                 self.grow_pairs()
         i = n_new - 1
         j = m - 1
-        while j >= 0:  # from the end, where the room is
+        while j >= 0:  # from the end, where there is room
             if i >= 0 and self.pairs[i] > self.known.pendings.pool[begin + j]:
                 self.pairs[i + j + 1] = self.pairs[i]
                 i -= 1
@@ -296,7 +296,7 @@ class DeltaWalker(Walker):
         reads, and the nodes at which the known stack of the first may be used up.
 
         Returns:
-            The number of pending nodes recorded; -1 if they differ in too much.
+            The number of pending nodes recorded; -1 if they differ at too many nodes.
         """
         n: cython.Py_ssize_t = 0
         most = self.n_entered + MOST_ENTERED
@@ -315,7 +315,7 @@ class DeltaWalker(Walker):
             own = self.space.after(self.levels[d - 1].own, c)
             beside = self.space.after(self.levels[d - 1].other, c)
             if own == beside:
-                continue  # and so does everything below
+                continue  # they are equal on everything below, too
             self.n_entered += 1
             may_return: cython.bint = self.space.facts[own].n_ports > 0
             if self.n_entered > most:

@@ -1,4 +1,5 @@
-"""How many symbols of a stack a mask depends on: a slow count for people, separate from the compiled code.
+"""How many symbols of a stack a mask depends on: a slow count for inspection, separate from the compiled
+code.
 
 What: `depths_read` counts, for configurations with known masks, how many symbols of the deepest stack had
 to be read, including the top.

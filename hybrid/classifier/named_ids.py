@@ -44,7 +44,7 @@ _BEGIN = bytes((MARKER,))
 
 
 class TextIds:
-    """How grammars that name ids see the ids of a vocabulary.
+    """The ids of a vocabulary, as grammars that name ids treat them.
 
     Args:
         vocabulary: the vocabulary. Ids without text are never accepted, named or not.
@@ -53,8 +53,8 @@ class TextIds:
         has_text: bool[V].
         row: uint32[words of a row], the ids that have text.
         escaped: ids whose text the network reads in another spelling, with that spelling.
-        too_many: number of these ids, if it is more than allowed; otherwise 0.
-        as_written: uint32[words of a row], all ids except these.
+        too_many: number of `escaped` ids, if it is more than allowed; otherwise 0.
+        as_written: uint32[words of a row], all ids except those in `escaped`.
         begin_alike: whether the texts of these ids begin with the byte with which symbols begin.
     """
 

@@ -1,4 +1,4 @@
-"""What may lie where on the stacks of a network: all that completing a classifier needs to know about it.
+"""The stacks that a network allows, as far as they are needed to complete a classifier.
 
 What: the contexts of a network and the sets below them, copied, so that the rest can be freed.
 When: kept with a classifier whose states are computed on demand (1 to 60 KB for JSON schemas).
@@ -41,7 +41,7 @@ class Reachable(NamedTuple):
 
 
 def reachable_of(network: Network) -> Reachable:
-    """Copy what may lie where in a network."""
+    """Copy the contexts and the below sets of a network."""
     below = np.stack([network.below_symbols, network.below_of_symbol], axis=1)
     return Reachable(
         network.contexts, network.context_starts, network.context_below, below, network.below_starts

@@ -2,11 +2,11 @@
 # mypy: ignore-errors
 """Counts near their bounds: how many units of a counted repetition each token begins.
 
-What: a string of at most 20 characters allows other tokens after each of them. One number for each token
+What: a string of at most 20 characters allows different tokens after each of them. One number for each token
 tells these cases apart: how many characters it begins. `unit_reads` reads the trie once with the automaton of
 one unit, without counting. For any bounds, its result says what a walk would find (`read_units`).
-When: by `hybrid.classifier.walker`, for long walks on the frame of a counted rule. Walked for each count,
-such frames entered up to 100,000 nodes: 2 to 9 ms for each character that was left.
+When: by `hybrid.classifier.walker`, for long walks on the frame of a counted rule. When such frames were
+walked for each count, each walk entered up to 100,000 nodes: 2 to 9 ms for each character that was left.
 Limits: units that call no rule, and of which none is a prefix of another, so that a text is divided into
 units in one way only. `unit_table` returns None for others.
 """

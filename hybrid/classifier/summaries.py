@@ -54,9 +54,9 @@ class Summaries:
         pendings: sets of suffix * classes + class. Number 0 is the empty set, here and in `masks`.
         masks: sets of classes, as words of 32 bits.
         units: counter frames: (counted rule, count as far as a token can distinguish it).
-        complete: whether everything is known that stacks can need, and pending sets with equal behaviour
-            are merged (`minimise`). A merged set has the members of only one of its sets, so nothing may be
-            added any more.
+        complete: whether everything that stacks can need is known, and pending sets with equal behaviour are
+            merged (`minimise`). A merged set has the members of only one of its sets, so nothing may be added
+            any more.
     """
 
     def __init__(

@@ -128,7 +128,7 @@ def behind_of(
     """``behind`` of `Fixed`.
 
     Raises:
-        BudgetExceeded: told to stop, or computing what lies below the states takes too much.
+        BudgetExceeded: the computation was stopped, or finding what may lie below the states takes too much.
     """
     _, example, first, _ = byte_tables
     counted = network.automaton[5]

@@ -32,9 +32,8 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 
 MOST_PIECES, FEW_PIECES = 2048, 512
-"""Most pieces of one session, unless the grammar has more states than that. Among documents of 480 real
-JSON schemas, half need 26 pieces and none more than 340; each bit is written and compared with each
-mask.
+"""Most pieces of one session, unless the grammar has more states than that. Among documents of 480 real JSON
+schemas, half need 26 pieces and none more than 340; each bit is written and compared with each mask.
 """
 
 FIRST_PIECES, FIRST_WIDTH = 64, 16
@@ -44,8 +43,9 @@ FIRST_NODES = 256
 """Pending nodes of one state that fit at first."""
 
 MANY_NODES = cython.declare(cython.Py_ssize_t, 20_000)
-"""Nodes that are entered before it is computed what may follow: 1 ms. Most JSON schemas never enter so many
-before their classes are found, and it would take them 0.2 ms; for C-like documents it saves a quarter."""
+"""What may follow is computed when walks have entered this many nodes, which takes 1 ms. Most JSON schemas
+never enter so many before their classes are found, and would spend 0.2 ms on it; for C-like documents it
+saves a quarter of the time."""
 
 ALL_BYTES = cython.declare(cython.Py_ssize_t, -1)
 

@@ -1,7 +1,7 @@
 """The constant tables of walks: the automata, what may follow, and the vocabulary's trie.
 
 What: `walk_tables` makes `WalkTables` from a network and a vocabulary, as `hybrid.classifier.tables` makes
-`Fixed` from a network and representatives. No part takes longer for a larger vocabulary.
+`Fixed` from a network and representatives. The time does not depend on the size of the vocabulary.
 When: once for each grammar whose first masks are walked.
 Limits: it validates nothing. Networks and tries are validated where they are made or read.
 """

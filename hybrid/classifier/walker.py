@@ -290,7 +290,7 @@ class Walker(WalkOutput):
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def take(self, read: Any) -> cython.int:
-        """Let a cached walk represent its ranges; a long walk has thousands."""
+        """Let a cached walk represent its ranges, because a long walk has thousands of them."""
         number = self.number_of_read.get(read)
         if number is None:
             number = self.number_of_read[read] = len(self.reads)
