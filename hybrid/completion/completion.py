@@ -33,11 +33,11 @@ from hybrid.completion.search import Way, search
 from hybrid.completion.spelling import LONGEST, Spelling
 
 WORTH_KEEPING = 4096
-"""From this number of tokens on, it is cached where they lead: reading 128,000 takes 20 ms, a look-up 1
-ms."""
+"""For at least this many tokens, the configurations to which they lead are cached: reading 128,000 takes 20
+ms, a look-up 1 ms."""
 
 ENDS_KEPT = 4
-"""Configurations for which that is cached, 1 MiB each."""
+"""Number of configurations for which this is cached, 1 MiB each."""
 
 
 class Completion(Plans):
