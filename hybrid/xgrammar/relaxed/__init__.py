@@ -46,7 +46,7 @@ NAMED_IN_ERRORS = 3
 
 
 class SchemaText(NamedTuple):
-    """A schema as XGrammar gets it, with the options on which it depends what XGrammar leaves out.
+    """A schema as XGrammar gets it, with the options that determine what XGrammar leaves out.
 
     Attributes:
         text: the schema.
