@@ -455,8 +455,8 @@ class GrammarCompiler:
         - "overdue", "cancelled": compilations that ran out of time, or that nobody wanted any more;
         - "memory", "disk": "hits", "misses", "evictions", "bytes" and "limit_bytes". "disk" also has
           "writes", "damaged" (entries that could not be used), "failures" (of the file system), "shared"
-          (misses that another process wrote while this one waited) and "overdue" (waits in vain). The bytes
-          on disk are those of the last time that the folder was listed;
+          (misses that another process wrote while this one waited) and "overdue" (waits that took too long).
+          The bytes on disk are those of the last time that the folder was listed;
         - "seconds": total seconds by phase;
         - "strategies": for each strategy its "count" and "reasons", without numbers and names;
         - "errors": errors by type;

@@ -247,11 +247,11 @@ def _unpacked(parcel: _Parcel) -> _Shared:
         if not _last or _last[0][0] != key:
             ends = np.cumsum(np.frombuffer(parcel.lengths, np.uint16), dtype=np.int64).tolist()
             tokens = [parcel.data[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
-            folder = parcel.folder if os.path.isdir(parcel.folder) else None  # may be missing elsewhere
+            folder = parcel.folder if os.path.isdir(parcel.folder) else None  # may not exist on this machine
             vocabulary = Vocabulary(tokens, parcel.stops, (), None, folder).prepare()
             cache_dir = parcel.cache_dir
             if cache_dir is not None and not os.path.isdir(cache_dir):
-                cache_dir = None  # another machine
+                cache_dir = None  # this is another machine
             _last[:] = [
                 (
                     key,

@@ -1,6 +1,6 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""The meaning of a grammar's symbols for a vocabulary: which ids are read where, in compiled code.
+"""Which ids of a vocabulary a grammar that names ids reads in each configuration, in compiled code.
 
 What: `NamedIds` computes the step of an id that may be read as text and as an id (`step`). It also finds
 the ids that can be read in a configuration in addition to texts, and adds their bits to the row of a mask
@@ -95,7 +95,7 @@ def row_of_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint32]:
 @cython.final
 @cython.cclass
 class NamedIds:
-    """The meaning of a grammar's symbols for one vocabulary.
+    """The ids that a grammar's symbols stand for in one vocabulary.
 
     Args:
         symbols: the groups of ids.

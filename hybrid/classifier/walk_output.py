@@ -62,7 +62,7 @@ class WalkOutput(Summariser):
 
     Attributes:
         trie: its nodes, with a node's children side by side (`equivalence.trie.Trie.nodes`).
-        filters: whether it is known what may follow anywhere.
+        filters: whether it is known what may follow below each state.
         is_any: whether every byte can follow, as far as is known.
         followers: uint8[B], the classes of bytes that can follow below the known part; unused if any byte
             can.

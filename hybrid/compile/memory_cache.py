@@ -51,7 +51,7 @@ class _UnderWay:
         self.generation = generation
 
     def give(self, found: CompiledGrammar | BaseException) -> None:
-        """Set the result or error, unless that was done before; nobody finds this any more."""
+        """Set the result or error, unless that was done before. Later calls do not find this object."""
         future = self.future
         if future is None:
             return
@@ -147,7 +147,7 @@ class MemoryCache:
                 assert under_way is not None
                 found = self._wait(under_way, asked, count)
             except BaseException as error:
-                # after any error, even Ctrl-C: nobody may wait for a grammar that nobody compiles
+                # after any error, even Ctrl-C: no call may wait for a grammar that no thread compiles
                 if mine is not None:
                     self._end(key, mine)
                     mine.give(error)

@@ -358,7 +358,7 @@ class LarkRequest(Request):
 
 
 def require(given: Any, allowed: type | tuple[type, ...], name: str) -> None:
-    """Refuse a wrong type before XGrammar does, whose own error takes a second the first time."""
+    """Refuse a wrong type before XGrammar does: its own error takes a second the first time."""
     if not isinstance(given, allowed):
         names = " and ".join(one.__name__ for one in (allowed if isinstance(allowed, tuple) else (allowed,)))
         raise GrammarError(f"{name} is of type {type(given).__name__}, allowed is {names}")

@@ -236,5 +236,5 @@ class Plans:
 
 
 def seconds_for(reads: int) -> float:
-    """The seconds that a search may take that may read so many tokens."""
+    """Return the seconds that a search may take if it may read this many tokens."""
     return SECONDS_HERE if reads == READS_HERE else SECONDS_AT_TOKENS
