@@ -1,10 +1,10 @@
-"""How many symbols of a stack a mask depends on: a slow count for inspection, separate from the compiled
-code.
+"""How many symbols of a stack a mask depends on: a slow count for inspection, in plain Python.
 
 What: `depths_read` counts, for configurations with known masks, how many symbols of the deepest stack had
 to be read, including the top.
 When: by ``python -m hybrid inspect``, after a text or a random walk.
-Limits: plain Python. It reads the tables of one session, under its lock or when nobody else uses them.
+Limits: it is separate from the compiled code, and reads the tables of one session, under its lock or when
+nobody else uses them.
 """
 
 from __future__ import annotations

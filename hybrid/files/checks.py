@@ -1,5 +1,4 @@
-"""Check the arrays of an artefact before kernels use them: every index must be in range, every list
-well-formed.
+"""Check the arrays of an artefact before kernels use them: indices in range, lists well-formed.
 
 What: `check_network`, `check_pendings` and `check_summaries` check the arrays of a file whose digest is
 right.

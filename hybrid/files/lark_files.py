@@ -1,5 +1,4 @@
-"""Artefacts of Lark grammars: writing the arrays of a factored classifier, and checking them when they are
-read.
+"""Artefacts of Lark grammars: write the arrays of a factored classifier, and check them when read.
 
 What: `arrays_of` returns the arrays of a compiled grammar, `classifier_of` makes a classifier from them.
 When: by `hybrid.files.files`, for grammars from `GrammarCompiler.compile_lark`.

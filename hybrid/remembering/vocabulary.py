@@ -1,5 +1,4 @@
-"""Find the tokens of a vocabulary that could repeat something, as far as that does not depend on the text
-before them.
+"""Find the tokens of a vocabulary that could repeat an item or a key after some text.
 
 What: `Kinds` has the tokens that may end an item or a key, for each mode of a cursor.
 When: once for each vocabulary.

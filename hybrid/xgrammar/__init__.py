@@ -1,2 +1,1 @@
-"""Handle XGrammar's grammars: make them safe for its compiler, and find where they differ from their
-schemas."""
+"""Make XGrammar's grammars safe for its compiler, and find where they differ from their schemas."""
