@@ -89,10 +89,10 @@ class Session:
         """Cache a step. If the bytes are used up, nothing more is cached in this session."""
         steps = self.steps
         if steps.is_full:
-            if steps.nbytes > self.left:
+            if steps.next_nbytes > self.left:
                 self.left = -1
                 return
-            self.left -= steps.nbytes
+            self.left -= steps.next_nbytes
         steps.add(config, token, after)
 
 
@@ -114,9 +114,6 @@ class Classifier:
         is_used: whether a sequence was begun.
         is_refused: whether computing all states was too much for the budget.
     """
-
-    whole_takes_lock = False
-    """Whether `is_whole` must be called with the lock held, like the other methods of the store."""
 
     by_text = True
     """Whether ids are read only by their texts, so that a mask depends only on its classes."""

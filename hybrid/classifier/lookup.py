@@ -23,23 +23,23 @@ from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.classifier.computing_sequence import ComputingSequence
 from cython.cimports.hybrid.classifier.rows import (
     Rows,
+    address_of_sources,
     address_of_stops,
     address_of_words,
     allows,
-    begin_reading_rows,
     copy_row,
-    end_reading_rows,
     fetch_row,
     is_stop_at,
+    size_of_sources,
     source_at,
     source_of,
 )
 from cython.cimports.hybrid.classifier.steps import (
     Steps,
-    begin_reading_steps,
-    end_reading_steps,
+    address_of_steps,
     following,
     following_at,
+    last_slot,
 )
 
 from equivalence import BudgetExceeded, built
@@ -215,34 +215,27 @@ class Lookup:
         """Look up what is not known yet. Copy if `copies` is set and everything is known."""
         n: cython.Py_ssize_t = len(self.followers)
         i: cython.Py_ssize_t
-        tables: list = []
         for i in range(n):
             if self.followers[i] is None:
                 continue
             follower: ComputingSequence = self.followers[i]
             steps: Steps = follower.steps
             rows: Rows = follower.rows
-            tables.append(steps)
-            tables.append(rows)
-            self.where[PLACE * i + STEPS] = begin_reading_steps(steps)
-            self.where[PLACE * i + LAST_SLOT] = steps.table.shape[0] - 1
-            self.where[PLACE * i + MASKS] = begin_reading_rows(rows)
-            self.where[PLACE * i + N_MASKS] = rows.of_configuration.shape[0]
+            self.held.append(steps)
+            self.held.append(rows)
+            self.where[PLACE * i + LAST_SLOT] = last_slot(steps)
+            self.where[PLACE * i + STEPS] = address_of_steps(steps)
+            self.where[PLACE * i + N_MASKS] = size_of_sources(rows)
+            self.where[PLACE * i + MASKS] = address_of_sources(rows)
             self.where[PLACE * i + STOPS] = address_of_stops(rows)
             self.where[PLACE * i + N_STOPS] = rows.stops.shape[0]
             self.where[PLACE * i + STANDS] = ENDED if follower.ended else follower.config
             self.where[PLACE * i + N_BITS] = 8 * rows.n_bytes
-        self.held.append(tables)
         if self.n_rows <= LOCKED_UP_TO:
             self.look_and_copy(copies, full, refused, n_bytes)
         else:
             with cython.nogil:
                 self.look_and_copy(copies, full, refused, n_bytes)
-        for i in range(len(tables) // 2):
-            steps = tables[2 * i]
-            rows = tables[2 * i + 1]
-            end_reading_steps(steps)
-            end_reading_rows(rows)
         return 0
 
     @cython.cfunc
@@ -252,7 +245,7 @@ class Lookup:
         self, copies: cython.bint, full: cython.Py_ssize_t, refused: cython.Py_ssize_t,
         n_bytes: cython.Py_ssize_t,
     ) -> cython.void:  # fmt: skip
-        """`look`, during which tables are neither freed nor moved."""
+        """`look` without the interpreter."""
         self.look_up()
         if copies and self.n_left == 0:
             self.lay(full, refused)

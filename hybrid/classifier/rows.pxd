@@ -1,3 +1,4 @@
+from equivalence.arrays.atomic cimport publish, published
 from equivalence.arrays.prefetch cimport fetch
 from hybrid.classifier.summaries cimport Summaries
 from hybrid.values.gather cimport Gather
@@ -17,6 +18,8 @@ cdef int give_back(Spare spare, Py_ssize_t n_words) except -1
 
 
 cdef class Rows:
+    cdef Py_ssize_t address
+    cdef Py_ssize_t size
     cdef Py_ssize_t n_bytes
     cdef Py_ssize_t[::1] of_configuration
     cdef Py_ssize_t[::1] of_mask
@@ -26,7 +29,6 @@ cdef class Rows:
     cdef list bases
     cdef Py_ssize_t n_configurations
     cdef readonly Py_ssize_t nbytes
-    cdef Py_ssize_t readers
     cdef list former
 
     cpdef bint shares(self, Py_ssize_t configuration, Py_ssize_t mask) except -1
@@ -38,49 +40,27 @@ cdef class Rows:
     cdef bint is_full(self, Py_ssize_t base, const unsigned int[::1] marks) noexcept nogil
     cdef bint finish(self, unsigned int[::1] out, bint whole) noexcept nogil
     cdef bint patch(self, const unsigned int[::1] words, long long[::1] pairs) except -1
-    cdef void note(self, Py_ssize_t configuration, Py_ssize_t source)
+    cdef int use(self, Py_ssize_t[::1] of_configuration) except -1
+    cdef int note(self, Py_ssize_t configuration, Py_ssize_t source) except -1
 
 
-# Inlined into its callers, so that a cached mask runs no code of another module.
+# Inlined into its callers, so that a cached mask runs no code of another module. The size is read before the address, and written
+# after it: arrays that replace others are larger, so that a reader never looks behind their end.
+cdef inline Py_ssize_t size_of_sources(Rows rows) noexcept nogil:
+    return published(&rows.size)
+
+
+cdef inline Py_ssize_t address_of_sources(Rows rows) noexcept nogil:
+    return published(&rows.address)
+
+
+cdef inline Py_ssize_t source_at(Py_ssize_t address, Py_ssize_t size, Py_ssize_t configuration) noexcept nogil:
+    return published(<Py_ssize_t*>address + configuration) if 0 <= configuration < size else 0
+
+
 cdef inline Py_ssize_t source_of(Rows rows, Py_ssize_t configuration) noexcept nogil:
-    if 0 <= configuration < rows.of_configuration.shape[0]:
-        return rows.of_configuration[configuration]
-    return 0
-
-
-# Readers without the interpreter's lock see everything that was written before an address.
-cdef extern from *:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define EQUIMASK_PUT_SOURCE(place, value) __atomic_store_n(place, value, __ATOMIC_RELEASE)
-    #define EQUIMASK_GET_SOURCE(place) __atomic_load_n(place, __ATOMIC_ACQUIRE)
-    #else
-    #define EQUIMASK_PUT_SOURCE(place, value) (*(volatile Py_ssize_t *)(place) = (value))
-    #define EQUIMASK_GET_SOURCE(place) (*(volatile Py_ssize_t *)(place))
-    #endif
-    """
-    void put_source "EQUIMASK_PUT_SOURCE" (Py_ssize_t *place, Py_ssize_t value) noexcept nogil
-    Py_ssize_t get_source "EQUIMASK_GET_SOURCE" (Py_ssize_t *place) noexcept nogil
-
-
-cdef inline void publish_source(Rows rows, Py_ssize_t configuration, Py_ssize_t source) noexcept:
-    put_source(&rows.of_configuration[configuration], source)
-
-
-cdef inline Py_ssize_t source_at(Py_ssize_t address, Py_ssize_t count, Py_ssize_t configuration) noexcept nogil:
-    return get_source(<Py_ssize_t*>address + configuration) if 0 <= configuration < count else 0
-
-
-# Between these two calls, which need the interpreter's lock, the array at the address is neither freed nor moved.
-cdef inline Py_ssize_t begin_reading_rows(Rows rows) noexcept:
-    rows.readers += 1
-    return <Py_ssize_t>&rows.of_configuration[0]
-
-
-cdef inline void end_reading_rows(Rows rows) noexcept:
-    rows.readers -= 1
-    if rows.readers == 0 and rows.former:
-        rows.former = []
+    cdef Py_ssize_t size = size_of_sources(rows)
+    return source_at(address_of_sources(rows), size, configuration)
 
 
 cdef inline Py_ssize_t address_of_stops(Rows rows) noexcept:

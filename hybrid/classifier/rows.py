@@ -5,15 +5,15 @@
 What: `Rows` holds the masks over the vocabulary that a session has computed for some stop ids.
 Configurations with the same mask of classes share a row. Each finds the address of its row with one look
 into an array.
-When: one for each session and set of stop ids; matchers copy cached rows without any lock.
+When: one for each session and set of stop ids. Rows are added with the classifier's lock held, and copied
+without any lock, in free-threaded Python, too.
 
 A row that is nearly empty, or nearly equal to another, is stored as a *patch*: the words in which it
 differs. Nearly all masks of JSON documents are patches: a patch takes some hundred bytes. A row takes 16 KB
 of memory, which is new for each mask, and may cost a page fault for each 4 KB.
 
-Limits: rows are never changed or deleted. All methods hold the interpreter's lock while they look or write,
-so that threads see arrays before or after they grew. Readers without the lock (`hybrid.classifier.lookup`)
-announce themselves: replaced arrays are kept until all readers are done.
+Limits: rows are never changed or deleted. An array of addresses that was replaced by a larger one is kept,
+because a thread may be reading it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.atomic import publish
+from cython.cimports.equivalence.arrays.words import differing, next_differing
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.classifier.rows import (
     address_of_bytes,
     address_of_words,
     bytes_of_patch,
     copy_row,
-    publish_source,
     source_of,
     word_of,
 )
@@ -89,7 +90,10 @@ class Spare:
 def spare_of(n_words: cython.Py_ssize_t) -> Spare:
     """A `Spare` that only the caller uses."""
     unused: list = _spare.setdefault(n_words, [])
-    return unused.pop() if unused else Spare(n_words)
+    try:
+        return unused.pop()
+    except IndexError:
+        return Spare(n_words)
 
 
 @cython.cfunc
@@ -119,8 +123,8 @@ class Rows:
         of_mask: the same for each result of `Store.class_mask`.
         rows: the rows and patches; this keeps them in memory.
         bases: the last rows that are not patches.
-        readers: how many threads are reading `of_configuration` without the interpreter's lock.
-        former: arrays that were replaced while such threads were reading them.
+        address, size: where this array is, and its size, for readers.
+        former: arrays that it replaced.
         nbytes: bytes of memory.
     """
 
@@ -131,10 +135,11 @@ class Rows:
         if any(not 0 <= stop < gather.vocab_size for stop in stops):
             raise ValueError(f"the stop ids are {tuple(stops)}, the vocabulary has {gather.vocab_size} ids")
         both: cython.Py_ssize_t[::1] = np.zeros(128, np.int64)
-        self.of_configuration, self.of_mask = both[:64], both[64:]
+        self.use(both[:64])
+        self.of_mask = both[64:]
         self.rows = []
         self.bases = []
-        self.n_configurations = self.readers = 0
+        self.n_configurations = 0
         self.former = []
         self.nbytes = 0
 
@@ -410,17 +415,28 @@ class Rows:
         return True
 
     @cython.cfunc
-    def note(self, configuration: cython.Py_ssize_t, source: cython.Py_ssize_t) -> cython.void:
+    @cython.exceptval(-1, check=False)
+    def note(self, configuration: cython.Py_ssize_t, source: cython.Py_ssize_t) -> cython.int:
         """Store where a configuration's row is."""
-        size: cython.Py_ssize_t = self.of_configuration.shape[0]
-        if configuration >= size:
-            if self.readers:
-                self.former.append(np.asarray(self.of_configuration))
-            self.of_configuration = _longer(self.of_configuration, 2 * configuration)
-            self.nbytes += 8 * (self.of_configuration.shape[0] - size)
+        if configuration >= self.of_configuration.shape[0]:
+            longer = _longer(self.of_configuration, 2 * configuration)
+            self.former.append(np.asarray(self.of_configuration))
+            self.use(longer)
+            self.nbytes += 8 * self.of_configuration.shape[0]
         if self.of_configuration[configuration] == 0:
             self.n_configurations += 1
-        publish_source(self, configuration, source)
+        publish(cython.address(self.of_configuration[configuration]), source)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def use(self, of_configuration: cython.Py_ssize_t[::1]) -> cython.int:
+        """Show an array of addresses to readers."""
+        self.of_configuration = of_configuration
+        address = cython.cast(cython.Py_ssize_t, cython.address(of_configuration[0]))
+        publish(cython.address(self.address), address)
+        publish(cython.address(self.size), of_configuration.shape[0])
+        return 0
 
     @cython.cfunc
     @cython.nogil
@@ -436,63 +452,6 @@ class Rows:
             else:
                 out[self.stops[i] >> 5] &= ~(one << (self.stops[i] & 31))
         return not self.is_full(0, out)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def differing(
-    words: cython.const[cython.uint][::1],
-    base: cython.const[cython.uint][::1],
-    is_empty: cython.bint,
-    most: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    """The number of words in which a row differs from another, or from an empty row. Counting stops after
-    one more than `most`."""
-    n: cython.Py_ssize_t = 0
-    w: cython.Py_ssize_t = next_differing(words, base, is_empty, 0)
-    while w < words.shape[0]:
-        n += 1
-        if n > most:
-            break
-        w = next_differing(words, base, is_empty, w + 1)
-    return n
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def next_differing(
-    words: cython.const[cython.uint][::1],
-    base: cython.const[cython.uint][::1],
-    is_empty: cython.bint,
-    w: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    """The first word from `w` on in which a row differs from another, or from an empty row; the number of
-    words if there is none.
-
-    Eight equal words are skipped in one step, because most are equal.
-    """
-    n: cython.Py_ssize_t = words.shape[0]
-    both: cython.uint
-    while w < n:
-        if w + 8 <= n:
-            if is_empty:
-                both = words[w] | words[w + 1] | words[w + 2] | words[w + 3]
-                both |= words[w + 4] | words[w + 5] | words[w + 6] | words[w + 7]
-            else:
-                both = (words[w] ^ base[w]) | (words[w + 1] ^ base[w + 1])
-                both |= (words[w + 2] ^ base[w + 2]) | (words[w + 3] ^ base[w + 3])
-                both |= (words[w + 4] ^ base[w + 4]) | (words[w + 5] ^ base[w + 5])
-                both |= (words[w + 6] ^ base[w + 6]) | (words[w + 7] ^ base[w + 7])
-            if not both:
-                w += 8
-                continue
-        if words[w] != (0 if is_empty else base[w]):
-            break
-        w += 1
-    return w
 
 
 def _longer(numbers: Any, size: int) -> NDArray[np.int64]:

@@ -4,19 +4,23 @@
 
 What: a hash table in which a known step is found with one look, into one line of a processor's cache. A
 Python dictionary needs four.
-When: one for each session of a classifier; matchers look without any lock.
-Limits: nothing is deleted. All methods hold the interpreter's lock, so that threads see the table before or
-after it grew. Readers without the lock (`hybrid.classifier.lookup`) announce themselves: a table that was
-replaced is kept until all readers are done, and they see a record completely or not at all.
+When: one for each session of a classifier. Steps are added with the classifier's lock held, and found without
+any lock, in free-threaded Python, too.
+Limits: nothing is deleted. A table that was replaced by a larger one is kept, because a thread may be reading
+it. All of them together are smaller than the last one.
+
+Rejected: a lock around each look-up, and counting the threads that read a table. Both write to memory that
+all threads share, in each step.
 """
 
 from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.atomic import publish
 from cython.cimports.equivalence.arrays.records import absent
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-from cython.cimports.hybrid.classifier.steps import following, put, slot_of
+from cython.cimports.hybrid.classifier.steps import Step, following, put, slot_of
 
 from equivalence import built
 from equivalence.arrays.growing import array_of
@@ -27,6 +31,9 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 STEP = Kind("configuration token following unused", np.int32)
 
+FIRST_STEPS = cython.declare(cython.Py_ssize_t, 256)
+"""Slots of the first table."""
+
 
 @cython.final
 @cython.cclass
@@ -35,15 +42,15 @@ class Steps:
 
     Attributes:
         table: records of 16 bytes; an empty one has configuration -1.
+        address, last: where the table is, and its last slot, for readers.
         count: number of steps.
-        readers: how many threads are reading the table without the interpreter's lock.
-        former: tables that were replaced while such threads were reading them.
+        former: tables that were replaced.
     """
 
     def __init__(self) -> None:
-        self.table = absent(STEP, 256)
-        self.count = self.readers = 0
         self.former = []
+        self.count = 0
+        self.use(absent(STEP, FIRST_STEPS))
 
     def __len__(self) -> int:
         """Number of known steps."""
@@ -51,8 +58,13 @@ class Steps:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the table."""
-        return 16 * self.table.shape[0]
+        """Bytes of the tables."""
+        return 16 * (2 * self.table.shape[0] - FIRST_STEPS)
+
+    @property
+    def next_nbytes(self) -> int:
+        """Bytes of the next table."""
+        return 32 * self.table.shape[0]
 
     @property
     def is_full(self) -> bool:
@@ -74,17 +86,26 @@ class Steps:
         """
         if 2 * self.count >= self.table.shape[0]:
             self._grow()
-        slot = slot_of(self, configuration, token)
+        slot = slot_of(self.table, configuration, token)
         if self.table[slot].configuration < 0:
             self.count += 1
-        put(self, slot, configuration, token, following)
+            put(cython.address(self.table[slot]), configuration, token, following)
 
     def _grow(self) -> None:
         """Double the room."""
         old = self.table
-        if self.readers:
-            self.former.append(array_of(old))
-        self.table = absent(STEP, 2 * old.shape[0])
+        table: Step[::1] = absent(STEP, 2 * old.shape[0])
         for i in range(old.shape[0]):
             if old[i].configuration >= 0:
-                self.table[slot_of(self, old[i].configuration, old[i].token)] = old[i]
+                table[slot_of(table, old[i].configuration, old[i].token)] = old[i]
+        self.former.append(array_of(old))
+        self.use(table)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def use(self, table: Step[::1]) -> cython.int:
+        """Show a table to readers."""
+        self.table = table
+        publish(cython.address(self.address), cython.cast(cython.Py_ssize_t, cython.address(table[0])))
+        publish(cython.address(self.last), table.shape[0] - 1)
+        return 0
