@@ -5,8 +5,7 @@
 What: `BaseStore` checks configurations, tokens and arrays, and releases the interpreter's lock around long
 computations. A subclass reads text (`read_text`) and finds masks (`mask_of`).
 When: the base class of `hybrid.classifier.store.Store` (networks) and `hybrid.lark.store.Store`.
-Limits: two threads must not use it at once: `hybrid.classifier.classifier` holds a lock around every call
-except `is_whole`.
+Limits: two threads must not use it at once: `hybrid.classifier.classifier` holds a lock around every call.
 """
 
 from __future__ import annotations

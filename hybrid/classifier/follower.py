@@ -256,10 +256,7 @@ class ClassifierFollower(ComputingSequence, Follower):
 
     def is_completed(self) -> bool:
         """See `Follower.is_completed`."""
-        classifier = self.classifier
-        if not classifier.whole_takes_lock:
-            return classifier.is_whole(self.session, self.config)
-        return self._ask(lambda session: classifier.is_whole(session, self.config))
+        return self._ask(lambda session: self.classifier.is_whole(session, self.config))
 
     def find_jump_forward_string(self, deadline: Deadline) -> str:
         """See `Follower.find_jump_forward_string`."""

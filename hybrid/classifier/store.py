@@ -7,8 +7,8 @@ What: a `Store` reads text with the stacks of sequences (`advance`), and finds t
 twice. The tables grow as they fill.
 When: one at a time for each compiled grammar. When the budget of bytes is used up, a new one replaces it,
 and matchers move their configurations (`bring`).
-Limits: two threads must not use it at once: `hybrid.classifier.classifier` holds a lock around every call
-except `is_whole`. Long computations release the interpreter's lock.
+Limits: two threads must not use it at once: `hybrid.classifier.classifier` holds a lock around every call.
+Long computations release the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -171,11 +171,7 @@ class Store(BaseStore):
         return configuration
 
     def is_whole(self, configuration: cython.Py_ssize_t) -> bool:
-        """Whether the text that leads to a configuration is a sentence of the grammar.
-
-        Other threads may be in other methods meanwhile: the interpreter's lock is held from the beginning
-        to the end, and also while arrays are replaced by larger ones.
-        """
+        """Whether the text that leads to a configuration is a sentence of the grammar."""
         return self.space.facts[self.checked(configuration)].n_ports > 0
 
     def forced_byte(self, configuration: cython.Py_ssize_t, but: cython.Py_ssize_t = -1) -> int:

@@ -26,8 +26,6 @@ class FactoredClassifier(Classifier):
         limit: bytes that the tables and the cached steps and masks may take together.
     """
 
-    whole_takes_lock = True
-
     def __init__(self, fixed: Fixed, classes: TokenClasses, vocabulary: Vocabulary, limit: int) -> None:
         self.fixed = fixed
         self._known = self.reachable = None  # states are only computed on demand
