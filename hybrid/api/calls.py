@@ -19,6 +19,7 @@ from typing import Any
 
 import cython
 import torch
+from cython.cimports.equivalence.arrays.atomic import count
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.api.calls import number_of
 from cython.cimports.hybrid.classifier.cached_sequence import mask_of, take
@@ -41,7 +42,7 @@ OF_MEMORY = cython.declare(cython.Py_ssize_t, -1 if LAYOUT is None else LAYOUT.o
 
 
 FILLED = cython.declare(cython.Py_ssize_t, 0)
-"""Number of masks that the matchers of this process have filled. Free-threaded Python may miss some."""
+"""Number of masks that the matchers of this process have filled."""
 
 MOST_SHARED_BYTES = 1 << 26
 """Largest bitmask that is remembered for all matchers: it is kept alive until another one is checked."""
@@ -194,7 +195,6 @@ class Calls(Seen):
             BudgetExceeded: the mask took longer than `Budget.mask_seconds`, or needs more memory than
                 allowed.
         """
-        global FILLED
         if (
             self.known is not None
             and type(index) is int
@@ -214,7 +214,7 @@ class Calls(Seen):
                 fetch_row(source, address, n_bytes)
                 if self.is_same(self.bitmask):
                     copy_row(source, address, n_bytes)
-                    FILLED += 1
+                    count(cython.address(FILLED), 1)
                     return (source & 1) == 1
         return self._fill_row(bitmask, index, debug_print)
 
@@ -238,8 +238,7 @@ class Calls(Seen):
 
 def count_masks(masks: cython.Py_ssize_t) -> None:
     """Count masks that were filled outside of `Calls`."""
-    global FILLED
-    FILLED += masks
+    count(cython.address(FILLED), masks)
 
 
 def forget_masks() -> None:

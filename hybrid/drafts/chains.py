@@ -126,11 +126,12 @@ def chain(
         share: cython.double = 0
         if top & FORCED:
             prior, share = guide.forced(known, configuration, last[0], last[1])
-        n: cython.Py_ssize_t = counts.guess(last, top & (FORCED - 1), prior, share)
-        n = min(n, TRIES)
-        for k in range(n):  # what is asked below may let other threads guess
-            tokens[k] = counts.tokens[k]
-            shares[k] = counts.shares[k]
+        with cython.critical_section(counts):
+            n: cython.Py_ssize_t = counts.guess(last, top & (FORCED - 1), prior, share)
+            n = min(n, TRIES)
+            for k in range(n):  # what is asked below may let other threads guess
+                tokens[k] = counts.tokens[k]
+                shares[k] = counts.shares[k]
         after: cython.Py_ssize_t = 0
         for k in range(n):
             if together * shares[k] < threshold:

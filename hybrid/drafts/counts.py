@@ -8,7 +8,8 @@ the next token from all of them: each finer key moves the shares of the coarser 
 (Witten and Bell 1991, method C: a key seen n times with d different tokens weighs n / (n + d)).
 When: one for each `hybrid.drafts.DraftModel`.
 Limits: guesses. Keys are hashes of 60 bits, a key has at most six tokens, and in a full table a new key takes
-the place of one that was not met lately. All methods hold the interpreter's lock from beginning to end.
+the place of one that was not met lately. In free-threaded Python, each method is a critical section
+of the counts.
 
 Which keys: measured by tokens a step on 30 documents after 50 others (Qwen vocabulary, drafts of 8, a
 prototype that learned whole documents and forgot nothing). Tokens alone, four to none: JSON 3.87, Java 1.56,
@@ -161,9 +162,11 @@ class Counts:
 
     def _grow(self) -> None:
         """Twice the slots. Those of a place are divided among two, so that there is room for all."""
-        old: cython.int[:, ::1] = self.rows
-        made = np.zeros((2 * old.shape[0], FIELDS), np.int32)
+        made = np.zeros((2 * self.rows.shape[0], FIELDS), np.int32)
         new: cython.int[:, ::1] = made
+        old: cython.int[:, ::1] = self.rows
+        if new.shape[0] != 2 * old.shape[0]:  # another thread was here while the array was made
+            return
         for i in range(old.shape[0]):
             if old[i, 2] > 0:
                 at: cython.Py_ssize_t = (old[i, 0] & (new.shape[0] // WAYS - 1)) * WAYS
@@ -184,9 +187,10 @@ class Counts:
         token: cython.Py_ssize_t,
     ) -> cython.int:
         """See `learn`; recent: `RECENT` tokens, the last one first, -1 where there is none."""
-        self.look_up(recent, top)
-        for i in range(N_LEVELS):
-            self.add(self.claim(self.places[i], self.checks[i]), token, 1)
+        with cython.critical_section(self):
+            self.look_up(recent, top)
+            for i in range(N_LEVELS):
+                self.add(self.claim(self.places[i], self.checks[i]), token, 1)
         return 0
 
     @cython.cfunc
@@ -220,7 +224,8 @@ class Counts:
         prior: cython.Py_ssize_t,
         share: cython.double,
     ) -> cython.Py_ssize_t:
-        """Write guesses to `tokens` and `shares`, the likeliest first; how many.
+        """Write guesses to `tokens` and `shares`, the likeliest first; how many. Callers hold the counts'
+        critical section, until they have read them.
 
         Args:
             recent: as of `learn_one`.
@@ -301,18 +306,24 @@ class Counts:
         """
         last = cython.declare(cython.Py_ssize_t[8])
         newest_first(recent, last)
-        n = self.guess(last, top, prior, share)
-        return [(self.tokens[i], self.shares[i]) for i in range(n)]
+        found: list = []
+        with cython.critical_section(self):
+            for i in range(self.guess(last, top, prior, share)):
+                found.append((self.tokens[i], self.shares[i]))
+        return found
 
     # ---------------------------------------------------------------- as a whole
 
     def copied(self) -> Any:
         """int32[n, 16]: a copy of the slots."""
-        made = np.empty((self.rows.shape[0], FIELDS), np.int32)
+        with cython.critical_section(self):
+            old: cython.int[:, ::1] = self.rows
+        made = np.empty((old.shape[0], FIELDS), np.int32)
         rows: cython.int[:, ::1] = made
-        for i in range(self.rows.shape[0]):  # not by numpy, which may let go of the interpreter's lock
-            for k in range(FIELDS):
-                rows[i, k] = self.rows[i, k]
+        with cython.critical_section(self):
+            for i in range(old.shape[0]):  # not by numpy, which may let other threads in
+                for k in range(FIELDS):
+                    rows[i, k] = old[i, k]
         return made
 
     def merge(self, slots: Any) -> None:
@@ -321,12 +332,13 @@ class Counts:
         for i in range(rows.shape[0]):
             if rows[i, 2] <= 0:
                 continue
-            slot = self.claim(rows[i, 0], rows[i, 1])
-            k: cython.Py_ssize_t = 4
-            while k < FIELDS:
-                if rows[i, k + 1] > 0:
-                    self.add(slot, rows[i, k], rows[i, k + 1])
-                k += 2
+            with cython.critical_section(self):
+                slot = self.claim(rows[i, 0], rows[i, 1])
+                k: cython.Py_ssize_t = 4
+                while k < FIELDS:
+                    if rows[i, k + 1] > 0:
+                        self.add(slot, rows[i, k], rows[i, k + 1])
+                    k += 2
 
 
 @cython.cfunc
