@@ -1,4 +1,4 @@
-"""Token classes: which tokens no parser state can tell apart; see `equivalence.classes.classes`."""
+"""Token classes: sets of tokens that no parser state distinguishes; see `equivalence.classes.classes`."""
 
 from equivalence.classes.classes import Relation, compute_classes
 from equivalence.classes.token_classes import TokenClasses

@@ -1,10 +1,10 @@
-"""Token classes: sets of tokens that a grammar cannot tell apart.
+"""Token classes: sets of tokens that a grammar cannot distinguish.
 
 What: `compute_classes` gives each token id a class. All tokens of a class have equal bits in every mask of
 the grammar (relation "acceptance"), or also lead to the same stacks ("displacement").
 When: once for each grammar and vocabulary. It takes a few milliseconds to a few tenths of a second.
-Limits: grammars whose masks depend on bytes and stacks alone; others (ids, counts, laziness) are refused by
-name. `Capacity` bounds the computation (`BudgetExceeded`).
+Limits: only grammars whose masks depend on bytes and stacks alone. Others (token ids, counts, lazy rules) are
+refused; the error names the construct. `Capacity` bounds the computation (`BudgetExceeded`).
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ from equivalence.vocabulary import Vocabulary
 Relation = Literal["acceptance", "displacement"]
 
 NETWORK_BYTES_A_STATE = 1024
-"""Most that building a network takes for each state of its largest automaton: 580 to 960 were measured."""
+"""Most bytes that building a network takes for each state of its largest automaton; 580 to 960 were
+measured."""
 
 STATES_ON_THE_WAY = 4
-"""Times the states of a network that automata may have before they are merged, which takes a microsecond a
-state: of the 11,305 schemas of MaskBench three have 14,000 to 28,000 states of 120,000 to 300,000."""
+"""Bound on the states before merging, as a multiple of the bound after it. Merging takes a microsecond for
+each state. Of the 11,305 schemas of MaskBench, three have 120,000 to 300,000 states before merging, and
+14,000 to 28,000 after it."""
 
 __all__ = ["Relation", "TokenClasses", "compute_classes"]
 
@@ -86,10 +88,12 @@ def classes_and_network(
     max_states: int,
     deadline: Deadline,
 ) -> tuple[TokenClasses, Network]:
-    """Classes by exploring the grammar's network, and that network; see `compute_classes`.
+    """Build the network of a grammar and explore it. Return the classes and the network.
+
+    See `compute_classes` for the arguments.
 
     Raises:
-        UnsupportedGrammar, BudgetExceeded: as there.
+        UnsupportedGrammar, BudgetExceeded: as for `compute_classes`.
     """
     began = time.perf_counter()
     network = network_within(grammar, vocabulary, relation, capacity, max_states, deadline)
@@ -104,15 +108,16 @@ def network_within(
     grammar: Any, vocabulary: Vocabulary, relation: Relation, capacity: Capacity, max_states: int,
     deadline: Deadline,
 ) -> Network:  # fmt: skip
-    """The network of a grammar, as classes of a relation need it, without what may lie below its states; see
-    `classes_and_network`.
+    """Build the network of a grammar for classes of a relation, without what may lie below its states.
+
+    See `compute_classes` for the arguments.
 
     Raises:
-        UnsupportedGrammar, BudgetExceeded: as there.
+        UnsupportedGrammar, BudgetExceeded: as for `compute_classes`.
     """
-    # displacement needs every count: no bound of a repeat is out of a token's reach
+    # displacement distinguishes every count, so no bound of a repeat is too large to matter
     token_bytes = 1 << 40 if relation == "displacement" else vocabulary.trie.longest
-    # what the bytes leave room for on the way
+    # states that the bound on bytes allows while the network is built
     within_bytes = max(capacity.bytes // NETWORK_BYTES_A_STATE, 1)
     on_the_way = STATES_ON_THE_WAY * max_states
     try:
@@ -136,10 +141,10 @@ def classes_of_network(
     capacity: Capacity,
     deadline: Deadline,
 ) -> TokenClasses:
-    """Classes by exploring a network of `network_within`; see `classes_and_network`.
+    """Compute classes by exploring a network that `network_within` has built.
 
     Raises:
-        BudgetExceeded: as there.
+        BudgetExceeded: as for `compute_classes`.
     """
     trie = vocabulary.trie
     network.finish(deadline)
@@ -150,7 +155,7 @@ def classes_of_network(
     explored = time.perf_counter()
     order = vocabulary.byte_order
     runs = partition_runs(exploration, network, trie, order.byte_starts, capacity=capacity, deadline=deadline)
-    # a stop id that is also text has a life of its own in every mask: it gets a class of its own
+    # the bits of a stop id that is also text do not follow from its text: it gets a class of its own
     alone = np.array(vocabulary.stop_token_ids, np.int64)
     representatives, class_of_run, class_of_alone = number_runs(
         runs.classes, runs.starts, int(runs.classes.max(initial=-1)) + 1, order.first_ids, order.shortest,

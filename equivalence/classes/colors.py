@@ -1,12 +1,13 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Colors: which items, and which queries, let the same stacks through.
+"""Colors: numbers for items and queries; equal colors mean that the same stacks accept them.
 
-What: a query and an item lead, on each symbol that may lie below, to being read outright or to further items;
-equal colors are equal sets of stacks. Color 0: no stack; 1: every stack; the others by Moore's partition
-refinement, from all alike until nothing is told apart any more.
-When: once per exploration, after all items were read.
-Limits: none of its own; an `Account` pays, and is looked at for each item of each round.
+What: on each symbol that may lie below, an item or a query is read completely ("outright"), or leads to
+further items. Color 0: no stack accepts it. Color 1: every stack accepts it. The other colors come from
+Moore's partition refinement: all other items begin with the same color, and are separated until a round
+changes nothing.
+When: once for each exploration, after all items were read.
+Limits: no bounds of its own. An `Account` pays, and is checked for each item in each round.
 """
 
 from __future__ import annotations
@@ -32,19 +33,20 @@ SYMBOL_END = cython.declare(cython.Py_ssize_t, (-1 << 31) - 1)
 @cython.final
 @cython.cclass
 class Coloring:
-    """Items and their colors, in one round after the other.
+    """Items and their colors, which are computed in rounds.
 
-    Rows are (tag, value), a symbol's up to (-1, -1), which ends it: (-1, 0 or more) is read outright (0: with
-    nothing left behind), tags below -1 too; others lead to item `value`.
+    Rows are pairs (tag, value). The rows of each symbol end with (-1, -1). A row (-1, label) with a label of
+    0 or more, or with a tag below -1, says that the item is read completely; label 0 means without any
+    condition. All other rows lead to the item `value`.
     """
 
     rows: cython.const[cython.Py_ssize_t][:, ::1]
-    starts: cython.const[cython.Py_ssize_t][::1]  # of each item's rows
+    starts: cython.const[cython.Py_ssize_t][::1]  # where the rows of each item begin
     below: cython.const[cython.Py_ssize_t][::1]  # the below set of each item
     bottom: cython.const[cython.uchar][::1]
     color: cython.Py_ssize_t[::1]
     renewed: cython.Py_ssize_t[::1]
-    keys: Interned  # what colors are numbers of
+    keys: Interned  # lists that describe items; colors are their numbers
     n_items: cython.Py_ssize_t
     account: Account
 
@@ -68,14 +70,14 @@ class Coloring:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def make_keys(self, n_lists: cython.Py_ssize_t, n_rows: cython.Py_ssize_t) -> cython.int:
-        """No keys yet, and room for lists that begin with a number and have at most one for each row."""
+        """Start without keys, with room for `n_lists` keys that have `n_rows` rows in total."""
         self.keys = Interned(n_lists, n_rows // max(n_lists, 1) + 2, account=self.account)
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def color_items(self, displacement: cython.bint) -> cython.int:
-        """Color all items."""
+        """Compute the colors of all items."""
         n_items = self.n_items
         self.make_keys(n_items, self.starts[n_items] if n_items else 0)
         with cython.nogil:
@@ -95,9 +97,11 @@ class Coloring:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def find_passable(self) -> cython.int:
-        """Color 2 in place of 0 for what some stack lets through, as far as known; whether any was found.
+        """Change color 0 to 2 for items that some stack accepts, as far as known. Return whether any was
+        found.
 
-        Color 0 is the complement of a least fixed point.
+        This is one round of a least fixed point. Items that keep color 0 are its complement: no stack accepts
+        them.
         """
         found: cython.int = 0
         for k in range(self.n_items):
@@ -118,9 +122,10 @@ class Coloring:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def find_sure(self) -> cython.int:
-        """Color 1 in place of 2 for what every stack lets through, as far as known; whether any was found.
+        """Change color 2 to 1 for items that every stack accepts, as far as known. Return whether any was
+        found.
 
-        Color 1 is a least fixed point.
+        This is one round of a least fixed point.
         """
         found: cython.int = 0
         for k in range(self.n_items):
@@ -137,7 +142,7 @@ class Coloring:
     @cython.nogil
     @cython.exceptval(check=False)
     def is_sure(self, item: cython.Py_ssize_t) -> cython.bint:
-        """Whether every symbol of an item is read outright, or leads to an item that is sure."""
+        """Whether an item, on every symbol, is read without condition or leads to an item of color 1."""
         here: cython.bint = False
         for r in range(self.starts[item], self.starts[item + 1]):
             tag = self.rows[r, 0]
@@ -154,7 +159,7 @@ class Coloring:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def refine(self) -> cython.Py_ssize_t:
-        """Color by colors, once; the number of colors above 1."""
+        """Separate items by the colors that they lead to. Return the number of colors above 1."""
         self.keys.count = 0
         self.keys.used = 0
         self.keys.table[:] = -1
@@ -174,10 +179,10 @@ class Coloring:
     def write_key(
         self, first: cython.Py_ssize_t, begin: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Write a number and rows, items replaced by colors, each symbol's rows sorted, to the end of the
-        keys' pool; returns the length.
+        """Write a key to the end of the pool of keys. Return its length.
 
-        What is read outright hides all else of its symbol; what no stack lets through is dropped.
+        A key is a number, then rows with colors instead of items, sorted for each symbol. Rows that lead to
+        color 0 are left out. If a symbol reads completely without condition, its other rows are left out.
         """
         at: cython.Py_ssize_t = self.keys.room(end - begin + 1)
         symbol: cython.Py_ssize_t = at + 1
@@ -220,7 +225,7 @@ class Coloring:
     def insert(
         self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, value: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Insert into the sorted run of the keys' pool from `begin` without duplicates; returns its end."""
+        """Insert a value into the sorted part of the pool from `begin` to `end`, once. Return the new end."""
         i = end
         while i > begin and self.keys.pool[i - 1] > value:
             i -= 1
@@ -242,7 +247,7 @@ class Coloring:
         displacement: cython.bint,
         colors: cython.Py_ssize_t[::1],
     ) -> cython.int:
-        """Color queries as items are, once; `colors` holds zeros."""
+        """Color queries by the colors of items. `colors` must contain zeros."""
         n_queries: cython.Py_ssize_t = queries.shape[0]
         self.make_keys(n_queries, starts[n_queries] - starts[0])
         with cython.nogil:
@@ -268,20 +273,20 @@ def color_queries(
     displacement: cython.bint,
     account: Account,
 ) -> NDArray[np.int64]:
-    """A number for each query: equal for equal sets of stacks that let the token through.
+    """Compute the color of each query. Queries with equal colors are accepted by the same stacks.
 
     Args:
         rows: int64[n, 2], rows (tag, value) of queries and items, see `Coloring`.
         queries: int64[Q, 2], rows (outcome, below set).
         query_starts: int64[Q + 1], where the rows of each query begin.
-        item_starts: int64[I + 1], where those of each item begin.
+        item_starts: int64[I + 1], where the rows of each item begin.
         below_of_item: int64[I], the below set of each item.
         bottom: bool, whether each below set may be the empty stack.
-        displacement: distinguish also what tokens leave behind.
-        account: pays for the colors, which are kept, and for tables on the way.
+        displacement: also distinguish what tokens leave on the stack.
+        account: pays for the colors, which are kept, and for temporary tables.
 
     Returns:
-        int64[Q]; 0: none; 1: all of them (acceptance only).
+        int64[Q]; 0: no stack; 1: every stack (only for acceptance).
 
     Raises:
         BudgetExceeded: no bytes left, or told to stop.
@@ -300,5 +305,5 @@ def color_queries(
 
 
 def flags_of(array: Any) -> NDArray[np.uint8]:
-    """Booleans as the bytes that they are."""
+    """Booleans as an array of bytes."""
     return np.ascontiguousarray(array, np.bool_).view(np.uint8)

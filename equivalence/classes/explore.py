@@ -1,11 +1,13 @@
-"""Exploring: what every token does on every context of a network.
+"""Exploration: finds what every token does in every context of a network.
 
-What: walks the vocabulary's trie over the network, keeping at each node the interned set of local stacks
-(a *configuration*). A token on a context is read outright, or rejected, or *pending*: the known part of the
-stack is used up and suffixes remain to be read below. Pending suffixes are read on the symbols that may lie
-below, as items (set of suffixes, below set); items that let the same stacks through get the same color.
-When: once per (network, vocabulary, relation), by `equivalence.classes.classes`.
-Limits: everything is bounded by `Capacity`; exceeding it raises `BudgetExceeded`, never a partial result.
+What: `explore` walks the vocabulary's trie and the network together. At each node of the trie it has the
+interned set of local stacks (a *configuration*). In a context, a token is read completely, or rejected, or
+*pending*: the known part of the stack is used up, and suffixes of the token must be read below it. Pending
+suffixes are read on the symbols that may lie below, as items (set of suffixes, below set). Items that the
+same stacks accept get the same color.
+When: once for each network, vocabulary and relation, by `equivalence.classes.classes`.
+Limits: `Capacity` bounds everything. If it is exceeded, `BudgetExceeded` is raised; there is no partial
+result.
 
 Source: theorem 1 of the parser stack classification paper (acceptance sets are regular); pre* of pushdown
 systems (Bouajjani, Esparza, Maler 1997); coloring is Moore's partition refinement.
@@ -42,19 +44,19 @@ from equivalence.walks.walks import Walks
 Integers = NDArray[np.int64]
 
 DEFAULT_BYTES = 2**30
-"""Bound on the memory of one computation. Real grammars touch 5 to 40 MiB and reserve up to 100 for relation
-"acceptance", up to 400 for "displacement"; a compilation bounds itself more tightly."""
+"""Bound on the memory of one computation. Real grammars use 5 to 40 MiB, and reserve up to 100 for relation
+"acceptance" and up to 400 for "displacement". Compilations set a tighter bound."""
 
 
 class Capacity(NamedTuple):
-    """Bounds of one computation of classes; memory is taken as it is used.
+    """Bounds of one computation of classes. Memory is only taken as it is needed.
 
     Attributes:
-        configurations, nodes, outcomes, items: rows of the exploration's tables.
-        bytes: memory of the grammar network, of all tables of exploration and partition, and of the result;
-            a table that grows asks for its new size while the old one is alive. The first tables take some
-            4 MiB. Not counted: the vocabulary with its trie, Python's own objects, and what the building of
-            the network takes beside its result (it is bounded by states, at 1 KiB each).
+        configurations, nodes, outcomes, items: most rows of the exploration's tables.
+        bytes: most memory of the grammar network, of all tables of exploration and partition, and of the
+            result. When a table grows, its old and its new size are counted together. The first tables take
+            about 4 MiB. Not counted: the vocabulary with its trie, Python's own objects, and temporary data
+            while the network is built (bounded by states, at 1 KiB each).
     """
 
     configurations: int = 120_000
@@ -65,23 +67,24 @@ class Capacity(NamedTuple):
 
 
 PHASE = "the exploration"
-"""What errors call all of this."""
+"""The name of this computation in errors."""
 
 MANY_OUTCOMES = 512
-"""Above this number of outcomes, suffixes that read alike are merged first: 48,000 outcomes of a SQL-like
-grammar become some hundreds in 0.1 s, while a JSON schema's 200 cost less to color than to merge."""
+"""If there are more outcomes, suffixes that read the same are merged first. This turns 48,000 outcomes of an
+SQL-like grammar into some hundreds in 0.1 s. Coloring the 200 outcomes of a JSON schema takes less time than
+merging them."""
 
 
 FIRST_NODES, FIRST_LISTS = 2048, 1024
-"""Frames, and configurations and outcomes, that there is room for at first."""
+"""Frames that fit at first; configurations, and outcomes, that fit at first."""
 
 
 class Met(NamedTuple):
-    """What exploring found on the way that a classifier of the same network asks for, too.
+    """Intermediate results of an exploration that a classifier of the same network needs, too.
 
     Attributes:
         byte_tables: the byte classes.
-        follow: what can come next.
+        follow: the bytes that can come next.
     """
 
     byte_tables: ByteTables
@@ -89,20 +92,22 @@ class Met(NamedTuple):
 
 
 class Exploration(NamedTuple):
-    """What the partition is computed from; groups are those of the trie, B blocks.
+    """The data for the partition. Groups are those of the trie; there are B blocks.
 
-    A *block* is (first byte, configuration after it): what contexts that agree after a token's first byte
-    have in common.
+    A *block* is (first byte, configuration after it). Contexts with the same configuration after the first
+    byte of a token share a block.
 
     Attributes:
-        block_starts: int64[257], the blocks of each first byte.
-        user_starts, users: rows (context, block) by first byte.
-        range_starts, ranges: groups (first, end) that each block reads outright.
-        event_starts, events: rows (group, outcome) of each block for what it does not read outright.
-        queries, query_table, colors: the color of each (outcome, below set) that occurs: 0 = no stack lets
-            it through, 1 = every stack does, else equal numbers for equal sets of stacks.
-        n_configurations, n_items, n_outcomes: sizes met, for reports.
-        met: what a classifier of the same network needs, too.
+        block_starts: int64[257], where the blocks of each first byte start.
+        user_starts, users: rows (context, block), and where those of each first byte start.
+        range_starts, ranges: groups (first, end) that each block reads completely.
+        event_starts, events: rows (group, outcome) of each block for the other groups that it does not
+            reject.
+        queries, query_table, colors: the pairs (outcome, below set) that occur, a hash table of them, and the
+            color of each. 0: no stack accepts it; 1: every stack does; otherwise equal numbers mean equal
+            sets of stacks.
+        n_configurations, n_items, n_outcomes: sizes, for reports.
+        met: data that a classifier of the same network needs, too.
     """
 
     block_starts: Integers
@@ -129,19 +134,19 @@ def explore(
     capacity: Capacity = Capacity(),
     deadline: Deadline | None = None,
 ) -> Exploration:
-    """Explore all contexts of a network over all tokens of a trie.
+    """Find what all tokens of a trie do in all contexts of a network.
 
     Args:
         network: the grammar network.
         trie: the vocabulary's trie.
-        displacement: distinguish also what tokens leave behind.
-        capacity: bounds on what is met.
-        deadline: when to give up. Compiled code runs without the interpreter's lock; another thread asks it
-            to stop, and it looks at each configuration, block and item.
+        displacement: also distinguish what tokens leave on the stack.
+        capacity: bounds on all tables.
+        deadline: when to give up. Compiled code runs without the interpreter's lock. Another thread tells it
+            to stop, and it checks this at each configuration, block and item.
 
     Raises:
-        BudgetExceeded: more configurations, outcomes, items or bytes than `capacity` allows, or it
-            is too late.
+        BudgetExceeded: more configurations, outcomes, items or bytes than `capacity` allows, or the time is
+            over.
     """
     with (deadline or Deadline()).stopping(PHASE) as stop:
         account = Account(stop, capacity.bytes, str(out_of_bytes(capacity)))
@@ -150,7 +155,7 @@ def explore(
         byte_tables = byte_tables_of(automaton, rank, stop)
         follow = follow_of(network, byte_tables.first, stop)
         account.claim(array_bytes(network) + array_bytes(follow))
-        # tables start small (filling them takes time) and grow with what is met
+        # tables start small, because filling them takes time, and grow when necessary
         space = Space(
             automaton, (*byte_tables,), rank, absorbing_states(automaton),
             min(FIRST_NODES, capacity.nodes),
@@ -199,7 +204,7 @@ def _explore(
 
 
 def array_bytes(arrays: Any) -> int:
-    """Bytes of the arrays of a tuple, and of the tuples in it."""
+    """Bytes of all arrays in a tuple, including those in nested tuples."""
     if isinstance(arrays, np.ndarray):
         return arrays.nbytes
     return sum(map(array_bytes, arrays)) if isinstance(arrays, tuple) else 0
@@ -214,7 +219,7 @@ def out_of_bytes(capacity: Capacity) -> BudgetExceeded:
 
 
 def _excess(capacity: Capacity) -> str:
-    """The message of the error for more rows than there may be."""
+    """The message of the error for too many rows."""
     return (
         f"the exploration needs more than {capacity.configurations} configurations, "
         f"{capacity.nodes} nodes, {capacity.outcomes} outcomes or {capacity.items} items; raise the budget's "
@@ -225,11 +230,11 @@ def _excess(capacity: Capacity) -> str:
 def _suffix_twins(
     trie: Trie, follow: Follow, space: Space, outcomes: Interned, displacement: bool
 ) -> NDArray[np.int32]:
-    """For each suffix that is left to be read, one suffix that reads alike on every symbol; -1 for others.
+    """Find for each pending suffix one suffix that reads the same on every symbol; -1 for all other suffixes.
 
-    The suffixes are a small vocabulary of their own, walked as tokens are: words after a blank are thousands
-    of suffixes, and nearly all of them are one class of identifiers, skipped by the subtree.
-    (Reading them one by one took 0.3 to 0.4 s on a C-like and an SQL-like grammar.)
+    The pending suffixes are walked like a small vocabulary. Thousands of them are words after a blank, and
+    nearly all of these are one class of identifiers, for which walks skip whole subtrees. (Reading them one
+    by one took 0.3 to 0.4 s on a C-like and an SQL-like grammar.)
     """
     account: Account = space.account
     wanted = np.zeros(len(trie.suffix_parent), np.uint8)
@@ -237,7 +242,7 @@ def _suffix_twins(
     seen = n_suffixes = n_blocks = n_users = n_sets = 0
     rounds: list[Rounds] = []
     while mark_pending(outcomes, seen, wanted, trie.suffix_parent):
-        # what these leave to be read in turn is found by walking them, and walked in the next round
+        # walking these suffixes finds other pending suffixes, which are walked in the next round
         seen = outcomes.count
         data, offsets, suffixes = strings_of(trie.suffix_order, wanted, trie.suffix_parent, trie.suffix_byte)
         nodes = by_level(*depth_first(data, offsets))
@@ -247,7 +252,7 @@ def _suffix_twins(
         range_sets, words = outright_sets(
             trie.suffix_byte[suffixes], walked.block_starts, walked.range_starts, walked.ranges, account
         )
-        # what is kept of these is copied, and counted as a round
+        # the arrays that are kept are copied, and counted as part of the round
         account.claim(0, account.taken - before + walked.ranges.nbytes + walked.events.nbytes)
         n_here = len(walked.event_starts) - 1
         rounds.append(Rounds(
@@ -257,12 +262,12 @@ def _suffix_twins(
             np.repeat(np.arange(n_blocks, n_blocks + n_here), np.diff(walked.event_starts)),
             walked.events[: walked.event_starts[-1]] + np.array([n_suffixes, 0]),
         ))  # fmt: skip
-        account.claim(2 * array_bytes(rounds[-1]))  # once more when the rounds are joined
+        account.claim(2 * array_bytes(rounds[-1]))  # twice: they are copied when the rounds are joined
         n_suffixes += len(suffixes)
         n_blocks += n_here
         n_users += len(walked.users)
         n_sets += len(words)
-    if not rounds:  # many outcomes and nothing left to be read: labels of a counter on long tokens
+    if not rounds:  # many outcomes without pending suffixes: labels of a counter on long tokens
         twin = np.full(len(trie.suffix_parent), -1, np.int32)
         account.claim(twin.nbytes)
         return twin

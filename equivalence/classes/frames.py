@@ -1,7 +1,7 @@
-"""Frames: what is left to read inside one rule, in the words of the reference.
+"""Frames: what is left to read inside of a rule, as the reference represents it.
 
-What: the kinds of frames, what is left of one after a byte, and `Reader`, which turns the numbered
-expressions of a serialised XGrammar grammar into frames.
+What: the kinds of frames; `after_byte`, which gives what is left of a frame after a byte; and `Reader`, which
+turns the numbered expressions of a serialised XGrammar grammar into frames.
 When: by `equivalence.classes.reference` only.
 Limits: byte strings, character classes and their stars, rule references, sequences, choices and repeats;
 anything else raises `UnsupportedGrammar`.
@@ -22,7 +22,7 @@ LAST_CODE_POINT = 0x10FFFF
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The bytes ``data``, not empty."""
+    """The bytes ``data``, at least one."""
 
     data: bytes
 
@@ -44,7 +44,7 @@ class Continuation:
 
 @dataclass(frozen=True, slots=True)
 class Star:
-    """Any number of characters, none included."""
+    """Any number of characters, including none."""
 
     character: Character
 
@@ -65,7 +65,7 @@ class Repeat:
     most: int | None
 
     def after_one(self) -> Repeat:
-        """What is left once one text of the rule was read: the counter is the frame itself."""
+        """The frame after one text of the rule was read. The frame itself is the counter."""
         return Repeat(self.rule, max(self.least - 1, 0), None if self.most is None else self.most - 1)
 
 
@@ -82,7 +82,7 @@ Rest = tuple[Frame, ...]
 
 
 def clip(intervals: Iterable[Interval], first: int, last: int) -> tuple[Interval, ...]:
-    """The parts of the intervals inside ``first .. last``, counted from ``first``."""
+    """The parts of the intervals inside ``first .. last``, relative to ``first``."""
     return tuple(
         (max(low, first) - first, min(high, last) - first)
         for low, high in intervals
@@ -102,7 +102,7 @@ def merged(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
 
 
 def after_byte(frame: Frame, byte: int) -> Rest | None:
-    """What is left of a frame that reads bytes once ``byte`` was read; None if it does not take it."""
+    """What is left of a frame that reads bytes, after ``byte``; None if the frame does not accept it."""
     if isinstance(frame, Text):
         if frame.data[0] != byte:
             return None
@@ -117,7 +117,7 @@ def after_byte(frame: Frame, byte: int) -> Rest | None:
 
 
 def _after_first_byte(intervals: tuple[Interval, ...], byte: int) -> Rest | None:
-    """`after_byte` of a whole character: the form of UTF-8, without overlong forms, surrogates allowed."""
+    """`after_byte` for a whole character in UTF-8. Overlong forms are refused, surrogates are allowed."""
     if byte < 0x80:
         return _continuation(0, clip(intervals, byte, byte))
     # Lead bytes: smallest lead, bytes that follow, smallest code point that needs this length.

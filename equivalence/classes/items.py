@@ -1,17 +1,17 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Items: what is left of tokens, read on the symbols that may lie below.
+"""Items: the rests of tokens that must be read below the known part of a stack.
 
-What: an item is (set of suffixes, below set): the rest of a token, still to be read by stacks of that set.
-`read_items` says what queries (outcome, below set) come to in terms of items, and what each item comes to on
-each symbol of its below set, in terms of further items.
-When: once per exploration, after the walk; `equivalence.classes.colors` compares what is found.
-Limits: bounded by items; the account pays for rows and lists. Not for two threads at once, as the space is
-not.
+What: an item is (set of suffixes, below set): a stack of the below set must read one of the suffixes.
+`read_items` expresses queries (outcome, below set) by items, and each item, on each symbol of its below set,
+by further items.
+When: once for each exploration, after the walk. `equivalence.classes.colors` compares the results.
+Limits: the number of items is bounded; the account pays for rows and lists. Two threads must not use the same
+items at once, because they share the space.
 
-A row is (tag, value). Tag -1: a label, or -1 where the rows of a symbol end; tag >= 0: a port, and the value
-is the item of those suffixes that can go on (where none can there is no row); tag <= -2: a final
-configuration.
+A row is (tag, value). With tag -1, the value is a label, or -1 at the end of a symbol's rows. A tag of 0 or
+more is a port; the value is the item of the suffixes that can continue there (without such suffixes, there is
+no row). A tag of -2 or less is a final configuration.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ Row = cython.struct(tag=cython.Py_ssize_t, value=cython.Py_ssize_t)
 ROW = Kind("tag value")
 
 FIRST_ITEMS = 1024
-"""Items that there is room for at first."""
+"""Items that fit at first."""
 
 FIRST_ROWS = 8192
 
 ROWS_AN_ITEM = cython.declare(cython.Py_ssize_t, 64)
-"""Rows that there may be for each item that there may be."""
+"""Most rows, as a multiple of the most items."""
 
 
 class ItemRows(NamedTuple):
-    """Queries and items, spelled out.
+    """Queries and items, as rows.
 
     Attributes:
         rows: int64[n, 2], rows (tag, value).
         query_starts: int64[Q + 1], where the rows of each query begin.
-        item_starts: int64[I + 1], where those of each item begin.
+        item_starts: int64[I + 1], where the rows of each item begin.
         below_of_item: int64[I], the below set of each item.
     """
 
@@ -67,14 +67,14 @@ class ItemRows(NamedTuple):
 
 
 def read_items(queries: Integers, items: Items) -> ItemRows:
-    """Every query in terms of items, and every item read on every symbol below it.
+    """Express all queries by items, and read all items on all symbols of their below sets.
 
     Args:
-        queries: int64[Q, 2], rows (outcome, below set), of the items' outcomes and network.
-        items: none so far.
+        queries: int64[Q, 2], rows (outcome, below set), of the outcomes and the network of `items`.
+        items: an object without items so far.
 
     Raises:
-        BudgetExceeded: more items, outcomes, configurations or bytes than may be, or told to stop.
+        BudgetExceeded: more items, outcomes, configurations or bytes than allowed, or told to stop.
     """
     query_starts = items.ask(queries)
     items.read()
@@ -90,27 +90,28 @@ def read_items(queries: Integers, items: Items) -> ItemRows:
 @cython.final
 @cython.cclass
 class Items:
-    """Items that have been met, and what they come to.
+    """The items found so far, and their rows.
 
     Args:
         space: the configurations.
-        network: an `equivalence.network.Network`: set `below` holds the symbols ``below_symbols[k]``, for k
-            from ``below_starts[below]``, each over set ``below_of_symbol[k]``.
-        follow: what can come next in it (`equivalence.walks.follow.Follow`).
-        suffixes: the suffix without its first byte int32[S], and that byte uint8[S], of each suffix.
-        outcomes: what tokens do; what suffixes do on symbols is added.
-        displacement: distinguish also what tokens leave behind.
-        most: items that there may be.
+        network: an `equivalence.network.Network`. Below set i contains the symbols ``below_symbols[k]``, for
+            k from ``below_starts[i]`` on; below each of them lies the set ``below_of_symbol[k]``.
+        follow: the bytes that can come next in it (`equivalence.walks.follow.Follow`).
+        suffixes: for each suffix, the suffix without its first byte, int32[S], and that byte, uint8[S].
+        outcomes: the outcomes of tokens; those of suffixes on symbols are added.
+        displacement: also distinguish what tokens leave on the stack.
+        most: most items.
 
     Attributes:
-        first, symbol_first: byte classes that can come next on a set, and on an occurrence of a symbol.
+        first, symbol_first: the byte classes that can come next on each below set, and on each occurrence of
+            a symbol.
         symbols: the outcomes of sets of suffixes on symbols.
         sets: the sets of suffixes, which are those of `symbols`.
-        items: pairs (set, below set).
-        rows: of queries, then of items; `n_rows` of them are there.
+        items: the items as pairs (set of suffixes, below set).
+        rows: the rows of queries, then those of items; `n_rows` of them.
         item_starts: where the rows of each item begin.
-        leads: the byte classes that the suffixes at hand begin with.
-        lead_stamp: of each byte class, the last item that began with it.
+        leads: the byte classes with which the current suffixes begin.
+        lead_stamp: for each byte class, the last item with a suffix that begins with it.
     """
 
     space: Space
@@ -166,7 +167,7 @@ class Items:
     # ---------------------------------------------------------------- from Python
 
     def ask(self, queries: cython.const[cython.Py_ssize_t][:, ::1]) -> Integers:
-        """Write the rows of queries, which are the first; where those of each query begin, int64[Q + 1]."""
+        """Write the rows of queries, before those of items. Return where each query's begin, int64[Q + 1]."""
         n: cython.Py_ssize_t = queries.shape[0]
         self.account.claim(8 * (n + 1))
         starts: cython.Py_ssize_t[::1] = np.zeros(n + 1, np.int64)
@@ -177,7 +178,7 @@ class Items:
         return np.asarray(starts)
 
     def read(self) -> None:
-        """Read all items, and those that they come to."""
+        """Read all items, including those that are found on the way."""
         item: cython.Py_ssize_t = 0
         with cython.nogil:
             self.item_starts[0] = self.n_rows
@@ -191,7 +192,7 @@ class Items:
                 self.item_starts[item] = self.n_rows
 
     def release(self) -> None:
-        """Let go of what no result needs; nothing can be read afterwards."""
+        """Release all data that the result does not need. Nothing can be read afterwards."""
         size = self.rows.shape[0]
         n: cython.Py_ssize_t = self.items.count
         freed = self.own_bytes() + self.symbols.nbytes() + self.items.nbytes
@@ -204,7 +205,7 @@ class Items:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def read_item(self, item: cython.Py_ssize_t) -> cython.int:
-        """Write what an item comes to on each symbol of its below set."""
+        """Write the rows of an item on each symbol of its below set."""
         suffixes = self.items.pool[2 * item]
         below = self.items.pool[2 * item + 1]
         n_leads = self.find_leads(suffixes, item)
@@ -222,7 +223,7 @@ class Items:
     @cython.nogil
     @cython.exceptval(check=False)
     def find_leads(self, suffixes: cython.Py_ssize_t, item: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The byte classes that a set of suffixes begins with; how many there are."""
+        """Find the byte classes with which the suffixes of a set begin. Return their number."""
         n: cython.Py_ssize_t = 0
         for k in range(self.sets.starts[suffixes], self.sets.starts[suffixes + 1]):
             c = self.space.class_of_byte[self.suffix_byte[self.sets.pool[k]]]
@@ -285,7 +286,7 @@ class Items:
 
     @cython.cfunc
     def own_bytes(self) -> cython.Py_ssize_t:
-        """Bytes of the arrays that grow, the lists left out."""
+        """Bytes of the arrays that grow, without interned lists."""
         return 16 * self.rows.shape[0] + 8 * self.item_starts.shape[0]
 
     @cython.cfunc
@@ -302,7 +303,7 @@ class Items:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_item_starts(self) -> cython.int:
-        """Make room for more items that are read."""
+        """Make room for the rows of more items."""
         old: cython.Py_ssize_t = self.item_starts.shape[0]
         self.account.claim(16 * old, 8 * old)
         self.item_starts = bigger(self.item_starts, 2 * old)

@@ -1,11 +1,12 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Merging: classes that all contexts treat alike become one, whatever their first bytes.
+"""Merging: joins classes that all contexts treat the same, whatever their first bytes.
 
-What: a class is spelled out as its list of (context, feature), feature 1 = read outright, and equal lists
-have equal numbers. For a context with several below sets the feature is the list of their colors, numbered.
+What: each class is described by a list of (context, feature), and equal lists get equal numbers. Feature 1
+means that every stack accepts the tokens. In a context with several below sets, a feature is the number of
+the list of their colors.
 When: the last step of the partition.
-Limits: lists are compared exactly; an `Account` pays for them, and is looked at for each context of a class.
+Limits: lists are compared exactly. An `Account` pays for them, and is checked for each context of a class.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from equivalence import built
 built.check(__name__, EQUIMASK_SOURCE)
 
 NOTHING = cython.declare(cython.Py_ssize_t, 0)
-OUTRIGHT = cython.declare(cython.Py_ssize_t, -1)  # else 1 + outcome
+OUTRIGHT = cython.declare(cython.Py_ssize_t, -1)  # other values: 1 + outcome
 
 
 @cython.final
 @cython.cclass
 class Features:
-    """What contexts tell of the outcomes of tokens.
+    """The features of outcomes in contexts.
 
     Args:
-        queries, query_table: what was asked for, as `find_queries` gives it.
-        colors: int64, of each query.
+        queries, query_table: the result of `find_queries`.
+        colors: int64, the color of each query.
         context_starts, context_below: where the below sets of each context begin, and those sets.
         account: pays for lists of colors.
     """
@@ -63,11 +64,11 @@ class Features:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def feature(self, context: cython.Py_ssize_t, outcome: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """What a context makes of an outcome: 0: no stack lets it through, 1: all do.
+        """The feature of an outcome in a context. 0: no stack accepts it; 1: every stack does.
 
         Raises:
             BudgetExceeded: no bytes left.
-            LookupError: the outcome was not asked for.
+            LookupError: there is no query for the outcome.
         """
         begin = self.context_starts[context]
         n_below = self.context_starts[context + 1] - begin
@@ -94,14 +95,14 @@ class Features:
 @cython.final
 @cython.cclass
 class Blocks:
-    """Blocks, and what they make of one group of each class.
+    """Blocks, and what they do with one group of each class.
 
     Args:
-        classes: int32[G], as `equivalence.classes.splitting` gives them.
-        range_sets, set_words: the sets of blocks that read groups outright, see
-        `equivalence.classes.outright`.
-        first_byte: uint8[G].
-        block_starts: int64[257], the blocks of each first byte.
+        classes: int32[G], the result of `equivalence.classes.splitting`.
+        range_sets, set_words: the sets of blocks that read groups completely, see
+            `equivalence.classes.outright`.
+        first_byte: uint8[G], the first byte of each group.
+        block_starts: int64[257], where the blocks of each first byte start.
         event_starts, events: rows (group, outcome) of each block.
     """
 
@@ -112,10 +113,10 @@ class Blocks:
     block_starts: cython.const[cython.Py_ssize_t][::1]
     event_starts: cython.const[cython.Py_ssize_t][::1]
     events: cython.const[cython.Py_ssize_t][:, ::1]
-    example: cython.Py_ssize_t[::1]  # the first group of each class, -1 = none
+    example: cython.Py_ssize_t[::1]  # the first group of each class; -1: none
     own_starts: cython.Py_ssize_t[::1]
     own: cython.Py_ssize_t[:, ::1]  # rows (block, outcome): the events of the examples, by class
-    value: cython.Py_ssize_t[::1]  # what each block of the byte at hand makes of the class at hand
+    value: cython.Py_ssize_t[::1]  # what each block of the current byte does with the current class
 
     def __init__(
         self,
@@ -142,7 +143,7 @@ class Blocks:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def choose(self, n_classes: cython.Py_ssize_t, account: Account) -> cython.int:
-        """Let a group stand for each class, and list its events."""
+        """Choose a group as the example of each class, and list its events."""
         n_events: cython.Py_ssize_t = self.event_starts[self.event_starts.shape[0] - 1]
         self.example = np.full(n_classes, -1, np.int64)
         self.own_starts = np.zeros(n_classes + 2, np.int64)
@@ -150,7 +151,7 @@ class Blocks:
             for g in range(self.classes.shape[0]):
                 if self.example[self.classes[g]] < 0:
                     self.example[self.classes[g]] = g
-            # counted two places ahead: a start that moves on to its end is the next class's start then
+            # counts are stored two places ahead; each start then moves to its end, which is the next start
             for e in range(n_events):
                 g = self.events[e, 0]
                 if self.example[self.classes[g]] == g:
@@ -175,7 +176,7 @@ class Blocks:
     @cython.nogil
     @cython.exceptval(check=False)
     def evaluate(self, number: cython.Py_ssize_t) -> cython.void:
-        """Note what each block makes of a class: `NOTHING`, `OUTRIGHT`, or 1 + its outcome."""
+        """Record what each block does with a class: `NOTHING`, `OUTRIGHT`, or 1 + its outcome."""
         group = self.example[number]
         first_byte = cython.cast(cython.Py_ssize_t, self.first_byte[group])
         first_block = self.block_starts[first_byte]
@@ -191,7 +192,7 @@ class Blocks:
 @cython.final
 @cython.cclass
 class Merging:
-    """Classes and the lists that spell them."""
+    """Classes, and the lists that describe them."""
 
     blocks: Blocks
     features: Features
@@ -219,7 +220,7 @@ class Merging:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def spell(self, number: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Write the list of a class to the end of the lists' pool; returns its length."""
+        """Write the list of a class to the end of the pool of lists. Return its length."""
         first_byte = cython.cast(cython.Py_ssize_t, self.blocks.first_byte[self.blocks.example[number]])
         first_block = self.blocks.block_starts[first_byte]
         begin = self.user_starts[first_byte]
@@ -247,7 +248,7 @@ class Merging:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def merge(self, merged: cython.int[::1]) -> cython.int:
-        """The number of each class's list, -1 = it is empty; `merged` holds -1."""
+        """Write the number of each class's list; an empty list gets none. `merged` must contain -1."""
         for number in range(merged.shape[0]):
             if self.blocks.example[number] < 0:
                 continue
@@ -265,16 +266,18 @@ def merge_classes(
     users: cython.const[cython.Py_ssize_t][:, ::1],
     account: Account,
 ) -> NDArray[np.int32]:
-    """int32[G]: the class of each group, dense from 0, merged where all contexts treat them alike; -1 = no
-    context reads it.
+    """Merge classes that all contexts treat the same.
 
     Args:
-        n_classes: how many numbers the classes of `blocks` have.
-        blocks: blocks with their sets and events, and the classes that those leave.
-        features: what contexts tell of outcomes.
-        user_starts: int64[257], the users of each first byte.
+        n_classes: number of class numbers in `blocks`.
+        blocks: the blocks, their sets and events, and the classes so far.
+        features: the features of outcomes.
+        user_starts: int64[257], where the users of each first byte start.
         users: int64[n, 2], rows (context, block).
         account: pays for everything.
+
+    Returns:
+        int32[G], the class of each group, numbered from 0 without gaps; -1: no context accepts it.
 
     Raises:
         BudgetExceeded: no bytes left, or told to stop.

@@ -1,12 +1,12 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Which blocks read a group outright, as numbered sets.
+"""Numbers for the sets of blocks that read a group completely ("outright").
 
-What: blocks read ranges of groups outright; groups of one first byte that the same blocks read have equal
-numbers. The set at hand is kept while the groups are swept in order, and looked up where a range begins or
-ends.
-When: by the partition, for runs of tokens, and by the exploration, for suffixes that are left to be read.
-Limits: sets are compared exactly; an `Account` pays for them and for what the sweep takes on the way.
+What: each block reads some ranges of groups completely. Groups with the same first byte that are read by the
+same blocks get equal numbers. A sweep goes through the groups in order with the current set of blocks, and
+looks up its number wherever a range begins or ends.
+When: by the partition, for runs of tokens, and by the exploration, for pending suffixes.
+Limits: sets are compared exactly. An `Account` pays for them, and for temporary arrays.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from equivalence.arrays.growing import bigger
 built.check(__name__, EQUIMASK_SOURCE)
 
 FIRST = 256
-"""Sets that there is room for at first."""
+"""Sets that fit at first."""
 
 
 @cython.final
 @cython.cclass
 class BlockSets:
-    """Sets of the blocks of one first byte, numbered from 1 in the order in which they were met; 0 is the
-    empty set, whatever its first byte.
+    """Sets of the blocks of one first byte, numbered from 1 in the order in which they are found.
 
-    A set is 32-bit words: bit i is the i-th block of the byte. `words` is the set at hand, and `hash` its
-    hash, which each block changes by a seed of its own: it is known without a look at all words.
+    Number 0 is the empty set of every first byte. A set is stored in 32-bit words: bit i stands for the i-th
+    block of the byte. `words` is the current set, and `hash` its hash. A block that is added or removed
+    changes the hash by its own seed, so computing the hash does not take a pass over all words.
     """
 
     words: cython.Py_ssize_t[::1]
-    n_here: cython.Py_ssize_t  # blocks in the set at hand
+    n_here: cython.Py_ssize_t  # number of blocks in the current set
     hash: cython.Py_ssize_t
-    seeds: cython.Py_ssize_t[::1]  # of each block of a byte
+    seeds: cython.Py_ssize_t[::1]  # one for each block of a byte
     sets: cython.Py_ssize_t[:, ::1]
     first_bytes: cython.uchar[::1]
     hashes: cython.Py_ssize_t[::1]
-    table: cython.int[::1]  # of sets by hash, 0 = nothing; twice as many places as sets have room
+    table: cython.int[::1]  # sets by hash, 0: none; twice as many places as sets fit
     count: cython.Py_ssize_t
     n_words: cython.Py_ssize_t
     account: Account
@@ -73,7 +73,7 @@ class BlockSets:
     @cython.nogil
     @cython.exceptval(check=False)
     def toggle(self, block: cython.Py_ssize_t) -> cython.void:
-        """Take a block into the set at hand, or out of it."""
+        """Add a block to the current set, or remove it."""
         bit: cython.Py_ssize_t = 1
         bit <<= block & 31
         self.words[block >> 5] ^= bit
@@ -85,7 +85,7 @@ class BlockSets:
     @cython.nogil
     @cython.exceptval(check=False)
     def is_here(self, number: cython.Py_ssize_t) -> cython.bint:
-        """Whether a set is that at hand."""
+        """Whether a set is equal to the current one."""
         w: cython.Py_ssize_t = 0
         while w < self.n_words and self.sets[number, w] == self.words[w]:
             w += 1
@@ -95,10 +95,10 @@ class BlockSets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def number(self, first_byte: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of the set at hand.
+        """The number of the current set.
 
         Raises:
-            BudgetExceeded: it is new, and there are no bytes left for it.
+            BudgetExceeded: it is new, and no bytes are left for it.
         """
         if self.n_here == 0:
             return 0
@@ -128,7 +128,7 @@ class BlockSets:
     @cython.nogil
     @cython.exceptval(check=False)
     def enter(self, number: cython.Py_ssize_t) -> cython.void:
-        """Let the table find a set that it does not find yet."""
+        """Add a set to the hash table."""
         last: cython.Py_ssize_t = self.table.shape[0] - 1
         slot = self.hashes[number] & last
         while self.table[slot]:
@@ -138,7 +138,7 @@ class BlockSets:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow(self) -> cython.int:
-        """Room for twice as many sets."""
+        """Double the room for sets."""
         size: cython.Py_ssize_t = 2 * self.hashes.shape[0]
         a_set: cython.Py_ssize_t = 8 * self.n_words + 17
         self.account.claim(size * a_set, size // 2 * a_set)
@@ -155,17 +155,17 @@ class BlockSets:
 @cython.final
 @cython.cclass
 class Sweep:
-    """The groups in order, and where ranges of theirs begin and end; no range crosses a first byte."""
+    """A pass over the groups in order. A range never contains groups with different first bytes."""
 
-    first_byte: cython.const[cython.uchar][::1]  # of each group
+    first_byte: cython.const[cython.uchar][::1]  # the first byte of each group
     block_starts: cython.const[cython.Py_ssize_t][::1]
     range_starts: cython.const[cython.Py_ssize_t][::1]
     ranges: cython.const[cython.Py_ssize_t][:, ::1]
-    ends: cython.int[::1]  # of the toggles at each group
-    toggles: cython.int[::1]  # blocks of the group's first byte, counted from its first one
+    ends: cython.int[::1]  # where the toggles of each group end
+    toggles: cython.int[::1]  # blocks, counted from the first one of the group's byte
     bounds: cython.Py_ssize_t[::1]  # groups that have toggles
     n_bounds: cython.Py_ssize_t
-    numbers: cython.int[::1]  # of the set from each bound on
+    numbers: cython.int[::1]  # the number of the set from each bound on
     sets: BlockSets
     account: Account
 
@@ -198,7 +198,7 @@ class Sweep:
     @cython.nogil
     @cython.exceptval(check=False)
     def sort_toggles(self) -> cython.void:
-        """List the blocks that begin or end to read outright by group."""
+        """List by group the blocks with a range that begins or ends there."""
         n_groups: cython.Py_ssize_t = self.first_byte.shape[0]
         total: cython.Py_ssize_t = self.range_starts[self.range_starts.shape[0] - 1]
         for r in range(total):
@@ -233,7 +233,7 @@ class Sweep:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def number_bounds(self) -> cython.int:
-        """Number the sets from one bound to the next."""
+        """Find the number of the set from each bound to the next one."""
         t: cython.Py_ssize_t = 0
         for i in range(self.n_bounds):
             self.account.look()
@@ -248,7 +248,7 @@ class Sweep:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def number_groups(self, result: cython.int[::1]) -> cython.int:
-        """The number of each group's set; `result` holds zeros."""
+        """Write the number of each group's set. `result` must contain zeros."""
         with cython.nogil:
             self.sort_toggles()
             self.list_bounds()
@@ -267,18 +267,19 @@ def outright_sets(
     ranges: cython.const[cython.Py_ssize_t][:, ::1],
     account: Account,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Number per group of (first byte, blocks that read it outright); equal pairs, equal numbers; 0 = none.
+    """Number the pairs (first byte, blocks that read the group completely), and give each group its number.
 
     Args:
-        first_byte: uint8[G], of each group.
-        block_starts: int64[257], the blocks of each first byte.
+        first_byte: uint8[G], the first byte of each group.
+        block_starts: int64[257], where the blocks of each first byte start.
         range_starts: int64[blocks + 1], where the ranges of each block begin.
-        ranges: int64[n, 2], rows (first group, end); more than the last start are allowed.
-        account: pays for the sets, which are kept, and for arrays on the way.
+        ranges: int64[n, 2], rows (first group, end); rows after the last start are ignored.
+        account: pays for the sets, which are kept, and for temporary arrays.
 
     Returns:
-        The numbers int32[G] and the words of each, int64[numbers, words]: bit i of the 32-bit words is the
-        i-th block of the byte.
+        (the number of each group, int32[G]; the words of each number's set, int64[numbers, words]). Number 0
+            means that no block reads the group. Bit i of the 32-bit words stands for the i-th block of the
+            byte.
 
     Raises:
         BudgetExceeded: no bytes left, or told to stop.
@@ -289,5 +290,5 @@ def outright_sets(
     sweep = Sweep(first_byte, block_starts, range_starts, ranges, account)
     result = np.zeros(n_groups, np.int32)
     sweep.number_groups(result)
-    account.claim(0, passing + 17 * sweep.sets.hashes.shape[0])  # and what finds sets
+    account.claim(0, passing + 17 * sweep.sets.hashes.shape[0])  # and the tables that find sets
     return result, np.asarray(sweep.sets.sets)[: sweep.sets.count]

@@ -1,13 +1,14 @@
-"""The partition: groups of byte strings that no context tells apart.
+"""The partition: classes of byte strings that no context distinguishes.
 
-What: two byte strings share a class iff every context treats them alike: each reads both outright, or
-neither, or both with the same feature. Class -1: no context reads it, so its bit is 0 in every mask.
+What: two byte strings share a class if and only if every context treats them the same: it reads both
+completely, or neither, or both have the same feature. Class -1: no context accepts them, so their bits are 0
+in every mask.
 When: the last step of `equivalence.classes.classes.compute_classes`.
-Limits: `Capacity.bytes`; signatures are compared exactly, never by hash alone.
+Limits: `Capacity.bytes`. Signatures are compared exactly, never by a hash alone.
 
-Rejected: summing random weights per token (a prototype's way) needs a separate check of the result, which
-costs as much as this does; splitting context by context touches every token for every context (0.2 s for
-200 contexts).
+Rejected: adding up random weights for each token, as a prototype did. It needs a separate check of the
+result, which takes as long as this algorithm. Rejected: splitting context by context, which reads every token
+for every context (0.2 s for 200 contexts).
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ def partition(
     capacity: Capacity = Capacity(),
     deadline: Deadline | None = None,
 ) -> NDArray[np.int32]:
-    """int32[groups]: the class of each group, dense from 0; -1 = no context reads it.
+    """Compute the class of each group, int32[groups], numbered from 0; -1: no context accepts it.
 
     Raises:
-        BudgetExceeded: as `partition_runs`.
+        BudgetExceeded: as for `partition_runs`.
     """
     byte_starts = np.searchsorted(trie.first_byte, np.arange(257)).astype(np.int64)
     runs = partition_runs(exploration, network, trie, byte_starts, capacity=capacity, deadline=deadline)
@@ -56,17 +57,17 @@ def partition_runs(
     capacity: Capacity = Capacity(),
     deadline: Deadline | None = None,
 ) -> ClassRuns:
-    """The class of each group, dense from 0, run by run; -1 = no context reads it.
+    """Compute the class of each run of groups, numbered from 0 without gaps; -1: no context accepts it.
 
-    Groups that no range and no event tells apart are one run, and what follows looks at runs only: a schema
-    has some thousands. Runs of one first byte are split by the blocks of that byte first; then classes,
-    whatever their first byte, are merged if all contexts treat them alike.
+    Neighbouring groups that no range and no event separates are one run. All further steps only look at runs;
+    a schema has some thousands. First, the runs of each first byte are split by the blocks of this byte. Then
+    classes that all contexts treat the same are merged, whatever their first bytes.
 
     Args:
         byte_starts: int64[257], the first group of each first byte.
 
     Raises:
-        BudgetExceeded: more bytes than `capacity` allows, or it is too late.
+        BudgetExceeded: more bytes than `capacity` allows, or the time is over.
     """
     with (deadline or Deadline()).stopping(PHASE) as stop:
         account = Account(stop, capacity.bytes, str(out_of_bytes(capacity)))
@@ -78,7 +79,7 @@ def _partition(
 ) -> ClassRuns:
     n_ranges, n_events = int(found.range_starts[-1]), int(found.event_starts[-1])
     account.claim(array_bytes(network) + array_bytes(found))
-    # two numbers a group here, and three when ids are given their classes
+    # two numbers for each group here, and three when ids get their classes
     account.claim(40 * trie.n_groups + 16 * (n_ranges + n_events))
     starts, first_byte, ranges, events = cut_groups(
         found.ranges[:n_ranges], found.events[:n_events], byte_starts, trie.first_byte

@@ -1,11 +1,11 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Queries: what contexts need to know of the outcomes of tokens.
+"""Queries: pairs of outcomes and below sets for which contexts need a color.
 
-What: a query is a pair (outcome, below set): what lets an outcome through, of the stacks that may lie below a
-context. `find_queries` lists the distinct ones that some context needs, with the hash table that finds them.
-When: once per exploration, after the walk; `equivalence.classes.merging` looks their colors up.
-Limits: rows and table grow together, to twice their size, and an `Account` pays for them.
+What: a query (outcome, below set) asks which stacks of the below set accept the outcome. `find_queries` lists
+the distinct queries that some context needs, and makes a hash table of them.
+When: once for each exploration, after the walk. `equivalence.classes.merging` looks up their colors.
+Limits: rows and table are doubled together, and an `Account` pays for them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from equivalence.arrays.growing import bigger
 built.check(__name__, EQUIMASK_SOURCE)
 
 FIRST = 512
-"""Queries that there is room for at first; their table has twice as many places."""
+"""Queries that fit at first; their table has twice as many places."""
 
 
 @cython.final
@@ -32,10 +32,11 @@ class Queries:
     """Distinct queries, numbered from 0 in the order in which they were added.
 
     Args:
-        rows: int64[n, 2], (outcome, below set) of each; `count` of them are there.
-        table: int64[2**k], numbers by hash, -1 = nothing; at least as many places as twice the queries.
-        count: queries.
-        account: what pays for growth; ``None`` for queries that are only looked up.
+        rows: int64[n, 2], (outcome, below set) of each query, and room for more.
+        table: int64[2**k], numbers by hash; -1: none. It has at least twice as many places as there are
+            queries.
+        count: number of queries.
+        account: pays for growth; ``None`` for queries that are only looked up.
     """
 
     rows: cython.Py_ssize_t[:, ::1]
@@ -60,7 +61,7 @@ class Queries:
     @cython.nogil
     @cython.exceptval(check=False)
     def slot(self, outcome: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The place in the table of a query: that of its number, or an empty one."""
+        """The place of a query's number in the table, or an empty place if there is no such query."""
         last: cython.Py_ssize_t = self.table.shape[0] - 1
         slot = mix(mix(11, outcome), below) & last
         number = self.table[slot]
@@ -74,7 +75,7 @@ class Queries:
     @cython.nogil
     @cython.exceptval(check=False)
     def find(self, outcome: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of a query, -1: there is no such query."""
+        """The number of a query; -1 if there is no such query."""
         return self.table[self.slot(outcome, below)]
 
     @cython.cfunc
@@ -82,10 +83,10 @@ class Queries:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def add(self, outcome: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.int:
-        """Add a query unless it is there.
+        """Add a query, unless it is known.
 
         Raises:
-            BudgetExceeded: there are no bytes left for it.
+            BudgetExceeded: no bytes are left for it.
         """
         slot = self.slot(outcome, below)
         if self.table[slot] >= 0:
@@ -106,7 +107,7 @@ class Queries:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow(self) -> cython.int:
-        """Twice as many rows; their table follows as soon as one of them is there."""
+        """Double the room for rows. The table is doubled as soon as one of the new rows is used."""
         size: cython.Py_ssize_t = 2 * self.rows.shape[0]
         taken: cython.Py_ssize_t = 8 * size + 8 * self.table.shape[0]
         self.account.claim(2 * taken, taken)
@@ -116,7 +117,7 @@ class Queries:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def rehash(self) -> cython.int:
-        """Find all queries by a table of twice the size."""
+        """Replace the table by one of twice the size."""
         self.table = np.full(2 * self.table.shape[0], -1, np.int64)
         with cython.nogil:
             for i in range(self.count):
@@ -127,17 +128,17 @@ class Queries:
 @cython.final
 @cython.cclass
 class Search:
-    """What `find_queries` reads, and its scratch arrays."""
+    """The input of `find_queries`, and scratch arrays."""
 
     event_starts: cython.const[cython.Py_ssize_t][::1]
     events: cython.const[cython.Py_ssize_t][:, ::1]
-    user_starts: cython.Py_ssize_t[::1]  # of each block
-    contexts: cython.Py_ssize_t[::1]  # the users, by block
+    user_starts: cython.Py_ssize_t[::1]  # where the contexts of each block begin
+    contexts: cython.Py_ssize_t[::1]  # the contexts that use each block
     context_starts: cython.const[cython.Py_ssize_t][::1]
     context_below: cython.const[cython.Py_ssize_t][::1]
-    answered: cython.Py_ssize_t[::1]  # 1 + the last block that asked for each outcome
-    noted: cython.Py_ssize_t[::1]  # 1 + the last block that noted each below set
-    belows: cython.Py_ssize_t[::1]  # the distinct below sets of the block at hand
+    answered: cython.Py_ssize_t[::1]  # for each outcome, 1 + the last block whose queries were added
+    noted: cython.Py_ssize_t[::1]  # for each below set, 1 + the last block that listed it
+    belows: cython.Py_ssize_t[::1]  # the distinct below sets of the current block
     n_belows: cython.Py_ssize_t
     queries: Queries
     account: Account
@@ -167,7 +168,7 @@ class Search:
         self.user_starts = np.zeros(n_blocks + 2, np.int64)
         self.contexts = np.empty(users.shape[0], np.int64)
         with cython.nogil:
-            # counted two places ahead: a start that moves on to its end is the next block's start then
+            # counts are stored two places ahead; each start then moves to its end, which is the next start
             for u in range(users.shape[0]):
                 self.user_starts[users[u, 1] + 2] += 1
             for block in range(2, n_blocks + 2):
@@ -181,7 +182,7 @@ class Search:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def find(self, n_outcomes: cython.Py_ssize_t) -> cython.int:
-        """Go through the events of all blocks."""
+        """Find the queries of all blocks."""
         n_below: cython.Py_ssize_t = 0
         for k in range(self.context_below.shape[0]):
             n_below = max(n_below, self.context_below[k] + 1)
@@ -199,7 +200,7 @@ class Search:
     @cython.nogil
     @cython.exceptval(check=False)
     def note_belows(self, block: cython.Py_ssize_t) -> cython.void:
-        """The below sets of all contexts that use a block."""
+        """List the below sets of all contexts that use a block."""
         n: cython.Py_ssize_t = 0
         for u in range(self.user_starts[block], self.user_starts[block + 1]):
             context = self.contexts[u]
@@ -215,7 +216,7 @@ class Search:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def ask(self, block: cython.Py_ssize_t) -> cython.int:
-        """Add what each outcome of a block has to be asked for."""
+        """Add the queries for all outcomes of a block."""
         for e in range(self.event_starts[block], self.event_starts[block + 1]):
             outcome = self.events[e, 1]
             if self.answered[outcome] > block:
@@ -236,12 +237,12 @@ def find_queries(
     context_below: cython.const[cython.Py_ssize_t][::1],
     account: Account,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The distinct queries that some context needs.
+    """Find the distinct queries that some context needs.
 
     Args:
         event_starts: int64[B + 1], where the events of each of B blocks begin.
-        events: int64[n, 2], rows (group, outcome); more than the last start are allowed.
-        n_outcomes: outcomes there are.
+        events: int64[n, 2], rows (group, outcome); rows after the last start are ignored.
+        n_outcomes: number of outcomes.
         users: int64[n, 2], rows (context, block).
         context_starts, context_below: where the below sets of each context begin, and those sets.
         account: pays for the queries, which are kept.

@@ -1,26 +1,26 @@
-"""The slow, readable meaning of a grammar and of its token classes: the oracle of the tests.
+"""A slow, readable definition of what a grammar and its token classes mean: the oracle of the tests.
 
-What: reads a serialised XGrammar grammar, says which bytes may follow a prefix, which stacks a prefix
-leaves behind, and which tokens of a small vocabulary are *certainly* not interchangeable.
-When: in tests, to check the fast code, of which nothing is used here; for an explanation of what the
-fast code means.
-Limits: small grammars and vocabularies (pure Python, an Earley chart per prefix). Supports byte strings,
+What: `ReferenceGrammar` reads a serialised XGrammar grammar. It says which bytes may follow a prefix, which
+stacks a prefix leads to, and which tokens of a small vocabulary are *certainly* not interchangeable.
+When: in tests, to check the fast code, of which it uses nothing; and to understand what the fast code means.
+Limits: small grammars and vocabularies (pure Python, an Earley chart for each prefix). Supports byte strings,
 character classes and their stars, rule references, sequences, choices and repeats; anything else raises
-`UnsupportedGrammar`. Lookahead assertions are ignored, as ``accept_token`` ignores them.
+`UnsupportedGrammar`. Lookahead assertions are ignored, as by ``accept_token``.
 
-The meaning is XGrammar's: a byte is accepted iff some parse can scan it. Whether that parse can ever be
-finished is not asked, so a rule that derives no text at all still lends its first bytes.
+The meaning is that of XGrammar: a byte is accepted if and only if some parse can scan it. It does not matter
+whether this parse can ever be finished. So even the first bytes of a rule that derives no text at all are
+accepted.
 
-**Chart.** A position of a rule is the sequence of elements that is left to read: a tuple of *frames*.
-Column ``n`` of the chart holds what can be read after ``n`` bytes and, for each rule that starts there, its
-*waiters*: the positions at which other rules go on once that rule is read. Left recursion needs no care in
-this form.
+**Chart.** A position in a rule is the sequence of elements that are left to read: a tuple of *frames*. Column
+``n`` of the chart contains what can be read after ``n`` bytes. For each rule that starts there, it also
+contains the *waiters*: the positions at which other rules continue when that rule has been read. Left
+recursion needs no special treatment in this form.
 
 **Stacks.** A *stack* is written from its top: the position that reads the next byte, then the positions to
-return to; the empty stack means that the whole text was read. A return position with nothing left to read is
-not written. The stacks of a prefix are a regular language, infinite if the grammar is left recursive, and
+return to. The empty stack means that the whole text was read. Return positions with nothing left to read are
+left out. The stacks of a prefix are a regular language, which is infinite if the grammar is left recursive.
 `ReferenceGrammar.displacement_key` describes them by the minimal automaton of that language. Equal keys mean
-equal sets of stacks. Unequal keys do *not* prove unequal futures: two positions may differ in form only.
+equal sets of stacks. Different keys do *not* prove different futures: two positions may differ only in form.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from equivalence.classes.frames import Call, Choices, Reader, Repeat, Rest, Star
 
 
 class SerializableGrammar(Protocol):
-    """What is asked of a grammar object; `xgrammar.Grammar` is one."""
+    """The methods that a grammar object must have; `xgrammar.Grammar` has them."""
 
     def serialize_json(self) -> str:
         """The grammar as XGrammar's JSON text."""
@@ -49,7 +49,7 @@ Item = tuple[int, int, int]
 
 @dataclass
 class Column:
-    """What one more byte, or the end of a rule, can do after a prefix."""
+    """What can be read after a prefix, and the positions that wait for rules to end."""
 
     scannable: list[Item] = field(default_factory=list)
     waiters: dict[int, dict[Item, None]] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class ReferenceGrammar:
         return [b for b in range(256) if any(self._scan(position, b) is not None for position in positions)]
 
     def masks(self, prefixes: Iterable[bytes], vocabulary: Sequence[bytes]) -> list[tuple[bool, ...]]:
-        """For each prefix, whether each token can be read after it; an empty token, no text, never is."""
+        """For each prefix, whether each token can be read after it. An empty token never can."""
         result = []
         for prefix in prefixes:
             accepted = dict(self._follow(self._read(self._start, prefix), vocabulary))
@@ -111,9 +111,10 @@ class ReferenceGrammar:
         return result
 
     def displacement_key(self, prefix: bytes, token: bytes = b"") -> Hashable | None:
-        """A canonical description of the set of stacks after ``prefix + token``; None if it is not viable.
+        """A canonical description of the set of stacks after ``prefix + token``; None if that cannot be read.
 
-        Keys of one `ReferenceGrammar` compare equal iff the sets of stacks are equal; see the module's text.
+        Two keys of the same `ReferenceGrammar` are equal if and only if the sets of stacks are; see the text
+        of the module.
         """
         chart = self._read(self._start, prefix + token)
         return None if chart is None else self._key(chart)
@@ -127,8 +128,8 @@ class ReferenceGrammar:
 
         Args:
             vocabulary: the tokens; each is a step.
-            limit: most prefixes returned. Fewer mean that the exploration is exhaustive.
-            alphabet: single bytes that are steps too: by default those of the vocabulary, ``b""`` for none.
+            limit: most prefixes. If there are fewer, they reach all sets of stacks that the steps can reach.
+            alphabet: single bytes that are steps, too: by default those of the vocabulary; ``b""``: none.
         """
         steps = sorted({bytes([byte]) for byte in _alphabet(vocabulary, alphabet)} | set(vocabulary))
         steps.sort(key=len)
@@ -147,10 +148,11 @@ class ReferenceGrammar:
     def observed_acceptance_classes(
         self, vocabulary: Sequence[bytes], limit: int, alphabet: Iterable[int] | None = None
     ) -> list[int]:
-        """A class number per token: equal iff the tokens are accepted after the same explored prefixes.
+        """A class number for each token: equal if and only if the same explored prefixes accept the tokens.
 
-        Tokens of different numbers are certainly inequivalent; tokens of equal numbers may still be. -1 marks
-        tokens that no explored prefix accepts. Numbers follow the first token of each class.
+        Tokens with different numbers are certainly not equivalent. Tokens with equal numbers may still be
+        inequivalent. -1 marks tokens that no explored prefix accepts. Classes are numbered in the order of
+        their first tokens.
         """
         masks = self.masks(self.reachable_prefixes(vocabulary, limit, alphabet), vocabulary)
         return _labels([key if any(key) else None for key in zip(*masks, strict=True)])
@@ -158,13 +160,13 @@ class ReferenceGrammar:
     def observed_displacement_classes(
         self, vocabulary: Sequence[bytes], limit: int, depth: int = 2, alphabet: Iterable[int] | None = None
     ) -> list[int]:
-        """Like `observed_acceptance_classes`, for displacement: also what may follow each token is compared.
+        """Like `observed_acceptance_classes`, for displacement: what may follow each token is compared, too.
 
-        Two tokens get different numbers iff, after some explored prefix, one is rejected and the other is
-        not, or some text of at most ``depth`` bytes of the alphabet can follow one and not the other, or
-        makes a sentence of one and not of the other. Futures are compared, not stacks: a representation
-        that gives one name to two stacks of equal future is right to do so. For the same limit and alphabet
-        this refines `observed_acceptance_classes`.
+        Two tokens get different numbers if and only if, after some explored prefix, one is rejected and the
+        other is not; or some text of at most ``depth`` bytes of the alphabet can follow only one of them, or
+        ends a sentence after only one of them. Futures are compared, not stacks, because code may use one
+        name for two stacks with equal futures. For the same limit and alphabet, these classes refine
+        `observed_acceptance_classes`.
         """
         explored = list(_alphabet(vocabulary, alphabet))
         names: dict[Hashable, int] = {}
@@ -177,7 +179,7 @@ class ReferenceGrammar:
         return _labels([key if any(future is not None for future in key) else None for key in keys])
 
     def _future(self, chart: Chart, alphabet: Sequence[int], depth: int, names: dict[Hashable, int]) -> int:
-        """A name for the next ``depth`` bytes: equal iff nothing tells two charts apart by then."""
+        """A name for the next ``depth`` bytes: equal if and only if they do not distinguish two charts."""
         if depth == 0:
             return int(chart[-1].complete)
         place = (self._key(chart), depth)
@@ -201,7 +203,7 @@ class ReferenceGrammar:
         return chart
 
     def _follow(self, chart: Chart | None, tokens: Iterable[bytes]) -> Iterator[tuple[bytes, Chart]]:
-        """The chart after each different token that can be read; shared beginnings are read once."""
+        """The chart after each distinct token that can be read. Common prefixes are read once."""
         path: list[Chart | None] = [chart]
         last = b""
         for token in sorted(set(tokens) - {b""}):
@@ -227,7 +229,7 @@ class ReferenceGrammar:
         return (*chart, self._close(chart, seeds)) if seeds else None
 
     def _scan(self, position: int, byte: int) -> int | None:
-        """The position after ``byte``, which only the first frame reads."""
+        """The position after ``byte``, which the first frame must read; None if it does not."""
         if (position, byte) not in self._scans:
             rest = self._rests[position]
             first = after_byte(rest[0], byte)
@@ -235,10 +237,10 @@ class ReferenceGrammar:
         return self._scans[position, byte]
 
     def _close(self, chart: Chart, seeds: Iterable[Item]) -> Column:
-        """The column that follows ``chart``: its items, and all they predict and complete."""
+        """The column after ``chart``: the given items, and all that they predict and complete."""
         here = len(chart)
         column = Column()
-        # The rules that start here and already ended here: who comes to wait for them goes on at once.
+        # Rules that start and end here: positions that wait for them continue at once.
         empty: set[int] = set()
         items = dict.fromkeys(seeds)
         pending = list(items)
@@ -294,7 +296,7 @@ class ReferenceGrammar:
     # The set of stacks of a chart, as a canonical automaton.
 
     def _key(self, chart: Chart) -> Hashable:
-        """The minimal deterministic automaton of the stacks, read from the top, states in a fixed order."""
+        """The minimal deterministic automaton of the stacks, read from the top; states have a fixed order."""
         top = [(position, (rule, origin)) for rule, origin, position in chart[-1].scannable]
         edges: list[dict[int, int]] = [{}]
         final: list[bool] = [chart[-1].complete]
@@ -332,7 +334,7 @@ class ReferenceGrammar:
         return _canonical(edges, final)
 
     def _without_empty_returns(self, chart: Chart, nodes: set[tuple[int, int]]) -> frozenset[tuple[int, int]]:
-        """All (rule, column) that are read once one of ``nodes`` is: nothing is left to read in between."""
+        """All (rule, column) that end together with one of ``nodes``: nothing is left to read in between."""
         closed = set(nodes)
         pending = list(nodes)
         while pending:
@@ -345,7 +347,7 @@ class ReferenceGrammar:
 
 
 def _canonical(edges: Sequence[dict[int, int]], final: Sequence[bool]) -> Hashable:
-    """Merge equivalent states, then number the classes in the order of a walk from state 0."""
+    """Merge equivalent states, then number the classes breadth first from state 0."""
     colours: list[int] = [int(value) for value in final]
     count = 0
     while len(set(colours)) != count:
@@ -375,6 +377,6 @@ def _alphabet(vocabulary: Iterable[bytes], alphabet: Iterable[int] | None) -> li
 
 
 def _labels(keys: Sequence[Hashable | None]) -> list[int]:
-    """Numbers for equal keys in the order of their first appearance; -1 for None."""
+    """Number the distinct keys in the order of their first appearance; -1 for None."""
     numbers: dict[Hashable, int] = {}
     return [-1 if key is None else numbers.setdefault(key, len(numbers)) for key in keys]

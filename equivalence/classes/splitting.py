@@ -1,13 +1,12 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Splitting: classes of groups that neither the blocks of their first byte nor events tell apart.
+"""Splitting: separates groups that some block of their first byte treats differently.
 
-What: classes begin as the sets of blocks that read groups outright, and each block splits them by the
-outcomes of what it does not read outright.
-When: in the middle of the partition; `equivalence.classes.merging` unites what contexts treat alike all the
-same.
-Limits: pairs are compared exactly; an `Account` is looked at for each block, and pays for the table of
-pairs.
+What: at first, groups that the same blocks read completely are one class. Then each block splits classes by
+the outcomes of the groups that it does not read completely.
+When: in the middle of the partition. `equivalence.classes.merging` then merges classes that all contexts
+treat the same.
+Limits: pairs are compared exactly. An `Account` pays for the table of pairs, and is checked for each block.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from equivalence import built
 built.check(__name__, EQUIMASK_SOURCE)
 
 FIRST = 256
-"""Places of the first table."""
+"""Places of the table at first."""
 
-OLD = cython.declare(cython.Py_ssize_t, 0)  # columns of a part
+OLD = cython.declare(cython.Py_ssize_t, 0)  # columns of the table
 OUTCOME = cython.declare(cython.Py_ssize_t, 1)
 NUMBER = cython.declare(cython.Py_ssize_t, 2)
 
@@ -34,10 +33,10 @@ NUMBER = cython.declare(cython.Py_ssize_t, 2)
 @cython.final
 @cython.cclass
 class Splitting:
-    """Classes, and what one block makes of them.
+    """The classes, and the parts into which the current block splits them.
 
-    `table` holds the parts (class before, outcome, class after) of the block at hand by hash; parts of former
-    blocks have lower numbers and count as empty places.
+    `table` is a hash table of the current block's parts: (class before, outcome, class after). Parts of
+    earlier blocks have lower numbers, and count as empty places.
     """
 
     classes: cython.int[::1]
@@ -55,13 +54,13 @@ class Splitting:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def make_room(self, n_events: cython.Py_ssize_t) -> cython.int:
-        """Let the table have at least twice as many places as a block has events."""
+        """Make the table at least twice as large as the number of a block's events."""
         old: cython.Py_ssize_t = self.table.shape[0]
         size: cython.Py_ssize_t = old
         while size < 2 * n_events:
             size *= 2
         self.account.claim(24 * size, 24 * old)
-        # of zeros: no number was given out that is as low
+        # zeros are empty places: all classes of blocks have higher numbers
         self.table = np.zeros((size, 3), np.int64)
         return 0
 
@@ -73,7 +72,7 @@ class Splitting:
         event_starts: cython.const[cython.Py_ssize_t][::1],
         events: cython.const[cython.Py_ssize_t][:, ::1],
     ) -> cython.int:
-        """Split by the events of each block."""
+        """Split the classes by the events of each block."""
         for block in range(event_starts.shape[0] - 1):
             begin = event_starts[block]
             end = event_starts[block + 1]
@@ -97,7 +96,7 @@ class Splitting:
     def part(
         self, old: cython.Py_ssize_t, outcome: cython.Py_ssize_t, first_new: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """The number of what has one outcome in a class, for the block that has numbers from `first_new`."""
+        """The class of groups from class `old` with an outcome. The block's classes begin at `first_new`."""
         last: cython.Py_ssize_t = self.table.shape[0] - 1
         slot = mix(mix(9, old), outcome) & last
         while self.table[slot, NUMBER] >= first_new:
@@ -120,18 +119,18 @@ def split_classes(
     events: cython.const[cython.Py_ssize_t][:, ::1],
     account: Account,
 ) -> tuple[NDArray[np.int32], int]:
-    """Classes of groups that no block and no event tells apart.
+    """Separate groups that some block treats differently.
 
     Args:
         range_sets: int32[G], the set of blocks that reads each group, see `equivalence.classes.outright`.
-        n_sets: how many sets there are.
-        first_byte: uint8[G]; groups that no block reads outright still differ by it.
+        n_sets: number of these sets.
+        first_byte: uint8[G]; it separates groups that no block reads completely.
         event_starts: int64[blocks + 1], where the events of each block begin.
-        events: int64[n, 2], rows (group, outcome); more than the last start are allowed.
-        account: pays for the classes, which are kept, and for a table on the way.
+        events: int64[n, 2], rows (group, outcome); rows after the last start are ignored.
+        account: pays for the classes, which are kept, and for a temporary table.
 
     Returns:
-        int32[G], and the number of class numbers handed out; those that lost all groups stay unused.
+        (the class of each group, int32[G]; the number of class numbers, some of which have no groups).
 
     Raises:
         BudgetExceeded: no bytes left, or told to stop.

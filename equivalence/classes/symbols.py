@@ -1,11 +1,12 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Symbols: what sets of suffixes do on each symbol that may lie below, read once.
+"""Symbols: the outcomes of sets of suffixes on the symbols that may lie below.
 
-What: `Symbols` numbers sets of suffixes and gives the outcome of each on a symbol, in which what is left to
-be read is written as further suffixes.
+What: `Symbols` numbers sets of suffixes, and computes the outcome of each set on a symbol once. An outcome
+lists the suffixes that are still pending.
 When: by `equivalence.classes.items`.
-Limits: the account pays for tables and lists. Not for two threads at once, as the space is not.
+Limits: the account pays for tables and lists. Two threads must not use the same object at once, because they
+share the space.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ class Symbols:
 
     Args:
         space: the configurations.
-        follow: what can come next in the network (`equivalence.walks.follow.Follow`).
-        suffixes: the suffix without its first byte int32[S], and that byte uint8[S], of each suffix.
-        outcomes: what tokens do; what suffixes do on symbols is added.
-        displacement: distinguish also what tokens leave behind.
-        room, most: sets that there is room for at first, and that there may be.
+        follow: the bytes that can come next in the network (`equivalence.walks.follow.Follow`).
+        suffixes: for each suffix, the suffix without its first byte, int32[S], and that byte, uint8[S].
+        outcomes: the outcomes of tokens; those of suffixes on symbols are added.
+        displacement: also distinguish what tokens leave on the stack.
+        room, most: sets that fit at first, and most sets.
 
     Attributes:
         sets: the sets of suffixes.
-        return_first: byte classes that can come next after a symbol has returned.
+        return_first: the byte classes that can come next after each symbol has returned.
         symbol_start: the configuration of each distinct symbol.
-        memo, known: the outcome of pairs (set, symbol) that were read.
-        pairs: what the suffixes at hand leave to be read.
+        memo, known: pairs (set, symbol), and the outcome of each.
+        pairs: the pending suffixes of the current set, with their ports; and its final configurations.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Symbols:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def find_starts(self, symbols: cython.const[cython.Py_ssize_t][::1]) -> cython.int:
-        """The configuration of each distinct symbol."""
+        """Find the configuration of each distinct symbol."""
         self.symbol_start = np.empty(symbols.shape[0], np.int64)
         with cython.nogil:
             for i in range(symbols.shape[0]):
@@ -87,7 +88,7 @@ class Symbols:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def outcome_of(self, suffixes: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The outcome of a set of suffixes on a symbol, which is read once."""
+        """The outcome of a set of suffixes on a symbol, computed once."""
         at = self.memo.room(2)
         self.memo.pool[at] = suffixes
         self.memo.pool[at + 1] = symbol
@@ -104,7 +105,7 @@ class Symbols:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def read_symbol(self, suffixes: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The outcome of a set of suffixes on a symbol."""
+        """Compute the outcome of a set of suffixes on a symbol."""
         n: cython.Py_ssize_t = 0
         label: cython.Py_ssize_t = -1
         for k in range(self.sets.starts[suffixes], self.sets.starts[suffixes + 1]):
@@ -133,8 +134,7 @@ class Symbols:
     def leave(
         self, configuration: cython.Py_ssize_t, suffix: cython.Py_ssize_t, n: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Note that a suffix is left to be read behind each port of a configuration; how many pairs there
-        are."""
+        """Record that a suffix is pending at each port of a configuration. Return the number of pairs."""
         at = self.space.configurations.starts[configuration] + 2
         for k in range(at, at + self.space.facts[configuration].n_ports):
             n = self.add_pair(n, ((-1 - self.space.configurations.pool[k]) << 30) + suffix)
@@ -145,7 +145,7 @@ class Symbols:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def add_pair(self, n: cython.Py_ssize_t, pair: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Insert into the sorted pairs; how many there are."""
+        """Insert a pair into the sorted pairs. Return their number."""
         if n >= self.pairs.shape[0]:
             with cython.gil:
                 self.grow_pairs()
@@ -155,12 +155,12 @@ class Symbols:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def new_outcome(self, label: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The outcome of a label and n pairs."""
+        """The number of the outcome with a label and n pairs."""
         at = self.outcomes.room(1 + 2 * n)
         self.outcomes.pool[at] = label
         for k in range(n):
             pair = self.pairs[k]
-            # below 0: a final configuration
+            # a negative pair is a final configuration
             self.outcomes.pool[at + 1 + 2 * k] = pair - 1 if pair < 0 else pair >> 30
             self.outcomes.pool[at + 2 + 2 * k] = 0 if pair < 0 else pair & 0x3FFFFFFF
         return self.outcomes.intern(1 + 2 * n)
@@ -170,13 +170,13 @@ class Symbols:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def own_bytes(self) -> cython.Py_ssize_t:
-        """Bytes of the arrays that grow, the lists left out."""
+        """Bytes of the arrays that grow, without interned lists."""
         return 8 * (self.known.shape[0] + self.pairs.shape[0])
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def nbytes(self) -> cython.Py_ssize_t:
-        """Bytes of the arrays that grow."""
+        """Bytes of the arrays that grow, and of interned lists."""
         return self.own_bytes() + self.sets.nbytes + self.memo.nbytes
 
     @cython.cfunc
@@ -191,7 +191,7 @@ class Symbols:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_pairs(self) -> cython.int:
-        """Make room for more of what a set of suffixes leaves to be read."""
+        """Make room for more pairs of a set of suffixes."""
         old: cython.Py_ssize_t = self.pairs.shape[0]
         self.account.claim(16 * old, 8 * old)
         self.pairs = bigger(self.pairs, 2 * old)
