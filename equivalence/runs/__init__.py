@@ -1,6 +1,4 @@
-"""Runs: tokens that are neighbours in byte order and that nothing distinguishes; partitions are made of
-runs.
-"""
+"""Runs: neighbours in byte order that nothing distinguishes. Partitions of a vocabulary consist of runs."""
 
 from equivalence.runs.order import ByteOrder, ClassRuns, Members, byte_order, members_of, tokens_of
 

@@ -1,8 +1,8 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Dividing the groups of a trie into runs: neighbours in byte order that every block treats alike.
+"""Divides the groups of a trie into runs: neighbours in byte order that every block treats the same.
 
-What: `cut_groups` finds where runs begin, and gives ranges and events in runs instead of groups.
+What: `cut_groups` finds where runs begin, and translates ranges and events from groups to runs.
 When: once for each partition (`equivalence.classes.partition`).
 Limits: 32 groups are examined at once, so a vocabulary of 128,000 tokens takes a few thousand steps.
 """
@@ -27,7 +27,7 @@ def cut_groups(
     byte_starts: cython.const[cython.Py_ssize_t][::1],
     first_byte: cython.const[cython.uchar][::1],
 ) -> tuple[Integers, NDArray[np.uint8], Integers, Integers]:
-    """The largest runs of groups such that no range, event or first byte begins or ends inside of a run.
+    """Find the largest runs of groups such that no range, event or first byte begins or ends inside of a run.
 
     Args:
         ranges: int64[n, 2], the first group and the end of each range.
@@ -36,8 +36,8 @@ def cut_groups(
         first_byte: uint8[groups].
 
     Returns:
-        Where runs begin, int64[runs + 1]; the first byte of each run; the ranges and the events in runs
-            instead of groups.
+        (where runs begin, int64[runs + 1]; the first byte of each run; the ranges and the events, with runs
+            instead of groups).
     """
     cuts = Cuts(byte_starts[256])
     with cython.nogil:
@@ -74,7 +74,7 @@ def cut_groups(
 @cython.final
 @cython.cclass
 class Cuts:
-    """The groups with which runs begin, as a set of bits.
+    """The groups at which runs begin, as a set of bits.
 
     Args:
         n_groups: number of groups; the end of the last run is a cut, too.
@@ -100,8 +100,8 @@ class Cuts:
     @cython.nogil
     @cython.exceptval(check=False)
     def add(self, group: cython.Py_ssize_t) -> cython.void:
-        """Begin a run with a group."""
-        one: cython.Py_ssize_t = 1  # a literal would be an int to C, and bit 31 its sign
+        """Let a run begin at a group."""
+        one: cython.Py_ssize_t = 1  # a literal would be a C int, whose bit 31 is the sign
         self.words[group >> 5] |= one << (group & 31)
 
     @cython.cfunc
@@ -120,7 +120,7 @@ class Cuts:
     @cython.nogil
     @cython.exceptval(check=False)
     def list_into(self, starts: cython.Py_ssize_t[::1]) -> cython.void:
-        """All cuts in ascending order."""
+        """Write all cuts in ascending order."""
         n: cython.Py_ssize_t = 0
         for w in range(self.words.shape[0]):
             left = self.words[w]
@@ -135,7 +135,7 @@ class Cuts:
     @cython.nogil
     @cython.exceptval(check=False)
     def run_from(self, group: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of the run that begins with a group: the number of cuts before it."""
+        """The number of the run that begins at a group: the number of cuts before it."""
         one: cython.Py_ssize_t = 1
         return self.before[group >> 5] + ones(self.words[group >> 5] & ((one << (group & 31)) - 1))
 
@@ -145,7 +145,7 @@ class Cuts:
 @cython.nogil
 @cython.exceptval(check=False)
 def ones(word: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Number of bits in a word that are 1, of 32."""
+    """The number of 1 bits in a word of 32 bits."""
     word = word - ((word >> 1) & 0x55555555)
     word = (word & 0x33333333) + ((word >> 2) & 0x33333333)
     word = (word + (word >> 4)) & 0x0F0F0F0F

@@ -1,11 +1,12 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Classes of runs become classes of tokens: their numbers, their representatives and their tokens.
+"""Turns classes of runs into classes of tokens: their numbers, their representatives and their tokens.
 
-What: `number_runs` numbers classes and picks representatives by minima over runs (`least_tree`);
-`tokens_of_runs` and `pieces_of_runs` list what is in them; `number_keys` numbers classes that are not runs.
-When: `number_runs` and `pieces_of_runs` once per grammar (`equivalence.classes.classes`,
-`equivalence.runs.order`), `least_tree` once per vocabulary.
+What: `number_runs` numbers classes and chooses representatives, with minima over runs (`least_tree`).
+`tokens_of_runs` and `pieces_of_runs` list the tokens of classes. `number_keys` numbers classes that do not
+consist of runs.
+When: `number_runs` and `pieces_of_runs` once for each grammar (`equivalence.classes.classes`,
+`equivalence.runs.order`), `least_tree` once for each vocabulary.
 Limits: only `tokens_of_runs` and `number_keys` look at each token.
 """
 
@@ -24,17 +25,18 @@ Integers = NDArray[np.int64]
 Numbers = NDArray[np.int32]
 
 NOBODY = 1 << 62
-"""The least of no tokens."""
+"""The minimum of no values."""
 
 
 def least_tree(values: cython.const[cython.Py_ssize_t][::1]) -> Integers:
-    """A tree of minima over some values: a node's is that of nodes 2 i and 2 i + 1; leaves are in order.
+    """Make a tree of minima over values: node i is the minimum of nodes 2 i and 2 i + 1.
 
     Args:
         values: int64[n], below `NOBODY`.
 
     Returns:
-        int64[2 n], or [1] for no values; the leaves are the last n, and the first one is `NOBODY`.
+        int64[2 n], or int64[1] if there are no values. The last n entries are the leaves: the values in
+            order. Entry 0 is `NOBODY`.
     """
     n = values.shape[0]
     result = np.full(max(2 * n, 1), NOBODY, np.int64)
@@ -53,13 +55,13 @@ def least_tree(values: cython.const[cython.Py_ssize_t][::1]) -> Integers:
 @cython.final
 @cython.cclass
 class Minima:
-    """The least ids and the least sizes of runs of groups, one after the other.
+    """Finds the smallest id and the smallest size in ranges of groups.
 
     Args:
-        ids, sizes: int64, both of `least_tree`, for equally many values.
+        ids, sizes: int64, two results of `least_tree` for the same number of values.
 
     Attributes:
-        id, size: what `look` found last.
+        id, size: the results of the last call of `look`.
     """
 
     ids: cython.const[cython.Py_ssize_t][::1]
@@ -80,9 +82,9 @@ class Minima:
     @cython.nogil
     @cython.exceptval(check=False)
     def look(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.void:
-        """Find the least of the values from `begin` to before `end`; `NOBODY` where there are none."""
+        """Find the minima of the values from `begin` to before `end`; `NOBODY` if there are none."""
         n = self.ids.shape[0] >> 1
-        least = self.ids[0]  # that of no tokens
+        least = self.ids[0]  # the minimum of no values
         size = least
         low = begin + n
         high = end + n
@@ -110,23 +112,23 @@ def number_runs(
     alone: cython.const[cython.Py_ssize_t][::1],
     group_of_token: cython.const[cython.int][::1],
 ) -> tuple[Numbers, Numbers, Numbers]:
-    """Token classes, dense from 0, from the classes of runs.
+    """Number token classes from 0 without gaps, given the classes of runs.
 
-    The representative of a class is its shortest token, the lowest id among equals; classes are numbered in
-    the order of their first ids.
+    The representative of a class is its shortest token; among several, the one with the lowest id. Classes
+    are numbered in the order of their first ids.
 
     Args:
-        class_of_run: int32[R], below `n_classes`; -1 = none.
+        class_of_run: int32[R], below `n_classes`; -1: none.
         run_starts: int64[R + 1], the first group of each run, then the number of groups.
-        n_classes: of runs.
-        first_ids: `least_tree` of each group's least id, without those of `alone`.
-        shortest: the same of length * 2**32 + id.
-        alone: int64[A], ids that get a class of their own where their runs have one.
+        n_classes: number of the runs' classes.
+        first_ids: `least_tree` of the smallest id of each group, without the ids of `alone`.
+        shortest: the same for length * 2**32 + id.
+        alone: int64[A], ids that get a class of their own if their run has a class.
         group_of_token: int32[V].
 
     Returns:
-        (representatives int32[classes], class of each run int32[R], class of each of `alone` int32[A]);
-        -1 = none.
+        (representatives, int32[classes]; class of each run, int32[R]; class of each of `alone`, int32[A]);
+            -1: none.
     """
     first: cython.Py_ssize_t[::1] = np.full(n_classes + alone.shape[0], NOBODY, np.int64)
     short: cython.Py_ssize_t[::1] = np.full(n_classes + alone.shape[0], NOBODY, np.int64)
@@ -168,7 +170,7 @@ def number_runs(
 @cython.nogil
 @cython.exceptval(check=False)
 def run_of(group: cython.Py_ssize_t, starts: cython.const[cython.Py_ssize_t][::1]) -> cython.Py_ssize_t:
-    """The run that a group is in."""
+    """The run that contains a group."""
     low: cython.Py_ssize_t = 0
     high = starts.shape[0] - 1
     while high - low > 1:
@@ -187,13 +189,13 @@ def tokens_of_runs(
     tokens: cython.const[cython.int][::1],
     n_ids: cython.Py_ssize_t,
 ) -> Numbers:
-    """int32[n_ids]: the class of each id, -1 = in none.
+    """The class of each id, int32[n_ids]; -1: none.
 
     Args:
         class_of_run, run_starts: as for `number_runs`.
         token_starts: int64[G + 1], where the ids of each group begin.
         tokens: int32, the ids by group.
-        n_ids: more than any of them.
+        n_ids: a number above all ids.
     """
     result = np.full(n_ids, -1, np.int32)
     classes: cython.int[::1] = result
@@ -215,16 +217,16 @@ def pieces_of_runs(
     renumbered: cython.const[cython.int][::1],
     token_starts: cython.const[cython.Py_ssize_t][::1],
 ) -> tuple[Integers, Integers]:
-    """Runs by class, the classes renumbered; -1 is left out.
+    """List the runs of each class, with other numbers for the classes. Runs without a class are left out.
 
     Args:
         class_of_run, run_starts: as for `number_runs`.
-        renumbered: int32[classes], the number of each class here.
+        renumbered: int32[classes], the new number of each class.
         token_starts: int64[G + 1], where the ids of each group begin.
 
     Returns:
-        (starts int64[classes + 1], begin and end int64[runs, 2] among the ids by group); the runs of a class
-        are in byte order.
+        (where the runs of each class begin, int64[classes + 1]; the begin and end of each run among the ids
+            by group, int64[runs, 2]). The runs of a class are in byte order.
     """
     n_classes = renumbered.shape[0]
     begins = np.zeros(n_classes + 1, np.int64)
@@ -255,15 +257,17 @@ def number_keys(
     n_keys: cython.Py_ssize_t,
     lengths: cython.const[cython.Py_ssize_t][::1],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Dense classes from keys.
+    """Number token classes from 0 without gaps, given a key for each token.
 
     Args:
-        keys: int64[V], the key of each token, below `n_keys`; -1 = none.
+        keys: int64[V], the key of each token, below `n_keys`; -1: none.
+        n_keys: a number above all keys.
         lengths: int64[V], bytes of each token.
 
     Returns:
-        (class of each token int32[V], -1 = none; representatives int32[classes]). Classes are numbered in the
-        order of their first ids; a representative is the shortest token, the lowest id among equals.
+        (class of each token, int32[V], -1: none; representatives, int32[classes]). Classes are numbered in
+            the order of their first ids. A representative is the shortest token; among several, the one with
+            the lowest id.
     """
     number: cython.Py_ssize_t[::1] = np.full(n_keys + 1, -1, np.int64)
     classes = np.full(keys.shape[0], -1, np.int32)

@@ -1,11 +1,12 @@
 """A vocabulary in byte order, and classes of tokens as runs of it.
 
-What: `ByteOrder` lists the ids by the groups of the trie, with what numbering classes asks of any run of
-them; `ClassRuns` says the class of each run; `members_of` lists the tokens of each class, `tokens_of` gives
-the class of each token.
-When: the order is made once per vocabulary; a grammar cuts it into some thousands of runs, and little that it
-needs looks at each of 128,000 tokens.
-Limits: runs say nothing of stop ids that are also text (`number_runs` tells whether any is in a class).
+What: `ByteOrder` lists the ids by group of the trie, with data for numbering classes of any runs. `ClassRuns`
+has the class of each run. `members_of` lists the tokens of each class, and `tokens_of` gives the class of
+each token.
+When: the byte order is made once for each vocabulary. A grammar divides it into some thousands of runs, so
+that few steps have to look at each of 128,000 tokens.
+Limits: runs do not contain the classes of stop ids that are also text (`number_runs` finds out whether there
+are any).
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ Integers = NDArray[np.int64]
 
 
 class ByteOrder(NamedTuple):
-    """The ids of a vocabulary by group, G groups.
+    """The ids of a vocabulary by group; G groups.
 
     Attributes:
         byte_starts: int64[257], the first group of each first byte; the last entry is G.
         token_starts: int64[G + 1], where the ids of each group begin.
-        tokens: int32, the ids that are text, by group; ascending within one.
-        first_ids: minima over the least id of each group (`numbering.least_tree`), stop ids left out.
-        shortest: the same of length * 2**32 + id.
-        n_ids: ids of the vocabulary, V.
+        tokens: int32, the ids with text, by group; ascending within each group.
+        first_ids: minima (`numbering.least_tree`) of the smallest id of each group, without stop ids.
+        shortest: the same for length * 2**32 + id.
+        n_ids: number of ids of the vocabulary, V.
     """
 
     byte_starts: Integers
@@ -42,11 +43,11 @@ class ByteOrder(NamedTuple):
 
 
 class ClassRuns(NamedTuple):
-    """Classes of the groups of a trie, run by run.
+    """Classes of the groups of a trie, as runs.
 
     Attributes:
-        starts: int64[R + 1], the first group of each run.
-        classes: int32[R], its class, -1 = never allowed.
+        starts: int64[R + 1], the first group of each run, then the number of groups.
+        classes: int32[R], the class of each run; -1: never allowed.
     """
 
     starts: Integers
@@ -58,10 +59,10 @@ class Members(NamedTuple):
 
     Attributes:
         starts: int64[classes + 1], where the pieces of each class begin.
-        pieces: int64[P, 2], begin and end in `tokens` of each piece, class by class.
+        pieces: int64[P, 2], the begin and end of each piece in `tokens`, class by class.
         tokens: int32, ids.
-        is_shared: whether `tokens` belongs to the vocabulary. To list them class by class instead was half a
-            megabyte for each grammar, and 0.2 ms.
+        is_shared: whether `tokens` belongs to the vocabulary. Listing the tokens class by class took half a
+            megabyte and 0.2 ms for each grammar.
     """
 
     starts: Integers
@@ -78,12 +79,12 @@ class Members(NamedTuple):
 def byte_order(
     group_of_token: NDArray[np.int32], first_byte: NDArray[np.uint8], lengths: Integers, apart: Iterable[int]
 ) -> ByteOrder:
-    """The byte order of a vocabulary.
+    """Make the byte order of a vocabulary.
 
     Args:
         group_of_token, first_byte: as in the vocabulary's trie (`equivalence.trie.Trie`).
         lengths: bytes of each id.
-        apart: ids whose classes nobody else shares.
+        apart: ids that are alone in their classes.
     """
     group = group_of_token.astype(np.int64)
     n_groups = len(first_byte)
@@ -102,11 +103,11 @@ def byte_order(
 
 
 def tokens_of(runs: ClassRuns, order: ByteOrder) -> NDArray[np.int32]:
-    """int32[V]: the class of each id, -1 = in none."""
+    """The class of each id, int32[V]; -1: none."""
     return tokens_of_runs(runs.classes, runs.starts, order.token_starts, order.tokens, order.n_ids)
 
 
 def members_of(runs: ClassRuns, order: ByteOrder, renumbered: NDArray[np.int32]) -> Members:
-    """The tokens of each class of runs; class ``c`` of them is ``renumbered[c]`` here."""
+    """List the tokens of each class of runs; class ``c`` becomes class ``renumbered[c]``."""
     starts, pieces = pieces_of_runs(runs.classes, runs.starts, renumbered, order.token_starts)
     return Members(starts, pieces, order.tokens, True)
