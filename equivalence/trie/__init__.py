@@ -1,4 +1,4 @@
-"""The trie of a vocabulary: its byte strings as a tree, and their suffixes."""
+"""The trie of a vocabulary: its byte strings as a tree, and the suffixes of these strings."""
 
 from equivalence.trie.trie import Trie, build_trie
 

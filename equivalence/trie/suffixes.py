@@ -1,11 +1,12 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""The suffixes of byte strings: numbers for them, and those that are left to be read as byte strings.
+"""The suffixes of byte strings: their numbers, and byte strings of the pending ones.
 
-What: a suffix is the node of a trie of the *reversed* strings, 0 is the empty one: `suffixes_of` numbers
-them; `mark_pending` and `strings_of` make a small vocabulary of those that outcomes leave to be read.
-When: once per vocabulary (`equivalence.trie.trie`), and in explorations that look at suffixes first.
-Limits: suffixes are those of `suffixes_of`: a suffix's parent has a lower number.
+What: a suffix is a node of the trie of the *reversed* strings; node 0 is the empty suffix. `suffixes_of`
+numbers the suffixes. `mark_pending` and `strings_of` make a small vocabulary of the suffixes that outcomes
+leave to be read.
+When: once for each vocabulary (`equivalence.trie.trie`), and in explorations with many outcomes.
+Limits: suffixes must have the numbers of `suffixes_of`: the parent of a suffix has a lower number.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ built.check(__name__, EQUIMASK_SOURCE)
 def suffixes_of(
     data: cython.const[cython.uchar][::1], offsets: cython.const[cython.Py_ssize_t][::1]
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]]:
-    """The trie of the reversed strings, whose nodes are all suffixes.
+    """Make the trie of the reversed strings; its nodes are all suffixes.
 
     Args:
         data: uint8, the strings side by side.
         offsets: int64[G + 1], where each begins; ascending, the last one is the length of `data`.
 
     Returns:
-        (each suffix without its first byte int32[S], that byte uint8[S], the suffix that each whole string is
-        int32[G]).
+        (each suffix without its first byte, int32[S]; that byte, uint8[S]; the suffix that equals each whole
+            string, int32[G]).
     """
     capacity = data.shape[0] + 1
     size: cython.Py_ssize_t = 16
@@ -74,16 +75,16 @@ def mark_pending(
     noted: cython.uchar[::1],
     parent: cython.const[cython.int][::1],
 ) -> int:
-    """Mark the suffixes that outcomes leave to be read, and that no earlier call has marked.
+    """Mark the suffixes that outcomes leave to be read, unless earlier calls have marked them.
 
     Args:
         outcomes: lists [label, (port, suffix) ...]; a negative port has no suffix.
-        begin: the first outcome to look at; those before were looked at by earlier calls.
-        noted: uint8[S], changed: 1 for a suffix that is new, 2 for one of an earlier call.
-        parent: int32[S], of `suffixes_of`.
+        begin: the first outcome to examine; earlier calls have examined those before it.
+        noted: uint8[S], changed: 1 for a new suffix, 2 for one that an earlier call has marked.
+        parent: int32[S], from `suffixes_of`.
 
     Returns:
-        How many are new.
+        The number of new suffixes.
     """
     n: cython.Py_ssize_t = 0
     suffix: cython.Py_ssize_t
@@ -99,8 +100,8 @@ def mark_pending(
                     while suffix != 0 and not noted[suffix]:
                         noted[suffix] = 1
                         n += 1
-                        # after the first call few are new, and one left by a run of blanks leaves the next
-                        # shorter one
+                        # after the first call few are new; shorter ones are marked with them, because in a
+                        # run of blanks each suffix leaves the next shorter one
                         suffix = parent[suffix] if begin > 0 else 0
                 at += 2
     return n
@@ -112,15 +113,15 @@ def strings_of(
     parent: cython.const[cython.int][::1],
     first_byte: cython.const[cython.uchar][::1],
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32]]:
-    """The suffixes that are marked with 1, as byte strings in order.
+    """The suffixes that are marked with 1, as sorted byte strings.
 
     Args:
-        order: int32[S - 1], the suffixes but the empty one, in byte order.
+        order: int32[S - 1], all suffixes except the empty one, in byte order.
         wanted: uint8[S], the marks.
-        parent, first_byte: of `suffixes_of`.
+        parent, first_byte: from `suffixes_of`.
 
     Returns:
-        (the strings side by side uint8, where each begins int64[n + 1], the suffix that each is int32[n]).
+        (the strings side by side, uint8; where each begins, int64[n + 1]; the suffix of each, int32[n]).
     """
     n: cython.Py_ssize_t = 0
     total: cython.Py_ssize_t = 0

@@ -1,15 +1,16 @@
 """The flat depth-first trie of a vocabulary, and the ids of all suffixes of its tokens.
 
-What: every distinct byte string of the vocabulary is one *group*; groups are numbered in byte order,
-so that the tokens below a trie node are one range of groups. Equal byte strings share a group.
-When: built once per vocabulary by `Vocabulary.trie`, read by every exploration.
-Limits: token text only; ids without text have group -1. The arrays are read-only, whether they were built
-or come from a file.
+What: every distinct byte string of the vocabulary is a *group*; tokens with equal byte strings share a group.
+Groups are numbered in byte order, so that the tokens below a node of the trie are one range of groups.
+When: built once for each vocabulary by `Vocabulary.trie`, and read by every exploration.
+Limits: token text only; ids without text have group -1. The arrays are read-only, whether they were built or
+come from a file.
 
-A file keeps only what is slow to find: the order of the tokens, and that of their suffixes. Both are
-compared with the tokens, and the rest is made again: no file, whoever made it, gives a wrong trie.
+A file only contains what is slow to compute: the order of the tokens, and that of their suffixes. Both are
+checked against the tokens, and everything else is computed again. So a file cannot cause a wrong trie,
+whoever made it.
 
-A suffix of a token is the node of a second trie, of the *reversed* tokens: dropping the first byte of a
+The suffixes of tokens are the nodes of a second trie, of the *reversed* tokens. Dropping the first byte of a
 suffix is one step to its parent, so 830,000 suffixes of a 128k vocabulary need 265,000 small nodes.
 """
 
@@ -30,37 +31,40 @@ from equivalence.trie.suffixes import suffixes_of
 Integers = NDArray[np.int64]
 
 STORED_VERSION = 3
-"""Of what the stored arrays mean. A change of `build_trie` that gives an array of the same name other
-contents needs another number; a change of the names does not."""
+"""Version of the meaning of the stored arrays. A change of `build_trie` that gives an array other contents
+under the same name needs another version; a change of the names does not."""
 
 STORED = ("group_of_token", "suffix_order")
-"""What a file holds of a trie."""
+"""The arrays of a trie that are stored in a file."""
 
 HEADER_BYTES = 4096
-"""What a file has besides its numbers, at most."""
+"""Most bytes of a file besides its numbers."""
 
 
 class Trie(NamedTuple):
-    """Flat arrays; node 0 is the root, nodes are in depth-first order but for `nodes`; N nodes and G groups.
+    """Flat arrays of N nodes and G groups.
+
+    Node 0 is the root. Nodes are in depth-first order, except in `nodes` and `height`.
 
     Attributes:
         byte: uint8[N], the byte on the edge into a node.
         depth: int32[N], number of bytes from the root.
         skip: int32[N], the first node after a node's subtree.
-        group: int32[N + 1], number of groups that end before a node; node ``i`` ends a token iff
-            ``group[i + 1] > group[i]``, and its subtree holds groups ``group[i]`` to ``group[skip[i]]``.
-        below: int64[N, 5], what occurs strictly below a node: four words of 32 bits with the ASCII bytes,
-            then bit 0: a byte of 128 or more occurs, bit 1: all of it is (cut off) well-formed UTF-8
-            when the node ends a character.
-        nodes: int32[N + 1, 8], all of these in one row a node, the children of a node side by side, as walks
-            read them (`trie_nodes.by_level`).
-        height: int32[N], the bytes of the longest way down from a node, in the order of `nodes`.
+        group: int32[N + 1], number of groups that end before a node. Node ``i`` ends a token if and only if
+            ``group[i + 1] > group[i]``; its subtree contains the groups from ``group[i]`` to before
+            ``group[skip[i]]``.
+        below: int64[N, 5], what occurs strictly below a node: four 32-bit words with the ASCII bytes; then
+            bit 0: a byte of 128 or more occurs, and bit 1: everything is well-formed UTF-8, perhaps cut off,
+            if the node ends a character.
+        nodes: int32[N + 1, 8], the same as rows, level by level, with the children of a node side by side, as
+            walks read them (`equivalence.trie.nodes.by_level`).
+        height: int32[N], the length in bytes of the longest path down from a node, in the order of `nodes`.
         suffix_parent: int32[S], the suffix without its first byte; suffix 0 is empty.
         suffix_byte: uint8[S], the first byte of a suffix.
-        suffix_order: int32[S - 1], the suffixes but the empty one, in byte order.
+        suffix_order: int32[S - 1], all suffixes except the empty one, in byte order.
         group_suffix: int32[G], the whole byte string of a group, as a suffix.
         first_byte: uint8[G], the first byte of a group.
-        group_of_token: int32[V], group of each token id, -1 for ids without text.
+        group_of_token: int32[V], group of each token id; -1 for ids without text.
         longest: bytes of the longest token.
     """
 
@@ -86,7 +90,7 @@ class Trie(NamedTuple):
 
 
 def build_trie(tokens: Sequence[bytes]) -> Trie:
-    """The trie of the non-empty byte strings among ``tokens`` (index = token id)."""
+    """Build the trie of the non-empty byte strings among ``tokens`` (index = token id)."""
     distinct = sorted({token for token in tokens if token})
     number = {token: index for index, token in enumerate(distinct)}
     group_of_token = np.array([number.get(token, -1) for token in tokens], np.int32)
@@ -101,14 +105,15 @@ def _trie_of(
     group_of_token: NDArray[np.int32],
     suffix_order: NDArray[np.int32] | None,
 ) -> Trie:
-    """The trie of distinct byte strings in order.
+    """Build the trie of sorted, distinct byte strings.
 
     Args:
         data, offsets: the strings, and where each begins.
-        suffix_order: what somebody says the order of the suffixes is; ``None``: it is found.
+        group_of_token: see `Trie`.
+        suffix_order: the order of the suffixes, from a file, which is checked; ``None``: compute it.
 
     Raises:
-        Unusable: it is not that.
+        Unusable: the order is wrong.
     """
     byte, depth, skip, group, below = depth_first(data, offsets)
     suffix_parent, suffix_byte, group_suffix = suffixes_of(data, offsets)
@@ -131,13 +136,13 @@ def stored_trie(
     fingerprint: str,
     folder: str | os.PathLike[str],
 ) -> Trie:
-    """A trie from its file in ``folder``; what `build` makes is written there if it is not there yet.
+    """Read a trie from its file in ``folder``. If that fails, build the trie and write the file.
 
     Args:
-        build: called where the file is missing or cannot be used.
+        build: builds the trie.
         flat: the tokens of the vocabulary that the trie belongs to (`Vocabulary.flat`).
-        fingerprint: of this vocabulary; names the file.
-        folder: made if it is missing.
+        fingerprint: that of this vocabulary; part of the file's name.
+        folder: created if it is missing.
     """
     return stored(
         Path(folder) / f"trie-{STORED_VERSION}-{fingerprint}.arrays",
@@ -151,10 +156,10 @@ def stored_trie(
 
 
 def _checked(arrays: Arrays, data: NDArray[np.uint8], offsets: Integers) -> Trie:
-    """The trie of tokens, by the orders that the arrays of a file say.
+    """Make the trie of tokens with the orders from the arrays of a file.
 
     Raises:
-        Unusable: they are not those of the tokens.
+        Unusable: these are not the orders of the tokens.
     """
     if tuple(arrays) != STORED or any(
         array.dtype != np.int32 or array.ndim != 1 for array in arrays.values()
@@ -170,7 +175,7 @@ def _checked(arrays: Arrays, data: NDArray[np.uint8], offsets: Integers) -> Trie
     if n_groups > len(ids) or int(of_text.min(initial=0)) < 0:
         raise Unusable("its groups are out of range")
     one = np.full(n_groups, -1, np.int64)
-    one[of_text] = ids  # of each group some token
+    one[of_text] = ids  # one token of each group
     if (one < 0).any():
         raise Unusable("its groups are not numbered without gaps")
     others = ids[one[of_text] != ids]
@@ -188,12 +193,12 @@ def _checked(arrays: Arrays, data: NDArray[np.uint8], offsets: Integers) -> Trie
 def _gathered(
     ids: Integers, data: NDArray[np.uint8], offsets: Integers
 ) -> tuple[NDArray[np.uint8], Integers]:
-    """The bytes of some tokens side by side, and where those of each begin."""
+    """The bytes of some tokens side by side, and where each token begins."""
     lengths = (offsets[1:] - offsets[:-1])[ids]
     begins = np.zeros(len(ids) + 1, np.int64)
     np.cumsum(lengths, out=begins[1:])
     text = data[np.repeat(offsets[ids] - begins[:-1], lengths) + np.arange(begins[-1])]
-    text.flags.writeable = False  # as the bytes are that `build_trie` has
+    text.flags.writeable = False  # like the bytes in `build_trie`
     return text, begins
 
 
@@ -203,7 +208,7 @@ def _ascend(text: NDArray[np.uint8], begins: Integers) -> bool:
     depth = 0
     while len(pairs):
         first, second = begins[pairs] + depth, begins[pairs + 1] + depth
-        if (second >= begins[pairs + 2]).any():  # it ends, and the first goes on or is the same
+        if (second >= begins[pairs + 2]).any():  # it is a prefix of the first one, or the same
             return False
         goes_on = first < begins[pairs + 1]
         pairs, bytes_of_first, bytes_of_second = pairs[goes_on], text[first[goes_on]], text[second[goes_on]]
@@ -215,27 +220,27 @@ def _ascend(text: NDArray[np.uint8], begins: Integers) -> bool:
 
 
 SYMBOLS = 7
-"""Bytes that suffixes are sorted by at first: nine bits each, in 63 bits of a key."""
+"""Bytes by which suffixes are sorted at first: nine bits for each, in a key of 63 bits."""
 
 
 def _suffix_order(parent: NDArray[np.int32], first: NDArray[np.uint8]) -> NDArray[np.int32]:
-    """All suffixes but the empty one, in byte order.
+    """Sort all suffixes except the empty one in byte order.
 
-    Sorted by their first seven bytes; those that are equal so far by where that order has the rest of them,
-    which makes it the order by 14 bytes, then by 28, and so on. (A trie of all suffixes, walked depth first,
-    took 0.6 to 2.3 s for 265,000 to 707,000 of them.)
+    First, suffixes are sorted by seven bytes. Those that are still equal are sorted by the position that this
+    order gives to their rests after seven bytes, which makes it the order by 14 bytes; then by 28 bytes, and
+    so on. (Walking a trie of all suffixes depth first took 0.6 to 2.3 s for 265,000 to 707,000 suffixes.)
     """
     n = len(parent)
     symbol = first.astype(np.int64) + 1
-    symbol[0] = 0  # nothing more to read
+    symbol[0] = 0  # the empty suffix: nothing left to read
     key, rest = symbol, parent
     for _ in range(SYMBOLS - 1):
         key = key << 9 | symbol[rest]
         rest = parent[rest]
     order = np.argsort(key)
     key = key[order]
-    rank = np.empty(n, np.int64)  # of each suffix the place of the first that is equal so far
-    places = np.arange(n)  # those whose suffixes may be equal to others
+    rank = np.empty(n, np.int64)  # for each suffix, the place of the first one that is equal so far
+    places = np.arange(n)  # places of suffixes that are still equal to others
     while True:
         begins = np.append(True, key[1:] != key[:-1])
         rank[order[places]] = places[np.maximum.accumulate(np.where(begins, np.arange(len(places)), 0))]
@@ -250,10 +255,10 @@ def _suffix_order(parent: NDArray[np.int32], first: NDArray[np.uint8]) -> NDArra
 
 
 def _is_suffix_order(order: NDArray[np.int32], parent: NDArray[np.int32], first: NDArray[np.uint8]) -> bool:
-    """Whether suffixes are in byte order, all but the empty one.
+    """Whether these are all suffixes except the empty one, in byte order.
 
-    Two suffixes compare by their first bytes, and then as what is left of them does, of which the order says
-    the same: so if all neighbours are in order by (first byte, rank of the rest), all are.
+    Two suffixes compare by their first bytes, and then as their rests do, which are suffixes, too. So if all
+    neighbours are in order by (first byte, position of the rest), all suffixes are.
     """
     n = len(parent)
     if len(order) != n - 1 or int(order.min(initial=1)) < 1 or int(order.max(initial=0)) >= n:
@@ -265,7 +270,7 @@ def _is_suffix_order(order: NDArray[np.int32], parent: NDArray[np.int32], first:
 
 
 def read_only(trie: Trie) -> Trie:
-    """The same trie, its arrays marked as read-only."""
+    """Mark the arrays of a trie as read-only, and return the trie."""
     for value in trie:
         if isinstance(value, np.ndarray):
             value.flags.writeable = False
