@@ -1,13 +1,13 @@
-"""Named arrays of an ``.npz`` file that anybody may have made.
+"""Reads named arrays of an ``.npz`` file that need not be trusted.
 
-What: `read_npz` gives the arrays of such an archive, each of plain numbers and of a bounded size.
-When: for vocabularies (`Vocabulary.load`), whose files travel.
-Limits: what numpy's `savez` and `savez_compressed` write; other ways to compress, encrypted members, archives
-with comments or of many members are refused. Nothing is unpickled.
+What: `read_npz` returns arrays of plain numbers from such an archive; the size of each is bounded.
+When: for vocabularies (`Vocabulary.load`), whose files may come from other people.
+Limits: only what numpy's `savez` and `savez_compressed` write. Other compression methods, encrypted members,
+and archives with comments or with many members are refused. Nothing is unpickled.
 
-What is said of sizes is looked at first: the number of members and the size of their directory before it is
-read, the size that a member claims before it is decompressed, and what its array claims before there is one.
-A claim that is not kept ends the reading, and no more is decompressed than is allowed.
+Claims about sizes are checked first: the number of members and the size of their directory before it is read,
+the size of a member before it is decompressed, and the size of its array before it is made. If a claim is
+false, reading stops. Never more bytes are decompressed than allowed.
 """
 
 from __future__ import annotations
@@ -24,28 +24,29 @@ from equivalence.store import Arrays, Unusable, array_of_npy, read_whole
 
 MOST_MEMBERS = 64
 MEMBER_BYTES = 1024
-"""Of the directory, for each member: names are short."""
+"""Most bytes of the directory for each member; names are short."""
 
 END = struct.Struct("<4s4H2LH")
 """The end of an archive: signature, disks, members (twice), size and place of the directory, comment."""
 
 SIGNATURE = b"PK\x05\x06"
 LARGE_SIGNATURE = b"PK\x06\x07"
-"""Of what stands before the end of an archive that has more than 4 GiB, or claims to."""
+"""The signature before the end of an archive that has more than 4 GiB, or claims to."""
 
 HEAD_BYTES = 1 << 10
-"""What the description of an array may take besides its numbers."""
+"""Most bytes of the description of an array, besides its numbers."""
 
 
 def read_npz(path: str | os.PathLike[str], most: Mapping[str, int]) -> Arrays:
-    """The named arrays of an archive; others are not looked at.
+    """Read the named arrays of an archive; other members are ignored.
 
     Args:
         path: the file.
-        most: bytes that each array may have.
+        most: for each array, its name and the most bytes that it may have.
 
     Raises:
-        Unusable: the message says why: it is damaged, forged, larger than allowed, or lacks an array.
+        Unusable: the archive is damaged, forged or larger than allowed, or an array is missing; the message
+            says which.
         OSError: there is no such file, it cannot be read, or it is larger than all arrays together may be.
     """
     bound = sum(most.values()) + MOST_MEMBERS * (MEMBER_BYTES + HEAD_BYTES)
@@ -56,12 +57,12 @@ def read_npz(path: str | os.PathLike[str], most: Mapping[str, int]) -> Arrays:
             return {name: array_of_npy(_member(archive, name, size)) for name, size in most.items()}
     except Unusable:
         raise
-    except Exception as error:  # whatever Python's reader stumbles over in a forged archive
+    except Exception as error:  # any error of Python's reader on a forged archive
         raise Unusable(f"{type(error).__name__}: {error}") from error
 
 
 def _check_end(data: bytes) -> None:
-    """Refuse an archive whose directory is large: reading it makes an object for each member."""
+    """Refuse an archive with a large directory: reading it would make an object for each member."""
     end = data[-END.size :]
     if len(end) < END.size or end[:4] != SIGNATURE:
         raise Unusable("it does not end as an archive does")
@@ -82,7 +83,7 @@ def _member(archive: zipfile.ZipFile, name: str, most: int) -> np.ndarray[tuple[
     if info.file_size > most + HEAD_BYTES:
         raise Unusable(f"{name} has {info.file_size} bytes, allowed are {most}")
     with archive.open(info) as stream:
-        # no more is decompressed than asked for; at the end the checksum is compared
+        # `read` decompresses no more than this; at the end of the member, it compares the checksum
         text = stream.read(info.file_size + 1)
     if len(text) != info.file_size:
         raise Unusable(f"{name} has {len(text)} bytes, its archive says {info.file_size}")
