@@ -114,7 +114,7 @@ def united_firsts(
     firsts: cython.const[cython.uchar][:, ::1],
     n_blocks: cython.Py_ssize_t,
 ) -> NDArray[np.uint8]:
-    """What can follow below the known part of the stack, for some user of each block.
+    """Unite, for each block, what can follow below the known part of the stack of its users.
 
     Args:
         users: see `Blocks`.

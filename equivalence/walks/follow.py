@@ -132,7 +132,7 @@ class Spread:
     @cython.ccall
     @cython.exceptval(-1, check=False)
     def begin(self) -> cython.int:
-        """Add what symbols read themselves."""
+        """Add the bytes that symbols read themselves."""
         with cython.nogil:
             for i in range(self.n_sets):
                 for k in range(self.set_starts[i], self.set_starts[i + 1]):

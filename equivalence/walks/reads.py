@@ -62,8 +62,10 @@ class Kept(Protocol):
 
 
 class KeptReads:
-    """A cache of reads with two generations: what the old one has and is found moves to the young one. When
-    that is half as large as the bound, it becomes the old one.
+    """A cache of reads with two generations.
+
+    An entry of the old generation that is found moves to the young one. When the young one reaches half of
+    the bound, it becomes the old one.
 
     Args:
         row_bytes: bytes of a row of the vocabulary.

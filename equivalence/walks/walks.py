@@ -362,7 +362,7 @@ class Walks:
         self.levels[d + 1].end = self.nodes[i + 1].child
         return d + 1
 
-    # ---------------------------------------------------------------- what is noted
+    # ---------------------------------------------------------------- results
 
     @cython.cfunc
     @cython.inline
