@@ -5,10 +5,10 @@
 What: `AcyclicMerging` gives equivalent states one class, once their successors have classes. In large
 schemas, six of seven states are merged here.
 When: the first step of `equivalence.network.merging`.
-Limits: states on cycles of two or more states stay apart. Only equivalent states get one class here; that all
-of them do is left to `equivalence.network.bisimulation`, except for states that reach no cycle. What such a
-state can do is a finite tree. By induction on its height, equivalent ones have equal keys, and no state that
-reaches a cycle is equivalent to one.
+Limits: states on cycles of two or more states stay apart. States of one class are equivalent. Equivalent
+states of different classes are left to `equivalence.network.bisimulation`. There are none among the states
+that reach no cycle: what such a state can do is a finite tree, so by induction on its height, equivalent
+states have equal keys. And no state that reaches a cycle is equivalent to such a state.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class AcyclicMerging:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def prepare(self) -> cython.int:
-        """Begin with what is in the graph now."""
+        """Start with the current content of the graph."""
         n: cython.Py_ssize_t = self.graph.size
         self.n_classes = 0
         self.depth = 0

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=True, show_performance_hints=False
 # mypy: ignore-errors
-"""Expressions to automata: one automaton of bytes and calls per rule.
+"""Expressions to automata: one automaton of bytes and calls for each rule.
 
 What: `build_automata` follows the expressions of all rules that can be reached from the root. State 2 r
 starts rule r, and state 2 r + 1 ends it. A repeat {m,n} that is not tiny calls a *counted rule*; these are
@@ -8,8 +8,8 @@ numbered after the plain rules.
 When: second step of `build_network`.
 Limits: automata that XGrammar makes itself (`equivalence.network.foreign`) are passed in as edges.
 
-Every index is always checked, because expressions come from the text of a grammar and name other
-expressions. All of this takes a thirtieth of the time of a network.
+Every index is always checked, because expressions come from the text of a grammar and name other expressions.
+All of this takes a thirtieth of the time of a network.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class Builder:
     def follow(
         self, expression: cython.Py_ssize_t, source: cython.Py_ssize_t, target: cython.Py_ssize_t
     ) -> cython.int:
-        """Request that an expression leads from a state to another. The last request is served first."""
+        """Request that an expression leads from a state to another. The last request is handled first."""
         if self.depth == self.stack.shape[0]:
             with cython.gil:
                 self.stack = bigger(self.stack, 2 * self.depth, self.depth)
@@ -257,8 +257,8 @@ class Builder:
     def refuse_type(self, expression_type: cython.Py_ssize_t) -> cython.int:
         """Raise: no automaton of bytes can be made of this type of expression.
 
-        A function of its own: with an object among its variables, `expand` would take the interpreter's lock
-        in each call.
+        This is a separate function, because `expand` would take the interpreter's lock in each call if it had
+        an object among its variables.
         """
         name = TOKEN_LEVEL.get(expression_type, f"expression type {expression_type}")
         raise UnsupportedGrammar(f"the grammar has {name}")
@@ -404,8 +404,7 @@ def reachable_rules(
     bodies: cython.const[cython.Py_ssize_t][::1],
     root: cython.Py_ssize_t,
 ) -> NDArray[np.uint8]:
-    """The rules that can be reached from a root, including those of tag dispatches, whatever they consist
-    of, uint8[rules].
+    """The rules, of any type, that can be reached from a root, also by tag dispatches, uint8[rules].
 
     Args:
         data, starts, bodies, root: as for `build_automata`; every rule has a body.

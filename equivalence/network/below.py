@@ -9,7 +9,7 @@ Limits: stacks are over-approximated: the set of a rule is the union of what all
 It includes what lies below the rules that tail call it. Chains of tail calls therefore make sets whose
 total length is the square of the chain's; a bound applies to that.
 
-Every index is always checked. That takes a seventh more here, and a hundredth of the time of a network.
+Every index is always checked. This takes a seventh more time here, a hundredth of the time of a network.
 
 A symbol is a class of states, or -1 - k for the frame of counted class k. Rules are numbered as in the
 grammar, with counted rules after them.
@@ -159,7 +159,7 @@ class BelowSets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def count_calls(self, states: MergedStates) -> cython.int:
-        """Find the rules that are used, and where the callers of each begin: by tail calls, and by others."""
+        """Find the rules that are used, and where the tail calls and the other calls of each rule begin."""
         for s in range(states.cls.shape[0]):
             if states.cls[s] < 0:
                 continue
@@ -189,8 +189,8 @@ class BelowSets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def note_calls(self, states: MergedStates) -> cython.int:
-        """Record who tail calls each rule, and the pairs (symbol, rule below it) that its other calls
-        leave."""
+        """Record the rules that tail call each rule, and the pairs (symbol, rule below) of its other
+        calls."""
         for s in range(states.cls.shape[0]):
             if states.cls[s] < 0:
                 continue

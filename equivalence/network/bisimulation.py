@@ -9,9 +9,10 @@ Limits: indices are not checked.
 Source: partition refinement that processes all but the largest part (Hopcroft 1971; Paige and Tarjan 1987).
 
 Each round examines the states with a successor that moved to another block. All states of one block behaved
-equally before. The states that are not examined still do. Each of the others leads to a new block, to which
-the first do not lead. So a block is split into the states that are not examined, and groups of the others
-with equal keys. The largest of these parts stays, so a state moves at most log n times.
+equally before. The states that are not examined still do. Each examined state leads to a new block, to which
+the states that are not examined do not lead. So a block is split into the states that are not examined, and
+groups of examined states with equal keys. The largest of these parts stays, so a state moves at most log n
+times.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class Refinement:
         members: the states, block by block.
         states: for each state, its position among the members, and the round in which it is examined next.
         blocks: where a block's members begin, and their number; during a round also how many of them are
-            examined, how many of these were put to its front, and the largest of their groups; -1: those
-            not examined are more.
+            examined, how many of these were moved to its front, and the largest of their groups; -1: the
+            states that are not examined are more.
         n_blocks: number of blocks.
         queue: the states that are examined in this round, and the group of each.
         groups: examined states of one block with equal behaviour: the block, their number, and the position
@@ -68,7 +69,7 @@ class Refinement:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow(self, room: cython.Py_ssize_t) -> cython.int:
-        """Make room for so many states."""
+        """Make room for `room` states."""
         self.leader_starts = np.empty(room + 2, np.int64)
         self.states = np.empty(room, STATE)
         self.members = np.empty(room, np.int64)
@@ -82,7 +83,7 @@ class Refinement:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def prepare(self) -> cython.int:
-        """Begin with what is in the graph now."""
+        """Start with the current content of the graph."""
         n: cython.Py_ssize_t = self.graph.size
         n_leaders: cython.Py_ssize_t = self.graph.edges.shape[0] + 2 * self.graph.calls.shape[0]
         if n > self.members.shape[0]:
@@ -134,7 +135,7 @@ class Refinement:
     @cython.nogil
     @cython.exceptval(check=False)
     def find_leaders(self) -> cython.void:
-        """Find who leads to each state. The row of a state ends where the next one starts."""
+        """Find the states that lead to each state. The row of a state ends where the next one starts."""
         n = self.graph.size
         for k in range(self.graph.edges.shape[0]):
             self.count(self.graph.edges[k].target)
@@ -164,7 +165,7 @@ class Refinement:
     @cython.nogil
     @cython.exceptval(check=False)
     def add_leader(self, target: cython.Py_ssize_t, leader: cython.Py_ssize_t) -> cython.void:
-        """Add a leader of a state where its row ends so far."""
+        """Add a leader of a state at the current end of its row."""
         if target < self.graph.size:
             self.leaders[self.leader_starts[target + 1]] = leader
             self.leader_starts[target + 1] += 1

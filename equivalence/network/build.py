@@ -1,4 +1,4 @@
-"""The grammar network: one byte automaton per rule, with calls, in a normal form.
+"""The grammar network: a byte automaton for each rule, with calls, in a normal form.
 
 What: a recursive transition network that reads exactly what XGrammar reads, down to UTF-8. It is made from
 the results of XGrammar's own parsers and converters, through `Grammar.serialize_json`; nothing is parsed
@@ -24,10 +24,11 @@ Rejected: making the automaton of a rule when a text first enters it. For 179 JS
 takes a quarter of the time to the first mask, which enters 4% of its states; the first document enters 78%
 (both weighted by time). So at most 5% of the time would be saved after one document, minus the cost of
 returning for each rule; and steps 1, 2 and 5 need whole cycles of rules, or all rules. An engine compiles
-beside its steps, and what is left to the first step that reads a value would hold up all its sequences.
+while it decodes: work that is postponed to the first step that reads a value would delay all its sequences.
 
 Rejected: keeping the automata of rules by content for later grammars. Of 600 JSON schemas in random order,
-44% of the text of their rules was met in an earlier one, with all that it calls (36% in the largest sixth).
+44% of the text of their rules had occurred in an earlier one, with all rules that they call (36% in the
+largest sixth of the schemas).
 Such rules must still be merged with all others, so less than a tenth of the time could be saved.
 """
 

@@ -6,8 +6,8 @@ What: `Calls` reads the automata of all rules; their edges must be sorted by sou
 When: third step of `build_network`, and again after left recursion was removed.
 Limits: counted rules are numbered after the plain ones, and call only their unit.
 
-Indices are not checked here, which would take a quarter more: `edges.sorted_edges` has checked the states
-of all edges, and `automata` the rules that they call.
+Indices are not checked here, because `edges.sorted_edges` has checked the states of all edges, and
+`automata` the rules that they call. Checks would take a quarter more time.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Calls:
         ends: cython.Py_ssize_t[::1],
         counted: cython.Py_ssize_t[::1],
     ) -> cython.int:
-        """Take other automata; their edges are in `ordered`."""
+        """Start with other automata, whose edges are in `ordered`."""
         self.begins, self.ends = begins, ends
         self.counted = counted
         self.n_rules = begins.shape[0]
@@ -116,7 +116,7 @@ class Calls:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_states(self, n_states: cython.Py_ssize_t) -> cython.int:
-        """Make room for so many states, and for visiting them and the rules."""
+        """Make room for `n_states` states, and for visiting them and the rules."""
         self.seen = np.empty(n_states + n_states // 2, np.int64)
         self.owner_room = np.empty(n_states + n_states // 2, np.int64)
         self.stack = np.empty(2 * (n_states + self.total + 1), np.int64)
@@ -125,7 +125,7 @@ class Calls:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_pairs(self, n_pairs: cython.Py_ssize_t) -> cython.int:
-        """Make room for so many calls."""
+        """Make room for `n_pairs` calls."""
         self.callees = np.empty(2 * n_pairs, np.int64)
         self.pairs_room = np.empty((2 * n_pairs, 2), np.int64)
         self.others = np.empty(2 * n_pairs, np.int64)
@@ -358,7 +358,7 @@ class Calls:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def is_dropped(self, rule: cython.Py_ssize_t) -> cython.int:
-        """Whether the pairs before a rule, or those after it, end."""
+        """Whether the chains of pairs before a rule, or those after it, end."""
         return self.dropped[0, rule] or self.dropped[1, rule]
 
     @cython.cfunc
@@ -409,7 +409,7 @@ def calls_of(
     root: cython.Py_ssize_t,
     stop: Stop | None = None,
 ) -> Found:
-    """What the rules of some automata call.
+    """Find what the rules of some automata call.
 
     Args:
         edges: int64[n, 5], columns as in `edges.FIELDS`, in any order.

@@ -43,7 +43,7 @@ class Closures:
     """Closures of elements, one after another, for the current rule.
 
     Args:
-        made: the automata of the rules before.
+        made: the deterministic automata of earlier rules.
 
     Attributes:
         starts, edges, begins, ends, nullable: the arguments of `subsets.determinise`.
@@ -55,7 +55,7 @@ class Closures:
             follows from it alone; 0: not known.
         stamp: number of the current closure.
         stack: its elements that must still be followed, `depth` of them.
-        members: its elements that have bytes or calls, and the rule's end.
+        members: its elements that read bytes or call rules, and the rule's end.
         ends_here: whether it contains the rule's end.
     """
 

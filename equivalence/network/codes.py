@@ -93,7 +93,7 @@ class Codes:
     @cython.nogil
     @cython.exceptval(check=False)
     def merge_runs(self, width: cython.Py_ssize_t) -> cython.int:
-        """Merge neighbouring runs of `width` in pairs; `spare` holds the left one meanwhile."""
+        """Merge neighbouring runs of `width` in pairs. `spare` temporarily contains the left one."""
         first: cython.Py_ssize_t = 0
         while first + width < self.count:
             middle = first + width

@@ -1,4 +1,4 @@
-"""How the installed XGrammar writes and reads grammars differently from the newest version known here.
+"""Differences between the installed XGrammar and the newest known version in writing and reading grammars.
 
 What: `refuse_other_layout` refuses a serialised grammar of a layout that is not known here. `LOOSE` says that
 character classes read some bytes that are not UTF-8, as XGrammar before 0.2.8 does: a class that excludes
@@ -7,7 +7,7 @@ characters whose encodings have several lengths accepts overlong encodings of th
 When: whenever a serialised grammar is read, and by `equivalence.network.automata` and `edges`; tested against
 0.2.7 and 0.2.8.
 Limits: two readings of older releases are refused by name: classes that exclude characters beyond ASCII,
-and ranges that end within a block of 4,096 characters but begin before it, of which they leave some out.
+and ranges that end within a block of 4,096 characters but begin before it, which they read with gaps.
 Repeats of a rule that is only a repeat are refused for 0.2.7, which uses parts of the inner repeat:
 ``([0-9]{2}){1,2}`` reads ``123`` there. A later version is tested on the grammars in `KNOWN`, because a
 release may change the meaning of a grammar without changing its form. If any of them is read differently,
@@ -98,7 +98,7 @@ def refuse_other_meaning() -> None:
 
 @cache
 def _read_otherwise() -> str:
-    """The first grammar of `KNOWN` that is read differently; or nothing. 14 ms, once."""
+    """The first grammar of `KNOWN` that is read differently, or an empty string; found once, in 14 ms."""
     import xgrammar
 
     info = xgrammar.TokenizerInfo([*(bytes([one]) for one in range(256)), b""], stop_token_ids=[256])

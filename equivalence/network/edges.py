@@ -244,7 +244,7 @@ class Edges:
         source: cython.Py_ssize_t,
         target: cython.Py_ssize_t,
     ) -> cython.int:
-        """Edges for the UTF-8 encodings of the code points low..high."""
+        """Add edges for the UTF-8 encodings of the code points low..high."""
         while low <= high:
             length = utf8_length(low)
             end = min(high, last_of_length(length))
@@ -262,8 +262,7 @@ class Edges:
         source: cython.Py_ssize_t,
         target: cython.Py_ssize_t,
     ) -> cython.int:
-        """`code_points` for the loose reading: each length after the first is read from its first bytes on,
-        including overlong encodings."""
+        """Add edges like `code_points`, and for overlong encodings with more bytes than `low` has."""
         for length in range(1, 5):
             first = last_of_length(length - 1) + 1 if length > 1 else 0
             last = last_of_length(length)
@@ -382,7 +381,7 @@ class Ordered:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def prepare(self, n_edges: cython.Py_ssize_t, n_states: cython.Py_ssize_t) -> cython.int:
-        """Make room for n_edges edges between n_states states."""
+        """Make room for `n_edges` edges between `n_states` states."""
         if n_states + 2 > self.starts_room.shape[0]:
             with cython.gil:
                 self.starts_room = np.empty(n_states + n_states // 2 + 2, np.int64)

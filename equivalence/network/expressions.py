@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=True, show_performance_hints=False
 # mypy: ignore-errors
-"""The types of expressions in a serialised grammar, without making lists of all its numbers.
+"""Finds the types of expressions in a serialised grammar without making lists of all its numbers.
 
 What: `types_among` says which types occur; `endless_rule` finds a rule that is only a repeat of itself.
-When: for every grammar, first of all. Listing the numbers of a large schema took 0.5 ms.
+When: first, for every grammar. Listing the numbers of a large schema took 0.5 ms.
 Limits: the layout of `equivalence.network.serial`; a number that leads out of the arrays is an error.
 """
 
@@ -80,7 +80,7 @@ def endless_rule(
         for _ in range(starts.shape[0]):  # an expression inside of itself would never end
             if data[at + 1] != 1 or (data[at] != SEQUENCE and data[at] != CHOICES):
                 break
-            at = starts[data[at + 2]]  # one part alone
+            at = starts[data[at + 2]]  # it has only one part
         leads[number] = -1
         if data[at] == RULE or data[at] == REPEAT:
             leads[number] = data[at + 2]

@@ -1,8 +1,8 @@
-"""What a grammar asks of a token besides its bytes: ids, counts, laziness, hidden markers.
+"""Constructs of a grammar that depend on more than bytes: token ids, counts, laziness, hidden markers.
 
 What: `find_features` names such constructs of a serialised grammar.
 When: before a grammar is compiled, to choose what can run it, and before classes are computed.
-Limits: reads one version of the layout (`equivalence.network.serial`); works on the form that
+Limits: reads one version of the layout (`equivalence.network.serial`), in the form that
 `xgrammar.Grammar.serialize_json` gives, parsed by `json.loads`.
 """
 
@@ -17,15 +17,15 @@ from equivalence.network.serial import CAPTURE, IS_LAZY, MAX_CHARS, MAX_TOKENS
 
 
 class Features(NamedTuple):
-    """Constructs that a stack of states alone does not decide; only what the root reaches counts.
+    """Constructs that a stack of states alone does not decide; only those that the root reaches count.
 
     Attributes:
-        named: the ids that the grammar names, ascending (those of unreachable rules too).
-        edges: an edge reads one of some ids, whatever their bytes.
-        exclusions: an edge reads every id but some (token tag dispatch has such edges too).
-        max_tokens, max_chars, lazy: a rule with this attribute.
+        named: the ids that the grammar names, ascending (also those of unreachable rules).
+        edges: some edge reads ids from a list, whatever their bytes.
+        exclusions: some edge reads all ids except those of a list (token tag dispatch has such edges, too).
+        max_tokens, max_chars, lazy: some rule has this attribute.
         markers: suffix or stop markers are recorded.
-        captures: a rule's text is captured (this alone does not matter to masks).
+        captures: the text of some rule is captured (this alone does not affect masks).
     """
 
     named: tuple[int, ...]
@@ -44,8 +44,8 @@ class Features(NamedTuple):
 
     @property
     def only_ids(self) -> bool:
-        """Whether of all that goes beyond stacks there are only edges that read ids, named or not: a network
-        has them (`equivalence.network.token_ids`)."""
+        """Whether edges that read ids are the only constructs beyond stacks. A network can have such edges
+        (`equivalence.network.token_ids`)."""
         return (self.edges or self.exclusions) and not any(self[3:-1])
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ def is_plain(serialized: dict[str, Any], types: Set[int]) -> bool:
 
 def features_of(read: ReadGrammar, types: Set[int]) -> Features:
     """The constructs beyond bytes and stacks of a grammar, given the types of its expressions."""
-    if read.printed is not None:  # a print with more than that is not read
+    if read.printed is not None:  # a printed grammar with other constructs is not read
         return PLAIN
     return PLAIN if is_plain(read.features, types) else find_features(read.whole())
 

@@ -25,7 +25,7 @@ from equivalence.network.read_back import read_back
 from equivalence.network.reading import ReadGrammar
 
 MAX_SERIALIZED_BYTES = 32_000_000
-"""More bytes are refused: reading 8 MB takes about 0.25 s (the repeat {3,500} in one pattern)."""
+"""Larger texts are refused: reading 8 MB takes about 0.25 s (the repeat {3,500} in one pattern)."""
 
 MANY_CALLEES = 200
 """If a tag dispatch calls more rules than this, their calls are distinguished here, if possible
@@ -39,7 +39,7 @@ class ForeignRule(NamedTuple):
     """Automata of one rule: the rule's own first, then helper rules that XGrammar's optimiser added.
 
     Attributes:
-        automata: per rule (edge rows, number of states); state 0 begins, state 1 ends. Rows are
+        automata: for each rule (edge rows, number of states); state 0 begins, state 1 ends. Rows are
             (source, type, a, b, target) as in `edges.FIELDS`. A call's ``a`` >= 0 is a rule of the grammar,
             -1 - i is entry i of these automata, then of `repeats`.
         repeats: (rule, least, most) of calls that are bounded repeats, numbered after `automata`.

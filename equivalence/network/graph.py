@@ -3,8 +3,7 @@
 """States as merging sees them: what each reads and calls, and a key that equal states share.
 
 What: a `Graph` of states, whose calls lead to first states instead of rules; a name for each state, given
-by merging; and
-keys: lists of integers that describe what a state does next, with its successors by name.
+by merging; and keys: lists of integers that describe what a state does next, with its successors by name.
 When: made by `equivalence.network.merging`, first of states, then of their classes.
 Limits: indices are not checked.
 """
@@ -68,8 +67,8 @@ class Graph:
         n_bounds: cython.Py_ssize_t,
         n_named: cython.Py_ssize_t,
     ) -> cython.int:
-        """Start with other states; the caller fills in the edges and calls. The first of `n_named` states
-        that may have names are those of the graph; others are only targets."""
+        """Start with other states; the caller fills in the edges and calls. The first of the `n_named` names
+        belong to the states, the others to targets that are not in the graph."""
         n: cython.Py_ssize_t = final.shape[0]
         self.size = n
         self.final = final
@@ -161,7 +160,7 @@ class Graph:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def find_examples(self, n_names: cython.Py_ssize_t) -> cython.int:
-        """Find the first state with each of the first names; -1 is not a name."""
+        """Find the first state with each name below `n_names`; -1 is not a name."""
         if n_names > self.example.shape[0]:
             with cython.gil:
                 self.example = np.empty(2 * n_names, np.int64)
@@ -176,8 +175,8 @@ class Graph:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def by_name(self, graph: Graph, n_names: cython.Py_ssize_t, n_named: cython.Py_ssize_t) -> cython.int:
-        """Turn another graph into the graph of the first names: each does what the first state with this name
-        does. There are `n_named` names."""
+        """Turn another graph into a graph of names: its state c does what the first state with name c does.
+        It has `n_names` states; there are `n_named` names."""
         self.find_examples(n_names)
         if n_names > graph.own_final.shape[0]:
             with cython.gil:

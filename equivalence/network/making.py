@@ -42,7 +42,7 @@ class Making:
         begins, ends: the states that start and end each rule; -1 if it cannot be reached from the root.
         counted: (unit, least, most) of the counted rules, one after another.
         n_states: number of states of the deterministic automata.
-        n_read: number of states of the automata before; the sizes of all tables depend on it.
+        n_read: number of states before that; the sizes of all tables depend on it.
         numbers: room for what `packed` copies.
     """
 
@@ -78,7 +78,7 @@ class Making:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def stopped_by(self, account: Account) -> cython.int:
-        """Look at another account from now on."""
+        """Use another account from now on."""
         self.account = self.calls.account = self.subsets.account = account
         self.merging.stopped_by(account)
         return 0
@@ -114,7 +114,7 @@ class Making:
         self.root = root
         self.n_rules = bodies.shape[0]
         builder: Builder = self.builder
-        # a text has two numbers more than bytes
+        # n bytes of text are an expression of n + 2 numbers
         builder.edges.renew(n_states, data.shape[0] // 2 + 16)
         if ready is not None:
             builder.edges.put(ready, n_states)
@@ -154,7 +154,7 @@ class Making:
         return np.array(self.builder.rules.known)
 
     def left_recursive(self) -> tuple:
-        """The arguments of `left_recursion`: pairs, edges, rule of each state, begins, ends, nullable."""
+        """The input of `left_recursion`: pairs, edges, rule of each state, begins, ends, nullable."""
         calls: Calls = self.calls
         edges = self.ordered.tables()[1]
         return tuple(map(np.array, (calls.pairs, edges, calls.owner, self.begins, self.ends, calls.empty)))

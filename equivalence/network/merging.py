@@ -3,8 +3,8 @@
 """Merging states that read the same texts, whatever rules they are in.
 
 What: `merge` makes the network of classes of states. States that only tail call a rule are replaced by its
-first state. The rest is the coarsest bisimulation: first `equivalence.network.acyclic_merging`, then
-`equivalence.network.bisimulation`. `minimise` is only that.
+first state. Then `minimise` finds the coarsest bisimulation, with `equivalence.network.acyclic_merging` and
+`equivalence.network.bisimulation`.
 When: called only by `equivalence.network.build`, once for each grammar.
 Limits: indices in the arrays are not checked, because `equivalence.network.subsets` has made them.
 """
@@ -48,7 +48,7 @@ def put(
 @cython.nogil
 @cython.exceptval(check=False)
 def put_edges(to: cython.Py_ssize_t[::1], at: cython.Py_ssize_t, made: Deterministic) -> cython.Py_ssize_t:
-    """The same for edges."""
+    """Like `put`, for the edges of automata."""
     for k in range(made.n_edges):
         to[at + 3 * k] = made.edges[k].first
         to[at + 3 * k + 1] = made.edges[k].last
@@ -60,7 +60,7 @@ def put_edges(to: cython.Py_ssize_t[::1], at: cython.Py_ssize_t, made: Determini
 @cython.nogil
 @cython.exceptval(check=False)
 def put_calls(to: cython.Py_ssize_t[::1], at: cython.Py_ssize_t, made: Deterministic) -> cython.Py_ssize_t:
-    """The same for calls."""
+    """Like `put`, for the calls of automata."""
     for k in range(made.n_calls):
         to[at + 2 * k] = made.calls[k].rule
         to[at + 2 * k + 1] = made.calls[k].back
@@ -103,7 +103,7 @@ class Merging:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def stopped_by(self, account: Account) -> cython.int:
-        """Look at another account from now on."""
+        """Use another account from now on."""
         self.account = self.acyclic.account = self.refinement.account = account
         return 0
 
@@ -118,7 +118,7 @@ class Merging:
         nullable: cython.const[cython.uchar][::1],
         root: cython.Py_ssize_t,
     ) -> cython.int:
-        """Take other states."""
+        """Start with other states."""
         self.root = root
         self.rule_first = states.rule_first
         self.final = states.final[:n_states]
@@ -225,7 +225,7 @@ class Merging:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def add_passed(self) -> cython.int:
-        """Give classes to reachable states that other states represent, too."""
+        """Also give classes to reachable states that other states represent."""
         if self.n_passed == 0:
             return 0
         self.n_waiting = 0
@@ -252,7 +252,7 @@ class Merging:
     @cython.nogil
     @cython.exceptval(check=False)
     def called_rule(self, k: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The rule that a call calls, or the unit of a counted rule."""
+        """The rule of a call; for a counted rule, its unit."""
         rule = self.calls[k].rule
         return rule if rule < self.n_rules else self.counted[3 * (rule - self.n_rules)]
 

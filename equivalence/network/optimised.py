@@ -102,5 +102,5 @@ class OptimisedBy:
 
 
 def asked_for(wanted: Wanted) -> str | None:
-    """`optimised_text`, from the function that makes the texts now."""
+    """Call the function that does the work of `optimised_text` now."""
     return _optimise.get()(wanted)

@@ -8,7 +8,7 @@ The expressions are nearly all of the text. Compiled code reads them, and `json.
 
 XGrammar takes six times as long to serialise a grammar as to print it. For most JSON schemas the printed
 text is complete (`equivalence.network.printed`). Then `read_printed` reads that, and the serialised form is
-only made when somebody needs all of it.
+only made when all of it is needed.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ b-1.c_D ::= (([a-z\-\][\"^\0\x80-\u0fff]*) | ([^\0-\x1f\"\\\U00010000-\U0010ffff
 
 
 MOST_KEPT, LARGEST_KEPT = 4, 1 << 16
-"""Tables of printed texts are kept for later ones, if they have read no text of more bytes: then they take at
-most 2 MB."""
+"""At most this many tables of printed texts are kept for later texts, and none that has just read a text of
+more bytes than this. So they take at most 2 MB."""
 
 _waiting: list[Printed] = []
 """Tables that are not in use."""
@@ -61,7 +61,7 @@ _waiting: list[Printed] = []
 class PlainRules(Sequence[list[Any]]):
     """Rules without bounds, captures and the like. Each is written out on demand.
 
-    Writing out all of them took 2% of the time to a schema's first mask, and hardly anybody needs them.
+    Writing out all of them took 2% of the time to a schema's first mask, and they are rarely needed.
 
     Args:
         name_of: the name of a rule, by its number.
@@ -139,8 +139,8 @@ class ReadGrammar(NamedTuple):
         return self.as_read() if self.printed is None else _read_serialised(self.printed).as_read()
 
     def as_read(self) -> dict[str, Any]:
-        """The same with the expressions that were read, for callers that only need to know what rules do.
-        The expressions of a printed grammar have other numbers, and nothing else is known of it."""
+        """The serialised form with the expressions that were read, for callers that only need to know what
+        rules do. For a printed grammar, expressions have other numbers, and some fields are missing."""
         # making lists of integers takes a fifth of the time of reading them as JSON
         own = {RULES: list(self.rules), DATA: self.data.tolist(), STARTS: self.starts.tolist()}
         return {**self.features, **own}

@@ -65,8 +65,8 @@ class Merged(NamedTuple):
         automaton: (final uint8[n], edge starts int64[n + 1], edges int64[k, 3], call starts int64[n + 1],
             calls int64[k, 2], counted int64[c, 4]) of the n classes. An edge row is (first byte, last byte,
             target). A call row is (callee, return): callee >= 0 is a first state, -1 - k is counted class
-            k; return -1 marks a tail call. A counted row is (first state of the unit, least, most, most as
-            far as a single token can distinguish it; -1: more than that).
+            k; return -1 marks a tail call. A counted row is (first state of the unit, least, most, and most
+            again, but -1 if one token cannot read that many units).
     """
 
     classes: Classes

@@ -75,7 +75,7 @@ class Subsets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def prepare(self, max_states: cython.Py_ssize_t) -> cython.int:
-        """Begin with the automata that the closures are of."""
+        """Start with the automata of `closures`."""
         self.max_states = max_states
         self.n_rules = self.made.rule_first.shape[0]
         self.sets.clear(self.closures.n_states + 64)
@@ -195,10 +195,10 @@ class Subsets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def following(self) -> cython.Py_ssize_t:
-        """The subset that follows from the elements on the stack, of which there must be some."""
+        """The subset that follows from the elements on the stack; there must be at least one."""
         single: cython.Py_ssize_t = -1
         if self.closures.depth == 1:
-            # most steps have one target, whose closure is known: half of the time was spent on it
+            # most steps have one target, whose closure is known: computing it took half of the time
             single = self.closures.stack[0]
             if self.closures.elements[single].subset > 0:
                 return self.closures.elements[single].subset - 1
