@@ -1,4 +1,4 @@
-"""Token classes of Lark grammars, lexer and parser factored: see the modules."""
+"""Token classes of Lark grammars; lexer and parser are analysed separately. See the modules."""
 
 from equivalence.lark.classes.classes import FactoredClasses, factored_classes
 

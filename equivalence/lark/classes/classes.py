@@ -41,7 +41,7 @@ ALWAYS_SET = 1
 
 
 class FactoredClasses(NamedTuple):
-    """Token classes, and the data that decides about them. Q lexer states, C classes.
+    """Token classes, and the data that decides when they are allowed. Q lexer states, C classes.
 
     Attributes:
         tokens: the classes over the vocabulary.
@@ -83,7 +83,7 @@ def factored_classes(
 
     Raises:
         BudgetExceeded: too many terminal sequences or bytes, or the time ran out.
-        UnsupportedGrammar: the parser would reduce forever, or is too large; the message says in what way.
+        UnsupportedGrammar: the parser would reduce forever, or is too large; the message says which.
         ValueError: lexer and parser number the terminals differently.
     """
     if machine.terminals[:-1] != lexer.terminals:
@@ -144,7 +144,7 @@ def factored_classes(
 def _tops(
     lexer: LexerMachine, machine: LalrMachine, deadline: Deadline
 ) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
-    """Sets of states that may be on top of the stack, bool[groups, S]; the set of each lexer state,
+    """Find the sets of possible tops of the stack, bool[groups, S], and the set of each lexer state,
     int32[Q]."""
     last, group_of = np.unique(last_emitted(lexer, deadline), axis=0, return_inverse=True)
     tops = last[:, machine.shifted_by]  # -1 is the last column: no terminal was emitted
@@ -156,7 +156,8 @@ def _tops(
 def _alike_on(tops: NDArray[np.bool_], automaton: StackAutomaton, deadline: Deadline) -> NDArray[np.int32]:
     """The behaviour of each kind on some tops of stacks (bool[groups, S]), int32[groups, kinds].
 
-    It is the first kind with the same behaviour; `NEVER` if all tops refuse it, `ALWAYS` if all accept it.
+    A behaviour is given by the first kind that has it; `NEVER` if all tops refuse it, `ALWAYS` if all accept
+    it.
     """
     state, outcome = automaton.cells.T
     owner = np.repeat(np.arange(automaton.n_kinds), np.diff(automaton.cell_start))
@@ -176,7 +177,7 @@ def _alike_on(tops: NDArray[np.bool_], automaton: StackAutomaton, deadline: Dead
 def _ways_on(
     lexer: LexerMachine, group_of: NDArray[np.int32], end: int
 ) -> tuple[list[tuple[tuple[tuple[int, ...], ...], int]], NDArray[np.int64], NDArray[np.int64]]:
-    """The other questions to stacks, in the form of pairs: (texts of which one must be accepted, group).
+    """Collect the other questions about stacks as pairs: (texts of which one must be accepted, group).
 
     Returns (the distinct questions; int64[Q], the one that decides whether the text may end in a state, or
     -1; int64[Q], the one that decides whether it may continue).
@@ -196,10 +197,10 @@ def _ways_on(
 def _token_classes(
     vocabulary: Vocabulary, of_group: NDArray[np.int32], alive: NDArray[np.bool_]
 ) -> tuple[TokenClasses, NDArray[np.int64]]:
-    """Classes of ids, numbered by first id, and the given class of each.
+    """Number the classes of ids by first id. Return them, and the given class of each.
 
-    `of_group` is int32[G], the class of each distinct byte string; `alive` says for each whether it is ever
-    allowed.
+    `of_group` is int32[G], the class of each distinct byte string; `alive` says for each class whether it is
+    ever allowed.
     """
     of_token = np.append(of_group, np.int32(-1))[vocabulary.trie.group_of_token]
     of_token[~np.append(alive, False)[of_token]] = -1

@@ -1,7 +1,7 @@
-"""The definition of what is allowed: lexer and parser run plainly, one token and one continuation at a time.
+"""The definition of what is allowed: it runs lexer and parser for one token and one continuation at a time.
 
-What: `allowed` and `may_stop` decide about one token and about the end of the text; `advance` follows a
-text; `reachable` finds configurations at random. `decided` plainly reads the same from `FactoredClasses`.
+What: `allowed` and `may_stop` decide about one token and about the end of the text; `advance` follows a text;
+`reachable` finds configurations at random. `decided` reads the same answers from `FactoredClasses`.
 When: in tests, and to find out why a token is allowed.
 Limits: slow on purpose.
 

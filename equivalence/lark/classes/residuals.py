@@ -1,6 +1,6 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""The residuals of lexer states: what they make of the tokens after each first byte.
+"""The residuals of lexer states: the results of reading the rest of each token after its first byte.
 
 What: a *path* is a numbered sequence of terminals: path 0 is empty, any other is a path and one more
 terminal. A *rest* is the result of a text in a lexer state: a path, and the family of the state that the
@@ -226,7 +226,7 @@ class Residuals:
     ) -> cython.void:
         """Give the same kind to groups of one kind with equal rests in this block.
 
-        The table is filled again for each block without being cleared: entries of other blocks are ignored.
+        The table is not cleared between blocks: entries of other blocks are ignored.
         """
         kind = self.kind[group]
         slot = mix(mix(2, kind), rest) & last

@@ -1,5 +1,5 @@
-"""What the lexer makes of every token in every state: terminal sequences, computed once for all states that
-agree.
+"""The terminal sequences for which every token may stand in every lexer state, computed once for all states
+that agree.
 
 What: in a lexer state, a token emits terminals and leads to another state. There, the unfinished lexeme may
 continue in several ways (the *family* of sequences of that state). Tokens for which all this is the same in
@@ -47,7 +47,7 @@ class Sequences(NamedTuple):
 
     @classmethod
     def of(cls, sequences: Sequence[tuple[int, ...]]) -> Sequences:
-        """Out of tuples."""
+        """Make the arrays from tuples."""
         start = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(s) for s in sequences])])
         return cls(np.array([t for s in sequences for t in s], np.int32), start.astype(np.int64))
 
@@ -142,8 +142,8 @@ def _within(most: int, needed: int, what: str) -> None:
 
 
 def _first_groups(trie: Trie) -> tuple[Integers, NDArray[np.bool_]]:
-    """int64[256], the first group of each first byte (if it has none, where it would be); bool[256], which
-    exist."""
+    """int64[256], the first group of each first byte (without groups, where it would be); bool[256], which
+    bytes have groups."""
     first = np.searchsorted(trie.first_byte, np.arange(256)).astype(np.int64)
     has = np.zeros(256, np.bool_)
     has[trie.first_byte] = True
@@ -167,7 +167,7 @@ def _blocks(step: NDArray[np.int32], has_byte: NDArray[np.bool_]) -> tuple[Any, 
 
 
 def last_emitted(lexer: LexerMachine, deadline: Deadline | None = None) -> NDArray[np.bool_]:
-    """The terminals that may have been emitted last before a state, bool[Q, T + 1]; column T: none was.
+    """The terminals that may have been emitted last before a state, bool[Q, T + 1]; column T: none.
 
     This terminal led the parser to the state on top of its stack.
     """

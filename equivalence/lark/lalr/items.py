@@ -38,7 +38,7 @@ from equivalence.arrays.growing import bigger
 built.check(__name__, EQUIMASK_SOURCE)
 
 LIST_WIDTH = 32
-"""States of a list, an estimate."""
+"""Estimated number of states of a list."""
 
 EDGES = 64
 """Edges that fit at first, for each sequence."""
@@ -206,10 +206,10 @@ class Items:
     @cython.nogil
     @cython.exceptval(check=False)
     def said_more(self) -> cython.bint:
-        """One round of the least fixed point of the outcomes of items. Return whether anything changed.
+        """Do one round of the least fixed point of the outcomes of items. Return whether anything changed.
 
         Items lead to later ones, except in cycles, so going backwards takes two or three rounds. Each round
-        adds to a status of two bits, or is the last.
+        adds a bit to some status of two bits, or is the last one.
         """
         changed: cython.bint = False
         item = self.known.count
@@ -242,8 +242,8 @@ class Items:
     def forget(self) -> cython.void:
         """Remove the items that are not permanent, which were interned last.
 
-        The last list of `known` is at the end of the pool when it is no longer counted, which is where it
-        is looked up. It also came last into its run of the hash table, so no other list is lost with it.
+        When the last list of `known` is no longer counted, it is at the end of the pool, where `slot` looks
+        it up. It was the last to enter its run of the hash table, so no other list is lost with it.
         """
         item = self.known.count
         while item > self.kept:
@@ -290,7 +290,7 @@ class Items:
         """The permanent items: int64[items] their lists, int64[items + 1] where the edges of each begin,
         int64 edges, uint8[items] the status of each.
 
-        They are views of the present arrays.
+        The arrays are not copied.
         """
         start = np.asarray(self.edge_start)[: self.kept + 1]
         lists = np.asarray(self.known.pool)[: 3 * self.kept : 3]

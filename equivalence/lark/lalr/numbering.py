@@ -36,7 +36,7 @@ from equivalence.arrays.growing import bigger
 built.check(__name__, EQUIMASK_SOURCE)
 
 ROW_WIDTH = 32
-"""Integers of the key of a row, an estimate."""
+"""Estimated number of integers in the key of a row."""
 
 
 @cython.final
@@ -86,7 +86,7 @@ class Numbering:
         self.cell = np.zeros(cells, np.int64)
 
     def bound(self, most: cython.Py_ssize_t) -> None:
-        """Set the bound of bytes for further growth; what exists already is not refused."""
+        """Set the bound of bytes for further growth; what exists already may exceed it."""
         self.account.most = most
 
     def find(
@@ -101,7 +101,7 @@ class Numbering:
         Args:
             texts: int32, terminals; only the last one of a sequence may be the end of input.
             starts: int64[n + 1]; sequence i is ``texts[starts[i]:starts[i + 1]]``.
-            found: int32[n], written.
+            found: int32[n], for the result.
             stop: an `equivalence.deadline.deadline.Stop`.
 
         Raises:

@@ -1,4 +1,4 @@
-"""The LALR machine run plainly, and the stack automaton read plainly: both must agree.
+"""Simple implementations of the LALR machine and of the stack automaton, which must agree.
 
 What: `shift` and `takes` simulate the parser as Lark runs it; `kind_takes` reads the automaton of
 `equivalence.lark.lalr.stacks` down one stack.

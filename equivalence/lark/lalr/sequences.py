@@ -10,7 +10,7 @@ sequences that reading further down the stack cannot distinguish, either.
 Limits: a reduction that goes on forever is an error; sequences, bytes of tables and time are bounded.
 
 Why from the end: 124,000 sequences of a Java grammar are 19,500 pairs and get 1,700 numbers. The first
-design ran the trie of all sequences on each state from the front, and met the same rests again and again.
+design ran the trie of all sequences on each state from the front, and ran the same rests again and again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from equivalence.lark.lalr.outcomes import DEAD, PASS, SHIFT_POPS, SHIFT_REST
 __all__ = ["DEAD", "PASS", "SequenceTable"]
 
 LONGEST_RULE = 1 << SHIFT_POPS
-"""Most symbols on the right of a rule. One less is popped below the state on top."""
+"""Most symbols on the right of a rule. A reduction pops one state less below the state on top."""
 
 MOST_NONTERMINALS = 1 << (SHIFT_REST - SHIFT_POPS)
 
@@ -50,7 +50,7 @@ class SequenceTable:
     Raises:
         UnsupportedGrammar: a rule, or the number of nonterminals, is too large to write a pending outcome
             with 64 bits.
-        BudgetExceeded: the machine alone takes more than the bytes.
+        BudgetExceeded: the machine alone takes more bytes than allowed.
         ValueError: a number in the machine is out of its range.
     """
 

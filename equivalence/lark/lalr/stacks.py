@@ -5,8 +5,8 @@ on which it does not die at once. The cell says that it is accepted, or how many
 *color*, which says the same for the states that may lie there. Colors are states of a minimal automaton, so
 the run-time tables contain no reductions.
 When: after all sequences of a grammar are numbered.
-Limits: it is minimal over all stacks in which any two neighbours may be neighbours; these are more than
-occur in the parser.
+Limits: it is minimal over all stacks in which each pair of neighbouring states is possible. Not all of these
+stacks occur in the parser.
 
 Source: acceptance sets of tokens are regular languages of stacks (parser stack classification, theorem 1);
 partition refinement (Moore 1956). Items that always pass and items that always die are found first, as
@@ -122,8 +122,7 @@ class Undecided(NamedTuple):
 
 
 def _cells(table: SequenceTable, asked: NDArray[np.int32]) -> tuple[Integers, Integers, Integers]:
-    """Where the cells of each sequence begin, and their states and edges: on tops on which it does not
-    die."""
+    """Where the cells of each sequence begin; their states and edges, without tops on which it dies."""
     start, state, edge = table.numbering.rows_of(asked)
     kept = (edge != DEAD) & table.machine.tops[state]
     owner = np.repeat(np.arange(len(asked)), np.diff(start))[kept]
@@ -189,5 +188,5 @@ def _colors(
 
 
 def _ways_down(edges: Integers, number: Integers) -> tuple[Integers, Integers]:
-    """Open edges: the positions of their items, and the edges without their items: the pops, plus 2."""
+    """For open edges: the positions of their items, and the edges without the items (the pops, plus 2)."""
     return number[(edges - 2) >> SHIFT_POPS], ((edges - 2) & ((1 << SHIFT_POPS) - 1)) + 2

@@ -73,7 +73,7 @@ class _Search:
         return self._simple[state]
 
     def outcomes(self, states: list[int]) -> dict[int, frozenset[Terminals]]:
-        """The sets of states."""
+        """Compute the sets of states."""
         wanted = {state: self._number((state, self.fresh(state))) for state in states}
         found: list[set[Terminals]] = []
         before: list[list[tuple[Terminals, int]]] = []

@@ -1,11 +1,11 @@
 """A byte-level transducer with exactly the meaning of Lark's basic lexer.
 
 What: it reads the bytes of a text and emits the terminals of Lark's lexer as soon as no further text can
-change them. `continuations` says what the rest of an unfinished lexeme may turn out to be.
+change them. `continuations` lists the terminals that may still follow, up to the unfinished lexeme.
 When: to follow the lexer of a `lark.Lark` with tokens that begin and end anywhere.
 Limits: what cannot be kept exact is refused by name (`equivalence.lark.lexer.patterns`,
-`equivalence.lark.lexer.scanner`). Texts are dead if Lark can only lex them by giving back a lot, or after
-the opening of something that is never closed (`equivalence.lark.lexer.unreading` lists these cases).
+`equivalence.lark.lexer.scanner`). Texts are dead if Lark can only lex them by giving back many lexemes, or
+after the opening of something that is never closed (`equivalence.lark.lexer.unreading` lists these cases).
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def build_lexer(
         unread_limit: most lexemes in a tail, when a lexeme turns out to have been read too far.
         max_states: bound on the states of every stage.
         made_elsewhere: declared terminals that the caller's postlex makes.
-        keep_unclosed: keep what Lark makes of a lexeme that is never closed, only at the end of the text.
-            Every comment is then lexed twice, up to `unread_limit`. For comparisons with Lark on short
-            texts.
+        keep_unclosed: if a lexeme is never closed, lex its opening as other terminals, as Lark does. This
+            matters only at the end of the text. Every comment is then lexed twice, up to `unread_limit`. For
+            comparisons with Lark on short texts.
         deadline: when to give up; checked for each state.
 
     Raises:
@@ -150,7 +150,7 @@ def _lexemes(
 
 
 def _machine(unreading: Unreading, max_states: int, deadline: Deadline) -> LexerMachine:
-    """The tables of everything that was explored."""
+    """Make the tables of everything that was explored."""
     lexemes = unreading.lexemes
     scanner = lexemes.scanner
     table = tabulate(unreading)

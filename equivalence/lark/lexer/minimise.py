@@ -1,8 +1,8 @@
-"""Transducers over kinds of characters: drop what is dead, emit early, merge states.
+"""Transducers over kinds of characters: drop dead states, emit early, merge states.
 
-What: `Transducer` is a plain table. `trim` makes states dead from which no text can end well.
-`advance_emissions` moves emissions that all texts from a state have in common to the steps into it. `merge`
-joins states that no text distinguishes.
+What: `Transducer` is a plain table. `tabulate` makes one, without steps to states from which no text can end
+well. `advance_emissions` moves emissions that all texts from a state have in common to the steps into it.
+`merge` joins states that no text distinguishes.
 When: in this order, after `equivalence.lark.lexer.continuations`, whose sets also distinguish states.
 Limits: none; whole rows are compared.
 """
@@ -41,7 +41,7 @@ class Transducer(NamedTuple):
 
 
 def tabulate(unreading: Unreading) -> Transducer:
-    """The table of all explored states, trimmed: dead states stay, but no step leads to them."""
+    """The table of all explored states. Dead states are in it, but no step leads to them."""
     sequences: dict[Terminals, int] = {(): 0}
     n_states, n_kinds = len(unreading.places), unreading.lexemes.kinds.number
     step = np.full((n_states, n_kinds), -1, np.int32)
@@ -82,7 +82,7 @@ def common_prefix(one: Terminals, other: Terminals) -> Terminals:
 def advance_emissions(machine: Transducer, deadline: Deadline) -> Transducer:
     """Emit as early as possible: each step emits what all texts from there on would emit first.
 
-    The continuations of a state lose what was emitted before it; a continuation that is part of that
+    The continuations of a state lose what was emitted before it; a continuation that was emitted completely
     becomes empty.
     """
     n_states = len(machine.step)
@@ -97,7 +97,7 @@ def advance_emissions(machine: Transducer, deadline: Deadline) -> Transducer:
         for _, target in pairs:
             before[target].add(state)
     ends = [None if number < 0 else machine.sequences[number] for number in machine.at_end.tolist()]
-    prefix: list[Terminals | None] = [None] * n_states  # None: not known yet, anything
+    prefix: list[Terminals | None] = [None] * n_states  # None: not known yet, any sequence
     pending = list(range(n_states))
     waiting = [True] * n_states
     while pending:

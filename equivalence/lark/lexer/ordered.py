@@ -132,7 +132,7 @@ class LexemeAutomaton:
         self.edges.append(row)
 
     def _parts(self, threads: tuple[Thread, ...], keywords: int) -> Iterable[int]:
-        """Sets of kinds that the threads of this state treat alike."""
+        """Sets of kinds that the threads of this state treat the same."""
         masks = {self.words.masks[number] for number in self._keywords.sets(keywords)}
         pending = list(threads)
         while pending:
@@ -201,7 +201,7 @@ class LexemeAutomaton:
         return Edge(self._number((tuple(found), spelt, False)), conditional, best)
 
     def _covered(self, found: dict[Thread, int], thread: Thread) -> bool:
-        """Whether an earlier thread has the same outcome, or an end, whenever this one has one."""
+        """Whether an earlier thread with no other obligations is in the same position, or at an end."""
         nodes = self.positions.nodes
         return any(
             other.obligations <= thread.obligations
@@ -296,8 +296,7 @@ class _Keywords:
         return self._steps[key]
 
     def terminal(self, terminal: int, state: int) -> int:
-        """The terminal of a lexeme that ends a terminal here. Ignored lexemes stay ignored, whatever they
-        spell."""
+        """The terminal of a lexeme that ends a terminal here. Ignored lexemes always stay ignored."""
         if terminal in self._ignored:
             return self.silent
         ended = {self._table.label[p] for p in self._sets[state] if self._table.nodes[p][0] == END}

@@ -159,11 +159,11 @@ class Positions:
         raise self._refusal(f"{refused.get(name, name)}, which no finite automaton follows exactly here")
 
     def _repeat(self, least: int, most: Any, body: Any, flags: int, following: int, lazy: bool) -> int:
-        """Required rounds one after another, then optional ones.
+        """Add required rounds one after another, then optional ones.
 
         `re` ends a repeat when an optional round has matched nothing. Therefore `ENTER` and `LEAVE` surround
-        a body that may match nothing. Just not trying a node twice, as automata usually do, would prefer
-        other matches: ``(|a)*`` matches nothing of "a".
+        a body that may match nothing. Automata usually do not try a node twice, but that would prefer other
+        matches: ``(|a)*`` matches nothing of "a".
         """
         careful = body.getwidth()[0] == 0
 
@@ -215,7 +215,7 @@ class Positions:
         return self._set(union(*sets))
 
     def _anchor(self, name: str, flags: int, following: int) -> int:
-        """Anchors at the end, and word boundaries, as look-around."""
+        """Add anchors at the end, and word boundaries, as look-around."""
         if name == "AT_END_STRING":
             return self._not_ahead([ALL], following)
         if name == "AT_END":
@@ -342,7 +342,7 @@ def _neighbours(kind: int, arguments: list[Any]) -> tuple[int, ...]:
 
 
 def settle(positions: Positions, obligation: Obligation) -> Obligation | bool:
-    """An obligation with its present threads, or its final result."""
+    """An obligation with its current threads, or its final result."""
     for position, obligations in obligation.threads:
         if positions.nodes[position][0] == END and not obligations:
             return obligation.wanted

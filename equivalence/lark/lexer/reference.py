@@ -1,6 +1,6 @@
 """Lark's own lexer on whole texts, and the machine run byte by byte: both must agree.
 
-What: `lex_all` calls Lark; `run` and `follow` step a `LexerMachine` plainly.
+What: `lex_all` calls Lark; `run` and `follow` run a `LexerMachine` byte by byte.
 When: in tests, and to see what a machine does with a text.
 Limits: slow on purpose.
 """

@@ -4,9 +4,9 @@ What: the terminals in the order in which they are tried, which of them become k
 are ignored, and the flags for all patterns. Nothing is derived again: decisions of Lark are read from the
 objects with which Lark decided.
 When: the first step of `equivalence.lark.lexer.machine.build_lexer`. Lark then tests the patterns on the
-texts of keywords, which may take `re` any time: see `hybrid.guard`.
-Limits: `parser="lalr"`, `lexer="basic"`, the standard library's `re`, text instead of bytes. User
-callbacks, custom lexers and declared terminals that nobody makes are refused by name.
+texts of keywords, which may take arbitrarily long in `re`: see `hybrid.guard`.
+Limits: `parser="lalr"`, `lexer="basic"`, the standard library's `re`, text instead of bytes. User callbacks,
+custom lexers, and declared terminals without a pattern that the caller does not make, are refused by name.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def read_scanner(grammar: Any, made_elsewhere: Collection[str] = ()) -> Scanner:
         )
     try:
         scanner = lexer.scanner  # builds `lexer.callback` too
-    except re.error as error:  # a reference to a group by number, say: Lark puts groups around terminals
+    except re.error as error:  # such as a reference to group 1: Lark adds groups around terminals
         raise UnsupportedGrammar(
             f"Lark's own scanner does not compile: {error}, in the alternatives of all terminals"
         ) from error

@@ -53,7 +53,7 @@ class Step(NamedTuple):
 
 
 class Unreading:
-    """States are explored from `start`, state 0.
+    """The states that can be reached from the start, state 0.
 
     Attributes:
         lexemes: the automaton of one lexeme.
@@ -193,7 +193,7 @@ class Unreading:
         return all(self._follow[a] >> b & 1 for a, b in pairwise(terminals))
 
     def firsts(self, number: int) -> int:
-        """Terminals that may come first after a state, as bits; -1 if none has to come."""
+        """Terminals that may come first after a state, as bits; -1 if possibly none comes."""
         if number == 0:
             return -1
         if number not in self._firsts:

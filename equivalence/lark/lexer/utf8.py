@@ -1,11 +1,11 @@
 """From kinds of characters to bytes: states in the middle of a character.
 
-What: UTF-8 as a graph of blocks: a block of 64 characters that share all bytes except the last, a block of
-64 such blocks, and so on. For each state, steps on kinds become steps on bytes. Blocks whose characters do
-the same share a state, and emit at once what all of them emit.
+What: UTF-8 as a graph of blocks: a block of 64 characters that share all bytes except the last, a block of 64
+such blocks, and so on. For each state, steps on kinds become steps on bytes. Blocks whose characters do the
+same share a state, and emit at once what all of them emit.
 When: the last step of `equivalence.lark.lexer.machine.build_lexer`.
-Limits: whatever is not UTF-8 (surrogates, over-long forms, above U+10FFFF) is dead. States inside of a
-character are equal only if all bytes that may follow do the same, so merging needs no second pass.
+Limits: everything that is not UTF-8 (surrogates, over-long forms, above U+10FFFF) is dead. States inside of a
+character differ only if some byte after them does something different, so merging needs no second pass.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def blocks_of(kinds: Kinds) -> Blocks:
 
 
 def _distinct(rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The number of each row among the distinct ones, and the distinct rows. Equal neighbours cost little."""
+    """The number of each row among the distinct ones, and the distinct rows; fast for equal neighbours."""
     changes = np.ones(len(rows), bool)
     changes[1:] = (rows[1:] != rows[:-1]).any(1)
     numbers: dict[bytes, int] = {}
@@ -87,8 +87,7 @@ class ByteMachine(NamedTuple):
 
 
 class _Expansion:
-    """New states are numbered after the old ones; a *result* is a pair of an emission and a state; 0:
-    dead."""
+    """Adds states, numbered after the old ones. A *result* is a pair of an emission and a state; 0: dead."""
 
     def __init__(self, machine: Transducer, blocks: Blocks, max_states: int) -> None:
         self.machine, self.blocks, self.max_states = machine, blocks, max_states
