@@ -189,8 +189,7 @@ class BelowSets:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def note_calls(self, states: MergedStates) -> cython.int:
-        """Record the rules that tail call each rule, and the pairs (symbol, rule below) of its other
-        calls."""
+        """Record the rules that tail call each rule, and the pairs (symbol, rule below) of other calls."""
         for s in range(states.cls.shape[0]):
             if states.cls[s] < 0:
                 continue

@@ -28,8 +28,8 @@ while it decodes: work that is postponed to the first step that reads a value wo
 
 Rejected: keeping the automata of rules by content for later grammars. Of 600 JSON schemas in random order,
 44% of the text of their rules had occurred in an earlier one, with all rules that they call (36% in the
-largest sixth of the schemas).
-Such rules must still be merged with all others, so less than a tenth of the time could be saved.
+largest sixth of the schemas). Such rules must still be merged with all others, so less than a tenth of the
+time could be saved.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class Calls:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def grow_rules(self) -> cython.int:
-        """Make room for the rules. While the rules stay the same, `empty` must stay, too."""
+        """Make room for more rules. For the same rules this is not necessary, so `empty` is kept."""
         rules: cython.Py_ssize_t = 2 * self.total + 2
         self.rules = np.empty(rules, RULE)
         self.order_room = np.empty(rules, np.int64)

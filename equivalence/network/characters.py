@@ -64,10 +64,10 @@ def of_length(
     source: cython.Py_ssize_t,
     target: cython.Py_ssize_t,
 ) -> cython.int:
-    """Edges for numbers from low to high in `length` bytes of six bits each; the first byte also has the
-    bits of `lead`.
+    """Add edges for numbers from low to high in `length` bytes of six bits each.
 
-    The range is cut at both ends, where its last bytes are restricted; between the cuts they are arbitrary.
+    The first byte also has the bits of `lead`. The range is cut at both ends, where its last bytes are
+    restricted; between the cuts they are arbitrary.
     """
     bits: cython.Py_ssize_t = 6 * (length - 1)
     mask: cython.Py_ssize_t = (1 << bits) - 1
@@ -100,7 +100,7 @@ def behind(
     byte: cython.Py_ssize_t,
     target: cython.Py_ssize_t,
 ) -> cython.int:
-    """An edge for one byte, and after it edges for `length` continuation bytes from low to high."""
+    """Add an edge for one byte, and after it edges for `length` continuation bytes from low to high."""
     if low == 0 and high == (1 << (6 * length)) - 1:
         edges.add(source, BYTES, byte, byte, continued(edges, shared, length, target))
         return 0
@@ -119,7 +119,7 @@ def characters(
     source: cython.Py_ssize_t,
     target: cython.Py_ssize_t,
 ) -> cython.int:
-    """Edges for characters from low to high, none of which is a surrogate."""
+    """Add edges for characters from low to high, none of which is a surrogate."""
     length: cython.Py_ssize_t
     for length in range(1, 5):
         first: cython.Py_ssize_t = (
@@ -138,7 +138,7 @@ def characters(
 @cython.inline
 @cython.exceptval(check=False)
 def numbered(state: cython.Py_ssize_t, n_rules: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The number of a state if those of the rules come first."""
+    """The number of a state when the states of the rules come first."""
     return -1 - state if state < 0 else state + 2 * n_rules
 
 

@@ -110,7 +110,7 @@ class Graph:
     def write_key(self, s: cython.Py_ssize_t, own: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Write what a state does next at the end of the pool of keys, with room for one more integer.
 
-        `own`, unless it is -1, replaces the name of the state itself. Returns the length.
+        `own`, unless it is -1, replaces the name of the state itself. Return the length.
         """
         begin = self.edge_starts[s]
         end = self.edge_starts[s + 1]

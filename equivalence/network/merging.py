@@ -5,7 +5,7 @@
 What: `merge` makes the network of classes of states. States that only tail call a rule are replaced by its
 first state. Then `minimise` finds the coarsest bisimulation, with `equivalence.network.acyclic_merging` and
 `equivalence.network.bisimulation`.
-When: called only by `equivalence.network.build`, once for each grammar.
+When: called only by `equivalence.network.making`, once for each grammar.
 Limits: indices in the arrays are not checked, because `equivalence.network.subsets` has made them.
 """
 

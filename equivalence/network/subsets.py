@@ -4,7 +4,7 @@
 
 What: `determinise` turns automata with empty edges into deterministic ones. Small rules without calls are
 copied into their callers, and a tail call of a rule to itself becomes a loop.
-When: called only by `equivalence.network.build`, once for each grammar.
+When: called only by `equivalence.network.making`, once for each grammar.
 Limits: indices in the arrays are not checked, because `build` has made them, or read and checked them.
 
 Rules share no element (`equivalence.network.closures`), so subsets are numbered for all rules together, and
