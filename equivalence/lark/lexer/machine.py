@@ -1,7 +1,7 @@
 """A byte-level transducer with exactly the meaning of Lark's basic lexer.
 
 What: it reads the bytes of a text and emits the terminals of Lark's lexer as soon as no further text can
-change them. `continuations` lists the terminals that may still follow, up to the unfinished lexeme.
+change them. `continuations` lists what may follow, up to the lexeme that contains the last byte.
 When: to follow the lexer of a `lark.Lark` with tokens that begin and end anywhere.
 Limits: what cannot be kept exact is refused by name (`equivalence.lark.lexer.patterns`,
 `equivalence.lark.lexer.scanner`). Texts are dead if Lark can only lex them by giving back many lexemes, or
