@@ -1,4 +1,6 @@
-"""The gather on the device that has the logits: class masks cross the bus, the vocabulary's masks do not."""
+"""The gather on the device that has the logits, so that only class masks are sent to it, not masks of the
+whole vocabulary.
+"""
 
 from hybrid.device.gather import DeviceGather
 

@@ -1,11 +1,12 @@
-"""The gather on a device: masks of classes are staged, and one kernel writes -inf into the logits there.
+"""The gather on a device: it stages masks of classes, and one kernel sets forbidden logits to -inf.
 
-What: `DeviceGather` takes the masks of a step's sequences, a few hundred bytes each, sends them in one piece,
-and masks the logits in place. Which class a token has stays on the device (`hybrid.device.maps`).
-When: in place of a bitmask and `apply_token_bitmask_inplace`, where matchers and logits are in one process.
-Limits: a row goes as a whole bitmask where its mask is not decided by classes: on strategy "engine", where
-masks are walked as yet, beyond 32,767 classes; and for the first masks of a grammar. All sequences have one
-vocabulary. One thread, and one stream of the device.
+What: `DeviceGather` collects the class masks of a step's sequences, a few hundred bytes each. It sends them
+in one copy, and masks the logits in place. The class of each token stays on the device
+(`hybrid.device.maps`).
+When: instead of a bitmask and `apply_token_bitmask_inplace`, if matchers and logits are in one process.
+Limits: a row is sent as a whole bitmask if its mask has no class mask: on strategy "engine", while masks are
+walked, and with more than 32,767 classes; also for the first masks of a grammar. All sequences have one
+vocabulary. Only for one thread, and one stream of the device.
 """
 
 from __future__ import annotations
@@ -35,24 +36,28 @@ MOST_CLASS_WORDS = MOST_CLASSES // 32 + 1
 class DeviceGather:
     """Masks logits on a device by what matchers allow.
 
-    In each step `fill` the rows that have a matcher, `fill_bitmask` those whose mask is known otherwise, and
-    `apply` once. Rows that nothing was filled for are free: `apply` leaves them alone.
+    In each step, call `fill` for the rows that have a matcher, `fill_bitmask` for each row whose mask comes
+    from elsewhere, and then `apply` once. Rows for which neither was called are not constrained: `apply` does
+    not change them.
 
     Args:
         vocab_size: number of ids of the vocabulary.
         device: where the logits are.
-        max_rows: most rows that are filled in a step; they have page-locked memory for as many bitmasks.
-        max_maps: grammars (and sets of stop ids) whose class maps are kept on the device, 2 bytes a token.
-        backend: "triton", or "torch", which is slower and runs on every device; "auto" takes Triton on CUDA
-            where it is installed.
+        max_rows: most rows that are filled in a step. Page-locked memory is allocated for this many bitmasks.
+        max_maps: how many class maps are kept on the device, one for each pair of a grammar and a set of stop
+            ids; 2 bytes per token each.
+        backend: "triton", or "torch", which is slower and runs on every device; "auto" chooses Triton on CUDA
+            if it is installed.
 
     Attributes:
         device: as given.
         bytes_sent: bytes sent to the device so far.
-        rows_by_class, rows_by_bitmask: rows that were masked so far, by what was sent.
+        rows_by_class, rows_by_bitmask: how many rows were masked so far by a class mask, and by a whole
+            bitmask.
 
     Raises:
-        BitmaskError: a number that is no integer, or too small. ArgumentError: no such backend.
+        BitmaskError: an argument is not an integer, or too small.
+        ArgumentError: there is no such backend.
     """
 
     def __init__(
@@ -68,10 +73,10 @@ class DeviceGather:
         self._max_rows = integer_from(1, max_rows, "max_rows", BitmaskError, 1 << 16)
         n_lines = integer_from(1, max_maps, "max_maps", BitmaskError, 1 << 20)
         self._maps = ClassMaps(self._size, torch.device(device), n_lines)
-        self.device = self._maps.table.device  # with its number
+        self.device = self._maps.table.device  # with the number of the device
         self._mask_rows = _backend(backend, self.device)
         self._width = (self._size + 31) // 32
-        # a mask of classes has a bit for the stop ids, too: with classes of one token each, one word more
+        # A class mask also has a bit for the stop ids: if each class has one token, it is one word longer.
         n_words = self._max_rows * (self._width + 1 + ENTRY)
         on_cuda = self.device.type == "cuda"
         self._staged = torch.empty(n_words, dtype=torch.int32, pin_memory=on_cuda)
@@ -79,7 +84,7 @@ class DeviceGather:
         self._sent = torch.cuda.Event() if on_cuda else None  # type: ignore[no-untyped-call]
         self._entries = np.empty((self._max_rows, ENTRY), np.int32)
         self._rows: frozenset[int] = frozenset()
-        self._taken = 0, 0  # words and entries
+        self._taken = 0, 0  # words and entries in use
         self._n_words_sent = self.rows_by_class = self.rows_by_bitmask = 0
 
     @property
@@ -90,11 +95,12 @@ class DeviceGather:
     def fill(self, matchers: Sequence[GrammarMatcher], indices: Iterable[int] | None = None) -> None:
         """Stage the mask of matcher i's next token for row ``indices[i]`` (default i) of the logits.
 
+        If an error is raised, nothing was staged.
+
         Raises:
-            ArgumentError: no matchers of ours, or of vocabularies of another size.
-            BitmaskError: not one row for each matcher, no such row, or one that is filled already.
-            MatcherError, BudgetExceeded: as `GrammarMatcher.fill_next_token_bitmask`. Nothing was staged,
-                whatever is raised.
+            ArgumentError: something is not one of our matchers, or has a vocabulary of another size.
+            BitmaskError: there is not one row for each matcher, a row does not exist, or is filled already.
+            MatcherError, BudgetExceeded: as `GrammarMatcher.fill_next_token_bitmask`.
         """
         matchers = checked(matchers)
         numbers = rows_of(matchers, indices)
@@ -121,7 +127,7 @@ class DeviceGather:
             raise
 
     def _fill_row(self, matcher: GrammarMatcher, row: int) -> None:
-        """Stage a mask that is not known by class, or of a grammar that has no line."""
+        """Stage one mask whose class mask is not cached, or whose grammar has no class map on the device."""
         room = self._words[self._taken[0] :][: min(self._width + 1, MOST_CLASS_WORDS)]
         gather = matcher._fill_by_class(room)
         line = NO_LINE if gather is None else self._maps.line(gather, matcher._stops)
@@ -132,9 +138,9 @@ class DeviceGather:
             if by_classifier:
                 self._maps.know(follower.session.class_rows, matcher._stops, line)
             return
-        if gather is None or by_classifier:  # which keeps whole masks: a copy takes a tenth of expanding one
+        if gather is None or by_classifier:  # it caches whole masks; copying takes a tenth of expanding
             matcher._fill(self._bitmask())
-        else:  # an engine is asked once: a mask may change what a budget of tokens allows
+        else:  # ask an engine only once: filling a mask may change what a token budget allows
             expand(gather, matcher._stops, room.copy(), self._bitmask())
         self._add(row, NO_LINE, self._width)
 
@@ -142,7 +148,7 @@ class DeviceGather:
         """Stage a whole bitmask of one row, as `hybrid.allocate_token_bitmask` makes it.
 
         Raises:
-            BitmaskError: wrong dtype, shape or device; as `fill` for the row. Nothing was staged.
+            BitmaskError: it has a wrong dtype, shape or device; or as `fill` for the row. Nothing was staged.
         """
         given = Rows(bitmask, self._width, self._size)
         if given.count != 1:
@@ -155,15 +161,16 @@ class DeviceGather:
         self._rows = filled
 
     def apply(self, logits: torch.Tensor) -> None:
-        """Set to -inf what the staged masks forbid, and ids behind the vocabulary; a new step begins.
+        """Set the logits to -inf that the staged masks forbid, and those of ids beyond the vocabulary. Begin
+        a new step.
 
         Args:
-            logits: (rows, ids), or (ids,) for row 0 alone: float32, float16 or bfloat16, on the device, of
+            logits: (rows, ids), or (ids,) for row 0 alone: float32, float16 or bfloat16, on the device, with
                 any strides.
 
         Raises:
-            BitmaskError: logits of another type, on another device, narrower than the vocabulary, with fewer
-                rows than were filled, or of rows that share memory. Nothing changed.
+            BitmaskError: logits have another type, are on another device, are narrower than the vocabulary,
+                have fewer rows than were filled, or have rows that share memory. Nothing was changed.
         """
         rows = self._checked(logits)
         n_words, n_rows = self._taken
@@ -182,13 +189,14 @@ class DeviceGather:
         self.clear()
 
     def clear(self) -> None:
-        """Forget what was staged; a new step begins."""
+        """Drop everything that was staged, and begin a new step."""
         self._taken = 0, 0
         self._rows = frozenset()
         self._maps.step += 1
 
     def _begin(self, numbers: Sequence[int]) -> None:
-        """Check rows that are about to be filled, and wait until the last step's words were read."""
+        """Check rows that are about to be filled, and wait until the staged words of the last step were
+        copied."""
         for row in (min(numbers), max(numbers)) if numbers else ():
             if not 0 <= row < self._max_rows:
                 raise BitmaskError(f"index is {row}, allowed are rows 0 to {self._max_rows - 1} (max_rows)")
@@ -199,17 +207,17 @@ class DeviceGather:
             self._sent.synchronize()
 
     def _bitmask(self) -> NDArray[np.uint32]:
-        """Room for the next row as a whole bitmask."""
+        """Return the free words after the staged ones, as many as a whole bitmask has."""
         return self._words[self._taken[0] :][: self._width]
 
     def _add(self, row: int, line: int, size: int) -> None:
-        """Add an entry for words that were written behind the others."""
+        """Add an entry for words that were written after the staged ones."""
         n_words, n_rows = self._taken
         self._entries[n_rows] = row, line, n_words
         self._taken = n_words + size, n_rows + 1
 
     def _checked(self, logits: Any) -> torch.Tensor:
-        """The logits as rows."""
+        """Check the logits, and return them as rows."""
         if (
             not isinstance(logits, torch.Tensor)
             or logits.layout != torch.strided
@@ -245,13 +253,13 @@ class DeviceGather:
 def expand(
     gather: Gather, stops: tuple[int, ...], class_words: NDArray[np.uint32], row: NDArray[np.uint32]
 ) -> None:
-    """Write a mask by class as a whole bitmask.
+    """Expand a class mask to a whole bitmask, with the bits of the stop ids.
 
     Args:
-        gather: of the classes.
+        gather: the gather of the classes.
         stops: the stop ids.
-        class_words: as `Follower.fill_by_class` writes them.
-        row: uint32, the words of a row.
+        class_words: the class mask, as `Follower.fill_by_class` writes it.
+        row: uint32, the words of a row; overwritten.
     """
     gather.expand(class_words, row)
     last, rest = gather.n_classes >> 5, gather.n_classes & 31
@@ -265,7 +273,7 @@ def expand(
 
 
 def _backend(name: Any, device: torch.device) -> Any:
-    """The function that masks rows."""
+    """Return the function that masks rows."""
     if name not in ("auto", "triton", "torch"):
         raise ArgumentError(f"backend is {shown(name)}, allowed are 'auto', 'triton' and 'torch'")
     if name == "torch" or (name == "auto" and (device.type != "cuda" or not has_triton())):

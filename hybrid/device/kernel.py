@@ -1,9 +1,10 @@
-"""The Triton kernel that masks logits by what was staged; `hybrid.device.masking` says what it means.
+"""The Triton kernel that masks logits by staged masks; `hybrid.device.masking` specifies it.
 
-What: one program masks `THREADS * ROUNDS` ids of one row. It reads 2 bytes of the class map for each, which
-rows of one grammar share in the cache, and a bit of the words, which are few; and writes where a bit is 0.
-When: imported where Triton is installed. Under TRITON_INTERPRET=1 it runs on the CPU, slowly.
-Limits: as of `mask_in_torch`. Logits are not read.
+What: one program masks `THREADS * ROUNDS` ids of one row. For each id it reads 2 bytes of the class map,
+which rows of one grammar share in the cache, and one bit of the few staged words. It writes -inf if the bit
+is 0.
+When: imported if Triton is installed. Under TRITON_INTERPRET=1 it runs on the CPU, slowly.
+Limits: those of `mask_in_torch`. Logits are not read.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import triton.language as tl
 from hybrid.device.masking import ENTRY
 
 THREADS, ROUNDS = 128, 8
-"""Ids that a program masks at a time, one a thread, and how often. Each id is stored or not by itself: with 8
-neighbours a thread, one load would bring the numbers of their bits, but a warp's store go to 32 places in
-memory where 4 do (float32)."""
+"""A program masks `THREADS` ids at a time, one per thread, in `ROUNDS` rounds. With 8 neighbouring ids per
+thread, one load would fetch the numbers of their bits, but each id is stored separately, and one store of a
+warp would go to 32 places in memory instead of 4 (float32)."""
 
 
-# what changes from step to step has no variant of the kernel where it is a multiple of 16
+# Its value changes from step to step. Triton must not compile a variant for multiples of 16.
 @triton.jit(do_not_specialize=["entries_at"])  # type: ignore[untyped-decorator]
 def mask_block(  # type: ignore[no-untyped-def]  # Triton has types of its own
     logits, between_rows, between_ids, n_ids, vocab_size, maps, map_size, staged, entries_at,
@@ -47,7 +48,7 @@ def mask_block(  # type: ignore[no-untyped-def]  # Triton has types of its own
 def mask_in_triton(
     logits: torch.Tensor, vocab_size: int, maps: torch.Tensor, staged: torch.Tensor, entries: torch.Tensor
 ) -> None:
-    """As `hybrid.device.masking.mask_in_torch`; the entries are the last of what is staged, too."""
+    """Do what `hybrid.device.masking.mask_in_torch` does. The last words of `staged` are the same entries."""
     n_ids = logits.shape[1]
     with torch.cuda.device_of(logits):  # type: ignore[no-untyped-call]
         mask_block[(len(entries), triton.cdiv(n_ids, THREADS * ROUNDS))](

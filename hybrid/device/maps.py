@@ -1,10 +1,10 @@
-"""Which class each token has, kept on the device for the grammars that are in use.
+"""The class of each token, kept on the device for the grammars in use.
 
-What: a `ClassMaps` is one table with a line for each of the last pairs of (classes, stop ids): the number of
-each token's bit in masks by class, as `Follower.fill_by_class` writes them.
-When: behind `hybrid.device.gather.DeviceGather`.
-Limits: 2 bytes a token and line. A line goes to another pair only if neither this step nor the last one asked
-for it, so that what was staged stays true, and grammars that take turns do not send lines at each step.
+What: `ClassMaps` is a table with a line for each recently used pair (classes, stop ids). A line has the
+number of each token's bit in class masks, as `Follower.fill_by_class` writes them.
+When: used by `hybrid.device.gather.DeviceGather`.
+Limits: 2 bytes per token and line. A line is reused for another pair only if neither this step nor the last
+one used it. So staged masks stay valid, and grammars that take turns do not send lines in each step.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from hybrid.values.gather import Gather
 Pair: TypeAlias = "tuple[Gather, tuple[int, ...]]"
 
 NO_LINE = -1
-"""The table has none for the pair: it is asked for too seldom as yet, or the lines are in use."""
+"""The pair has no line in the table: too few masks of it were filled so far, or all lines are in use."""
 
 MOST_CLASSES = (1 << 15) - 1
-"""The stop ids' bit follows those of classes, and its number is an int16."""
+"""The bit of the stop ids follows those of the classes, and its number must fit into an int16."""
 
 MASKS_A_LINE = 16
-"""Masks after which a pair gets a line: as whole bitmasks they took as many bytes as it takes, 2 for each
-token, so that no grammar sends more than twice what was best for it."""
+"""A pair gets a line after this many masks. As whole bitmasks, these took as many bytes as the line, 2 for
+each token. So no grammar sends more than twice the bytes of the best choice."""
 
 
 class ClassMaps:
@@ -42,13 +42,15 @@ class ClassMaps:
 
     Attributes:
         table: int16[n_lines, V or more]: the number of each token's bit; -1: the token is never allowed.
-        step, last_steps: the number of the step, and of that in which each line was last asked for.
-        known: lines by (rows of a session by class, stop ids), for who knows these; some of those there are.
+        step: the number of the current step.
+        last_steps: for each line, the step in which it was last used.
+        known: a cache from (class masks of a session, stop ids) to lines, for code that has a session; it may
+            be incomplete.
         bytes_sent: bytes of the lines that were sent to the device.
     """
 
     def __init__(self, vocab_size: int, device: torch.device, n_lines: int) -> None:
-        # lines begin at multiples of 32 bytes, so that a kernel may load 16 at once
+        # lines begin at multiples of 32 bytes, so that a kernel may load 16 entries at once
         self.table = torch.full((n_lines, -(-vocab_size // 16) * 16), -1, dtype=torch.int16, device=device)
         self.step = 1
         self.last_steps = np.full(n_lines, -1, np.int64)
@@ -60,7 +62,7 @@ class ClassMaps:
         self._masks: OrderedDict[Pair, int] = OrderedDict()
 
     def line(self, gather: Gather, stops: tuple[int, ...]) -> int:
-        """The line for masks by class that a gather expands, with these stop ids; or `NO_LINE`."""
+        """Return the line for the class masks of a gather with these stop ids, or `NO_LINE`."""
         pair = (gather, stops)
         line = self._lines.get(pair, NO_LINE)
         if line == NO_LINE:
@@ -68,7 +70,7 @@ class ClassMaps:
             if masks < MASKS_A_LINE or (line := self._free_line()) == NO_LINE:
                 self._masks[pair] = masks + 1
                 self._masks.move_to_end(pair)
-                if len(self._masks) > 4 * len(self._pairs):  # each keeps its gather in memory
+                if len(self._masks) > 4 * len(self._pairs):  # each pair keeps its gather alive
                     self._masks.popitem(last=False)
                 return NO_LINE
             bits = bits_of_tokens(gather, stops)
@@ -80,13 +82,13 @@ class ClassMaps:
         return line
 
     def know(self, rows: Rows, stops: tuple[int, ...], line: int) -> None:
-        """Note the line of masks that a session has by class."""
-        if len(self.known) > 4 * len(self._pairs):  # of sessions that are over, too
+        """Remember the line for the class masks of a session."""
+        if len(self.known) > 4 * len(self._pairs):  # it also has entries of sessions that have ended
             self.known.clear()
         self.known[rows, stops] = line
 
     def _free_line(self) -> int:
-        """A line for another pair: the one that was not asked for for longest."""
+        """Free the least recently used line for another pair and return it; `NO_LINE` if all are in use."""
         line = int(self.last_steps.argmin())
         if self.last_steps[line] >= self.step - 1:
             return NO_LINE
@@ -99,11 +101,11 @@ class ClassMaps:
 
 
 def bits_of_tokens(gather: Gather, stops: tuple[int, ...]) -> NDArray[np.int16]:
-    """int16[V]: the number of each token's bit in masks by class, -1 where it has none.
+    """Return the number of each token's bit in class masks, int16[V]; -1 for tokens without one.
 
     Args:
-        gather: of at most `MOST_CLASSES` classes.
-        stops: the stop ids, which have one bit, whatever their classes.
+        gather: has at most `MOST_CLASSES` classes.
+        stops: the stop ids. They share one bit, whatever their classes are.
     """
     bits = gather.class_of_token().astype(np.int16)
     bits[list(stops)] = gather.n_classes

@@ -1,1 +1,3 @@
-"""What every room knows: budgets, names of strategies, checks of arguments, what followers do, the gather."""
+"""Values that every room uses: budgets, names of strategies, checks of arguments, the base class of
+followers, the gather.
+"""

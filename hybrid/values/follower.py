@@ -121,7 +121,8 @@ class Follower:
 class OuterFollower(Follower):
     """A follower that wraps another one, of any strategy, and passes calls on to it.
 
-    If the inner follower must be replaced, that happens in here, unnoticed by the owner of the outer one.
+    If the inner follower must be replaced, this class replaces it; the owner of the outer one does not
+    notice.
 
     Args:
         inner: follows the grammar.
@@ -172,7 +173,7 @@ class OuterFollower(Follower):
         try:
             self._inner.rollback(steps)
         except Outgrown as outgrown:
-            self._inner = outgrown.follower  # which took them back
+            self._inner = outgrown.follower  # it has already taken the steps back
 
     def reset(self) -> None:
         """See `Follower.reset`."""

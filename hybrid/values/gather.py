@@ -1,10 +1,11 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""The gather: a class mask expanded to the vocabulary's bitmask, in XGrammar's layout.
+"""The gather: it expands a class mask to a bitmask of the vocabulary, in XGrammar's layout.
 
-What: bit i of int32 word i // 32; a token's bit is its class's bit, class -1 stays 0.
+What: token i has bit i % 32 of int32 word i // 32. It gets the bit of its class; tokens of class -1 get 0.
 When: after every class mask; 2 to 7 us for 128k ids, against 105 us for one look-up per token.
-Limits: CPU; one thread a row (rows may be filled from several threads, the GIL is released).
+Limits: it runs on the CPU, with one thread for each row. Several threads may fill rows at once, because the
+GIL is released.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ class Gather:
     """Expands class masks of one `TokenClasses`.
 
     Args:
-        classes: the classes, or the tokens of each; masks have one bit per class. Tokens are below
-            `vocab_size`, and pieces within the tokens: whoever makes or reads them sees to that.
+        classes: the classes, or the tokens of each; masks have one bit per class. The caller guarantees that
+            tokens are below `vocab_size`, and that pieces lie within the list of tokens.
         vocab_size: number of ids of the vocabulary.
 
     Attributes:
         n_classes, vocab_size: as given.
         n_words: words of a row of the bitmask.
-        tables: where each class's pieces begin, the pieces, the tokens, the row of each large class (or -1),
-            the rows.
-        large: rows by themselves that masks may be nearly like.
+        tables: where each class's pieces begin; the pieces; the tokens; the row number of each large class,
+            or -1; the rows.
+        large: rows that other rows may be stored as patches of. Empty here; `PieceGather` has some.
         memory_size_bytes: bytes held by the tables, without tokens that belong to the vocabulary.
     """
 
@@ -73,7 +74,7 @@ class Gather:
     @cython.cfunc
     @cython.exceptval(check=False)
     def number_rows(self, least: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Give each class of at least so many tokens the number of its row; how many rows there are."""
+        """Number the rows of the classes that have at least `least` tokens. Return the number of rows."""
         n: cython.Py_ssize_t = 0
         size: cython.Py_ssize_t
         for c in range(self.n_classes):
@@ -89,7 +90,7 @@ class Gather:
     @cython.nogil
     @cython.exceptval(check=False)
     def fill_rows(self) -> cython.void:
-        """The bitmask of each large class."""
+        """Fill the row of each large class."""
         for c in range(self.n_classes):
             if self.row_of_class[c] >= 0:
                 self.set_tokens(c, self.rows[self.row_of_class[c]])
@@ -113,8 +114,8 @@ class Gather:
     def unite(self, one: cython.Py_ssize_t, other: cython.Py_ssize_t, out: cython.uint[::1]) -> cython.void:
         """Set the bits of two rows.
 
-        Four words are read before any is written, so that the compiler may take them as one, whatever the
-        arrays share.
+        Four words are read before any is written. So the compiler may vectorise them even though the arrays
+        might overlap.
         """
         w: cython.Py_ssize_t = 0
         while w + 4 <= self.n_words:
@@ -135,10 +136,10 @@ class Gather:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def fill(self, class_mask: cython.const[cython.uint][::1], out: cython.uint[::1]) -> cython.int:
-        """See `expand`; compiled code that calls this has checked both."""
+        """Do what `expand` does, without checks: compiled code that calls this has checked both arguments."""
         bits: cython.uint
         c: cython.Py_ssize_t
-        waiting: cython.Py_ssize_t = -1  # rows are united by twos: `out` is read and written half as often
+        waiting: cython.Py_ssize_t = -1  # rows are united in pairs, to access `out` half as often
         for w in range(self.n_words):
             out[w] = 0
         for word in range((self.n_classes + 31) // 32):
@@ -164,7 +165,7 @@ class Gather:
     @cython.nogil
     @cython.exceptval(-1, check=False)
     def row_of(self, number: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Where the row of a large class is; 0: the class is not large."""
+        """Return the address of a large class's row; 0 if the class is not large."""
         row: cython.Py_ssize_t = self.row_of_class[number]
         if row < 0:
             return 0
@@ -177,15 +178,15 @@ class Gather:
         self, number: cython.Py_ssize_t, marks: cython.uint[::1], places: cython.longlong[::1],
         n: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:  # fmt: skip
-        """Set the bits of a class's tokens, and note the words that had none.
+        """Set the bits of a class's tokens, and list the words that had no bits before.
 
         Args:
             number: the class.
-            marks: uint32[n_words], written.
-            places: words that have bits, n of them.
+            marks: uint32[n_words], updated.
+            places: the indices of words that have bits; the first n entries are in use. Updated.
 
         Returns:
-            how many words have bits now; -1: there is no place for all of them.
+            How many words have bits now; -1 if `places` is too short.
         """
         for p in range(self.starts[number], self.starts[number + 1]):
             n = mark_tokens(self.tokens, self.pieces[p, 0], self.pieces[p, 1], marks, places, n)
@@ -201,7 +202,7 @@ class Gather:
             out: the row of the bitmask, viewed as uint32.
 
         Raises:
-            BitmaskError: words of another type, too few of them, or not contiguous; nothing was written.
+            BitmaskError: an array has another type, is too short or is not contiguous. Nothing was written.
         """
         words: cython.const[cython.uint][::1]
         row: cython.uint[::1]
@@ -219,7 +220,7 @@ class Gather:
             self.fill(words, row)
 
     def class_of_token(self) -> NDArray[np.int32]:
-        """int32[vocab_size]: the class of each token; -1: none."""
+        """Return the class of each token, int32[vocab_size]; -1 for none."""
         made = np.full(self.vocab_size, -1, np.int32)
         out: cython.int[::1] = made
         with cython.nogil:
@@ -231,7 +232,7 @@ class Gather:
 
     @cython.cfunc
     def check(self, class_mask: object, out: object) -> object:
-        """Raise `BitmaskError` for words that the gather cannot read, or a row that it cannot write."""
+        """Raise `BitmaskError` if the gather cannot read the class mask, or cannot write the row."""
         for words, least, name in (
             (class_mask, (self.n_classes + 31) // 32, "the class mask"),
             (out, self.n_words, "the row"),
@@ -261,7 +262,7 @@ def mark_tokens(
     tokens: cython.const[cython.int][::1], begin: cython.Py_ssize_t, end: cython.Py_ssize_t,
     marks: cython.uint[::1], places: cython.longlong[::1], n: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:  # fmt: skip
-    """The same for tokens that are listed side by side."""
+    """Do what `Gather.mark` does, for the tokens from index `begin` to `end` of a list."""
     one: cython.uint = 1
     for t in range(begin, end):
         token = cython.cast(cython.Py_ssize_t, tokens[t])
@@ -276,14 +277,14 @@ def mark_tokens(
 
 
 def tokens_of_classes(classes: TokenClasses) -> Members:
-    """The tokens of each class."""
+    """Return the tokens of each class."""
     if classes.runs is not None and classes.order is not None:
         return members_of(classes.runs, classes.order, np.arange(classes.n_classes, dtype=np.int32))
     return members_by_class(classes.class_of_token, classes.n_classes)
 
 
 def members_by_class(class_of_token: NDArray[np.int32], n_classes: cython.Py_ssize_t) -> Members:
-    """The tokens of each class where the class of each is listed; class -1 is left out.
+    """Return the tokens of each class, given the class of each token; class -1 is left out.
 
     Args:
         class_of_token: int32[V], each below `n_classes`.
@@ -293,7 +294,8 @@ def members_by_class(class_of_token: NDArray[np.int32], n_classes: cython.Py_ssi
     found = np.zeros(n_classes + 2, np.int64)
     starts: cython.Py_ssize_t[::1] = found
     with cython.nogil:
-        # counted two places ahead: a start that moves on to its end is the next class's start then
+        # Class c is counted at index c + 2. The loop below moves the start of c, at index c + 1, to the end
+        # of c, which is the start of c + 1.
         for t in range(class_of.shape[0]):
             if class_of[t] >= 0:
                 starts[class_of[t] + 2] += 1
