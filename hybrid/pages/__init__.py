@@ -1,4 +1,4 @@
-"""One grammar as a page to look at: what it does to a vocabulary, and to a document (docs/explain.md)."""
+"""An HTML page about a grammar: its token classes, and what it allows in a document (docs/explain.md)."""
 
 from hybrid.pages.facts import Facts, facts_of
 from hybrid.pages.page import render

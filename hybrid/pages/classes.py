@@ -1,9 +1,9 @@
-"""The token classes of a grammar as rows of a table, and those that a mask allows.
+"""The token classes of a grammar as rows of a table, and the classes that a mask allows.
 
-What: `ClassTable` lists classes by size with sample tokens, and finds the most and the least common ones of a
-mask.
-When: for `hybrid.pages.facts`.
-Limits: grammars on strategy "engine" have no classes: their masks are told by sample tokens.
+What: `ClassTable` lists classes by size, with sample tokens. For a mask, it finds the largest and the
+smallest allowed classes.
+When: used by `hybrid.pages.facts`.
+Limits: grammars on strategy "engine" have no classes. Their masks are described by sample tokens.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ from hybrid.compiled import CompiledGrammar
 from hybrid.explain.characters import quoted
 
 MOST_ROWS = 40
-"""Classes of the table, and tokens that are alone in their class that are listed."""
+"""Most classes in the table, and most tokens listed that are alone in their class."""
 
 SAMPLES = 8
-"""Tokens that stand for a class in the table; three stand for it in a mask."""
+"""Most sample tokens of a class in the table; of a class that a mask allows, four are listed."""
 
 SHOWN_OF_TOKEN = 24
-"""Characters of a token."""
+"""Most characters that are shown of a token."""
 
 EXTREMES = 4
-"""Most common classes of a mask that are listed, and least common ones."""
+"""How many of the largest classes of a mask are listed, and how many of the smallest."""
 
 
 class ClassRow(NamedTuple):
-    """A class: how many tokens it has, and some of them."""
+    """A class: its number of tokens, and some of them."""
 
     size: int
     samples: tuple[str, ...]
 
 
 class Allowed(NamedTuple):
-    """What a mask allows: the number of classes, the largest and the smallest of them; or some tokens."""
+    """What a mask allows: the number of classes, the largest and the smallest of them; without classes, some
+    tokens."""
 
     n_classes: int
     most: tuple[ClassRow, ...]
@@ -49,11 +50,11 @@ class ClassTable:
     """The classes of a compiled grammar.
 
     Args:
-        compiled: on any strategy; classes are found here where they were not before.
+        compiled: a grammar on any strategy. If its classes are not known, they are computed here.
 
     Attributes:
-        n_classes: number of classes; 0 where there are none.
-        n_never: ids that the grammar never allows.
+        n_classes: number of classes; 0 if there are none.
+        n_never: how many ids the grammar never allows.
     """
 
     def __init__(self, compiled: CompiledGrammar) -> None:
@@ -73,24 +74,24 @@ class ClassTable:
         self._rows: dict[tuple[int, int], ClassRow] = {}
 
     def rows(self) -> list[ClassRow]:
-        """The largest classes, of two tokens and more."""
+        """Return the largest classes that have at least two tokens."""
         if not self.n_classes:
             return []
         largest = np.argsort(-self._sizes, kind="stable")[:MOST_ROWS]
         return [self._row(int(number), SAMPLES) for number in largest if self._sizes[number] > 1]
 
     def singles(self) -> ClassRow:
-        """How many classes have one token, and some of these."""
+        """Return how many classes have one token, and some of these tokens."""
         if not self.n_classes:
             return ClassRow(0, ())
         alone = self._representatives[self._sizes == 1]
         return ClassRow(len(alone), tuple(self._shown(token) for token in self._spread(alone, MOST_ROWS)))
 
     def allowed(self, bits: NDArray[np.uint8]) -> Allowed:
-        """What a mask allows.
+        """Return what a mask allows.
 
         Args:
-            bits: uint8[V], 1 where an id is allowed.
+            bits: uint8[V], 1 if an id is allowed.
         """
         if not self.n_classes:
             some = np.flatnonzero(bits)

@@ -1,10 +1,10 @@
-"""A document read token by token: how much of the vocabulary is allowed at each, and what is expected there.
+"""Reading a document token by token: how many tokens are allowed at each place, and what is expected there.
 
-What: `read_document` gives `Step`s, which refer to `Spot`s: equal ones, of which a text has many, are held
-once.
-When: for `hybrid.pages.facts`.
-Limits: `MOST_STEPS` tokens, of which the first `MOST_SPOTS` different places are told in full. Tokens are the
-longest that fit (`hybrid.testing.segmentation`), not those of a model's tokenizer.
+What: `read_document` returns a `Document` of `Step`s. Each step refers to a `Spot`, the description of a
+place; places with equal descriptions share one.
+When: used by `hybrid.pages.facts`.
+Limits: at most `MOST_STEPS` tokens, and `MOST_SPOTS` different descriptions. The text is cut into the longest
+tokens that fit (`hybrid.testing.segmentation`), not into those of a model's tokenizer.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from hybrid.pages.classes import Allowed, ClassTable
 from hybrid.testing.segmentation import tokenize_greedy
 
 MOST_STEPS = 1000
-"""Tokens of a document."""
+"""Most tokens of a document that are read."""
 
 MOST_SPOTS = 250
-"""Places that are told in full; about 2 KB of a page each."""
+"""Most different descriptions of places; each takes about 2 KB of a page."""
 
 MOST_LEFT = 600
-"""Characters behind a refused byte that are shown."""
+"""Most characters that are shown from a refused byte on."""
 
 LEVELS = 10
-"""Shades, by the logarithm of the number of allowed tokens."""
+"""Number of shades, by the logarithm of the number of allowed tokens."""
 
 LISTED = 24
-"""Things that are expected at a place that a page lists."""
+"""Most expected things that a page lists for a place."""
 
 
 KINDS = {
     "key": "key", "literal": "literal", "characters": "character", "pattern": "pattern",
     "terminal": "terminal", "bytes": "character",
 }  # fmt: skip
-"""Headings of what is expected."""
+"""For each kind of expected things, its heading."""
 
 
 class Spot(NamedTuple):
-    """What is told of a place.
+    """The description of a place in a text.
 
     Attributes:
-        explanation: of its matcher.
-        listed: some of what it expects.
+        explanation: the explanation of a matcher at this place.
+        listed: some of the things that it expects.
         n_unlisted: how many more there are.
-        allowed: its mask, by classes.
+        allowed: the classes that the mask allows.
     """
 
     explanation: Explanation
@@ -63,7 +63,7 @@ class Spot(NamedTuple):
 
     @property
     def groups(self) -> list[tuple[str, list[str]]]:
-        """What is listed, in words, by kind."""
+        """The listed things in words, grouped by kind."""
         found: dict[str, list[str]] = {}
         for one in self.listed:
             words = found.setdefault(KINDS[one.kind], [])
@@ -76,11 +76,11 @@ class Step(NamedTuple):
     """A token.
 
     Attributes:
-        text: what is shown of it.
-        n_allowed: tokens that were allowed in its place.
-        level: from 0, hardly any, to `LEVELS` - 1, all.
+        text: the text that is shown for it.
+        n_allowed: how many tokens were allowed at this place.
+        level: shade by `n_allowed`, from 0 (hardly any) to `LEVELS` - 1 (all).
         is_forced: whether all of its text was forced.
-        spot: number of the spot before it; -1: not told.
+        spot: number of the spot before it; -1: there is no description.
     """
 
     text: str
@@ -92,16 +92,16 @@ class Step(NamedTuple):
 
 @dataclass
 class Document:
-    """A text, read.
+    """A text that was read.
 
     Attributes:
-        steps: its tokens, as far as they were taken.
-        spots: their places.
-        after: number of the spot behind the last step; -1: not told.
-        refusal: where it was refused; None: it was read, or cut.
-        left: text behind the refused byte.
-        n_bytes, n_forced: bytes read, and how many of these were forced.
-        n_cut: bytes that were not looked at, as there are too many.
+        steps: its tokens, up to the first refused one.
+        spots: the descriptions of places.
+        after: number of the spot after the last step; -1: there is no description.
+        refusal: where it was refused; None if it was not.
+        left: the text from the refused byte on.
+        n_bytes, n_forced: how many bytes were read, and how many of these were forced.
+        n_cut: how many bytes were not read because there are too many tokens.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -115,12 +115,12 @@ class Document:
 
     @property
     def median_allowed(self) -> int:
-        """Tokens allowed, at the median of the steps."""
+        """The median over the steps of the number of allowed tokens."""
         return int(np.median([step.n_allowed for step in self.steps])) if self.steps else 0
 
 
 class _Spots:
-    """Spots by what they tell."""
+    """The spots of a document, found by their content."""
 
     def __init__(self, document: Document, table: ClassTable, size: int) -> None:
         self._document, self._table = document, table
@@ -129,7 +129,7 @@ class _Spots:
         self._known: dict[tuple[bytes, Explanation], int] = {}
 
     def at(self, matcher: GrammarMatcher) -> tuple[int, Explanation]:
-        """The number of the spot where a matcher stands, or -1; and its explanation."""
+        """Return the number of the spot at which a matcher stands, or -1; and its explanation."""
         told = matcher.explain()
         matcher.fill_next_token_bitmask(self._mask)
         key = self._mask.tobytes() if told.n_allowed < 4096 else b"", told
@@ -144,10 +144,16 @@ class _Spots:
 
 
 def read_document(compiled: CompiledGrammar, table: ClassTable, text: bytes, is_whole: bool) -> Document:
-    """Read a text by a grammar, which is refused where it has to be whole and is not.
+    """Read a text by a grammar.
+
+    Args:
+        compiled: the grammar.
+        table: its classes.
+        text: the text.
+        is_whole: whether a text that ends too early is refused.
 
     Raises:
-        ArgumentError: no tokens of the vocabulary spell it.
+        ArgumentError: no tokens of the vocabulary spell the text.
     """
     vocabulary, document = compiled.vocabulary, Document()
     try:
@@ -174,7 +180,7 @@ def read_document(compiled: CompiledGrammar, table: ClassTable, text: bytes, is_
             document.refusal = GrammarMatcher(compiled).explain_refusal(text, is_whole=True)
         return document
     refusal = GrammarMatcher(compiled).explain_refusal(text)
-    if refusal is None:  # a token that is no text here, such as a stop token's
+    if refusal is None:  # a token with bytes that do not count as text, such as a stop token
         document.n_cut = len(text) - document.n_bytes
         return document
     if refusal.offset > document.n_bytes:
@@ -198,7 +204,7 @@ def _add(
 
 
 def visible(text: bytes) -> str:
-    """Text of a document as a page shows it: ends of lines are kept, with a mark before them, and what is not
-    printed is written as an escape."""
+    """Return a text as a page shows it: line breaks are kept, with a mark before each, and unprintable
+    characters are escaped."""
     lines = text.decode("utf-8", "backslashreplace").replace("\t", "\u21e5   ").split("\n")
     return "\u21b5\n".join(shown(line, len(line) + 1) for line in lines)

@@ -1,9 +1,9 @@
-"""What a page tells of a grammar: how it was decided, its classes, a document, time, memory, what is left
-out.
+"""The content of a page about a grammar: strategy, token classes, a document, time, memory, and keywords that
+masks do not enforce.
 
 What: `facts_of` collects `Facts` from a compiled grammar.
 When: for `hybrid.pages.page`, and for the summary that `python -m hybrid explain` prints.
-Limits: bounded as `hybrid.pages.classes` and `hybrid.pages.document` say, and in `MOST_RELAXED`.
+Limits: those of `hybrid.pages.classes` and `hybrid.pages.document`, and `MOST_RELAXED`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from hybrid.testing.random_walk import Walker
 from hybrid.xgrammar.relaxed import Narrowing, Relaxation
 
 MOST_RELAXED = 200
-"""Keywords that are not enforced, or that forbid valid values, that a page lists."""
+"""Most keywords that a page lists as not enforced, and most that it lists as forbidding valid values."""
 
 WALKED = 48
-"""Tokens of a text at random."""
+"""Most tokens of a random text, before it is completed."""
 
 SHORTEST = 8
-"""Bytes that a shortest text must have to be shown in place of a document."""
+"""A shortest text is shown instead of a document only if it has at least this many bytes."""
 
 STRATEGIES = {
     "classifier": "No engine runs: an automaton reads the parser's stack and names the classes of tokens "
@@ -43,25 +43,25 @@ STRATEGIES = {
 
 @dataclass(frozen=True)
 class Facts:
-    """All that a page tells.
+    """The content of a page.
 
     Attributes:
-        title: what the grammar is called.
+        title: name of the grammar.
         kind: its notation.
         compiled: the grammar.
         compile_seconds: how long compiling took.
-        class_seconds: how long classes took that were found for the page.
-        facts_seconds: how long all else took.
-        n_classes, n_never: token classes, and ids that are never allowed.
+        class_seconds: how long it took to compute token classes for the page; 0 if they were known.
+        facts_seconds: how long it took to collect all other facts.
+        n_classes, n_never: number of token classes, and of ids that are never allowed.
         rows: the largest classes.
-        singles: how many classes have one token, and some of these.
-        document: a text read.
-        document_is: what text it is, in words.
-        relaxed: keywords of a JSON schema that are not enforced.
+        singles: how many classes have one token, and some of these tokens.
+        document: a text that was read.
+        document_is: which text this is, in words.
+        relaxed: some keywords of a JSON schema that are not enforced.
         n_relaxed: how many there are.
-        narrowed: keywords of a JSON schema under which valid values cannot be written.
+        narrowed: some keywords of a JSON schema that forbid valid values.
         n_narrowed: how many there are.
-        memory: what is held, and its bytes.
+        memory: pairs of a description and a number of bytes.
     """
 
     title: str
@@ -95,7 +95,8 @@ class Facts:
 
     @property
     def timings(self) -> list[tuple[str, float]]:
-        """Phases of compiling and their seconds, the longest first; a phase of others is not listed twice."""
+        """Phases of compiling and of making the page, with their seconds, longest first; without the total.
+        """
         found = {name: value for name, value in self.compiled.timings.items() if name != "total"}
         if self.class_seconds:
             found["classes, for this page"] = self.class_seconds
@@ -107,14 +108,14 @@ def facts_of(
     compiled: CompiledGrammar, title: str, kind: str, compile_seconds: float, text: bytes | None,
     text_is: str = "the document that was given",
 ) -> Facts:  # fmt: skip
-    """Collect what a page tells.
+    """Collect the content of a page.
 
     Args:
         compiled: the grammar, on any strategy.
-        title, kind: what it is called, and its notation.
+        title, kind: its name and its notation.
         compile_seconds: how long it took to compile.
-        text: a document; None: a shortest text, or one at random.
-        text_is: which document that is, in words.
+        text: a document; None: use a shortest text of the grammar, or a random one.
+        text_is: which document this is, in words.
 
     Raises:
         ArgumentError: no tokens of the vocabulary spell the document.
@@ -138,7 +139,7 @@ def facts_of(
 
 
 def _memory(compiled: CompiledGrammar, before: int) -> list[tuple[str, int]]:
-    """What is held, and its bytes."""
+    """Return what is held in memory, with the number of bytes."""
     found = [("the grammar, when it was compiled", before), ("the grammar now", compiled.memory_size_bytes)]
     classes, classifier = compiled.known_classes, compiled.classifier
     if classes is not None:
@@ -154,7 +155,7 @@ def _memory(compiled: CompiledGrammar, before: int) -> list[tuple[str, int]]:
 
 
 def _some_text(compiled: CompiledGrammar) -> tuple[bytes, str]:
-    """A text of the grammar, and what it is."""
+    """Return a text of the grammar, and its description."""
     tokens = compiled.vocabulary.tokens
     matcher = GrammarMatcher(compiled)
     shortest = _completion(matcher)
@@ -176,7 +177,8 @@ def _some_text(compiled: CompiledGrammar) -> tuple[bytes, str]:
 
 
 def _completion(matcher: GrammarMatcher) -> bytes:
-    """A shortest text that completes what was read; nothing where that is too much, or a Lark grammar's."""
+    """Return a shortest text that completes a matcher's text; empty if it takes too long or is not
+    supported."""
     tokens = matcher.compiled_grammar.vocabulary.tokens
     try:
         return b"".join(tokens[one] for one in matcher.shortest_completion() or [])

@@ -1,9 +1,9 @@
-"""Facts as one HTML page that needs no network.
+"""Facts as one HTML page that loads nothing.
 
-What: `render` fills the template ``page.html`` with `Facts`, style and script within it.
-When: by ``python -m hybrid explain --html``.
-Limits: grammars, tokens and documents are anybody's. jinja2 escapes all that is put in, no text is ever put
-into the script or the style, and a Content-Security-Policy lets the page run this one script and load
+What: `render` fills the template ``page.html`` with `Facts`, style and script.
+When: called by ``python -m hybrid explain --html``.
+Limits: grammars, tokens and documents are untrusted. jinja2 escapes everything that is inserted, and nothing
+is inserted into the script or the style. A Content-Security-Policy allows only this script, and loads
 nothing.
 """
 
@@ -18,17 +18,17 @@ from hybrid.explain.characters import shown
 from hybrid.pages.facts import Facts
 
 MOST_BYTES = 2 * 2**20
-"""Of a page."""
+"""Largest size of a page."""
 
 
 def render(facts: Facts) -> str:
-    """The page; where it would be larger than `MOST_BYTES`, less is told of places.
+    """Return the page. If it would be larger than `MOST_BYTES`, fewer places are described.
 
     Raises:
-        NotInstalled: jinja2 is an extra.
+        NotInstalled: jinja2 is not installed; it is an extra.
     """
     try:
-        import jinja2  # 50 ms, and only here
+        import jinja2  # takes 50 ms, and is needed only here
     except ModuleNotFoundError as error:
         raise NotInstalled("python -m hybrid explain --html", "jinja2", "pages") from error
 
@@ -59,14 +59,14 @@ def render(facts: Facts) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the unit that suits them."""
+    """Format a duration with a suitable unit."""
     if seconds >= 1:
         return f"{seconds:.2f} s"
     return f"{1e3 * seconds:.1f} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.0f} us"
 
 
 def size(n_bytes: int) -> str:
-    """Bytes in the unit that suits them."""
+    """Format a number of bytes with a suitable unit."""
     if n_bytes >= 2**20:
         return f"{n_bytes / 2**20:.1f} MiB"
     return f"{n_bytes / 1024:.1f} KiB"
