@@ -1,4 +1,6 @@
-"""Texts that begin in the middle of a token: bytes that have to be spelled again, then a grammar."""
+"""Healing prompts that end in the middle of a token: the next tokens spell some bytes again, then the grammar
+starts.
+"""
 
 from hybrid.healing.heal import Healed, heal
 from hybrid.healing.matcher import HealingMatcher

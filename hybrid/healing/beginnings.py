@@ -1,9 +1,9 @@
-"""Which tokens begin with some bytes, and which tokens these bytes begin with.
+"""Tokens that begin with some bytes, and tokens that these bytes begin with.
 
-What: `Beginnings` finds both in a vocabulary's byte order: the tokens that begin with the same bytes are one
-range of it.
-When: one for a vocabulary, shared by all that asks (`beginnings_of`).
-Limits: texts of tokens only; ids without text are in no answer. Stop ids are, where they are text.
+What: `Beginnings` finds both with the trie of a vocabulary. In byte order, the tokens that begin with the
+same bytes are one range.
+When: one object for each vocabulary, shared by all users (`beginnings_of`).
+Limits: ids without text are never found. Stop ids are found if they have text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _made: weakref.WeakKeyDictionary[Vocabulary, Beginnings] = weakref.WeakKeyDictio
 
 
 class Beginnings:
-    """The texts of a vocabulary in the order of bytes.
+    """The tokens of a vocabulary, by their bytes.
 
     Args:
         vocabulary: the vocabulary.
@@ -34,7 +34,7 @@ class Beginnings:
         self._texts = list(vocabulary.tokens)
 
     def _node(self, node: int, byte: int) -> int:
-        """The node below one by a byte, -1 if there is none."""
+        """Return the child of a node for a byte, or -1."""
         child, end = node + 1, int(self._skip[node])
         while child < end:
             found = int(self._byte[child])
@@ -46,7 +46,7 @@ class Beginnings:
         return -1
 
     def longer(self, text: bytes) -> NDArray[np.int32]:
-        """int32: the ids whose texts are longer than a text and begin with it, in the order of bytes."""
+        """Return the ids of tokens that begin with a text and are longer, int32, in byte order."""
         node = 0
         for byte in text:
             node = self._node(node, byte)
@@ -58,7 +58,7 @@ class Beginnings:
         return self._tokens[int(self._token_starts[first]) : int(self._token_starts[end])]
 
     def within(self, text: bytes) -> list[int]:
-        """The ids whose texts a text begins with; the text itself is one of these."""
+        """Return the ids of tokens with which a text begins, including those equal to the text."""
         found: list[int] = []
         node = 0
         for byte in text:
@@ -70,13 +70,13 @@ class Beginnings:
         return found
 
     def longest(self, text: bytes) -> int:
-        """The id of the longest token that a text begins with, -1 if none does."""
+        """Return the id of the longest token with which a text begins, or -1."""
         within = self.within(text)
         return max(within, key=lambda token: (len(self._texts[token]), -token)) if within else -1
 
 
 def beginnings_of(vocabulary: Vocabulary) -> Beginnings:
-    """The one of a vocabulary."""
+    """Return the `Beginnings` of a vocabulary, made once."""
     with _lock:
         found = _made.get(vocabulary)
         if found is None:

@@ -1,14 +1,15 @@
-"""A matcher of "these bytes, then the grammar", on every strategy and without compiling anything.
+"""A matcher that first reads given bytes, the prefix, and then a grammar; on any strategy, and without
+compiling anything.
 
-What: as long as bytes of the prefix are left, a token is allowed iff it is a beginning of them, or they are a
-beginning of it and the grammar reads the rest from its start. Then all is the grammar's own matcher.
+What: while bytes of the prefix are left, a token is allowed iff these bytes begin with it, or it begins with
+these bytes and the grammar reads the rest from its start. After that, the grammar's own matcher decides.
 When: after `hybrid.healing.heal`, or for a grammar that begins in the middle of a token.
-Limits: tokens that end the sequence do not spell the prefix. The rest of a token that ends behind the prefix
-is read as text, also by grammars that name token ids.
+Limits: stop tokens cannot spell the prefix. If a token ends after the prefix, its rest is read as text, even
+if the grammar names token ids.
 
-Which tokens begin with the bytes that are left is one range of the vocabulary's byte order; their rests are
-read in that order, so that what two of them have in common is read once, and what cannot be read is passed
-over with all that begins with it. Such masks are kept for each grammar and each rest of a prefix.
+The tokens that begin with the remaining bytes are one range in byte order. Their rests are read in this
+order, so common beginnings are read once, and if a rest is refused, all others with the same refused
+beginning are skipped. The masks are cached for each grammar and each remainder of a prefix.
 """
 
 from __future__ import annotations
@@ -33,22 +34,22 @@ from hybrid.healing.beginnings import beginnings_of
 from hybrid.values.arguments import text_of
 
 MOST_PREFIX = 4096
-"""Bytes of a prefix."""
+"""Most bytes of a prefix."""
 
 MOST_KEPT = 64
-"""Masks kept for each grammar."""
+"""Most masks that are cached for each grammar."""
 
 _lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
 _kept: weakref.WeakKeyDictionary[CompiledGrammar, dict[Any, NDArray[np.uint32]]] = weakref.WeakKeyDictionary()
 
 
 class HealingMatcher:
-    """Follows one sequence that begins with given bytes; the methods and meanings of `GrammarMatcher`.
+    """Follows one sequence that begins with given bytes. The methods are those of `GrammarMatcher`.
 
     Args:
-        compiled_grammar: on any strategy.
-        prefix: the bytes that the first tokens have to spell, at most 4,096; none are allowed too.
-        override_stop_tokens, terminate_without_stop_token: as of `GrammarMatcher`.
+        compiled_grammar: the grammar, on any strategy.
+        prefix: the bytes that the first tokens must spell, at most 4,096; it may be empty.
+        override_stop_tokens, terminate_without_stop_token: as for `GrammarMatcher`.
 
     Raises:
         ArgumentError: the prefix is neither str nor bytes, or too long; or as `GrammarMatcher`.
@@ -74,13 +75,13 @@ class HealingMatcher:
         self._prefix = text
         self._size = compiled_grammar.vocabulary.size
         self._tokens = compiled_grammar.vocabulary.tokens
-        self._spelled: list[int] = []  # bytes of the prefix that were read after each of its steps
-        self._crossed = False  # whether the last of these steps read of the grammar too
-        self._behind = 0  # steps after these
+        self._spelled: list[int] = []  # how many bytes of the prefix were read after each of its steps
+        self._crossed = False  # whether the last of these steps also read a text of the grammar
+        self._behind = 0  # number of steps after these
 
     @property
     def compiled_grammar(self) -> CompiledGrammar:
-        """What this matcher follows behind the prefix."""
+        """The grammar that this matcher follows after the prefix."""
         return self._inner.compiled_grammar
 
     @property
@@ -90,12 +91,12 @@ class HealingMatcher:
 
     @property
     def left(self) -> bytes:
-        """The bytes of the prefix that are not spelled yet."""
+        """The bytes of the prefix that are not yet spelled."""
         return self._prefix[self._spelled[-1] if self._spelled else 0 :]
 
     @property
     def inner(self) -> GrammarMatcher | None:
-        """The grammar's own matcher once the prefix is spelled, before that None."""
+        """The grammar's own matcher if the prefix is spelled; else None."""
         return None if self.left else self._inner
 
     def fill_next_token_bitmask(self, bitmask: Any, index: int = 0, *, debug_print: bool = False) -> bool:
@@ -106,11 +107,11 @@ class HealingMatcher:
         return self._fill(self._rows_of(bitmask).row(row_number(index)))
 
     def _rows_of(self, bitmask: Any) -> Rows:
-        """The rows of a bitmask, looked at."""
+        """Check a bitmask, and return its rows."""
         return self._inner._rows_of(bitmask)
 
     def _fill(self, row: NDArray[np.uint32]) -> bool:
-        """Overwrite a row of words with the mask; whether it forbids anything."""
+        """Overwrite a row of words with the mask. Return whether it forbids anything."""
         left = self.left
         if not left:
             return self._inner._fill(row)
@@ -118,7 +119,7 @@ class HealingMatcher:
         return True
 
     def _words(self, left: bytes) -> NDArray[np.uint32]:
-        """uint32: the mask where some bytes of the prefix are left."""
+        """Return the mask if these bytes of the prefix are left, uint32; the result is cached."""
         compiled = self._inner.compiled_grammar
         key = (left, tuple(self._inner.stop_token_ids))
         with _lock:
@@ -155,7 +156,7 @@ class HealingMatcher:
         return self._read(self._tokens[token], left)
 
     def accept_string(self, input_str: str | bytes, *, debug_print: bool = False) -> bool:
-        """As `GrammarMatcher.accept_string`; the prefix is read first, and text may end within it."""
+        """As `GrammarMatcher.accept_string`. The prefix is read first; the text may end inside of it."""
         left = self.left
         if not left:
             return self._count(self._inner.accept_string(input_str, debug_print=debug_print))
@@ -166,7 +167,7 @@ class HealingMatcher:
         return taken
 
     def _read(self, text: bytes, left: bytes) -> bool:
-        """Advance by text where bytes of the prefix are left."""
+        """Advance by a text while bytes of the prefix are left. Return whether it is allowed."""
         if not text:
             return False
         rest = text[len(left) :]
@@ -179,7 +180,7 @@ class HealingMatcher:
         return True
 
     def rollback(self, num_tokens: int = 1) -> None:
-        """As `GrammarMatcher.rollback`; steps of the prefix count."""
+        """As `GrammarMatcher.rollback`; steps inside of the prefix count."""
         steps = integer_from(0, num_tokens, "num_tokens")
         made = self._behind + len(self._spelled)
         if steps > made:
@@ -194,12 +195,12 @@ class HealingMatcher:
             del self._spelled[len(self._spelled) - before :]
 
     def reset(self) -> None:
-        """Back to the start, before the prefix."""
+        """Go back to the start, before the prefix."""
         self._inner.reset()
         self._spelled, self._crossed, self._behind = [], False, 0
 
     def fork(self) -> HealingMatcher:
-        """An independent matcher in the same state."""
+        """Return an independent matcher in the same state."""
         twin = HealingMatcher.__new__(HealingMatcher)
         twin.__dict__.update(self.__dict__)
         twin._inner = self._inner.fork()
@@ -215,15 +216,15 @@ class HealingMatcher:
         return self._inner.temperature
 
     def is_terminated(self) -> bool:
-        """As `GrammarMatcher.is_terminated`; False before the prefix is spelled."""
+        """As `GrammarMatcher.is_terminated`; False until the prefix is spelled."""
         return not self.left and self._inner.is_terminated()
 
     def is_completed(self) -> bool:
-        """As `GrammarMatcher.is_completed`; False before the prefix is spelled."""
+        """As `GrammarMatcher.is_completed`; False until the prefix is spelled."""
         return not self.left and self._inner.is_completed()
 
     def shortest_completion(self) -> list[int] | None:
-        """As `GrammarMatcher.shortest_completion`: of the bytes that are left, and the text behind them."""
+        """As `GrammarMatcher.shortest_completion`; it begins with the remaining bytes of the prefix."""
         left = self.left
         if not left:
             return self._inner.shortest_completion()
@@ -253,9 +254,9 @@ class HealingMatcher:
         return self.compiled_grammar.completions.of(self._inner._stops)
 
     def find_jump_forward_string(self) -> str:
-        """The text that is forced next: the rest of the prefix, and what the grammar forces at its start.
+        """Return the forced text: the rest of the prefix, then what the grammar forces at its start.
 
-        Nothing, where the rest of the prefix begins inside of a character.
+        It is empty if the rest of the prefix begins inside of a character.
         """
         left = self.left
         if not left:
@@ -287,15 +288,15 @@ class HealingMatcher:
 
 
 def _readable(matcher: GrammarMatcher, texts: list[bytes]) -> list[bool]:
-    """Which texts the grammar reads from its start.
+    """For each text, find whether the grammar reads it from its start.
 
     Args:
-        matcher: before any text; it is not moved.
-        texts: in the order of bytes.
+        matcher: a matcher before any text. Its state does not change.
+        texts: in byte order.
     """
     reader = matcher.fork()
     found = [False] * len(texts)
-    read = b""  # what the reader has read, byte by byte
+    read = b""  # the text that the reader has read, one byte per step
     at = 0
     while at < len(texts):
         text = texts[at]
@@ -310,7 +311,7 @@ def _readable(matcher: GrammarMatcher, texts: list[bytes]) -> list[bool]:
             found[at] = True
             at += 1
             continue
-        # with it goes all that begins with the same bytes and the one that cannot be read
+        # skip all other texts that begin with the same bytes, up to the refused one
         refused = text[: len(read) + 1]
         at += 1
         while at < len(texts) and texts[at].startswith(refused):
