@@ -1,8 +1,8 @@
-"""What the compilers and matchers of a process have done, as metrics of Prometheus.
+"""Prometheus metrics of the compilers and matchers of a process.
 
-`families.py` says which metrics there are; `collector.py` gives them to a registry of prometheus_client
-(extra "metrics"), `files.py` to the process that serves them. `DASHBOARD` is a file that Grafana imports.
-docs/metrics.md is the page for operators.
+`families.py` lists the metrics. `collector.py` passes them to a registry of prometheus_client (extra
+"metrics"), `files.py` to the process that serves them. `DASHBOARD` is a file for Grafana. docs/metrics.md is
+the page for operators.
 """
 
 from pathlib import Path

@@ -1,8 +1,10 @@
 """The metrics of this process in a registry of prometheus_client.
 
-What: `Collector` looks at what is counted anyway, whenever a registry is scraped.
-When: a program that serves its own metrics: ``prometheus_client.REGISTRY.register(Collector())``, once.
-Limits: this process only; servers of several have `hybrid.metrics.files`. Needs the extra "metrics".
+What: `Collector` reads the counts, which are kept in any case, whenever the registry is scraped.
+When: in a program that serves its own metrics: call ``prometheus_client.REGISTRY.register(Collector())``
+once.
+Limits: only this process; for servers of several processes, use `hybrid.metrics.files`. Needs the extra
+"metrics".
 """
 
 from __future__ import annotations
@@ -23,11 +25,11 @@ class Collector:
         begin_to_look()
 
     def describe(self) -> list[Metric]:
-        """Names and types, without values; a registry asks for them when a collector is registered."""
+        """Return names and types without values; a registry calls this when a collector is registered."""
         return [Metric(one.name, one.help, one.kind) for one in FAMILIES]
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics as they are now."""
+        """Yield all metrics with their present values."""
         found = look()
         for family in FAMILIES:
             values = family.values(found)

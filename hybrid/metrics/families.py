@@ -1,9 +1,10 @@
-"""Which metrics there are: names, labels, and where their values come from.
+"""The list of metrics: names, labels, and where their values come from.
 
-What: `FAMILIES`, and `look`, which takes the values of all of them in one go.
-When: read by whoever shows them; nothing is counted here.
-Limits: sums of this process. Labels come from closed lists, so that the series are some hundreds at most, and
-no label has anything of a grammar or schema: keywords are those of JSON Schema, all others are "other".
+What: `FAMILIES` lists the metrics, and `look` returns the data for the values of all of them.
+When: read by the code that serves metrics; nothing is counted here.
+Limits: the counts are those of this process. Labels have fixed lists of values, so there are at most some
+hundreds of series, and no label contains a part of a grammar or schema: keywords that JSON Schema does not
+have are counted as "other".
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ Values = dict[tuple[str, ...], float]
 
 
 class Spread(NamedTuple):
-    """A histogram's value.
+    """The value of a histogram.
 
     Attributes:
-        counts: of each range of `BOUNDS`, and above.
-        sum: of all seconds.
+        counts: the number of durations in each range of `BOUNDS`, and above the last one.
+        sum: the sum of all durations in seconds.
     """
 
     counts: list[int]
@@ -36,12 +37,13 @@ class Family(NamedTuple):
     """A metric.
 
     Attributes:
-        name: without the ending that counters and parts of histograms get.
-        kind: what Prometheus calls it.
-        help: one sentence.
-        labels: their names.
-        values: from what `look` gives: a value, or a `Spread`, for each set of labels.
-        together: how the gauges of several processes become one: the sum, or the largest where they all mean
+        name: its name, without the suffix of counters and of the parts of histograms.
+        kind: its type in Prometheus.
+        help: its description in one sentence.
+        labels: the names of its labels.
+        values: computes the values from the result of `look`: a number, or a `Spread`, for each set of
+            labels.
+        together: how gauges of several processes are combined: by their sum, or by the largest if all measure
             the same thing.
     """
 
@@ -54,14 +56,15 @@ class Family(NamedTuple):
 
     @property
     def sample_names(self) -> tuple[str, ...]:
-        """What expressions may name."""
+        """The names that queries may use."""
         if self.kind == "histogram":
             return tuple(f"{self.name}_{part}" for part in ("bucket", "sum", "count"))
         return (f"{self.name}_total",) if self.kind == "counter" else (self.name,)
 
 
 def look() -> dict[str, Any]:
-    """The sums of this process now, as `GrammarCompiler.stats` has them, with masks and bytes."""
+    """Return the present counts of this process, as `GrammarCompiler.stats` does, with those of masks and
+    bytes."""
     OF_PROCESS.look_at_schemas()
     found = OF_PROCESS.snapshot()
     found["masks"] = masks_filled()
@@ -71,12 +74,12 @@ def look() -> dict[str, Any]:
 
 
 def begin_to_look() -> None:
-    """Have schemas kept until their relaxations are found, by the next `look`."""
+    """Keep schemas from now on, so that the next `look` can find their relaxations."""
     OF_PROCESS.looks_at_schemas = True
 
 
 def _one(*path: str) -> Callable[[dict[str, Any]], Values]:
-    """A value without labels."""
+    """Make `Family.values` for a metric without labels."""
 
     def values(found: dict[str, Any]) -> Values:
         for name in path:
@@ -87,12 +90,12 @@ def _one(*path: str) -> Callable[[dict[str, Any]], Values]:
 
 
 def _each(name: str) -> Callable[[dict[str, Any]], Values]:
-    """A value for each name that was counted."""
+    """Make `Family.values` for a metric with a value for each name that was counted."""
     return lambda found: {(label,): float(value) for label, value in found[name].items()}
 
 
 def _named(**paths: tuple[str, ...]) -> Callable[[dict[str, Any]], Values]:
-    """A value for each of some names, which are always there."""
+    """Make `Family.values` for a metric with a value for each of some fixed names."""
 
     def values(found: dict[str, Any]) -> Values:
         return {(label,): _one(*path)(found)[()] for label, path in paths.items()}
@@ -101,7 +104,7 @@ def _named(**paths: tuple[str, ...]) -> Callable[[dict[str, Any]], Values]:
 
 
 def _spreads(name: str) -> Callable[[dict[str, Any]], dict[tuple[str, ...], Spread]]:
-    """A histogram for each strategy and meaning."""
+    """Make `Family.values` for a histogram for each strategy and semantics."""
 
     def values(found: dict[str, Any]) -> dict[tuple[str, ...], Spread]:
         return {
@@ -114,7 +117,7 @@ def _spreads(name: str) -> Callable[[dict[str, Any]], dict[tuple[str, ...], Spre
 
 
 def _errors(found: dict[str, Any]) -> Values:
-    """By types: those of the project, and one for all others."""
+    """Count errors by type: each type of the project, and one label for all others."""
     counts: Values = {}
     for name, count in found["errors"].items():
         known = name == "SchemaRefused" or hasattr(equivalence.errors, name)
@@ -205,12 +208,13 @@ FAMILIES = _HISTOGRAMS + _CALLS + _KEYWORDS + _BYTES
 
 
 class Sample(NamedTuple):
-    """One number: of a metric, or of a part of a histogram.
+    """One number: the value of a metric, or of a part of a histogram.
 
     Attributes:
-        name: as expressions name it.
-        labels: by name.
-        value: of a histogram's range, how many are in it, and not in those below.
+        name: its name in queries.
+        labels: the values of its labels, by name.
+        value: the number. For a range of a histogram, how many durations are in it; those of lower ranges are
+            not included.
     """
 
     name: str
@@ -219,7 +223,7 @@ class Sample(NamedTuple):
 
 
 def samples(family: Family, found: dict[str, Any]) -> Iterator[Sample]:
-    """The numbers of a metric; of a histogram ranges and sum."""
+    """Yield the numbers of a metric; for a histogram, those of its ranges, and the sum."""
     for values, value in family.values(found).items():
         labels = dict(zip(family.labels, values, strict=True))
         if not isinstance(value, Spread):

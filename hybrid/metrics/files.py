@@ -1,14 +1,15 @@
-"""The metrics of this process in a folder, for another one that serves those of all.
+"""The metrics of this process in a folder, for another process that serves those of all.
 
-What: `Publisher` writes them every few seconds, in the format of prometheus_client's multi-process mode,
-whose `MultiProcessCollector` adds up what it finds in the folder. `publish` makes one for the process.
-When: engines that compile in another process than the one that answers ``/metrics``.
-Limits: numbers are `SECONDS` old at most. A process that is forked publishes nothing until it calls
-`publish`. Counters of a process that has ended stay, so that sums never fall, and its gauges go; those of one
-that was killed stay until the folder is emptied.
+What: `Publisher` writes them every few seconds, in the format of prometheus_client's multi-process mode.
+prometheus_client's `MultiProcessCollector` adds up the files in the folder. `publish` makes one publisher for
+each folder.
+When: in engines that compile in another process than the one that answers ``/metrics``.
+Limits: numbers may be `SECONDS` old. A forked process publishes nothing until it calls `publish`. When a
+process ends, its counters stay, so that sums never fall, and its gauges are removed. Gauges of a process that
+was killed stay until the folder is emptied.
 
-A file is written whole and renamed. prometheus_client itself maps its files into memory, where a full disk
-ends the process, and would need a variable of the environment that has to be set before it is imported.
+A file is written completely and then renamed. prometheus_client maps its own files into memory instead. Then
+a full disk ends the process, and an environment variable must be set before the import.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from hybrid.compile import shutdown
 from hybrid.metrics.families import FAMILIES, Family, Sample, begin_to_look, look, samples
 
 SECONDS = 5.0
-"""Between two looks at what is counted: a third of what Prometheus waits between two scrapes."""
+"""Time between two writes: a third of the time between two scrapes of Prometheus."""
 
 LEAVE_SECONDS = 1.0
 """How long the end of the program waits for a file that is being written."""
@@ -39,8 +40,9 @@ class Publisher:
     """Writes the metrics of this process to a folder, from now on until it is closed.
 
     Args:
-        folder: what the scraped process gives to prometheus_client's `MultiProcessCollector`; it exists.
-        seconds: between two times.
+        folder: an existing folder, which the scraped process passes to prometheus_client's
+            `MultiProcessCollector`.
+        seconds: time between two writes.
     """
 
     def __init__(self, folder: str | os.PathLike[str], seconds: float = SECONDS) -> None:
@@ -57,13 +59,13 @@ class Publisher:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing is written any more."""
+        """Whether the publisher has stopped writing."""
         return self._ended.is_set()
 
     def write(self) -> None:
-        """Write all metrics as they are now; what the file system refuses is said once, in the log."""
+        """Write all metrics with their present values. Only the first error of the file system is logged."""
         if not self.folder.is_dir():
-            return  # its owner has ended
+            return  # the process that made the folder has ended
         found = look()
         files: dict[str, list[tuple[Family, Sample]]] = {}
         for family in FAMILIES:
@@ -78,7 +80,7 @@ class Publisher:
             self._warned = True
 
     def close(self) -> None:
-        """Write them once more, and stop; gauges of a process that has ended mean nothing."""
+        """Write once more, stop, and remove the gauges, which mean nothing after the process has ended."""
         if self._ended.is_set() or self._process != os.getpid():
             return
         self._ended.set()
@@ -97,9 +99,10 @@ class Publisher:
                 logger.exception("metrics could not be written")
 
     def _name(self, family: Family) -> str:
-        """The file of a metric: its kind, for gauges how several become one, and who writes it.
+        """Return the name of a metric's file: its kind, how gauges of processes are combined, and the
+        process.
 
-        prometheus_client has files of its own of this process, by its number alone.
+        prometheus_client names its own files of this process by the process number alone.
         """
         kind = f"gauge_live{family.together}" if family.kind == "gauge" else family.kind
         return f"{kind}_equimask-{self._process}.db"
@@ -111,8 +114,9 @@ class Publisher:
 
 
 def encoded(rows: Iterable[tuple[Family, Sample]]) -> bytes:
-    """A file of prometheus_client's: bytes used, then for each number its key's length, its key as JSON with
-    blanks up to a multiple of 8 bytes, the number, and a time, which is not asked for."""
+    """Return a file in prometheus_client's format: the number of bytes in use; then, for each number, the
+    length of its key, the key as JSON, padded with blanks to a multiple of 8 bytes, the number, and a time,
+    which is not used."""
     entries = []
     for family, sample in rows:
         key = json.dumps([family.name, sample.name, sample.labels, family.help], sort_keys=True).encode()
@@ -127,7 +131,8 @@ _publishers: dict[Path, Publisher] = {}
 
 
 def publish(folder: str | os.PathLike[str]) -> Publisher:
-    """Write the metrics of this process to a folder from now on; the same one for the same folder."""
+    """Write the metrics of this process to a folder from now on. Return the same publisher for the same
+    folder."""
     path = Path(os.path.abspath(folder))
     with _lock:
         found = _publishers.get(path)
@@ -137,7 +142,8 @@ def publish(folder: str | os.PathLike[str]) -> Publisher:
 
 
 def _in_child() -> None:
-    """The threads are not there, and the files are the parent's."""
+    """Forget the publishers in a forked process: their threads do not exist, and their files belong to the
+    parent."""
     _publishers.clear()
 
 
