@@ -1,2 +1,3 @@
-"""For tests and benchmarks, out of the way of masks: comparisons with plain XGrammar, and texts to compare
-on."""
+"""For tests and benchmarks: comparisons with plain XGrammar, and texts to compare on. Masks do not need this
+room.
+"""

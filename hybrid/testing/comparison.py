@@ -1,8 +1,8 @@
-"""What a comparison with plain XGrammar found: disagreements, counts and times.
+"""The result of a comparison with plain XGrammar: disagreements, counts and times.
 
-What: the records that `hybrid.testing.verify` fills and that benchmarks and tests read and add up.
-When: on every comparison; `Comparison.exact` is the verdict.
-Limits: of each kind the first `KEEP` disagreements are kept; the counts are complete.
+What: the records that `hybrid.testing.verify` fills, and that benchmarks and tests read and add up.
+When: for every comparison; `Comparison.exact` is the verdict.
+Limits: only the first `KEEP` disagreements of each kind are kept; the counts are complete.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from array import array
 from dataclasses import dataclass, field
 
 KEEP = 1000
-"""Disagreements kept of each kind in one `Comparison`; the counts go on beyond it."""
+"""Most disagreements of each kind that one `Comparison` keeps; the counts have no bound."""
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One bit, or one answer, in which the two sides are not alike.
+    """One bit, or one answer, in which the two sides differ.
 
     Attributes:
         kind: ``"mask"`` (a bit), ``"accept"`` (the answer of ``accept_token``), ``"terminated"``,
-            ``"need_apply"`` (``fill`` says that the mask need not be applied, but it forbids something)
-            or ``"error"`` (our side raised).
+            ``"need_apply"`` (``fill`` says that the mask need not be applied, but it forbids something) or
+            ``"error"`` (our side raised an error).
         step: number of tokens accepted before, since the start of this run.
-        token_id: the token in question, -1 where none is.
+        token_id: the token in question; -1 if there is none.
         token: its bytes.
-        prefix: the ids accepted since the matcher was last at its start: enough to come here again.
+        prefix: the ids accepted since the matcher was last at its start; they lead to this place again.
         text: the last bytes of that prefix.
-        ours, plain: what the two sides said.
-        accepted: what ``accept_token`` of the plain matcher says; None where it was not asked.
+        ours, plain: the results of the two sides.
+        accepted: the answer of ``accept_token`` of the plain matcher; None if it was not asked.
         note: the exception, for ``"error"``.
     """
 
@@ -57,7 +57,7 @@ def _seconds() -> array[float]:
 
 @dataclass
 class Times:
-    """Seconds of every call, in the order of the calls; `numpy.asarray` reads them."""
+    """The seconds of each call, in the order of the calls; `numpy.asarray` reads them."""
 
     fill: array[float] = field(default_factory=_seconds)
     plain_fill: array[float] = field(default_factory=_seconds)
@@ -79,13 +79,14 @@ class Comparison:
         masks: masks compared.
         equal: those that were equal in every bit.
         accepted: tokens that both sides accepted.
-        complete: the whole sequence was accepted (a walk: it could always go on).
-        contradictions: bits where XGrammar's mask is not what its ``accept_token`` says, and ours is.
-        differences: everything else that is not alike; there should be none.
-        shared_errors: tokens of a walk allowed by both masks that ``accept_token`` of XGrammar refuses.
-        contradiction_count, difference_count: full counts (the lists keep the first `KEEP`).
-        contradicted_masks, different_masks: masks with at least one such bit.
-        times: seconds of each call of both sides.
+        complete: whether the whole sequence was accepted; for a walk, whether it never had to stop.
+        contradictions: bits in which XGrammar's mask contradicts its own ``accept_token``, and ours agrees
+            with it.
+        differences: all other disagreements; there should be none.
+        shared_errors: tokens of a walk that both masks allow and ``accept_token`` of XGrammar refuses.
+        contradiction_count, difference_count: complete counts (the lists keep the first `KEEP`).
+        contradicted_masks, different_masks: number of masks with at least one such bit.
+        times: the seconds of each call of both sides.
     """
 
     masks: int = 0
@@ -103,11 +104,11 @@ class Comparison:
 
     @property
     def exact(self) -> bool:
-        """No difference was found; contradictions are XGrammar's own and do not count."""
+        """Whether no difference was found. Contradictions do not count, because they are XGrammar's own."""
         return self.difference_count == 0
 
     def add(self, other: Comparison) -> None:
-        """Adds the outcome of another comparison to this one."""
+        """Add the outcome of another comparison to this one."""
         self.masks += other.masks
         self.equal += other.equal
         self.accepted += other.accepted

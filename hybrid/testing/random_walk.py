@@ -1,9 +1,10 @@
-"""Draws of the next token for random walks through a grammar.
+"""Choosing the next token for random walks through a grammar.
 
-What: `Walker.draw` picks one of the allowed ids, in part uniformly and in part by kinds of first bytes.
+What: `Walker.draw` chooses one of the allowed ids: sometimes uniformly, sometimes by the kind of its first
+byte.
 When: in `hybrid.testing.verify.compare_walk`.
-Limits: the kinds are made for programming languages and data formats; in any grammar every allowed
-token keeps a chance.
+Limits: the kinds suit programming languages and data formats. In any grammar, every allowed token has a
+chance.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 STOP_TOKEN_CHANCE = 0.25
-"""Chance that a draw of a walk may fall on a stop token where other tokens are allowed."""
+"""Probability that a draw includes the stop tokens if other tokens are allowed."""
 
 KINDS = (
     b"\"'`",
@@ -28,18 +29,18 @@ KINDS = (
     string.digits.encode(),
     string.ascii_letters.encode(),
 )
-"""Kinds of first bytes for walks; other printable, high and control bytes are three more."""
+"""Kinds of first bytes; other printable bytes, bytes above 127 and control bytes are three more kinds."""
 
 
 FEW = 2048
-"""Up to this number of allowed ids they are listed; beyond, ids are drawn until an allowed one is met."""
+"""At most this many allowed ids are listed. If there are more, ids are drawn until one is allowed."""
 
 TRIES = 64
-"""Draws among the tokens of one first byte before the allowed ones are listed."""
+"""How often tokens with a first byte are drawn before the allowed ones among them are listed."""
 
 
 class _Tables(NamedTuple):
-    """What draws need of a vocabulary: first bytes (256 = no text), and the ids of each."""
+    """Data of a vocabulary: the first byte of each token (256: no text), and the ids for each first byte."""
 
     first_byte: npt.NDArray[np.int16]
     ids: list[npt.NDArray[np.int64]]
@@ -49,7 +50,8 @@ _recent: list[tuple[Sequence[bytes], _Tables]] = []
 
 
 def _tables(tokens: Sequence[bytes]) -> _Tables:
-    """The tables of a vocabulary; those of the last one are kept (0.02 s for 128k tokens, once a walk)."""
+    """Return the tables of a vocabulary. Those of the last one are cached: they take 0.02 s for 128k tokens,
+    once per walk."""
     for known, tables in _recent:
         if known is tokens:
             return tables
@@ -61,7 +63,7 @@ def _tables(tokens: Sequence[bytes]) -> _Tables:
 
 
 class Walker:
-    """Draws the next token of a walk among the allowed ids."""
+    """Draws the next token of a walk from the allowed ids."""
 
     def __init__(self, rng: random.Random, tokens: Sequence[bytes], stops: Iterable[int], by_kind: float):
         self.rng = rng
@@ -71,7 +73,8 @@ class Walker:
         self.first_byte, self.ids = _tables(tokens)
 
     def draw_from(self, allowed: npt.NDArray[np.bool_]) -> int:
-        """One of the ids whose flag is set, of at least one: as `draw`, but many are not listed."""
+        """Draw one of the ids whose flag is set; there must be one. It draws like `draw`, but without listing
+        the ids if there are many."""
         if np.count_nonzero(allowed) <= FEW:
             return self.draw(np.flatnonzero(allowed))
         if self.rng.random() >= STOP_TOKEN_CHANCE:
@@ -81,7 +84,7 @@ class Walker:
                 token_id = self.rng.randrange(allowed.size)
                 if allowed[token_id]:
                     return token_id
-        # the first byte in random order that has an allowed token: uniform over those that have one
+        # Take the first byte that has an allowed token: kinds in random order, then the bytes of each kind.
         for kind in self.rng.sample(BYTES_OF_KIND, len(BYTES_OF_KIND)):
             for byte in self.rng.sample(kind, len(kind)):
                 ids = self.ids[byte]
@@ -95,7 +98,7 @@ class Walker:
         raise ValueError("no id is allowed")
 
     def draw(self, allowed: npt.NDArray[np.int64]) -> int:
-        """One of the allowed ids; there must be one."""
+        """Draw one of the allowed ids; there must be one."""
         pool = allowed
         if self.rng.random() >= STOP_TOKEN_CHANCE:
             going_on = allowed[~self.stop[allowed]]
@@ -120,6 +123,6 @@ def _kind_of_byte(value: int) -> int:
 
 
 KIND = np.array([*map(_kind_of_byte, range(256)), len(KINDS) + 3], np.int16)
-"""The kind of each first byte, 256 for ids without text."""
+"""The kind of each first byte; index 256 is for ids without text."""
 
 BYTES_OF_KIND = [np.flatnonzero(kind == KIND).tolist() for kind in range(len(KINDS) + 4)]

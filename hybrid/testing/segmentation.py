@@ -1,9 +1,8 @@
-"""Text to token ids by bytes alone: longest match, or at random.
+"""Cutting texts into tokens by their bytes alone: by longest match, or at random.
 
-What: `tokenize_greedy` and `tokenize_random` cut bytes into tokens of a vocabulary.
+What: `tokenize_greedy` and `tokenize_random` return token ids of a vocabulary.
 When: to drive matchers along a given text in comparisons, benchmarks and tests.
-Limits: they know bytes only and do not reproduce the merges of a real tokenizer. Tokens that end
-generation are left out, even where they are text.
+Limits: they do not apply the merges of a real tokenizer. Stop tokens are never used, even if they have text.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 
 class HasTokens(Protocol):
-    """What the tokenisers need of a vocabulary."""
+    """What these functions need from a vocabulary."""
 
     @property
     def tokens(self) -> Sequence[bytes]: ...
@@ -25,10 +24,10 @@ class HasTokens(Protocol):
 
 
 def tokenize_greedy(vocabulary: HasTokens, data: bytes) -> list[int]:
-    """Token ids for the bytes, the longest token first.
+    """Cut bytes into tokens, always taking the longest token.
 
-    Where the longest token leaves a rest that no tokens spell (a vocabulary without all single bytes),
-    the longest one that leaves a spellable rest is taken.
+    A vocabulary may lack some single bytes. If no tokens spell the text after the longest token, the longest
+    token is taken after which they can.
 
     Raises:
         ValueError: no sequence of tokens spells the bytes.
@@ -37,9 +36,9 @@ def tokenize_greedy(vocabulary: HasTokens, data: bytes) -> list[int]:
 
 
 def tokenize_random(vocabulary: HasTokens, data: bytes, seed: int | str) -> list[int]:
-    """Token ids for the bytes, each drawn from all tokens that fit there; equal seeds give equal ids.
+    """Cut bytes into tokens, drawing each from all tokens that fit; equal seeds give equal ids.
 
-    Ids with the same bytes are drawn alike.
+    Ids with the same bytes are equally likely.
 
     Raises:
         ValueError: no sequence of tokens spells the bytes.
@@ -49,7 +48,7 @@ def tokenize_random(vocabulary: HasTokens, data: bytes, seed: int | str) -> list
 
 
 class _Segmenter:
-    """The dictionary of a vocabulary from bytes to ids: text tokens that do not end generation."""
+    """Maps bytes to the ids of a vocabulary that have them, without stop tokens."""
 
     def __init__(self, tokens: Sequence[bytes], stops: Iterable[int]) -> None:
         ends = frozenset(stops)
@@ -59,14 +58,14 @@ class _Segmenter:
         for token_id, token in enumerate(tokens):
             if token and token_id not in ends:
                 self.ids.setdefault(token, []).append(token_id)
-                # Two leading bytes tell quite well how long a token can get: far fewer lengths to try
-                # than with one maximum, which a run of 128 spaces would set for everything.
+                # A maximum for each pair of leading bytes leaves far fewer lengths to try than one maximum
+                # for all tokens, which a token of 128 spaces would set.
                 head = token[:2]
                 self.longest[head] = max(self.longest.get(head, 1), len(token))
         self.every_byte = all(bytes([value]) in self.ids for value in range(256))
 
     def candidates(self, data: bytes, start: int, spelled: Sequence[bool] | None) -> list[list[int]]:
-        """Ids of the tokens that fit at a place, shortest token first."""
+        """Return the ids of the tokens that fit at a place, in a list for each length, shortest first."""
         longest = self.longest.get(data[start : start + 2], 1)
         found = []
         for end in range(start + 1, min(start + longest, len(data)) + 1):
@@ -86,7 +85,7 @@ class _Segmenter:
         return result
 
     def _spelled(self, data: bytes) -> list[bool]:
-        """For each place whether tokens spell the rest from there on."""
+        """For each place, find whether tokens spell the rest of the text."""
         spelled = [False] * len(data) + [True]
         last = len(data)
         for start in range(len(data) - 1, -1, -1):
@@ -106,7 +105,7 @@ _segmenters: WeakKeyDictionary[HasTokens, _Segmenter] = WeakKeyDictionary()
 
 
 def _segmenter(vocabulary: HasTokens) -> _Segmenter:
-    """The dictionary of a vocabulary, made once (a tenth of a second for a real one)."""
+    """Return the dictionary of a vocabulary, made once (0.1 s for a real one)."""
     known = _segmenters.get(vocabulary)
     if known is None:
         known = _segmenters[vocabulary] = _Segmenter(vocabulary.tokens, vocabulary.stop_token_ids)

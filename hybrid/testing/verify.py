@@ -1,14 +1,14 @@
 """Comparing the masks of a compiled grammar with plain XGrammar's, bit for bit.
 
-What: runs a matcher of ours and a plain `xgrammar.GrammarMatcher` side by side along a token sequence
-(`compare_along`) or a random walk (`compare_walk`), compares every mask over all ids and every answer
-of ``accept_token``, and times both; `union_of_classes` checks a mask against token classes.
+What: runs one of our matchers and a plain `xgrammar.GrammarMatcher` side by side along a token sequence
+(`compare_along`) or a random walk (`compare_walk`). It compares every mask over all ids and every answer of
+``accept_token``, and times both. `union_of_classes` checks a mask against token classes.
 When: in tests, in benchmarks before any number is reported, and in the demonstration.
-Limits: it shows that masks agree on the states it visits; it proves nothing about others.
+Limits: it shows that masks agree in the states that it visits, and proves nothing about others.
 
-Who is right where two masks differ is decided by XGrammar's own ``accept_token`` on a fork. If it sides
-with us, XGrammar contradicts itself (a *contradiction*, counted and listed); anything else is a
-*difference*, which is an error of ours.
+If two masks differ, XGrammar's own ``accept_token`` on a fork decides. If it agrees with ours, XGrammar
+contradicts itself: this is a *contradiction*, which is counted and listed. Everything else is a *difference*,
+which is our error.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TEXT_KEPT = 240
 
 
 class HasClasses(Protocol):
-    """What the class check needs: the class of each token, -1 for a token that is never allowed."""
+    """What the class check needs: the class of each token; -1 for a token that is never allowed."""
 
     @property
     def class_of_token(self) -> npt.NDArray[np.int32]: ...
@@ -63,20 +63,20 @@ def compare_along(
     max_differences: int = 100,
     deadline: float = math.inf,
 ) -> Comparison:
-    """Compares both matchers from the start along a token sequence.
+    """Compare both matchers from the start along a token sequence.
 
-    At each step, and after the last token, both masks are compared and the token is given to both
-    sides. A token that both refuse ends the run (``complete`` is then False). At the end every stop
-    token is tried on forks of both.
+    At each step, and after the last token, both masks are compared; the token is given to both sides. If both
+    refuse a token, the run ends (``complete`` is then False). At the end, every stop token is tried on forks
+    of both.
 
     Args:
-        compiled: ours; a plain `xgrammar.CompiledGrammar` works too.
+        compiled: our compiled grammar; a plain `xgrammar.CompiledGrammar` works, too.
         plain_compiled: the same grammar compiled by plain XGrammar over the same vocabulary; or by us, on
-            another strategy: whatever is found then is an error of ours, contradictions as well.
+            another strategy: then everything that is found is our error, including contradictions.
         token_ids: the tokens; a stop token ends the run.
-        matcher: a matcher of ours at its start, to use in place of a new one.
-        max_differences: the run ends early with more differences than this.
-        deadline: of `time.perf_counter`; the run ends early at the first mask after it.
+        matcher: one of our matchers at its start, to use instead of a new one.
+        max_differences: if there are more differences, the run ends early.
+        deadline: a time of `time.perf_counter`; the run ends early at the first mask after it.
     """
     pair = _Pair(compiled, plain_compiled, matcher)
     result = pair.result
@@ -106,20 +106,19 @@ def compare_walk(
     max_differences: int = 100,
     deadline: float = math.inf,
 ) -> Comparison:
-    """Compares both matchers along a random walk through allowed tokens.
+    """Compare both matchers along a random walk through allowed tokens.
 
-    The token is drawn from the mask that both sides agree on, contradictions settled; one that
-    ``accept_token`` refuses is listed and drawn again. After the end of the grammar, or where nothing
-    is allowed, both sides are reset and the walk goes on.
+    Each token is drawn from the mask that both sides agree on, after contradictions are settled. If
+    ``accept_token`` refuses it, it is listed and another one is drawn. If the grammar has ended, or nothing
+    is allowed, both sides are reset and the walk continues.
 
     Args:
         compiled, plain_compiled, matcher, max_differences, deadline: as in `compare_along`.
-        seed: of the random generator; equal arguments give equal walks.
-        steps: masks to compare.
-        by_kind: share of the draws that are uniform over the kinds of first bytes (quotes, brackets,
-            letters ...), then over the bytes of that kind, then over the tokens of that byte. A
-            draw that is uniform over tokens hardly ever leaves a string, where nearly the whole
-            vocabulary is allowed; this one does.
+        seed: the seed of the random generator; equal arguments give equal walks.
+        steps: number of masks to compare.
+        by_kind: the share of draws that choose a kind of first bytes (quotes, brackets, letters ...)
+            uniformly, then a byte of that kind, then a token with that byte. Draws that are uniform over
+            tokens hardly ever leave a string, where nearly the whole vocabulary is allowed; these do.
     """
     pair = _Pair(compiled, plain_compiled, matcher)
     result = pair.result
@@ -148,7 +147,8 @@ def compare_walk(
 
 
 class _Pair:
-    """Both matchers, their masks and the path they went; every check of this module is one method."""
+    """Both matchers, their masks and the tokens that they have read. Each check of this module is a
+    method."""
 
     def __init__(self, compiled: Any, plain_compiled: xgrammar.CompiledGrammar, matcher: Any) -> None:
         import xgrammar
@@ -163,8 +163,8 @@ class _Pair:
         self.stops: tuple[int, ...] = tuple(self.plain.stop_token_ids)
         self.bitmask: Any = xgrammar.allocate_token_bitmask(1, self.size)
         self.plain_bitmask: Any = xgrammar.allocate_token_bitmask(1, self.size)
-        # A fill has to write the whole row: the two rows start with opposite contents, so that a word
-        # which one side leaves untouched shows up as a difference.
+        # A fill must write the whole row. The two rows start with different contents, so that a word that one
+        # side does not write shows up as a difference.
         self.bitmask.fill_(0x55555555)
         self.plain_bitmask.fill_(-1)
         self.mask: npt.NDArray[np.int32] = self.bitmask.numpy()[0]
@@ -192,7 +192,7 @@ class _Pair:
         accepted: bool | None = None,
         note: str = "",
     ) -> None:
-        """Lists a disagreement, unless enough are listed already."""
+        """Add a disagreement to a list, unless the list is full."""
         if len(where) < KEEP:
             token = self.tokens[token_id] if 0 <= token_id < len(self.tokens) else b""
             text = b"".join(self.tokens[i] for i in self.prefix[-TEXT_KEPT:])[-TEXT_KEPT:]
@@ -214,9 +214,10 @@ class _Pair:
         return answer
 
     def _both(self, ours: Callable[[], Any], plain: Callable[[], Any], token_id: int) -> tuple[Any, Any]:
-        """Runs both sides, taking turns at being first, which warms the caches for the second.
+        """Call both sides. They take turns at being first, because the first call warms the caches for the
+        second.
 
-        An exception of ours is a difference; ours then counts as None.
+        If ours raises an exception, this is a difference, and our result is None.
         """
         plain_first = bool(self.result.masks & 1)
         plain_answer = plain() if plain_first else None
@@ -228,7 +229,7 @@ class _Pair:
         return answer, plain_answer if plain_first else plain()
 
     def compare_masks(self) -> bool:
-        """Fills and compares both masks; False if ours raised."""
+        """Fill and compare both masks. Return False if ours raised an exception."""
         times = self.result.times
         need_apply, _ = self._both(
             lambda: self._timed(self.ours.fill_next_token_bitmask, times.fill, self.bitmask),
@@ -251,7 +252,7 @@ class _Pair:
         return True
 
     def _settle(self, token_ids: npt.NDArray[np.int64]) -> None:
-        """Asks XGrammar's ``accept_token`` which mask is right, for each differing bit."""
+        """Ask XGrammar's ``accept_token`` for each differing bit which mask is right."""
         result = self.result
         contradictions = differences = 0
         for token_id in token_ids.tolist():
@@ -270,11 +271,11 @@ class _Pair:
         self.clean = not differences
 
     def agreed_mask(self) -> npt.NDArray[np.int32]:
-        """The mask to go on with: ours where only contradictions were found, XGrammar's otherwise."""
+        """Return the mask to continue with: ours if only contradictions were found, XGrammar's otherwise."""
         return self.mask if self.clean else self.plain_mask
 
     def advance(self, token_id: int) -> bool:
-        """Gives the token to both; True if both accept it."""
+        """Give a token to both. Return whether both accept it."""
         times = self.result.times
         ours, plain = self._both(
             lambda: self._timed(self.ours.accept_token, times.accept, token_id),
@@ -297,7 +298,7 @@ class _Pair:
         return True
 
     def compare_stop_tokens(self) -> None:
-        """Tries each stop token on forks of both: accepted alike, and terminated alike."""
+        """Try each stop token on forks of both, and compare whether it is accepted and ends the sequence."""
         for token_id in self.stops:
             plain = self.plain.fork()
             expected, plain_ended = bool(plain.accept_token(token_id)), bool(plain.is_terminated())
@@ -319,7 +320,7 @@ class _Pair:
 
 
 def _matcher_of(compiled: Any) -> Any:
-    """A new matcher of a grammar compiled by either side."""
+    """Make a matcher of a grammar that either side has compiled."""
     import xgrammar
 
     if isinstance(compiled, xgrammar.CompiledGrammar):
@@ -330,12 +331,13 @@ def _matcher_of(compiled: Any) -> Any:
 
 
 def _bits(words: npt.NDArray[np.int32], size: int) -> npt.NDArray[np.bool_]:
-    """One flag per id from the words of a mask (bit i of the mask is bit i % 32 of word i // 32)."""
+    """Return a flag for each id from the words of a mask (bit i of the mask is bit i % 32 of word i //
+    32)."""
     return np.unpackbits(_octets(words), bitorder="little")[:size].view(np.bool_)
 
 
 def _ids_of_set_bits(words: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """Ascending ids of the set bits, looking only at words that are not zero."""
+    """Return the ids of the set bits, ascending, looking only at words that are not zero."""
     places = np.flatnonzero(words)
     rows, columns = np.nonzero(
         np.unpackbits(_octets(words[places]).reshape(-1, 4), axis=1, bitorder="little")
@@ -350,14 +352,14 @@ def _octets(words: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
 
 
 def union_of_classes(classes: HasClasses, bitmask: npt.ArrayLike, *, ignore_ids: Iterable[int] = ()) -> bool:
-    """Whether a mask is a union of classes: the tokens of each class all set or all clear.
+    """Whether a mask is a union of classes: the bits of each class are all 1 or all 0.
 
-    Tokens of class -1 have to be clear.
+    The bits of class -1 must be 0.
 
     Args:
         classes: anything with ``class_of_token``.
         bitmask: one row of a bitmask, int32 words (numpy, or a torch tensor on the CPU).
-        ignore_ids: ids to leave out, such as stop tokens, which no class of text covers.
+        ignore_ids: ids to leave out, such as stop tokens, which have no class.
     """
     return split_classes(classes, bitmask, ignore_ids=ignore_ids).size == 0
 
@@ -365,9 +367,9 @@ def union_of_classes(classes: HasClasses, bitmask: npt.ArrayLike, *, ignore_ids:
 def split_classes(
     classes: HasClasses, bitmask: npt.ArrayLike, *, ignore_ids: Iterable[int] = ()
 ) -> npt.NDArray[np.int64]:
-    """The classes that a mask splits, ascending; -1 stands for tokens that should never be allowed.
+    """Return the classes that a mask splits, ascending; -1 stands for tokens that should never be allowed.
 
-    Arguments as in `union_of_classes`.
+    The arguments are those of `union_of_classes`.
     """
     of_token = np.asarray(classes.class_of_token, np.int64)
     words = np.ascontiguousarray(np.asarray(bitmask, np.int32).reshape(-1))
