@@ -126,7 +126,7 @@ def _read_or_refused(word: str, root: str | None, strict: bool, semantics: str) 
 
 
 def _targets(grammars: Sequence[str], folder: Path) -> list[Path]:
-    """A file in the folder for each grammar, with the grammar's name.
+    """Return a file in the folder for each grammar, with the grammar's name.
 
     Raises:
         ArtifactError: a grammar has no name, or two have the same.
@@ -244,7 +244,7 @@ def _print_description(console: Console, path: Path, found: Description) -> None
 
 
 def _depths_of(compiled: CompiledGrammar, session: Any, met: Counter[int]) -> dict[int, int]:
-    """How many stack symbols are read for each configuration."""
+    """Return how many stack symbols are read for each configuration."""
     if isinstance(compiled.classifier, FactoredClassifier):
         return {config: session.store.depth_read(config) for config in met}
     return depths_read(session.store, met)

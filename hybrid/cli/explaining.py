@@ -70,7 +70,7 @@ def explain_grammar(
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("reading the vocabulary", total=None)
         words = load_vocabulary(vocabulary).prepare()
-        tokenize_greedy(words, b"")  # makes its dictionary
+        tokenize_greedy(words, b"")  # so that the tokeniser's dictionary is made now
         with GrammarCompiler(
             words, strategy=strategy, cache_enabled=False, assert_formats=formats
         ) as compiler:

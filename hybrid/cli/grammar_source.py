@@ -144,7 +144,8 @@ def is_file(word: str) -> bool:
 
 
 def _as_json(text: str) -> Any:
-    """The schema, if the text is one. A file of MaskBench's form has it under the key "schema"."""
+    """Return the schema if the text is one, else None. In a file of MaskBench's form, it is under the key
+    "schema"."""
     try:
         value = json.loads(text)
     except ValueError:

@@ -1,10 +1,10 @@
-"""The grammars that come with the package, to compile or to start your own from.
+"""The grammars that come with the package: use them as they are, or start your own from them.
 
 What: `shipped_grammars` lists them, `shipped_grammar` finds one by name. Each has its text, its kind (its
 notation) and a description.
 When: used by the command ``grammars``, by examples and tests. Programs may compile the texts, too.
-Limits: they are written to be read, not to be complete. The first comment of each says what its language
-lacks.
+Limits: they are easy to read, but not complete. The first comment of each says what is missing of its
+language.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ShippedGrammar:
 
 
 def shipped_grammars() -> tuple[ShippedGrammar, ...]:
-    """All grammars that come with the package, by name."""
+    """Return all grammars that come with the package, by name."""
     found = []
     for file in (importlib.resources.files("hybrid") / "grammars").iterdir():
         for kind, comment in COMMENT.items():
@@ -51,7 +51,7 @@ def shipped_grammars() -> tuple[ShippedGrammar, ...]:
 
 
 def shipped_grammar(name: str) -> ShippedGrammar:
-    """The grammar with a name such as ``json.lark``.
+    """Return the grammar with a name such as ``json.lark``.
 
     Raises:
         GrammarError: there is no grammar of that name.
@@ -63,6 +63,6 @@ def shipped_grammar(name: str) -> ShippedGrammar:
 
 
 def _description(text: str, comment: str) -> str:
-    """The first comment line, without its mark."""
+    """Return the first comment line, without its mark."""
     lines = (line.strip() for line in text.splitlines())
     return next((line.removeprefix(comment).strip() for line in lines if line.startswith(comment)), "")

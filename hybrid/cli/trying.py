@@ -23,7 +23,7 @@ from hybrid.explain import Explanation, Refusal
 from hybrid.explain.characters import quoted, shown
 
 MOST_LINES = 14
-"""Most expected things that are shown."""
+"""Most expected things that are listed."""
 
 Fragments: TypeAlias = Any
 """prompt_toolkit's lists of (style, text)."""
@@ -155,7 +155,7 @@ def application(board: Board, title: str) -> Any:
     from prompt_toolkit.styles import Style
 
     class Marks(Processor):
-        """Marks the part of the text that is refused."""
+        """Marks the refused part of the text."""
 
         def apply_transformation(self, given: Any) -> Any:
             before = "\n".join(given.document.lines[: given.lineno])
