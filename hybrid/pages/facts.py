@@ -95,8 +95,8 @@ class Facts:
 
     @property
     def timings(self) -> list[tuple[str, float]]:
-        """Phases of compiling and of making the page, with their seconds, longest first; without the total.
-        """
+        """Phases of compiling and of making the page, with their seconds, longest first; without the
+        total."""
         found = {name: value for name, value in self.compiled.timings.items() if name != "total"}
         if self.class_seconds:
             found["classes, for this page"] = self.class_seconds
