@@ -152,7 +152,7 @@ class Nonterminal:
         object, array: their automata, once they are built; None if it has no such values.
         is_productive: whether it contains any value, once that is known.
         verdict: the result of `Nonterminals.may_hold`; None: it is not known.
-        is_asked: whether somebody waits for that result.
+        is_asked: whether computing that result has begun; it may stay unknown.
     """
 
     def __init__(

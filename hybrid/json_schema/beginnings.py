@@ -1,11 +1,11 @@
 """Beginnings of items that can always be completed to a new value.
 
 What: `beginnings_of` finds, for the items of an array, the unfinished strings and numbers that can be
-completed to more values than an array can contain. After such a beginning, nobody has to search for a value
-that is new.
+completed to more values than an array can contain. After such a beginning, no search for a new value is
+needed.
 When: for arrays under `uniqueItems`.
 Limits: strings are judged by their length alone; numbers only if all items have the same ones; arrays,
-objects and constants never count. Other beginnings are tried (`hybrid.remembering.novelty`).
+objects and constants never count. Other beginnings are searched (`hybrid.remembering.novelty`).
 """
 
 from __future__ import annotations

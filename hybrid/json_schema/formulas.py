@@ -46,8 +46,8 @@ class Formula:
 
     @property
     def ordered_atoms(self) -> list:
-        """All atoms in it in order of creation. Whatever makes formulas of them takes this order: that of the
-        set depends on addresses, and the numbers of the formulas would, too."""
+        """All atoms in it, in order of creation. Code that makes formulas from atoms must use this order: the
+        order of the set depends on addresses, and then the numbers of the formulas would, too."""
         return list(self.atoms) if len(self.atoms) < 2 else sorted(self.atoms, key=_number)
 
     def __repr__(self) -> str:
@@ -252,11 +252,11 @@ def decide(formula: Formula, value: Callable[[Formula], bool]) -> bool:
 def decides(formula: Formula, atom: Formula, value: bool, outcome: bool) -> bool:
     """Whether one atom's value obviously decides a formula. False if that cannot be seen at once.
 
-    It makes no formulas: substituting each of n atoms to see it took half of the time of hard schemas.
+    It makes no formulas: substituting each of n atoms took half of the time of hard schemas.
 
     Args:
         value: the value of the atom.
-        outcome: the value of the formula that is asked for.
+        outcome: the value of the formula to test for.
     """
     if formula is atom:
         return value is outcome
@@ -287,7 +287,8 @@ def decides(formula: Formula, atom: Formula, value: bool, outcome: bool) -> bool
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _has_any(atoms: frozenset, values: dict) -> cython.bint:
-    """Whether some atoms are among the keys: a set goes through all of a dict, even if itself is small."""
+    """Whether some atoms are among the keys. `isdisjoint` would look at every key of the dict, even if the
+    set is small."""
     if len(atoms) > len(values):
         return not atoms.isdisjoint(values)
     for atom in atoms:  # noqa: SIM110 - C functions have no generators

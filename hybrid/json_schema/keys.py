@@ -78,7 +78,7 @@ def _with(tree: KeyTree, key: str, begin: cython.Py_ssize_t, state: cython.Py_ss
 @cython.cfunc
 @cython.exceptval(check=False)
 def _common(label: str, key: str, begin: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """How many characters of a label are those of a key from number `begin` on."""
+    """Return how many characters of a label equal those of a key from index `begin` on."""
     n: cython.Py_ssize_t = min(len(label), len(key) - begin)
     i: cython.Py_ssize_t
     for i in range(n):

@@ -220,8 +220,8 @@ def _specification(uri: str) -> Any:
 
 
 def load_referencing() -> None:
-    """Import the resolver of references in advance: the first schema with references would wait 40 ms for
-    it."""
+    """Import the resolver of references in advance; otherwise the first schema with references waits 40 ms
+    for it."""
     import jsonschema_specifications
     import referencing.jsonschema  # noqa: F401
 

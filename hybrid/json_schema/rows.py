@@ -123,14 +123,14 @@ class Rows:
         rule: cython.Py_ssize_t,
         target: cython.Py_ssize_t,
     ) -> cython.int:
-        """Add an edge that calls a rule. All calls with one target are one, from a state of its own.
+        """Add an edge that calls a rule. All calls with the same rule and target share one state that calls.
 
         The network copies small rules to each call. With a call for each source, 997 states were made
-        deterministic in place of 297, and then merged again (medians of 150 schemas with other keys than the
-        declared ones).
+        deterministic instead of 297, and then merged again (medians of 150 schemas that allow undeclared
+        keys).
 
         Args:
-            calling: the states that call; it is updated.
+            calling: maps (rule, target) to the state that calls; it is updated.
             source, rule, target: as for `call`.
         """
         key: tuple = (rule, target)
@@ -145,8 +145,8 @@ class Rows:
         return self.empty(source, state)
 
     def run(self, text: str, begin: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Add a state from which the characters of a text lead to a target state, from number `begin`
-        to the last; there is at least one."""
+        """Add states that read the characters of a text from index `begin` on, and lead to a target state.
+        There must be at least one character. Return the first state."""
         length: cython.Py_ssize_t = len(text)
         if begin >= length:
             raise ValueError(f"{text!r} has no character {begin}")
@@ -181,7 +181,7 @@ class Rows:
         edges: cython.const[cython.Py_ssize_t][:, :],
         rules: Sequence[int],
     ) -> None:
-        """Add edges that call rules, as `call_shared`.
+        """Add edges that call rules, in the way of `call_shared`.
 
         Args:
             first: the number of the state that `edges` calls 0; the others follow it.
@@ -194,7 +194,7 @@ class Rows:
         """
         n_rules: cython.Py_ssize_t = len(rules)
         called: cython.Py_ssize_t[::1] = np.array(rules, np.int64)
-        # for each target and rule, 1 more than the state that calls: memory that is not written takes no page
+        # For each target and rule, 1 plus the state that calls; or 0, as unused pages take no memory.
         calling: cython.int[::1] = np.zeros(n_states * n_rules, np.int32)
         i: cython.Py_ssize_t
         for i in range(edges.shape[0]):

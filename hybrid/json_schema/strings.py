@@ -89,10 +89,10 @@ class Piece(NamedTuple):
 
 MOST_LISTED = 10_000
 """A language with lengths is listed if it has at most this many texts, instead of a state for each length;
-nobody needs to know more of them (`counting.py`)."""
+more texts need not be counted (`counting.py`)."""
 
 GRIDS = 6
-"""So many times more states are allowed if they are pairs of a state and a length, because these are that
+"""This many times more states are allowed if they are pairs of a state and a length, because these are that
 much smaller than other states."""
 
 

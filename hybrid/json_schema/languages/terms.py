@@ -29,7 +29,7 @@ C_NOTHING = cython.declare(cython.Py_ssize_t, 0)
 C_EMPTY = cython.declare(cython.Py_ssize_t, 1)
 C_ALL = cython.declare(cython.Py_ssize_t, 2)
 
-# What a term is: (CHARS, ranges), (CAT, a, b), (STAR, a), (REPEAT, a, m, n), (OR, {...}), (AND, {...}),
+# Terms are (CHARS, ranges), (CAT, a, b), (STAR, a), (REPEAT, a, m, n), (OR, {...}), (AND, {...}),
 # (NOT, a), (LOOP, number); the others are the three terms above.
 CHARS = cython.declare(cython.Py_ssize_t, 3)
 CAT = cython.declare(cython.Py_ssize_t, 4)
@@ -45,7 +45,7 @@ MOST_NESTED = cython.declare(cython.Py_ssize_t, until.MOST_NESTED)
 _ANY_CHARACTER = ((0, LAST),)
 
 ONE = 1
-"""One as an integer of Python's, which has as many bits as a pattern has sets of characters."""
+"""The Python integer 1, to shift: sets of characters may be more than a C integer has bits."""
 
 
 @cython.final
@@ -57,7 +57,7 @@ class Terms:
         self._all = [(NOTHING,), (EMPTY,), (ALL,)]
         self._numbers = {term: i for i, term in enumerate(self._all)}
         self._nullable = [False, True, True]
-        self._sets = {}  # for each term of characters, its bit
+        self._sets = {}  # for each term of one character, its bit
         self._first = {NOTHING: 0, EMPTY: 0, ALL: 0}
         self._intervals = [(0, 0)]
         self._n_intervals_of = 0
@@ -67,7 +67,7 @@ class Terms:
         self._depth = 0
 
     def _enter(self) -> cython.int:
-        """One call more is nested."""
+        """Enter one more level of nested calls."""
         if self._depth >= MOST_NESTED:
             raise RecursionError("in a regular expression")
         self._depth += 1
