@@ -26,7 +26,7 @@ class ByIdentity(Generic[Made]):
         self._made: dict[int, tuple[weakref.ref[object], Hashable, Made]] = {}
 
     def of(self, given: object, version: Hashable = None) -> Made:
-        """The value for this very object; it is made again if the version has changed."""
+        """Return the value for this very object. It is made again if the version has changed."""
         number = id(given)
         known = self._made.get(number)
         # the id of an object that was freed may be reused

@@ -1,8 +1,8 @@
 """The demonstration behind ``python -m hybrid demo``.
 
-What: a small randomly initialised model on the 131,072-id vocabulary that mistral-common ships generates
-under a JSON schema, a regular expression and a C-like grammar. Each output is judged by an independent
-parser, and every mask on the way is compared bit for bit with plain XGrammar's.
+What: a small model with random weights, on the vocabulary of 131,072 ids that mistral-common ships, generates
+texts under a JSON schema, a regular expression and a C-like grammar. An independent parser judges each
+output, and every mask on the way is compared bit for bit with plain XGrammar's.
 When: to see the project work, after installing it.
 Limits: the weights are random, so the text is noise that obeys a grammar; the times are of this machine.
 """
@@ -70,7 +70,7 @@ class Task:
 
 @dataclass
 class Outcome:
-    """What happened with one grammar."""
+    """The result for one grammar."""
 
     task: Task
     compiled: CompiledGrammar
@@ -82,8 +82,8 @@ class Outcome:
 
 
 def run(*, tokens: int, seed: int) -> int:
-    """Run the demonstration; the exit status is 1 if a mask differs or an output is refused."""
-    # the summary needs more than the 80 columns that are assumed where there is no terminal
+    """Run the demonstration. Return the exit status: 1 if a mask differs or an output is refused."""
+    # the summary needs more than the 80 columns that rich assumes if there is no terminal
     console = Console(width=None if sys.stdout.isatty() else 110)
     console.print(
         "A model with [b]random weights[/b] writes under three grammars. Its text is noise; what is shown is "
@@ -119,12 +119,12 @@ def run(*, tokens: int, seed: int) -> int:
 
 
 def shipped_grammar(name: str) -> str:
-    """The text of a grammar of the project's own."""
+    """Return the text of a grammar that comes with the package."""
     return (importlib.resources.files("hybrid") / "grammars" / f"{name}.gbnf").read_text(encoding="utf-8")
 
 
 def tasks(tokens: int) -> list[Task]:
-    """The three grammars: a JSON schema, a regular expression, the project's own C-like grammar."""
+    """Return the three tasks: a JSON schema, a regular expression, and the C-like grammar of the package."""
     c_like = shipped_grammar("c_like")
     options: dict[str, Any] = {"any_whitespace": False}
     return [
@@ -156,7 +156,7 @@ def tasks(tokens: int) -> list[Task]:
 
 
 def random_model(vocabulary: Vocabulary) -> Any:
-    """A Llama of two small layers, with random weights."""
+    """Make a Llama of two small layers with random weights."""
     config = transformers.LlamaConfig(
         vocab_size=vocabulary.size,
         hidden_size=64,
@@ -172,7 +172,7 @@ def random_model(vocabulary: Vocabulary) -> Any:
 
 
 class _Ticker(transformers.StoppingCriteria):
-    """Moves a progress bar by one token a step; never stops anything."""
+    """Advances a progress bar by one for each token; never stops the generation."""
 
     def __init__(self, tick: Callable[[], None]) -> None:
         self._tick = tick
@@ -190,7 +190,7 @@ def work(
     vocabulary: Vocabulary,
     progress: Progress,
 ) -> Outcome:
-    """Compile twice, generate, judge, and compare every mask on the way."""
+    """Compile on both sides, generate, judge the output, and compare every mask on the way."""
     bar = progress.add_task(f"{task.name}: compiling", total=None)
     began = time.perf_counter()
     compiled = task.compile(compiler)
@@ -219,7 +219,7 @@ def work(
 
 
 def judge_json(text: bytes, ended: bool) -> str:
-    """The verdict of `jsonschema`, on the whole text."""
+    """Judge the whole text by `jsonschema`."""
     if not ended:
         return "REFUSED: not finished within the tokens allowed"
     try:
@@ -232,14 +232,14 @@ def judge_json(text: bytes, ended: bool) -> str:
 
 
 def judge_regex(text: bytes, ended: bool) -> str:
-    """The verdict of Python's `re`."""
+    """Judge the whole text by Python's `re`."""
     if not ended:
         return "REFUSED: not finished within the tokens allowed"
     return "valid (re)" if re.fullmatch(REGEX.encode(), text) else "REFUSED by re"
 
 
 def judge_grammar(grammar: str, text: bytes, ended: bool) -> str:
-    """The verdict of XGrammar's acceptor over single bytes: a sentence, or the beginning of one."""
+    """Judge the text by XGrammar, byte by byte: it is a sentence, or the beginning of one."""
     info = xgrammar.TokenizerInfo(
         [*(bytes([b]) for b in range(256)), b""], vocab_size=257, stop_token_ids=[256]
     )
@@ -252,13 +252,14 @@ def judge_grammar(grammar: str, text: bytes, ended: bool) -> str:
 
 
 def show(console: Console, outcome: Outcome) -> None:
-    """The text that was generated, with its verdict."""
+    """Print the generated text with its verdict."""
     title = f"{outcome.task.name}: {outcome.verdict}"
     console.print(Panel(Text(outcome.text.decode("utf-8", "replace")), title=title, title_align="left"))
 
 
 def summary(outcomes: list[Outcome]) -> Table:
-    """One row a grammar: classes, times beside plain XGrammar's, equality."""
+    """Return a table with a row for each grammar: classes, times beside plain XGrammar's, and whether all
+    masks are equal."""
     table = Table(title="medians; the ratio is plain XGrammar / ours", title_justify="left")
     for column in (
         "grammar",

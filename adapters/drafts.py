@@ -1,10 +1,8 @@
 """Drafts from a grammar's state in `model.generate` of transformers.
 
 What: `GrammarDrafts` is a decoding method: the assisted generation of transformers, with a candidate
-generator that
-asks a `hybrid.drafts.DraftModel`. The result is the same as without it: the model chooses each token,
-    greedily or
-by sampling, under the masks of the same logits processors.
+generator that asks a `hybrid.drafts.DraftModel`. The result is the same as without it: the model chooses each
+token, greedily or by sampling, under the masks of the same logits processors.
 When: ``model.generate(**inputs, logits_processor=[GrammarLogitsProcessor(compiled)],
 custom_generate=GrammarDrafts(DraftModel(compiled)), use_cache=True)``.
 Limits: one row, as for all assisted generation; a version of transformers whose `generate` accepts a function

@@ -43,9 +43,8 @@ class State:
     """The last state of a row: its ids, including the prompt, and a matcher that has read the generated ones.
 
     ``fed`` counts the generated tokens that the matcher has read. It no longer grows when the row has
-        ``ended``: at
-    a stop token (the matcher has terminated, and padding may follow), or at a token that the matcher
-    rejected.
+    ``ended``: at a stop token (the matcher has terminated, and padding may follow), or at a token that the
+    matcher rejected.
     """
 
     __slots__ = ("ended", "fed", "group", "ids", "length", "matcher", "prompt_length")
@@ -104,7 +103,7 @@ class State:
         return np.array_equal(self.ids[:parent], row[:parent])
 
     def extends_to(self, row: Ids) -> bool:
-        """For a reachable row: whether no token must be taken back."""
+        """For a reachable row, whether it can be reached without taking tokens back."""
         return self.length < len(row) or (self.length == len(row) and self.ids[len(row) - 1] == row[-1])
 
 
@@ -113,7 +112,7 @@ class Generation:
 
     def __init__(self, prompt: Ids, groups: list[int]) -> None:
         self.prompt = prompt
-        self.groups = groups  # row -> number of its (prompt, grammar); rows of one group are interchangeable
+        self.groups = groups  # for each row, a number for its (prompt, grammar): rows of a group are alike
         self.rows: list[State] = []  # those of the last call, in order
         self.spare: dict[int, list[State]] = {}  # other states by group, the most recent first
         self.longest = prompt.shape[1]

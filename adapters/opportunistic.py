@@ -1,9 +1,9 @@
 """Opportunistic masking: let the model choose first, and compute a mask only if the grammar refuses its
 choice.
 
-What: `first_choices` lets the model choose as if there were no grammar, and asks the grammar about these
-tokens only. If it allows a token, no mask is computed or copied to the device. `second_choices` draws for the
-other rows after they are masked.
+What: `first_choices` lets the model choose as if there were no grammar, and asks the grammar only about the
+chosen tokens. If it allows a token, no mask is computed or copied to the device. `second_choices` draws for
+the other rows after they are masked.
 When: used by `adapters.transformers.GrammarLogitsProcessor` with ``opportunistic=``.
 Limits: not for beam search. Top-k, top-p and min-p of `Sampling` are supported; other options that restrict
 the distribution are refused if they are known. On strategy "engine", XGrammar's masks may forbid tokens that
@@ -11,15 +11,11 @@ its `accept_token` allows, and such a token may be chosen here.
 
 The distribution is the same as with masks. Let p be the distribution of all tokens at the temperature, and q
 the distribution under the mask, cut by top-k, top-p and min-p: q(t) >= p(t) wherever q(t) > 0. A token is
-drawn from p.
-It is *sure* if it survives the cuts, whatever else is masked: it is one of the k most likely tokens; even if
-    only it
-and the tokens that may rank above it remain, those above have less than a share of top-p; and it has the
-fraction of the largest probability that min-p requires. A sure token that the grammar allows is chosen.
-Otherwise a token is
-drawn from the rest: q, minus p for all sure and allowed tokens (the residual of speculative sampling).
-    Without
-cuts, all tokens are sure, and the rest is q itself.
+drawn from p. It is *sure* if it survives the cuts, whatever else is masked: it is one of the k most likely
+tokens; even if only it and the tokens that may rank above it remain, those above have less than a share of
+top-p; and it has the fraction of the largest probability that min-p requires. A sure token that the grammar
+allows is chosen. Otherwise a token is drawn from the rest: q, minus p for all sure and allowed tokens (the
+residual of speculative sampling). Without cuts, all tokens are sure, and the rest is q itself.
 
 Source: Beurer-Kellner, Fischer and Vechev, "Guiding LLMs The Right Way: Fast, Non-Invasive Constrained
 Generation" (ICML 2024), without cuts; the residual is that of Leviathan et al., "Fast inference from
@@ -181,14 +177,14 @@ def second_choices(
 
 
 def largest(scores: torch.Tensor) -> torch.Tensor:
-    """int64[rows, 1]: the token with the largest score of each row; the first of equal ones."""
+    """Return the token with the largest score of each row, int64[rows, 1]; the first of equal ones."""
     if scores.device.type == "cpu" and scores.dtype == torch.float32:  # 17 us for 128,000; torch takes 163
         return torch.from_numpy(scores.detach().numpy().argmax(axis=-1, keepdims=True))
     return scores.argmax(dim=-1, keepdim=True)
 
 
 def draw(weights: torch.Tensor) -> torch.Tensor:
-    """int64[rows, 1]: draw a token for each row by weights, some of which are above 0."""
+    """Draw a token for each row by weights, some of which are above 0: int64[rows, 1]."""
     if weights.device.type != "cpu":
         return torch.multinomial(weights, 1)
     # 0.7 ms for 128,000 weights; torch.multinomial draws a number for each of them, which takes 7 ms
@@ -201,7 +197,7 @@ def draw(weights: torch.Tensor) -> torch.Tensor:
 
 
 def missing(scores: torch.Tensor, masked: torch.Tensor, sampling: Sampling) -> torch.Tensor:
-    """float[rows, width]: the weights for rows whose first choice was refused."""
+    """Return the weights for rows whose first choice was refused, float[rows, width]."""
     wanted = masked.float() / sampling.temperature
     if not sampling.cuts:
         return torch.softmax(wanted, dim=-1)
@@ -219,7 +215,7 @@ def missing(scores: torch.Tensor, masked: torch.Tensor, sampling: Sampling) -> t
 
 
 def is_sure(shares: torch.Tensor, tokens: torch.Tensor, sampling: Sampling) -> torch.Tensor:
-    """bool[rows, n]: which tokens survive the cuts, whatever else is masked.
+    """Return which tokens survive the cuts, whatever else is masked: bool[rows, n].
 
     Args:
         shares: float[rows, width], the distribution of all tokens.

@@ -104,8 +104,7 @@ def add_hook(hook: Hook) -> None:
     """Register a function that is called with each `Notice` of this process. Adding it again has no effect.
 
     It must be quick, and several threads may call it at once: vLLM's engine calls it in the threads that
-        compile
-    grammars, SGLang's scheduler in its loop.
+    compile grammars, SGLang's scheduler in its loop.
     """
     if hook not in _hooks:
         _hooks.append(hook)

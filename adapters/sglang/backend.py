@@ -30,9 +30,8 @@ logger = logging.getLogger("sglang.equimask")
 
 NOMINAL_BYTES = 2 * 2**20
 """The assumed size of a grammar if ranks must make the same decisions, because its real size depends on what
-each
-rank has done with it: the mean of MaskBench's schemas after some hundred tokens (1.4 to 8.8 MB with 128,000
-    ids)."""
+each rank has done with it. It is the mean of MaskBench's schemas after some hundred tokens (1.4 to 8.8 MB
+with 128,000 ids)."""
 
 SMALL_BYTES = 2**10
 """The size of the objects around a grammar."""

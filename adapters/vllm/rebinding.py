@@ -3,14 +3,13 @@
 What: `register` replaces
 
 - ``xgr`` in the module of vLLM's XGrammar backend, so that vLLM's own code uses our compiler and matcher. The
-backend
-  itself is unchanged; a subclass with its own ``compile_grammar`` would not work with both 0.32 and 0.33;
+  backend itself is unchanged; a subclass with its own ``compile_grammar`` would not work with both 0.32 and
+  0.33;
 - `StructuredOutputManager.__init__`, to warm everything up, and `XgrammarBackend` in the manager's module, so
-that the
-  manager gets the warm backend;
+  that the manager gets the warm backend;
 - `validate_xgrammar_grammar`, which vLLM's front end calls, if schemas have ``semantics="json-schema"``;
 - the manager's ``grammar_bitmask``, if its source is known, to fill all rows in one call
-(`adapters.vllm.steps`);
+  (`adapters.vllm.steps`);
 - ``multiprocessing`` in the manager's module, which counts the cores (`adapters.engines.cores`);
 - two more methods of the manager, to tell grammars about their requests (`adapters.vllm.request`).
 

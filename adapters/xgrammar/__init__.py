@@ -3,8 +3,8 @@ xgrammar as xgr``.
 
 What: all names of `xgrammar.__all__` and all modules of XGrammar. Compiler, compiled grammar, matcher, batch
 and logits processor are ours, with XGrammar's arguments, defaults, results and errors. Everything else is
-XGrammar's own object. `wrap` converts objects of plain XGrammar, and `configure` sets options for compilers
-that a program makes without.
+XGrammar's own object. `wrap` converts objects of plain XGrammar, and `configure` sets default options for
+compilers that a program makes without options.
 When: for programs written for `xgrammar` 0.2.x (docs/xgrammar.md).
 Limits: grammars that XGrammar refuses are refused. Features that we do not speed up run in XGrammar, and
 `CompiledGrammar.reason` says so.

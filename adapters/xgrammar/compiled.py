@@ -2,8 +2,7 @@
 
 What: `CompiledGrammar` contains the compiled grammar of `hybrid`, which our matchers use. It is also an
 `xgrammar.CompiledGrammar`: if something needs what only XGrammar has (`serialize_json`, its testing helpers,
-    its own
-matchers), XGrammar compiles the grammar for the whole vocabulary, but not before.
+its own matchers), XGrammar compiles the grammar for the whole vocabulary, but not before.
 When: made by `GrammarCompiler`, `wrap` and `deserialize_json`.
 Limits: `serialize_json` has XGrammar's layout, and takes as long as in XGrammar.
 """

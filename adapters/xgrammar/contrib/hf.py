@@ -1,9 +1,9 @@
 """The logits processor for transformers, under XGrammar's name.
 
-What: `LogitsProcessor` is `adapters.transformers.GrammarLogitsProcessor` made of this package's compiled
-grammars: it also follows beam search and assisted decoding, and may be used again.
-When: ``logits_processor=[LogitsProcessor(compiled)]`` of `generate`.
-Limits: scores beyond the vocabulary are masked out, too, where XGrammar leaves them as they are.
+What: `LogitsProcessor` is `adapters.transformers.GrammarLogitsProcessor` for this package's compiled
+grammars. It also supports beam search and assisted decoding, and may be used again.
+When: pass ``logits_processor=[LogitsProcessor(compiled)]`` to `generate`.
+Limits: scores beyond the vocabulary are masked out, too; XGrammar leaves them as they are.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class LogitsProcessor(GrammarLogitsProcessor):
     """Masks the scores of every row with its grammar's next tokens.
 
     Args:
-        compiled_grammar: one for all rows, or a list.
-        **options: of `GrammarLogitsProcessor`.
+        compiled_grammar: one grammar for all rows, or a list.
+        **options: options of `GrammarLogitsProcessor`.
 
     Attributes:
-        compiled_grammars: a list of those that were given.
-        full_vocab_size: ids of their vocabulary.
+        compiled_grammars: the list of the given grammars.
+        full_vocab_size: number of ids of their vocabulary.
     """
 
     def __init__(
