@@ -1,10 +1,10 @@
 """The command line of the benchmarks: ``python -m bench NAME``.
 
-What: one subcommand per question; each prints a table, writes ``--json FILE`` and ends with status 1
-where a mask differs. ``report`` asks them all and writes pages (``page`` writes them again), ``diff``
-compares two records.
+What: one subcommand for each question. Each prints a table, writes ``--json FILE``, and exits with status 1
+if a mask differs. ``report`` runs all of them and writes pages (``page`` only writes the pages again),
+``diff`` compares two records.
 When: run it on a quiet machine.
-Limits: what each benchmark measures, and how, is in the module of its name.
+Limits: the module of each benchmark says what it measures, and how.
 """
 
 from __future__ import annotations

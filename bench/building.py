@@ -1,10 +1,10 @@
-"""Building one grammar in a process of its own: seconds by phase, memory at its peak, its artefact.
+"""Building one grammar in a separate process: seconds of each phase, peak memory, its file.
 
-What: `measure_building` starts a process, loads the vocabulary, compiles another grammar, and then compiles
-the one that is asked for a few times; where it can be saved, it is saved and loaded, too.
+What: `measure_building` starts a process, loads the vocabulary, compiles another grammar first, and then
+compiles the given grammar several times. If the result can be saved, it is saved and loaded, too.
 When: in `bench.grammar` and `bench.lark`.
-Limits: memory on Linux only (None elsewhere). The vocabulary's own tables are there before and are part of
-the peak of the process, not of what building takes above it.
+Limits: memory is measured on Linux only (else None). The vocabulary's own tables are made before, so they do
+not count as memory of building.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from bench import report, workloads
 from bench.memory import give_back, in_another_process, with_peak
 
 Compile = Callable[[Any], Any]
-"""What a compiler of ours is given; it has to survive pickling."""
+"""Compiles a grammar by the given compiler; it must be picklable."""
 
 
 TINY = 'start: (WORD | "(" start ")")+\nWORD: /[a-z]+/\n%ignore " "\n'
-"""Compiled before, so that what is done once is done."""
+"""A Lark grammar that is compiled before, so that one-time work is not measured."""
 
 
 def ebnf(text: str | None, root: str, compiler: Any) -> Any:
-    """Compile on either side; a text of None stands for XGrammar's built-in JSON grammar."""
+    """Compile an EBNF grammar by either side's compiler. None as text means XGrammar's built-in JSON
+    grammar."""
     if text is None:
         return compiler.compile_builtin_json_grammar()
     return compiler.compile_grammar(text, root_rule_name=root)
@@ -48,18 +49,19 @@ def measure_building(
     strategy: str = "classifier",
     on_demand: bool = False,
 ) -> dict[str, Any]:
-    """What building a grammar takes.
+    """Measure what building a grammar costs.
 
     Args:
         vocabulary: as on the command line.
         compile_with: `ebnf` or `lark`, with the grammar's text bound.
-        repeats: compilations.
+        repeats: number of compilations.
         strategy, on_demand: as for `GrammarCompiler`.
 
     Returns:
-        ``seconds`` and ``cpu`` of each compilation; ``phases``, their medians; ``peak``: resident bytes above
-        those before, of the first one, or None; ``classes``, ``sizes``, ``held`` (bytes by its own
-        account); and with a classifier ``artefact`` (bytes), ``save`` and ``load`` seconds.
+        ``seconds`` and ``cpu`` of each compilation; ``phases``: the median of each phase; ``peak``: how much
+            the resident bytes rose in the first compilation, or None; ``classes``; ``sizes``; ``held``: bytes
+            by the grammar's own account; with a classifier also ``artefact`` (bytes of the file), ``save``
+            and ``load`` (seconds).
     """
     return in_another_process(_build_here, vocabulary, compile_with, repeats, strategy, on_demand)
 
@@ -114,7 +116,7 @@ def _artefact(compiled: Any, vocabulary: Any) -> dict[str, Any]:
 
 
 def print_building(console: Console, name: str, found: dict[str, Any]) -> None:
-    """What building took, in lines."""
+    """Print what building cost."""
     readable = report.readable
     seconds, cpu = (", ".join(map(readable, sorted(found[what]))) for what in ("seconds", "cpu"))
     peak = "unknown" if found["peak"] is None else f"{found['peak'] / 2**20:,.0f} MiB"

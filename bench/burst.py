@@ -1,12 +1,10 @@
-"""Many requests at once, each with a schema of its own: how long until each has its first mask.
+"""Many requests at once, each with its own schema: how long until each has its first mask.
 
-What: `run` gives a burst of new schemas to each engine in turn; some threads take them one after the other,
-as a scheduler's thread pool does, and each request's time is that from the burst's beginning to its first
-mask.
+What: `run` gives a burst of new schemas to each engine in turn. Some threads take one schema after the other,
+like a scheduler's thread pool. The time of a request runs from the start of the burst to its first mask.
 When: ``python -m bench schemas --burst 64``, with ``--burst-threads`` for other numbers of threads than two.
-Limits: so many threads, and whatever an engine starts by itself. Refused schemas take up a thread
-and have no time. Ours and XGrammar's first masks are compared after each burst; llguidance's mean something
-else.
+Limits: engines may start more threads than these. Refused schemas occupy a thread but have no time. Our first
+masks are compared with XGrammar's after each burst; those of llguidance have another meaning.
 """
 
 from __future__ import annotations
@@ -27,12 +25,12 @@ from bench.report import Spread, make_table, readable, say
 THREADS = 2
 
 Serve = Callable[[Any], Any]
-"""From a schema to its first mask; gives what was compiled, None where the schema is refused."""
+"""Compiles a schema and fills its first mask. Returns the compiled grammar; None if the schema is refused."""
 
 
 @dataclass
 class Burst:
-    """One burst on one engine: seconds to each first mask, to the last answer of all, and of CPU time."""
+    """One burst on one engine: seconds to each first mask, seconds until the last answer, and CPU seconds."""
 
     engine: str
     first_masks: Sequence[float] = ()
@@ -42,12 +40,12 @@ class Burst:
     compiled: dict[int, Any] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
-        """This burst as it is written to the record."""
+        """Return this burst without the compiled grammars, for the record."""
         return {name: value for name, value in vars(self).items() if name != "compiled"}
 
 
 def run(engine: str, serve: Serve, schemas: Sequence[Any], threads: int = THREADS) -> Burst:
-    """Give all schemas at once to one engine."""
+    """Give all schemas at once to one engine, and wait for all answers."""
 
     def answer(schema: Any) -> tuple[Any, float]:
         return serve(schema), perf_counter() - began
@@ -65,7 +63,7 @@ def run(engine: str, serve: Serve, schemas: Sequence[Any], threads: int = THREAD
 def run_all(
     engines: Mapping[str, Serve], schemas: Sequence[Any], size: int, seed: int, threads: int = THREADS
 ) -> list[dict[str, Burst]]:
-    """Whole bursts of so many schemas on so many threads, each on all engines in a random order."""
+    """Cut the schemas into bursts of `size`, and run each burst on all engines in random order."""
     order = random.Random(seed)
     schemas = list(schemas)
     order.shuffle(schemas)
@@ -79,12 +77,12 @@ def run_all(
 
 
 def renamed(schemas: Sequence[Any], name: str) -> list[Any]:
-    """The same schemas with another title, so that no cache has met them."""
+    """Return the same schemas with another title, so that no cache knows them."""
     return [{**schema, "title": name} if isinstance(schema, dict) else schema for schema in schemas]
 
 
 def compare(burst: Mapping[str, Burst]) -> tuple[int, int]:
-    """First masks of ours and XGrammar's that were compared, and how many of them differ."""
+    """Compare our first masks with XGrammar's. Return how many were compared, and how many differ."""
     from hybrid.testing.verify import compare_along
 
     ours, plain = burst["ours"].compiled, burst["XGrammar"].compiled
@@ -93,7 +91,8 @@ def compare(burst: Mapping[str, Burst]) -> tuple[int, int]:
 
 
 def summarise(bursts: Sequence[Mapping[str, Burst]]) -> dict[str, dict[str, Any]]:
-    """By engine: the times to the first masks of all bursts, and the mean of the bursts' totals."""
+    """For each engine, sum up the times to the first masks of all bursts, and average the totals of the
+    bursts."""
     found = {}
     for engine in sorted(bursts[0], key=lambda name: (name != "ours", name)):
         own = [burst[engine] for burst in bursts]
@@ -107,7 +106,7 @@ def summarise(bursts: Sequence[Mapping[str, Burst]]) -> dict[str, dict[str, Any]
 
 
 def print_summary(console: Console, summary: Mapping[str, Mapping[str, Any]], title: str) -> None:
-    """A row for each engine."""
+    """Print a row for each engine."""
     table = make_table(title, ("",), ("n", "refused", "p50", "p90", "p99", "max", "all", "all, CPU"))
     for engine, one in summary.items():
         spread = one["first_mask"]
@@ -118,7 +117,8 @@ def print_summary(console: Console, summary: Mapping[str, Mapping[str, Any]], ti
 
 
 def print_scaling(console: Console, found: Mapping[int, Mapping[str, Mapping[str, Any]]]) -> None:
-    """How bursts scale with threads: the time of the first number of threads by that of each, by engine."""
+    """Print how bursts scale: for each engine, the time with the first number of threads divided by that with
+    each."""
     first, *_ = found.values()
     table = make_table(f"times as fast as on {next(iter(found))} threads", ("threads",), tuple(first))
     for count, summary in found.items():

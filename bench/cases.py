@@ -1,9 +1,9 @@
 """Cases: grammars with strings that say what they mean, and grammar files as cases.
 
-What: `Case` is one grammar with its strings, `read_cases` reads a TOML file of them, `load_grammars` what
-a command line names: case files, grammar files, folders of both.
+What: `Case` is one grammar with its strings, `read_cases` reads a TOML file of cases, and `load_grammars`
+reads what a command line names: case files, grammar files, folders of both.
 When: in the tests, which run every case on every strategy, and in ``python -m bench equality``.
-Limits: a file that is not of the form is an error; strings are not checked here (the tests do so).
+Limits: a file with another structure is an error. Strings are not checked here, but by the tests.
 
 A case is one grammar with strings that say what it means, in a TOML table ``[[case]]``:
 
@@ -19,8 +19,8 @@ A case is one grammar with strings that say what it means, in a TOML table ``[[c
 ``features``          words to select cases by
 ====================  ===================================================================================
 
-A string is written as a TOML string, as ``{ hex = "c3" }`` where it is not UTF-8, or as ``{ before = "[",
-text = "ab", times = 500, after = "]" }`` where it is long (``before`` and ``after`` may be left out).
+A string is written as a TOML string; as ``{ hex = "c3" }`` if it is not UTF-8; or as ``{ before = "[",
+text = "ab", times = 500, after = "]" }`` if it is long (``before`` and ``after`` may be left out).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from typing import Any
 import xgrammar
 
 BUILTIN_JSON = "builtin:json"
-"""What command lines call the JSON grammar that comes with XGrammar."""
+"""The name on command lines of the JSON grammar that comes with XGrammar."""
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -43,7 +43,7 @@ KINDS = ("ebnf", "json_schema", "regex", "structural_tag", "lark", "builtin_json
 
 @dataclass(frozen=True)
 class Case:
-    """One grammar and what it means; the fields are described at the top of this file."""
+    """One grammar and its strings; the fields are described at the top of this file."""
 
     name: str
     kind: str
@@ -58,7 +58,7 @@ class Case:
         return self.name
 
     def parse(self) -> xgrammar.Grammar:
-        """The grammar as XGrammar's own parsers and converters read it."""
+        """Parse or convert the grammar by XGrammar."""
         if self.kind == "ebnf":
             return xgrammar.Grammar.from_ebnf(self.grammar, **self.options)
         if self.kind == "json_schema":
@@ -73,10 +73,10 @@ class Case:
 
 
 def read_cases(path: Path) -> Iterator[Case]:
-    """The cases of a TOML file.
+    """Read the cases of a TOML file.
 
     Raises:
-        ValueError: the file, or a case of it, is not of the form.
+        ValueError: the file, or a case in it, has another structure.
     """
     if sys.version_info >= (3, 11):
         import tomllib
@@ -107,15 +107,15 @@ def read_cases(path: Path) -> Iterator[Case]:
 
 
 def load_grammars(paths: Iterable[Path], root: str = "root") -> list[Case]:
-    """The cases that files and folders stand for, a folder by the names of its files.
+    """Read the cases of files and folders; those of a folder in the order of file names.
 
     Args:
-        paths: ``*.toml`` files of cases; ``*.gbnf`` files, whose texts lie beside them: ``NAME.1.txt`` or any
-            other file that begins with the grammar's name and a dot; folders of both.
+        paths: ``*.toml`` files of cases; ``*.gbnf`` files with texts beside them, in ``NAME.1.txt`` or any
+            other file whose name begins with the grammar's name and a dot; folders of both.
         root: root rule of the grammar files.
 
     Raises:
-        ValueError: nothing is there, or a file is not of the form.
+        ValueError: there is nothing, or a file has another structure.
     """
     found: list[Case] = []
     for given in paths:

@@ -1,14 +1,14 @@
-"""Token classes alone: how many, how fast, how much memory, and how they grow.
+"""Token classes alone: how many, how fast, how much memory, and how these grow.
 
 What: runs `equivalence.compute_classes` on the builtin JSON grammar, on grammars and on the schemas of a
-folder, over one or more vocabularies, and reports time by phase, sizes, memory, growth, and CFGzip's classes
-beside ours.
+folder, over one or more vocabularies. It reports time by phase, sizes, memory, growth, and the classes of
+CFGzip for comparison.
 When: ``python -m bench classes --vocabulary SPEC --json FILE``, with ``--grammars``, ``--schemas``,
 ``--scaling`` and ``--peer cfgzip`` as needed.
-Limits: one thread, the trie of the vocabulary built before; the time includes the grammar network and leaves
-out XGrammar's parsing. Times are medians of repeats. Before anything is reported, masks of representatives
-along random walks are compared with plain XGrammar's over the whole vocabulary (all grammars, `CHECKED`
-schemas). That classes are as few as could be is not said.
+Limits: one thread; the trie of the vocabulary is built before. Times include the grammar network, but not
+XGrammar's parsing, and are medians of repeats. Before anything is reported, masks of representatives along
+random walks are compared with plain XGrammar's over the whole vocabulary (all grammars, `CHECKED` schemas).
+The benchmark does not show that there could not be fewer classes.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from bench.report import Spread, readable
 from equivalence import HybridError, Vocabulary, compute_classes
 
 CHECKED = 10
-"""Schemas whose classes are compared with plain XGrammar's masks; all grammars are."""
+"""The masks of this many schemas are compared with plain XGrammar's, and those of all grammars."""
 
 
 @dataclass
 class Row:
-    """One grammar over one vocabulary; seconds and bytes throughout.
+    """The result for one grammar over one vocabulary, in seconds and bytes.
 
-    ``refusal`` is the error where there are no classes. ``errors`` are masks that contradict the classes.
+    ``refusal`` is the error if there are no classes. ``errors`` are masks that contradict the classes.
     """
 
     vocabulary: str
@@ -69,7 +69,7 @@ class Row:
 
 @dataclass(frozen=True)
 class ClassBench:
-    """One vocabulary, and what is asked of every grammar, in the words of the command's options."""
+    """One vocabulary, and the settings for every grammar, named as the options of the command."""
 
     spec: str
     vocabulary: Vocabulary
@@ -85,7 +85,7 @@ class ClassBench:
         return workloads.short_name(self.spec)
 
     def measure(self, case: Case, *, memory: bool, check: bool, peer: cfgzip.Peer | None = None) -> Row:
-        """Everything that is asked for, of one grammar."""
+        """Measure everything that is asked for on one grammar."""
         row = Row(self.name, case.name)
         try:
             grammar = case.parse()
@@ -111,14 +111,15 @@ class ClassBench:
     def try_classes(
         self, grammar: xgrammar.Grammar, relation: str, vocabulary: Vocabulary | None = None
     ) -> dict[str, Any]:
-        """`time_classes`, or why there are no classes."""
+        """Return the result of `time_classes`, or why there are no classes."""
         try:
             return time_classes(grammar, vocabulary or self.vocabulary, relation, self.repeats)
         except HybridError as error:
             return {"refusal": f"{type(error).__name__}: {error}"}
 
     def _compare(self, row: Row, grammar: xgrammar.Grammar) -> None:
-        """Masks of representatives, one for each class, beside plain XGrammar's over the whole vocabulary."""
+        """Compare masks over one representative for each class with plain XGrammar's over the whole
+        vocabulary."""
         ours = workloads.hybrid_compiler(self.vocabulary, "representatives", 1).compile_grammar(grammar)
         plain = workloads.plain_compiler(self.vocabulary, 1).compile_grammar(grammar)
         found = workloads.compare_walks(ours, plain, 1000 * self.seed, self.walks, self.walk_steps)
@@ -129,7 +130,7 @@ class ClassBench:
 def time_classes(
     grammar: xgrammar.Grammar, vocabulary: Vocabulary, relation: str, repeats: int
 ) -> dict[str, Any]:
-    """Medians of some computations, after one that is not counted."""
+    """Compute classes several times, after a first time that is not counted, and return medians."""
     compute_classes(grammar, vocabulary, relation)  # type: ignore[arg-type]
     gc.collect()
     seconds, cpu, phases = [], [], []
@@ -149,12 +150,12 @@ def time_classes(
 
 
 def schema_case(file: workloads.SchemaFile, strict: bool) -> Case:
-    """A schema as a case."""
+    """Return a schema as a case."""
     return Case(file.name, "json_schema", json_format.dumps(file.schema), {"strict_mode": strict})
 
 
 def summarise(rows: Sequence[Row]) -> dict[str, Any]:
-    """The figures over the schemas of one vocabulary."""
+    """Sum up the schemas of one vocabulary."""
     good = [row for row in rows if not row.refusal]
     phases = dict.fromkeys(phase for row in good for phase in row.phases)
     moved = [row.displacement for row in good if row.displacement.get("classes")]
@@ -176,7 +177,7 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def grammar_table(rows: Sequence[Row]) -> Table:
-    """One line for each grammar and vocabulary."""
+    """Make a table with a line for each grammar and vocabulary."""
     numbers = ("classes", "time", "CPU", "network", "explore", "memory")
     table = report.make_table("grammars, one thread", ("vocabulary", "grammar"), numbers)
     for row in rows:
@@ -190,7 +191,8 @@ def grammar_table(rows: Sequence[Row]) -> Table:
 
 
 def finer_table(rows: Sequence[Row]) -> Table:
-    """Displacement, ours and the peer's, a line for each grammar and vocabulary that has either."""
+    """Make a table of displacement classes, ours and the peer's, for each grammar and vocabulary that has
+    either."""
     columns = ("vocabulary", "grammar", "within our classes of masks", "the peer's input")
     title = "displacement: equal masks and equal stacks afterwards"
     table = report.make_table(title, columns, ("ours", "time", "peer", "time"))
@@ -204,7 +206,7 @@ def finer_table(rows: Sequence[Row]) -> Table:
 
 
 def _counted(found: dict[str, Any]) -> tuple[str, str]:
-    """Classes and time of a relation, where there are any."""
+    """Return the number of classes of a relation and the time, if there are any."""
     return (
         ("-", "-") if found.get("classes") is None else (f"{found['classes']:,}", readable(found["seconds"]))
     )
@@ -282,7 +284,7 @@ def command(
 
 
 def _say_of_peer(console: Console, rows: Sequence[Row]) -> None:
-    """What the peer did not take, and where its classes are not within ours."""
+    """Print what the peer refused, and in which grammars its classes do not lie within ours."""
     for row in rows:
         for attempt in row.peer.get("attempts", ()):
             report.say(console, f"peer, {row.title}: {attempt}")
@@ -296,7 +298,7 @@ def _say_of_peer(console: Console, rows: Sequence[Row]) -> None:
 
 
 def _finish(console: Console, rows: Sequence[Row]) -> None:
-    """The last lines, and status 1 if any mask contradicts the classes."""
+    """Print the last lines, and exit with status 1 if any mask contradicts the classes."""
     wrong = [row for row in rows if row.errors]
     report.say(
         console,

@@ -1,12 +1,12 @@
-"""Masks and tokens as a server asks for them between other work: with cold caches, and with warm ones beside.
+"""Masks and tokens as a server needs them between other work: with cold caches, compared with warm ones.
 
-What: `ColdCaches.add` runs one document that every engine has met before: call after call, and once more
-with 64 MiB of memory changed before each call; batches too. All engines take turns in one run.
+What: `ColdCaches.add` runs one document that every engine has read before, call after call; and again with 64
+MiB of memory changed before each call; batches, too. All engines take turns in one run.
 When: ``python -m bench schemas --cold-caches`` and ``python -m bench grammar --cold-caches``, after masks
 were compared.
-Limits: wall time of one call from Python, the clock's own cost subtracted: no clock of CPU time is as fine.
-Quote medians, which a core that was taken away now and then does not move, and compare engines of one run:
-what a call costs depends on how far the memory of the machine is, and on who else uses it.
+Limits: wall time of one call from Python, minus the cost of the clock, because no clock of CPU time is fine
+enough. Quote medians: they hardly change if a core is sometimes taken away. Compare only engines of one run:
+the cost of a call depends on the memory of the machine, and on who else uses it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bench.serving import Begin, beginning, nothing, timed
 
 TOUCHED_BYTES = 64 << 20
 STEPS = 30
-"""Tokens of a document; each is fetched back from memory for some 20 ms."""
+"""Most tokens of a document; to change the memory before each takes some 20 ms."""
 
 WARM_ROUNDS = 10
 COLD_ROUNDS = 2
@@ -35,10 +35,10 @@ BATCH_ROUNDS = 10
 
 
 class ColdCaches:
-    """Times of calls, by what is called on which engine, with warm and with cold caches.
+    """Times of calls with warm and with cold caches, by engine and kind of call.
 
     Args:
-        clock: seconds of a clock, see `bench.serving.clock_cost`.
+        clock: seconds that the clock itself takes, see `bench.serving.clock_cost`.
         touched: bytes changed before each call.
     """
 
@@ -51,9 +51,9 @@ class ColdCaches:
         """Run one document.
 
         Args:
-            ours, plain: compiled grammars of ours and of XGrammar.
-            ids: the document's tokens; the first ones are run, all of them taken.
-            peer: llguidance, which takes them, at the beginning of a document.
+            ours, plain: our compiled grammar and XGrammar's.
+            ids: the document's tokens; only the first ones are run. All engines must accept these.
+            peer: makes a matcher of llguidance at the beginning of a document.
         """
         from hybrid import BatchGrammarMatcher, GrammarMatcher
 
@@ -67,7 +67,7 @@ class ColdCaches:
         if peer is not None:
             begins["llguidance"] = peer
         for begin in begins.values():
-            for _ in range(2):  # met before
+            for _ in range(2):  # so that every engine has read the document before
                 timed(begin(), ids)
         for caches, between, rounds in self._ways():
             for _ in range(rounds):
@@ -88,7 +88,7 @@ class ColdCaches:
                 self._times[f"row of {BATCH}, {name}, {caches}"].extend(times)
 
     def spreads(self) -> dict[str, Spread]:
-        """Seconds of a call, and of a row in a batch."""
+        """Return the seconds of a call, and of a row in a batch."""
         return {
             name: Spread.of(
                 max(0.0, value - self._clock) / (BATCH if name.startswith("row") else 1) for value in times
@@ -104,7 +104,7 @@ class ColdCaches:
 
 
 def is_taken(compiled: Any, ids: Sequence[int]) -> bool:
-    """Whether a compiled grammar of ours takes a document; it has a token at least."""
+    """Whether one of our compiled grammars accepts a document, which must have at least one token."""
     from hybrid import GrammarMatcher
 
     matcher = GrammarMatcher(compiled)
@@ -112,7 +112,7 @@ def is_taken(compiled: Any, ids: Sequence[int]) -> bool:
 
 
 def _batches(batch: Any, matchers: list[Any], rows: Any, between: Callable[[], None]) -> array[float]:
-    """Seconds of calls that fill all rows."""
+    """Return the seconds of calls that fill all rows."""
     times = array("d")
     batch.batch_fill_next_token_bitmask(matchers, rows)
     for _ in range(BATCH_ROUNDS):

@@ -1,9 +1,11 @@
-"""Logits masked on a device: by class, by XGrammar's kernel after sending its bitmask, and only copied.
+"""Masking logits on a device: by class masks, by XGrammar's kernel after sending its bitmask; and copying
+them.
 
-What: seconds from filled masks to masked logits, with launches and transfers; and of filling the masks.
+What: seconds from filled masks to masked logits, including launches and transfers; and seconds to fill the
+masks.
 When: ``python -m bench.device --vocabulary SPEC --json FILE``, on a quiet machine with a GPU.
-Limits: one grammar, whose masks are known; the first step, with the class map, is not timed. The copy is what
-any pass that reads and writes all logits takes at least.
+Limits: one grammar, whose masks are cached. The first step, which sends the class map, is not timed. Copying
+the logits is a lower bound for everything that reads and writes all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ TEXT = '{"name": ["a", 1.5e3, true], "other": {"": null, "text": "\\u00e9 and mo
 
 
 def measured(compiled: Any, batch: int, dtype: torch.dtype, device: str, repeats: int) -> dict[str, Any]:
-    """Spreads of seconds by what was done, and bytes sent for a row."""
+    """Measure one number of rows. Return the spreads of seconds by kind of work, and the bytes sent for a
+    row."""
     matchers = [GrammarMatcher(compiled) for _ in range(batch)]
     assert all(matcher.accept_string(TEXT[: i % len(TEXT)]) for i, matcher in enumerate(matchers))
     size, on_cuda = compiled.vocabulary.size, device != "cpu"
@@ -38,7 +41,7 @@ def measured(compiled: Any, batch: int, dtype: torch.dtype, device: str, repeats
         "mask by class": lambda: gather.apply(masked),
         "fill bitmasks": lambda: batches.batch_fill_next_token_bitmask(matchers, bitmask),
         "send and mask": lambda: apply_bitmask(plain, bitmask.to(device, non_blocking=True)),
-        "copy logits": lambda: masked.copy_(logits) is plain.copy_(logits),  # both of them
+        "copy logits": lambda: masked.copy_(logits) is plain.copy_(logits),  # calls both
     }
     times: dict[str, list[float]] = {name: [] for name in steps}
     for repeat in range(-20, repeats):

@@ -1,12 +1,12 @@
-"""The documents that grammars are measured on: real ones, and samples of ours.
+"""The documents that grammars are measured on: real files, and samples that come with the project.
 
-What: `read_documents` reads files and folders, `read_sources` a folder, an archive or a list in an order
-that only a seed decides; `cut_samples` cuts texts into tokens and says which ones a grammar accepts to the
-end, `parsable` keeps those that Lark parses.
+What: `read_documents` reads files and folders. `read_sources` reads a folder, an archive or a list, in an
+order that depends only on a seed. `cut_samples` cuts texts into tokens and says which ones a grammar accepts
+to the end. `parsable` keeps the files that Lark parses.
 When: in `bench.grammar` and `bench.lark`.
-Limits: cuts are by longest match or at random, which no real tokenizer makes. Where Lark is the judge, a
-grammar that is narrower than its language keeps few files; sources that are not UTF-8, or larger than a
-bound, are passed over and not counted as seen.
+Limits: texts are cut by longest match or at random, unlike by real tokenizers. If Lark judges, and a grammar
+is narrower than its language, few files are kept. Sources that are not UTF-8, or larger than a bound, are
+skipped and not counted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hybrid.testing.comparison import Comparison
 
 
 def read_documents(paths: Sequence[Path], limit: int | None = None, seed: int = 0) -> list[tuple[str, bytes]]:
-    """Names and texts of files, and of all files in folders; a random sample of ``limit`` of them."""
+    """Return names and texts of files, and of all files in folders; a random sample of ``limit`` of them."""
     files: list[Path] = []
     for path in paths:
         files += sorted(item for item in path.iterdir() if item.is_file()) if path.is_dir() else [path]
@@ -37,9 +37,9 @@ def read_documents(paths: Sequence[Path], limit: int | None = None, seed: int = 
 
 @dataclass
 class Sample:
-    """A text in tokens: its name with how it is cut, and whether a grammar accepts it to the end.
+    """A text cut into tokens: its name with the kind of cut, and whether a grammar accepts it to the end.
 
-    `comparison` is that of masks along it, where there was one.
+    `comparison` is the comparison of masks along it, if there was one.
     """
 
     name: str
@@ -54,14 +54,14 @@ CUTS = ("longest match", "random cuts")
 def cut_samples(
     compiled: Any, vocabulary: Any, texts: Sequence[tuple[str, bytes]], most: int, seed: int
 ) -> list[Sample]:
-    """Texts cut in both ways; if need be without the white space around them, where they are accepted so.
+    """Cut texts in both ways. The white space around a text is removed if it is accepted only without.
 
     Args:
         compiled: the grammar.
-        vocabulary: of the tokens.
+        vocabulary: the vocabulary of the tokens.
         texts: names and texts.
-        most: tokens kept of each.
-        seed: of the random cuts.
+        most: most tokens kept of each text.
+        seed: the seed of the random cuts.
     """
     found = []
     for name, text in texts:
@@ -81,19 +81,19 @@ def is_accepted(compiled: Any, text: bytes, *, whole: bool = True) -> bool:
 
 
 MOST_BYTES = 20_000
-"""Of a file: long enough for deep nesting, short enough for a mask at each of its tokens."""
+"""Most bytes of a file: enough for deep nesting, and few enough for a mask at each token."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file's text, and its name: a path, or the member of an archive."""
+    """The text of a file, and its name: a path, or the member of an archive."""
 
     name: str
     text: str
 
 
 def read_sources(path: Path, suffix: str, most_bytes: int, seed: int) -> Iterator[Source]:
-    """The files with a suffix below a folder or in a ``.zip``, shuffled; or those that a text file lists."""
+    """Return the files with a suffix in a folder or ``.zip``, shuffled; or those that a text file lists."""
     if path.is_dir():
         files = {str(item.relative_to(path)): item for item in path.rglob(f"*{suffix}") if item.is_file()}
         for name in _shuffled(files, seed):
@@ -111,7 +111,8 @@ def read_sources(path: Path, suffix: str, most_bytes: int, seed: int) -> Iterato
 
 
 def parsable(lark: Lark, files: Iterable[Source], count: int) -> tuple[list[Source], int, int]:
-    """The first files that Lark (parser "lalr", lexer "basic") parses; how many it saw, how many lexed."""
+    """Return the first files that Lark (parser "lalr", lexer "basic") parses, how many it read, and how many
+    it lexed."""
     kept: list[Source] = []
     seen = lexed = 0
     for source in files:

@@ -1,13 +1,13 @@
 """Tokens for each step of the model, with drafts from a grammar's state: how many, and what a draft costs.
 
-What: documents are served one after the other, as a model would write them with drafts of some tokens: real
-ones, and those of an n-gram model that was trained on half of them (`bench.simulated`). Beside drafts that
-learn while serving: drafts of forced text alone, and transformers' prompt lookup with one document in the
-prompt.
+What: documents are written one after the other, as a model would write them with drafts of some tokens: real
+documents, and those of an n-gram model that was trained on half of them (`bench.simulated`). Drafts that
+learn while serving are compared with drafts of forced text alone, and with transformers' prompt lookup with
+one document in the prompt.
 When: ``python -m bench drafts --lark java=FILE --documents java=FOLDER --vocabulary FOLDER --json FILE``.
-Limits: no weights: a real document stands for a model that writes it, whatever is drafted. A step is one pass
-of the model; that a pass over nine tokens takes longer than one over one is not counted. Comments at the
-heads of files are cut off. Costs are CPU time of `propose` and `learn` together, masks not included.
+Limits: there is no model: it is assumed that the model would write the document, whatever is drafted. A step
+is one pass of the model; that a pass over nine tokens takes longer than over one is ignored. Comments at the
+heads of files are removed. Costs are CPU time of `propose` and `learn` together, without masks.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from hybrid import GrammarMatcher
 from hybrid.drafts import Draft, DraftModel
 
 SPANS = ((0, 1), (1, 10), (10, 50), (50, 1 << 30))
-"""Documents served before: those of each column."""
+"""For each column, a range of the number of documents served before."""
 
 
 @dataclass
 class Served:
-    """What was served, document by document: tokens, steps, tokens drafted and seconds of drafting."""
+    """What was written, for each document: tokens, steps, drafted tokens, and seconds of drafting."""
 
     tokens: list[int] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
@@ -50,19 +50,19 @@ class Served:
     seconds: list[float] = field(default_factory=list)
 
     def rate(self, begin: int, end: int) -> float | None:
-        """Tokens for each step of some documents."""
+        """Return the tokens for each step of some documents; None without steps."""
         steps = sum(self.steps[begin:end])
         return sum(self.tokens[begin:end]) / steps if steps else None
 
 
 class Chains:
-    """Our drafts: chains, or trees, that learn or do not.
+    """Our drafts: chains or trees, with or without learning.
 
     Args:
         model: the draft model.
-        most: tokens of a draft.
-        learns: whether it learns; else only forced text is drafted.
-        as_tree: whether trees are drafted.
+        most: most tokens of a draft.
+        learns: whether it learns; otherwise only forced text is drafted.
+        as_tree: whether drafts are trees.
     """
 
     def __init__(self, model: DraftModel, most: int, learns: bool = True, as_tree: bool = False) -> None:
@@ -73,18 +73,18 @@ class Chains:
         self._matcher = GrammarMatcher(self._model.compiled_grammar)
 
     def propose(self) -> Draft | list[int]:
-        """A draft."""
+        """Return a draft."""
         if self._as_tree:
             return self._model.propose_tree(self._matcher, self._most)
         return self._model.propose(self._matcher, self._most)
 
     def accept(self, ids: Sequence[int]) -> None:
-        """Read what the model has written; not part of what drafts cost."""
+        """Read what the model has written; this does not count as cost of drafts."""
         for token in ids:
             assert self._matcher.accept_token(token), "documents are of the grammar"
 
     def learn(self, new: int) -> None:
-        """Learn it."""
+        """Learn from the new tokens."""
         if self._learns:
             self._model.learn(self._matcher, new)
 
@@ -106,7 +106,7 @@ class Lookup:
         self._ids = self._torch.tensor([self._prompt])
 
     def propose(self) -> list[int]:
-        """A draft."""
+        """Return a draft."""
         found, _ = self._generator.get_candidates(self._ids)
         ids: list[int] = found[0, self._ids.shape[1] :].tolist()
         return ids
@@ -116,7 +116,7 @@ class Lookup:
         self._ids = self._torch.cat([self._ids, self._torch.tensor([list(ids)])], 1)
 
     def learn(self, new: int) -> None:
-        """It has nothing to learn."""
+        """Do nothing: it does not learn."""
 
 
 def serve(drafter: Any, documents: Sequence[Sequence[int]]) -> Served:
@@ -148,7 +148,7 @@ def serve(drafter: Any, documents: Sequence[Sequence[int]]) -> Served:
 
 
 def kept(draft: Draft | Sequence[int], ids: Sequence[int]) -> int:
-    """How many tokens of a draft are those that follow."""
+    """Return how many tokens of a draft equal the tokens that follow."""
     count = 0
     if not isinstance(draft, Draft):
         while count < min(len(draft), len(ids)) and draft[count] == ids[count]:
@@ -219,7 +219,7 @@ def command(
 def drafters(
     used: Reference, subject: Subject, texts: Sequence[Sequence[int]], most: int, threshold: float
 ) -> list[tuple[str, Callable[[], Any]]]:
-    """What drafts, by names; each is made anew."""
+    """Return the methods of drafting: names, and functions that make them anew."""
 
     def model() -> DraftModel:
         return DraftModel(subject.compiled, threshold=threshold, encode=used.encode)
@@ -233,7 +233,7 @@ def drafters(
 
 
 def row_of(subject: Subject, source: str, method: str, served: Served) -> dict[str, Any]:
-    """A row of the record; costs are those of the second half, when tables are warm."""
+    """Return a row of the record. Costs are those of the second half, when tables are warm."""
     half = len(served.steps) // 2
     steps = sum(served.steps[half:])
     return {
@@ -250,7 +250,7 @@ def row_of(subject: Subject, source: str, method: str, served: Served) -> dict[s
 
 
 def running(served: Served) -> list[float]:
-    """Tokens a step over documents seen: each the mean of itself and what lies around it."""
+    """Return the tokens per step by number of documents, each averaged with its neighbours."""
     found = []
     for at in range(len(served.steps)):
         reach = max(1, at // 4)

@@ -1,11 +1,11 @@
-"""``python -m bench equality``: every mask of many grammars against plain XGrammar, without timing anything.
+"""``python -m bench equality``: compare every mask of many grammars with plain XGrammar's, without timing.
 
 What: for each schema or grammar, masks along its texts (cut into tokens by longest match and at random) and
-along random walks are compared bit for bit. The texts are the instances of a schema and the strings of a
-case; a grammar without any is given texts that walks through it make.
+along random walks are compared bit for bit. The texts are the instances of a schema, or the strings of a
+case. For a grammar without texts, random walks make some.
 When: before a release, over all schemas and grammars and several vocabularies; `--shard` splits the work.
-Limits: plain XGrammar keeps its cache of rules here, which makes it faster and its masks no different;
-that is why this command reports no times. Contradictions of XGrammar with itself are counted and listed.
+Limits: plain XGrammar keeps its cache of rules here, which makes it faster and does not change masks; that is
+why this command reports no times. Contradictions of XGrammar with itself are counted and listed.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from hybrid.testing.random_walk import Walker
 from hybrid.testing.verify import Comparison, compare_along, compare_walk
 
 MADE_TEXTS, MADE_TOKENS = 4, 60
-"""Texts made for a grammar that has none, and their length in tokens."""
+"""Number of texts made for a grammar without texts, and most tokens of each."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """One grammar: how a compiler of either side takes it, and its texts."""
+    """One grammar: how either side compiles it, and its texts."""
 
     name: str
     kind: str
@@ -46,13 +46,13 @@ class Work:
 
     @classmethod
     def of_schema(cls, file: workloads.SchemaFile) -> Work:
-        """A schema with all its instances, valid and invalid."""
+        """Make the work for a schema with all its instances, valid and invalid."""
         texts = tuple(map(workloads.render_instance, (*file.valid, *file.invalid)))
         return cls(file.name, "schema", partial(_compile_schema, file.schema), texts)
 
     @classmethod
     def of_case(cls, case: Case) -> Work:
-        """A case with all its strings, those that are no texts of the grammar as well."""
+        """Make the work for a case with all its strings, including those that the grammar rejects."""
         texts = (*case.accepts, *case.prefixes, *case.rejects)
         return cls(case.name, case.kind, lambda compiler: compiler.compile_grammar(case.parse()), texts)
 
@@ -63,7 +63,7 @@ def _compile_schema(schema: Any, compiler: Any) -> Any:
 
 @dataclass
 class Compilers:
-    """Both sides over one vocabulary, and what is asked of every grammar."""
+    """Both sides over one vocabulary, and the settings for every grammar."""
 
     name: str
     vocabulary: Vocabulary
@@ -85,16 +85,16 @@ class Compilers:
         self.uncached = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
 
     def compare(self, work: Work) -> tuple[dict[str, Any], Comparison]:
-        """The row of one grammar, and what was found."""
+        """Compare one grammar. Return its row, and the comparison."""
         from hybrid import HybridError
 
         row: dict[str, Any] = {"vocabulary": self.name, "kind": work.kind, "name": work.name}
         found = Comparison()
-        # refused by us, or by XGrammar's parsers, where a case parses by itself
+        # refused by us, or by XGrammar's parser, which cases call themselves
         compiled, ours_error = _tried(work, self.ours, HybridError, RuntimeError)
         plain_compiled, plain_error = _tried(work, self.plain, RuntimeError)
         if plain_compiled is None:
-            # its cache across grammars fails an internal check now and then: once more without
+            # XGrammar's cache across grammars sometimes fails an internal check: try again without it
             plain_compiled, plain_error = _tried(work, self.uncached, RuntimeError)
         if compiled is None or plain_compiled is None:
             row["refused"] = {"ours": ours_error, "plain": plain_error}
@@ -118,7 +118,7 @@ class Compilers:
     def _comparisons(
         self, work: Work, compiled: Any, plain_compiled: Any, deadline: float
     ) -> Iterator[Comparison]:
-        """Texts and walks in turn, so that a bound of time leaves some of both."""
+        """Yield comparisons of texts and walks in turn, so that both are done within a time limit."""
         seed = self.seed
         texts = work.texts or tuple(made_texts(compiled, self.vocabulary, seed))
         for number in range(max(len(texts), self.walks)):
@@ -132,7 +132,7 @@ class Compilers:
 
 
 def _tried(work: Work, compiler: Any, *refusals: type[Exception]) -> tuple[Any, str]:
-    """What a compiler makes of a grammar, or why it refuses it."""
+    """Compile a grammar; return the result, or why it is refused."""
     try:
         return work.compile_with(compiler), ""
     except refusals as error:
@@ -140,7 +140,7 @@ def _tried(work: Work, compiler: Any, *refusals: type[Exception]) -> tuple[Any, 
 
 
 def made_texts(compiled: Any, vocabulary: Vocabulary, seed: int) -> Iterator[bytes]:
-    """Texts that random walks make, for grammars that have none; a text may be cut off anywhere."""
+    """Yield texts from random walks, for grammars that have none. A text may be cut off anywhere."""
     from hybrid import GrammarMatcher
 
     bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
@@ -156,20 +156,20 @@ def made_texts(compiled: Any, vocabulary: Vocabulary, seed: int) -> Iterator[byt
             if not bits.any():
                 break
             token = walker.draw_from(bits.view(np.bool_))
-            if not matcher.accept_token(token):  # XGrammar's mask may contradict it on strategy "engine"
+            if not matcher.accept_token(token):  # XGrammar's mask may contradict it, on strategy "engine"
                 break
             text += vocabulary.tokens[token]
         yield text
 
 
 FOUND = ("masks", "equal", "contradiction_count", "contradicted_masks", "difference_count")
-"""Counts of a `Comparison` that records have of each row and of all."""
+"""Counts of a `Comparison` that records have for each row and for the total."""
 
 COUNTS = ("grammars", "on_classes", "refused", "ended_early", "masks", "differences")
 
 
 def summarise(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The sums over the rows of each vocabulary and kind."""
+    """Add up the rows of each vocabulary and kind."""
     lines = []
     for vocabulary, kind in dict.fromkeys((row["vocabulary"], row["kind"]) for row in rows):
         own = [row for row in rows if (row["vocabulary"], row["kind"]) == (vocabulary, kind)]
@@ -192,7 +192,7 @@ def summarise(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def summary_table(lines: Sequence[dict[str, Any]]) -> Table:
-    """One line for each vocabulary and kind of grammar."""
+    """Make a table with a line for each vocabulary and kind of grammar."""
     columns = [column.replace("_", " ") for column in (*COUNTS, "contradictions (bits in masks)")]
     table = make_table("masks compared with plain XGrammar's", ("vocabulary", "kind"), columns)
     for line in lines:

@@ -1,9 +1,10 @@
 """Pages of `python -m hybrid explain`: how long they take beyond compiling, and how large they are.
 
 What: for schemas with their first valid documents, and for languages that come with the package with a sample
-each, the seconds of explaining and of rendering, the bytes of the page, and what was told of the document.
+each: the seconds of explaining and of rendering, the bytes of the page, and how much of the document was
+described.
 When: ``python -m bench.explaining --vocabulary SPEC --schemas DIR --json FILE``.
-Limits: one page each, in one process; what depends on the vocabulary alone is made before.
+Limits: one page each, in one process. Tables that depend only on the vocabulary are made before.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ SAMPLES = {
     b"WHERE c.country IN ('NL', 'FR') AND o.total >= 10.5\nGROUP BY c.name ORDER BY c.name LIMIT 20;\n",
     "json": b'{"name": ["a", 1.5e3, true], "other": {"": null, "text": "\\u00e9 and more"}, "last": -12}',
 }
-"""Documents by the beginning of a grammar's name."""
+"""Documents, by the first part of a grammar's name."""
 
 
 def measured(compiler: GrammarCompiler, named: Named, document: bytes | None) -> tuple[dict[str, Any], str]:
-    """What one page took, and the page."""
+    """Make one page. Return its measurements, and the page."""
     began = perf_counter()
     compiled = compiled_by(compiler, named)
     compiling = perf_counter() - began

@@ -1,8 +1,9 @@
-"""Work in a forked process that can be ended: a compile inside XGrammar cannot be stopped from Python.
+"""Work in a forked process that can be killed, because a compilation inside XGrammar cannot be stopped from
+Python.
 
-What: `in_a_fork` returns what some work returns, `ends_within` whether it ends in time.
-When: in benchmarks, before work that may take minutes or crash, and needs all that is loaded already.
-Limits: Unix. Threads of this process are not there in the forked one.
+What: `in_a_fork` returns the result of some work, `ends_within` whether it ends in time.
+When: in benchmarks, before work that may take minutes or crash, and that needs loaded data.
+Limits: Unix. The threads of this process do not exist in the forked one.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import Any
 
 
 def ends_within(work: Callable[[], Any], seconds: float) -> bool:
-    """Whether some work ends in time, be it with an error; False if its process crashes."""
+    """Whether some work ends in time, even with an error; False if its process crashes."""
 
     def tried() -> bool:
-        with contextlib.suppress(Exception):  # an error shows when the work is done in earnest
+        with contextlib.suppress(Exception):  # the error will be raised again when the work is really done
             work()
         return True
 
@@ -25,7 +26,8 @@ def ends_within(work: Callable[[], Any], seconds: float) -> bool:
 
 
 def in_a_fork(work: Callable[[], Any], seconds: float) -> Any:
-    """What some work returns, done in a forked process; None if it does not end in time, or crashes."""
+    """Do some work in a forked process, and return its result; None if it does not end in time, or
+    crashes."""
     context = multiprocessing.get_context("fork")
     reading, writing = context.Pipe(duplex=False)
     child = context.Process(target=lambda: writing.send(work()))

@@ -1,11 +1,12 @@
-"""End to end: tokens per second of transformers' `generate`, unconstrained, in plain XGrammar and in ours.
+"""End to end: tokens per second of transformers' `generate`: unconstrained, with plain XGrammar, and with
+ours.
 
-What: a small model with random weights, whose vocabulary is the real one, generates greedily: without a
-grammar, with the processor that comes with XGrammar, and with ours; both are given the built-in JSON grammar.
+What: a small model with random weights and a real vocabulary generates greedily: without a grammar, with the
+processor that comes with XGrammar, and with ours. Both use the built-in JSON grammar.
 When: ``python -m bench generating --vocabulary SPEC --json FILE``.
-Limits: on the CPU, in torch's own threads. A random model writes no sensible text, which the grammar does not
-mind; XGrammar's and our tokens are compared, and there are no times where they differ. The model is small:
-the larger it is, the less any processor costs beside it. Compiling is not in these times.
+Limits: on the CPU, with torch's own threads. A random model writes no sensible text, which does not matter to
+the grammar. XGrammar's tokens are compared with ours, and there are no times if they differ. The model is
+small: the larger it is, the smaller the share of any processor. Times do not include compiling.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from bench import options, report, workloads
 
 
 def make_model(size: int, seed: int) -> Any:
-    """A Llama of two layers over so many tokens."""
+    """Make a Llama of two layers for this many tokens."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 

@@ -1,12 +1,12 @@
-"""One grammar that is used often: equality, masks and tokens as a server meets them, building, memory.
+"""One grammar that is used often: equality, masks and tokens in a server, building, memory.
 
 What: compiles an EBNF (GBNF) grammar with plain XGrammar and with ours, compares masks along documents and
-random walks, and reports times: of repeated, new and first documents, of batches, of building.
+random walks, and reports times: for repeated, new and first documents, for batches, and for building.
 When: ``python -m bench grammar --grammar FILE --sample FILE_OR_FOLDER --vocabulary SPEC --json FILE``.
-Limits: one process and one thread, no caches. Plain XGrammar is asked at ``--plain-masks`` masks; at every
-step our own ways to run the grammar (ahead of time, on demand, representatives) are compared with one
-another. A sample that the grammar does not accept is compared up to the first token that is refused, and
-not timed. Times are explained in `bench.serving`; nothing is timed where a mask differs.
+Limits: one process and one thread, no caches. Plain XGrammar computes ``--plain-masks`` masks; in every step,
+our own ways to run the grammar (ahead of time, on demand, representatives) are compared with one another. A
+sample that the grammar does not accept is compared up to the first refused token, and not timed.
+`bench.serving` explains the times. Nothing is timed if a mask differs.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ from hybrid.testing.comparison import Comparison
 def compare_samples(
     console: Console, ours: Any, plain: Any, samples: Sequence[Sample], seed: int, most: int | None
 ) -> Comparison:
-    """Compares with plain XGrammar along samples in random order until so many masks were compared.
+    """Compare with plain XGrammar along samples in random order, until this many masks were compared.
 
-    Each text comes cut by longest match and then at random, so that a bound leaves out texts, not cuts.
+    For each text, both cuts (by longest match, at random) follow each other, so that a bound leaves out
+    texts, not cuts.
     """
     from hybrid.testing.verify import compare_along
 
@@ -55,7 +56,7 @@ def compare_samples(
 
 
 def sample_record(sample: Sample, found: Comparison) -> dict[str, Any]:
-    """A sample that was compared, as it is written to the record."""
+    """Return a sample that was compared, for the record."""
     counts = {"tokens": len(sample.ids), "accepted": found.accepted, "complete": found.complete}
     return {"name": sample.name, **counts, **report.compared(found)}
 
@@ -63,10 +64,10 @@ def sample_record(sample: Sample, found: Comparison) -> dict[str, Any]:
 def agree(
     console: Console, sides: dict[str, Any], sequences: Any, seed: int, walks: int, steps: int
 ) -> Comparison:
-    """Compares our ways to run the grammar with the first of them, along all samples and along random walks.
+    """Compare our ways to run the grammar with the first of them, along all samples and along random walks.
 
-    Plain XGrammar is too slow to be asked at every step; what is compared with it is compared here with all
-    the rest. A bit in which one of ours contradicts its own ``accept_token`` is an error here, too.
+    Plain XGrammar is too slow to be asked in every step. The way that is compared with it is compared here
+    with all others. A bit in which one of ours contradicts its own ``accept_token`` is an error here, too.
     """
     from hybrid.testing.verify import compare_along
 

@@ -1,13 +1,12 @@
 """How the work of a server grows: with the nesting of a schema, with threads, and with the rows of a batch.
 
-What: made schemas of 1 to 30 levels, to the first mask and along one document; new schemas that so many
-threads take one after the other; masks of batches of up to 256 rows, each row at another place of its text.
-When: ``python -m bench growth --vocabulary SPEC --json FILE``; growth with the vocabulary and with properties
-is `bench.scaling`'s.
-Limits: caches of compiled grammars are off, and one thread is given to each compiler, on both sides. Masks
-are compared with plain XGrammar's before times count: along each document, of each new schema the first, and
-of the largest batch all rows. XGrammar's batches run once with one thread and once with all cores; ours run
-on one, whatever is given.
+What: generated schemas of 1 to 30 levels, up to the first mask and along one document; new schemas on several
+threads; masks of batches of up to 256 rows, each row at another place of its text.
+When: ``python -m bench growth --vocabulary SPEC --json FILE``; `bench.scaling` measures growth with the
+vocabulary and with properties.
+Limits: no caches of compiled grammars, and one thread for each compiler, on both sides. Masks are compared
+with plain XGrammar's before times count: along each document, the first mask of each new schema, and all rows
+of each batch. XGrammar's batches run with one thread and with all cores; ours always run on one.
 """
 
 from __future__ import annotations
@@ -37,7 +36,8 @@ BATCH_CALLS = 20
 
 
 def nested_schema(depth: int, number: int = 0) -> dict[str, Any]:
-    """An object of an integer and, below it, another such object; `number` makes it another schema."""
+    """Make nested objects, each with an integer and the next object; another `number` gives another
+    schema."""
     found: dict[str, Any] = {"type": "string", "maxLength": 10 + number}
     for level in range(depth, 0, -1):
         found = {
@@ -50,7 +50,7 @@ def nested_schema(depth: int, number: int = 0) -> dict[str, Any]:
 
 
 def nested_document(depth: int) -> bytes:
-    """A text of the schema of so many levels."""
+    """Return a text of the schema with this many levels."""
     found: Any = "the end"
     for level in range(depth, 0, -1):
         found = {f"count_{level}": 10 * level, f"part_{level}": found}
@@ -68,7 +68,8 @@ class GrowthBench:
         self.masks = self.differences = 0
 
     def begin(self, engine: str, schema: Any, bitmask: Any = None, collect: bool = True) -> Start:
-        """One schema to its first mask; garbage is collected before, unless others are under way."""
+        """Take one schema to its first mask. Garbage is collected before, unless other requests are
+        running."""
         compiler, start = (self.ours, hybrid_start) if engine == "ours" else (self.plain, plain_start)
         compile_it = partial(compiler.compile_json_schema, json_format.dumps(schema))
         begun = start(compile_it, self.bitmask if bitmask is None else bitmask, collect)
@@ -77,14 +78,15 @@ class GrowthBench:
         return begun
 
     def compare(self, ours: Any, plain: Any, ids: Sequence[int]) -> None:
-        """Count masks along a text that are not XGrammar's."""
+        """Compare the masks along a text, and count the differences from XGrammar."""
         from hybrid.testing.verify import compare_along
 
         found = compare_along(ours, plain, ids)
         self.masks, self.differences = self.masks + found.masks, self.differences + found.difference_count
 
     def nesting(self, depth: int) -> dict[str, Any]:
-        """Seconds to the first mask, of a mask and of a token, by engine: medians over schemas alike."""
+        """Measure the seconds to the first mask, of a mask and of a token, by engine: medians over similar
+        schemas."""
         ids = tokenize_greedy(self.vocabulary, nested_document(depth))
         found: dict[str, dict[str, list[float]]] = {}
         for number in range(self.repeats):
@@ -108,7 +110,7 @@ class GrowthBench:
         }
 
     def threads(self, count: int, at_once: int) -> dict[str, Any]:
-        """Seconds until all of some new schemas have a first mask, by engine."""
+        """Measure the seconds until all of some new schemas have a first mask, by engine."""
         row: dict[str, Any] = {"size": count}
         schemas = [{**made_schema(4 + number), "title": str(count)} for number in range(at_once)]
         found = {}
@@ -125,7 +127,7 @@ class GrowthBench:
         return row
 
     def batches(self) -> list[dict[str, Any]]:
-        """Seconds of a row, by engine, for each number of rows: medians of calls."""
+        """Measure the seconds for each row, by engine, for each number of rows: medians of calls."""
         from hybrid import BatchGrammarMatcher, GrammarMatcher
 
         schema, ids = nested_schema(10), tokenize_greedy(self.vocabulary, nested_document(10))
@@ -154,7 +156,7 @@ class GrowthBench:
                     batch.batch_fill_next_token_bitmask(matchers, bitmask)
                     times.append((perf_counter() - began) / count)
                 row[way] = {"a row": float(np.median(times))}
-                # The last word has bits of no token, of which XGrammar says something else.
+                # Bits of the last word beyond the vocabulary differ in XGrammar, so they are cut off.
                 bits = np.unpackbits(bitmask.numpy().view(np.uint8), axis=1, bitorder="little")
                 last.append(bits[:, : self.vocabulary.size])
             self.masks += count
@@ -192,7 +194,7 @@ def command(
 
 
 def _print(console: Console, title: str, rows: Sequence[dict[str, Any]]) -> None:
-    """A row for each engine and what is measured, a column for each size."""
+    """Print a row for each engine and kind of measurement, and a column for each size."""
     table = report.make_table(title, ("engine", "seconds"), [f"{row['size']:,}" for row in rows])
     for engine in [name for name in rows[0] if name != "size"]:
         for what in rows[0][engine]:

@@ -1,11 +1,11 @@
-"""All engines side by side on the same schemas: times, refusals, and who is ahead on how many.
+"""All engines side by side on the same schemas: times, refusals, and on how many schemas ours is faster.
 
-What: `spreads` sums up the requests of `bench.request` by what was timed and by engine, `standings` counts
-what each engine refuses and on what share of the schemas ours is faster; `print_standings` says so.
+What: `spreads` sums up the requests of `bench.request` by engine and kind of time. `standings` counts what
+each engine refuses, and on what share of the schemas ours is faster; `print_standings` prints it.
 When: in `bench.schemas`.
-Limits: an engine's times are those of the schemas that it takes, so its rows may have fewer schemas than
-ours; "faster" compares schema by schema what both have. What was given up counts with the seconds after
-which it was, which is less than it takes. Schemas with a difference of masks are left out.
+Limits: an engine's times are those of the schemas that it accepts, so it may have fewer schemas than ours.
+"Faster" compares the schemas that both have a time for. If an engine was given up on, the bound counts as its
+time, which is too low. Schemas with a difference of masks are left out.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from bench.request import Request
 OURS = "ours"
 
 Requests = Sequence[Mapping[str, Request]]
-"""Of each schema, by engine."""
+"""For each schema, the request on each engine."""
 
 
 def engines(requests: Requests) -> list[str]:
-    """Ours first, then the others by name."""
+    """Return the names of engines: ours first, the others sorted."""
     names = {name for one in requests for name in one}
     return sorted(names, key=lambda name: (name != OURS, name))
 
 
 def first_masks(requests: Requests, engine: str) -> list[float]:
-    """Seconds to the first mask, those that were given up with the seconds after which they were."""
+    """Return the seconds to the first mask; for requests that were given up, the bound."""
     return _times(requests, engine, "first_mask")
 
 
 def spreads(requests: Requests) -> dict[str, Spread]:
-    """Seconds by what was timed and by engine."""
+    """Sum up seconds by kind of time and by engine."""
     found: dict[str, Spread] = {}
     for title, name in (
         ("first mask", "first_mask"),
@@ -60,7 +60,8 @@ def spreads(requests: Requests) -> dict[str, Spread]:
 
 
 def standings(requests: Requests) -> dict[str, dict[str, Any]]:
-    """Of each engine: schemas, refused, given up, and the shares of schemas on which ours is faster."""
+    """For each engine, count schemas, refused ones and given-up ones, and the shares of schemas on which ours
+    is faster."""
     found: dict[str, dict[str, Any]] = {}
     for engine in engines(requests):
         own = [one[engine] for one in requests if engine in one]
@@ -79,7 +80,7 @@ def standings(requests: Requests) -> dict[str, dict[str, Any]]:
 
 
 def print_standings(console: Console, standing: Mapping[str, Mapping[str, Any]]) -> None:
-    """A line for each engine."""
+    """Print a line for each engine."""
     for engine, one in standing.items():
         line = f"{engine}: refuses {one['refused']:,} of {one['schemas']:,} schemas"
         if one["given_up"]:
@@ -103,7 +104,8 @@ def _times(requests: Requests, engine: str, name: str) -> list[float]:
 
 
 def _share(requests: Requests, engine: str, name: str) -> float | None:
-    """Of the schemas with a time on both, the share on which ours is less; None where there are none."""
+    """Return the share of schemas on which ours is faster, of those with both times; None if there are
+    none."""
     pairs = [(_time(one.get(OURS), name), _time(one.get(engine), name)) for one in requests]
     faster = [ours < theirs for ours, theirs in pairs if ours is not None and theirs is not None]
     return sum(faster) / len(faster) if faster else None

@@ -1,11 +1,11 @@
-"""Healed prompts: every first mask beside a slow filter of all tokens by bytes.
+"""Healed prompts: every first mask, compared with a slow filter of all tokens by bytes.
 
-What: prompts are beginnings of documents, cut at every byte of their last two tokens and given back by one
-and by two tokens; behind each, the first masks are compared with a filter that asks of every token of the
-vocabulary whether it spells what is left, or that and what a fresh matcher reads.
+What: prompts are beginnings of documents, cut at every byte of their last two tokens, and healed by one and
+by two tokens. Each first mask after them is compared with a filter that checks every token of the vocabulary:
+whether it spells a part of what is left, or all of it and then a text that a new matcher accepts.
 When: ``python -m bench healing --document FILE --vocabulary FOLDER --json FILE``.
-Limits: the filter asks a fresh matcher for each token that crosses the rest's end; equal rests of prompts are
-asked for once. Ends with status 1 where a mask differs.
+Limits: the filter makes a new matcher for each token that goes beyond what is left. Each remainder is tested
+once. Exits with status 1 if a mask differs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KINDS = ["classifier", "representatives", "engine"]
 
 
 def by_first_byte(vocabulary: Vocabulary) -> list[list[tuple[int, bytes]]]:
-    """For each byte, the ids whose texts begin with it and do not end a sequence."""
+    """For each byte, list the ids whose texts begin with it, without stop tokens."""
     found: list[list[tuple[int, bytes]]] = [[] for _ in range(256)]
     stops = set(vocabulary.stop_token_ids)
     for token, text in enumerate(vocabulary.tokens):
@@ -46,9 +46,9 @@ def by_first_byte(vocabulary: Vocabulary) -> list[list[tuple[int, bytes]]]:
 
 
 def slow_mask(compiled: CompiledGrammar, texts: list[list[tuple[int, bytes]]], left: bytes) -> np.ndarray:
-    """bool[V]: what a filter of tokens by bytes says, with a fresh matcher for each token."""
+    """Compute the mask by filtering all tokens by bytes, with a new matcher for each token: bool[V]."""
     found = np.zeros(compiled.vocabulary.size, np.bool_)
-    for token, text in texts[left[0]]:  # all others begin otherwise
+    for token, text in texts[left[0]]:  # all others begin with another byte
         if left.startswith(text):
             found[token] = True
         elif text.startswith(left):
@@ -102,7 +102,8 @@ def command(
 
 
 def lefts_of(used: Reference, document: list[Path], prompts: int, rng: random.Random) -> set[bytes]:
-    """What is left to be spelled behind all cuts of all prompts, from their first mask to the last one."""
+    """Return what is left to be spelled after all cuts of all prompts, at the start and after each further
+    byte."""
     texts = [text.decode("utf-8", "ignore") for _, text in read_documents(document)]
     found: set[bytes] = set()
     tokens = used.vocabulary.tokens
@@ -114,7 +115,7 @@ def lefts_of(used: Reference, document: list[Path], prompts: int, rng: random.Ra
         last = sum(len(tokens[token]) for token in ids[-2:])
         for cut in range(len(data) - last + 1, len(data) + 1):
             begun = used.ids(data[:cut].decode("utf-8", "ignore"))
-            # a cut inside of a character leaves bytes that no text has: they belong to what is spelled
+            # after a cut inside of a character, the bytes of that character must be spelled, too
             missing = data[sum(len(tokens[token]) for token in begun) : cut]
             for many in (1, 2):
                 left = heal(begun, used.vocabulary, tokens=many).prefix + missing

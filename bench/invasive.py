@@ -1,12 +1,12 @@
-"""How often the model's own next token would have been masked, along texts that the grammar takes.
+"""How often a mask forbids the model's own next token, along texts that the grammar accepts.
 
-What: documents in the tokens of a reference tokenizer; at each step, is the next token's bit set? A mask that
-is minimally invasive leaves all of them. Counted for each strategy of ours, for plain XGrammar and
-llguidance, and for a masker that closes one terminal a token (`bench.peers.terminals`).
+What: documents are cut by a reference tokenizer. In each step, is the next token's bit set? Minimally
+invasive masks allow all of these tokens. This is counted for each of our strategies, for plain XGrammar and
+llguidance, and for masks that let a token end at most one terminal (`bench.peers.terminals`).
 When: ``python -m bench invasive --schema NAME=FILE --documents NAME=FOLDER --vocabulary FOLDER --json FILE``.
-Limits: peers are asked as long as they take the document: llguidance reads grammars in its own way, and has a
-lexer of its own. Plain XGrammar has no Lark grammars with a lexer. Ends with status 1 where a mask of ours
-forbids a token of a text that it takes.
+Limits: peers are asked as long as they accept the document: llguidance reads grammars in its own way, and has
+its own lexer. Plain XGrammar has no Lark grammars with a lexer. Exits with status 1 if one of our masks
+forbids a token of a text that the grammar accepts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STRATEGIES = ("classifier", "representatives", "engine")
 
 @dataclass
 class Counted:
-    """Steps that were asked about, those whose token was masked, and documents that were left early."""
+    """How many steps were tested, how many tokens were masked, and how many documents were left early."""
 
     steps: int = 0
     masked: int = 0
@@ -47,7 +47,7 @@ class Counted:
     first: str = ""
 
     def add(self, bits: Sequence[bool], whole: bool, name: str) -> None:
-        """Count a document: for each of its tokens, whether the mask had it."""
+        """Count a document: for each of its tokens, whether the mask allowed it."""
         missing = [at for at, bit in enumerate(bits) if not bit]
         if missing and not self.first:
             self.first = f"{name}, token {missing[0]}"
@@ -97,7 +97,8 @@ Follow = Callable[[int], tuple[list[bool], bool]]
 
 
 def maskers(used: Reference, subject: Subject) -> list[tuple[str, bool, Follow]]:
-    """Who masks: a name, whether it is ours, and what follows a document by its number."""
+    """Return what computes masks: a name, whether it is ours, and a function that follows the document of a
+    number."""
     found: list[tuple[str, bool, Follow]] = []
     bitmask = allocate_token_bitmask(1, used.vocabulary.size)
 
@@ -128,7 +129,7 @@ def maskers(used: Reference, subject: Subject) -> list[tuple[str, bool, Follow]]
 
 
 def along(matcher: Any, bitmask: torch.Tensor, ids: Sequence[int]) -> tuple[list[bool], bool]:
-    """For each token, whether the mask before it has it; and whether all were taken."""
+    """For each token, return whether the mask before it allows it; and whether all tokens were accepted."""
     words, bits = bitmask.numpy()[0], []
     for token in ids:
         matcher.fill_next_token_bitmask(bitmask)
@@ -139,7 +140,8 @@ def along(matcher: Any, bitmask: torch.Tensor, ids: Sequence[int]) -> tuple[list
 
 
 def along_calls(begun: Any, ids: Sequence[int]) -> tuple[list[bool], bool]:
-    """The same for llguidance; the stop token at the end is not asked about, as it ends by itself."""
+    """Do the same for llguidance. The stop token at the end is not tested, because llguidance ends by
+    itself."""
     calls, bits = llguidance.beginning_of(begun)(), []
     words = calls.bitmask.numpy()[0]
     for token in ids[:-1]:
@@ -151,7 +153,7 @@ def along_calls(begun: Any, ids: Sequence[int]) -> tuple[list[bool], bool]:
 
 
 def plain(used: Reference, subject: Subject) -> Callable[[], Any]:
-    """Plain XGrammar's matchers of a schema."""
+    """Return a function that makes plain XGrammar's matchers of a schema."""
     import xgrammar
 
     compiler = xgrammar.GrammarCompiler(used.vocabulary.tokenizer_info, max_threads=2)
@@ -160,7 +162,8 @@ def plain(used: Reference, subject: Subject) -> Callable[[], Any]:
 
 
 def one_terminal(used: Reference, subject: Subject) -> Follow:
-    """The masker that closes one terminal a token; JSON schemas have the terminals of JSON."""
+    """Return the masks that let a token end at most one terminal; for JSON schemas, with the terminals of
+    JSON."""
     from hybrid.cli.shipped import shipped_grammar
 
     text = subject.text if subject.kind == "lark" else shipped_grammar("json.lark").text
