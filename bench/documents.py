@@ -93,7 +93,7 @@ class Source:
 
 
 def read_sources(path: Path, suffix: str, most_bytes: int, seed: int) -> Iterator[Source]:
-    """Return the files with a suffix in a folder or ``.zip``, shuffled; or those that a text file lists."""
+    """Yield the files with a suffix in a folder or ``.zip``, shuffled; or those that a text file lists."""
     if path.is_dir():
         files = {str(item.relative_to(path)): item for item in path.rglob(f"*{suffix}") if item.is_file()}
         for name in _shuffled(files, seed):

@@ -2,7 +2,7 @@
 
 What: documents are cut by a reference tokenizer. In each step, is the next token's bit set? Minimally
 invasive masks allow all of these tokens. This is counted for each of our strategies, for plain XGrammar and
-llguidance, and for masks that let a token end at most one terminal (`bench.peers.terminals`).
+llguidance, and for masks that only allow tokens within one terminal (`bench.peers.terminals`).
 When: ``python -m bench invasive --schema NAME=FILE --documents NAME=FOLDER --vocabulary FOLDER --json FILE``.
 Limits: peers are asked as long as they accept the document: llguidance reads grammars in its own way, and has
 its own lexer. Plain XGrammar has no Lark grammars with a lexer. Exits with status 1 if one of our masks
@@ -162,7 +162,7 @@ def plain(used: Reference, subject: Subject) -> Callable[[], Any]:
 
 
 def one_terminal(used: Reference, subject: Subject) -> Follow:
-    """Return the masks that let a token end at most one terminal; for JSON schemas, with the terminals of
+    """Return the masks that only allow tokens within one terminal; for JSON schemas, with the terminals of
     JSON."""
     from hybrid.cli.shipped import shipped_grammar
 

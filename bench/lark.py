@@ -1,10 +1,11 @@
-"""Lark grammars on real files: are the masks right, what do they cost, what does compiling take.
+"""Lark grammars on real files: are the masks right, and what do masks and compiling cost?
 
-What: for each grammar and vocabulary, follows files that Lark parses token by token, puts refused and
-allowed tokens to Lark itself, and reports mask times, llguidance's beside them, building and memory.
+What: for each grammar and vocabulary, follows files that Lark parses, token by token; asks Lark itself about
+refused and allowed tokens; and reports the times of masks, those of llguidance, building and memory.
 When: ``python -m bench lark --grammar go=go.lark --documents go=FOLDER --vocabulary SPEC --json FILE``.
-Limits: one process and one thread; compiling is measured in a process of its own. Nothing is timed where a
-file fails or Lark takes a token that a mask refuses. No plain XGrammar beside: it has no lexer like Lark's.
+Limits: one process and one thread; compiling is measured in a separate process. Nothing is timed if a file
+fails, or Lark accepts a token that a mask refuses. There is no comparison with plain XGrammar, which has no
+lexer like Lark's.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from hybrid import CompiledGrammar
 
 
 def named(values: list[str], option: str) -> dict[str, Path]:
-    """What ``NAME=PATH`` options say.
+    """Parse ``NAME=PATH`` options.
 
     Raises:
-        ValueError: one is not of this form, or there is no such path.
+        ValueError: an option has another form, or there is no such path.
     """
     found = {}
     for value in values:
@@ -46,7 +47,7 @@ def named(values: list[str], option: str) -> dict[str, Path]:
 
 
 def grammar_texts(values: list[str]) -> dict[str, str]:
-    """Grammars by their names: files, or those of the package.
+    """Read grammars by their names: files, or those of the package.
 
     Raises:
         ValueError: there is none.
@@ -122,7 +123,8 @@ def _files(console: Console, name: str, lark: Lark, sources: Iterator[Source], c
 
 @dataclass
 class _Case:
-    """One grammar on one vocabulary; `judged` is of each file: masks, and refused and allowed tokens."""
+    """One grammar on one vocabulary; `judged`: how many masks of a file are judged, and tokens refused and
+    allowed by each."""
 
     console: Console
     text: str
@@ -136,7 +138,7 @@ class _Case:
     seed: int
 
     def measure(self, rounds: int, batch: int, builds: int, peer_files: int) -> dict[str, Any]:
-        """Everything that was asked for, as it goes into the record."""
+        """Measure everything that is asked for, and return it for the record."""
         found: dict[str, Any] = {}
         compile_with = partial(building.lark, self.text, self.start)
         compiler = workloads.hybrid_compiler(self.vocabulary, "auto", 1)
@@ -161,7 +163,7 @@ class _Case:
         return found
 
     def _check(self, compiled: Any, cuts: list[list[list[int]]]) -> dict[str, Any]:
-        """Files followed, and tokens put to Lark."""
+        """Follow files, and ask Lark about tokens."""
         followed = [
             lark_checks.follow(compiled, self.files[number].name, ids, cut)
             for number in self._track(len(cuts), "files")

@@ -1,10 +1,12 @@
-"""Whether masks of a Lark grammar are right, file by file: every file passes, and what is refused is wrong.
+"""Whether masks of a Lark grammar are right, file by file: each file is accepted, and what is refused is
+wrong.
 
-What: `follow` runs a file token by token and says where it fails; `judge_file` asks Lark itself
+What: `follow` runs a file token by token and says where it fails. `judge_file` asks Lark itself
 (`bench.lark_judge`) about tokens that masks refuse and allow along a file.
 When: in `bench.lark`, before any time is reported.
-Limits: a refused token that Lark takes is a wrong bit for certain, one for which no continuation was found
-is refused rightly as far as was tried. An allowed token is right if one was found, else it is undecided.
+Limits: if Lark accepts a refused token, its bit is certainly wrong. If no continuation was found, the refusal
+is right as far as was tried. If a continuation was found for an allowed token, it is right; else it is
+undecided.
 """
 
 from __future__ import annotations
@@ -20,21 +22,21 @@ import xgrammar
 from bench.lark_judge import Judge
 
 KEPT_BYTES = 80
-"""Of the text before a token, in what is kept of it."""
+"""How many bytes are kept of the text before a token."""
 
 THOROUGH = 100
-"""One of so many refused tokens is judged with many more continuations (`Judge.taken`)."""
+"""One of this many refused tokens is judged with many more continuations (`Judge.taken`)."""
 
 
 @dataclass(frozen=True)
 class Followed:
-    """One file, token by token.
+    """The result for one file.
 
     Attributes:
-        name: of the file.
-        cut: of `bench.documents.CUTS`.
-        tokens: accepted.
-        failure: what was wrong first, and where; empty if nothing was.
+        name: name of the file.
+        cut: how it was cut, one of `bench.documents.CUTS`.
+        tokens: number of accepted tokens.
+        failure: the first error, and its place; empty if there was none.
     """
 
     name: str
@@ -45,17 +47,17 @@ class Followed:
 
 @dataclass
 class Judged:
-    """Tokens put to the judge.
+    """The result of asking Lark about tokens.
 
     Attributes:
-        steps: masks that they were drawn from.
-        refused: tokens that masks refuse.
-        unsound: of these, those that Lark takes: the end of the text before, the token, the continuation.
-        unclosed: those, counted apart, that Lark takes where an opening, of a comment say, is never closed:
-            `equivalence.lark.lexer.unreading` leaves such texts out.
-        not_text: of these, those that make no UTF-8 text.
-        allowed: tokens that masks allow.
-        undecided: of these, those for which no continuation was found.
+        steps: number of masks from which tokens were drawn.
+        refused: number of tokens that masks refuse.
+        unsound: those of them that Lark accepts: the end of the text before, the token, the continuation.
+        unclosed: the same, not included in `unsound`, if the text has an opening (such as that of a comment)
+            that is never closed: `equivalence.lark.lexer.unreading` excludes such texts.
+        not_text: how many of the refused tokens make no UTF-8 text.
+        allowed: number of tokens that masks allow.
+        undecided: those of them for which no continuation was found.
     """
 
     steps: int = 0
@@ -67,13 +69,14 @@ class Judged:
     undecided: list[tuple[bytes, bytes]] = field(default_factory=list)
 
     def add(self, other: Judged) -> None:
-        """Count another's tokens, too."""
+        """Add the results of another."""
         for one in fields(self):
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
 
 def follow(compiled: Any, name: str, ids: Sequence[int], cut: str) -> Followed:
-    """Accept a file's tokens, each allowed by the mask before it, and then the stop token."""
+    """Read a file token by token, check that each mask allows the next token, and that the stop tokens are
+    allowed at the end."""
     from hybrid import GrammarMatcher
 
     vocabulary = compiled.vocabulary
@@ -110,16 +113,18 @@ def judge_file(
     refused: int,
     allowed: int,
 ) -> Judged:
-    """Put tokens along a file to the judge.
+    """Ask Lark about tokens along a file.
 
     Args:
         compiled: the grammar.
-        judge: of the same grammar.
-        text: the file's; `ids` are its tokens.
-        near: ids that half of the refused tokens are drawn from: those of documents of the language, say.
+        judge: the judge of the same grammar.
+        text: the text of the file.
+        ids: its tokens.
+        near: ids from which half of the refused tokens are drawn, for example those of documents of the
+            language.
         rng: draws steps and tokens.
-        steps: that are drawn; 0 takes all.
-        refused, allowed: tokens of each kind at each step.
+        steps: how many steps are drawn; 0 takes all.
+        refused, allowed: how many tokens of each kind are drawn in each step.
     """
     from hybrid import GrammarMatcher
 
@@ -143,7 +148,7 @@ def judge_file(
             bits = np.unpackbits(bitmask.numpy()[0].view(np.uint8), bitorder="little")[: vocabulary.size] > 0
             out = textual & ~bits
             place = places[number]
-            # what makes no text is refused by any lexer: a few of these do
+            # every lexer refuses tokens that make no text, so only a few of these are drawn
             wrong = out if place.tail else out & begins
             chosen = _draw(rng, np.flatnonzero(wrong & neighbours), refused // 2)
             chosen += _draw(rng, np.flatnonzero(wrong), refused - len(chosen) - refused // 20)

@@ -1,11 +1,13 @@
-"""Lark as the judge of tokens in real files: whether a continuation makes it take a text and a token.
+"""Lark as the judge of tokens in real files: is there a continuation with which it accepts a text and a
+token?
 
-What: `Judge.taken` seeks a continuation with which Lark's lexer cuts and its parser table shifts all lexemes
-up to the one that covers the token's last byte; `Judge.confirmed` repeats a find with Lark as users run it.
+What: `Judge.taken` searches for a continuation with which Lark's lexer cuts, and its parser table shifts, all
+lexemes up to the one that contains the token's last byte. `Judge.confirmed` repeats a find with Lark as users
+run it.
 When: in `bench.lark_checks`, on tokens that a mask allows or refuses.
-Limits: "taken" is certain; "not taken" means that none of the continuations tried did it. Lexing begins at a
-lexeme of the whole document some lexemes before the token: where a token would make Lark cut what is before
-that anew, nothing is found. (Lexing each text from its beginning would take 100 times as long.)
+Limits: "taken" is certain; "not taken" means that none of the tested continuations worked. Lexing begins some
+lexemes of the document before the token. If a token would make Lark cut the text before these in another way,
+nothing is found. (Lexing each text from its beginning would take 100 times as long.)
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from lark.utils import TextSlice
 from bench.peers.lark import Machine, Stack
 
 ENDS = ("", " ", "\n", "a", "0", '"', "'", "`", "*/", "a ", "=", ")", ";", "]", "}", ",", "000", "e1")
-"""Continuations: what may end a lexeme that a token leaves open, make it longer, or make it another one."""
+"""Continuations that may end the lexeme in which a token ends, make it longer, or make it another one."""
 
 BEFORE = 3
 """Lexemes of the document that are lexed again before the one in which a token begins."""
@@ -31,28 +33,28 @@ CONTEXT = 64
 """Characters kept before the first lexeme, for patterns that look behind them."""
 
 FILLERS = ("", "a", "0", " ", ";", "\n", "(", "=")
-"""Texts that a lexeme to be closed, such as a comment, may go on with."""
+"""Texts with which an unclosed lexeme, such as a comment, may continue."""
 
 WORD = re.compile(r"(?<!\\)[A-Za-z]{2,}")
-"""In patterns: what may be a word of the language."""
+"""Finds possible words of the language in patterns."""
 
 FOLDED = str.maketrans("\u0130\u0131\u017f", "iis")
-"""Letters beyond ASCII that patterns take for ASCII ones where they ignore case."""
+"""Letters beyond ASCII that patterns treat as ASCII letters if they ignore case."""
 
 INNER = [bytes([value]) for value in (0x80, 0x90, 0x9F, 0xA0, 0xBF)]
 LAST = [bytes([value]) for value in (0x80, 0xA0, 0xAA, 0xB5, 0xBF)]
 EVERY = [bytes([value]) for value in range(0x80, 0xC0)]
-"""What may complete a character: bytes within it, its last one, and all there are."""
+"""Bytes that may complete a character: some inner bytes, some last bytes, and all of them."""
 
 
 class Place(NamedTuple):
-    """A text up to some byte: all that the judge needs of it.
+    """A text up to some byte, as far as the judge needs it.
 
     Attributes:
         text: the last characters before the place.
-        begin: where in them lexing begins.
-        stack: the parser's, there.
-        tail: bytes of a character that is not complete.
+        begin: the index in them at which lexing begins.
+        stack: the parser's stack there.
+        tail: the bytes of an incomplete character.
     """
 
     text: str
@@ -65,7 +67,7 @@ class Judge:
     """Answers for one grammar.
 
     Args:
-        lark: built with parser "lalr" and lexer "basic".
+        lark: the grammar, built with parser "lalr" and lexer "basic".
     """
 
     def __init__(self, lark: Lark) -> None:
@@ -79,10 +81,10 @@ class Judge:
         self._beyond = sorted(item.encode() for item in beyond)
 
     def places(self, text: str, cuts: Sequence[int]) -> Iterator[Place]:
-        """The places of a text that Lark parses after so many bytes each; ascending.
+        """Yield the places of a text after the given numbers of bytes, which are ascending.
 
         Raises:
-            ValueError: Lark does not parse it.
+            ValueError: Lark does not parse the text.
         """
         lexemes = list(self._lexemes(text))
         data = text.encode()
@@ -98,7 +100,7 @@ class Judge:
             yield Place(text[first:characters], begin - first, stack, decoder.getstate()[0])
 
     def _lexemes(self, text: str) -> Iterator[tuple[int, Stack]]:
-        """Where each lexeme begins, and the parser's stack before it."""
+        """Yield where each lexeme begins, and the parser's stack before it."""
         whole, at, stack = TextSlice(text, 0, len(text)), 0, self.machine.start
         while at < len(text):
             yield at, stack
@@ -109,13 +111,14 @@ class Judge:
             at, stack = at + found.length, after
 
     def taken(self, place: Place, token: bytes, *, thorough: bool = False) -> bytes | None:
-        """A continuation, in bytes, with which Lark takes the text at a place and a token, if any is found.
+        """Search for a continuation, in bytes, with which Lark accepts the text at a place and a token.
+        Return it, or None.
 
         Args:
-            place: where the token would stand.
+            place: the place of the token.
             token: its bytes.
-            thorough: try pairs of continuations, too, and all literals; where the token cuts a character,
-                more characters instead.
+            thorough: also try pairs of continuations and all literals; if the token ends inside of a
+                character, try more characters instead.
         """
         for completed, added in self._completed(place.tail + token, thorough):
             text = place.text + completed
@@ -125,14 +128,15 @@ class Judge:
         return None
 
     def confirmed(self, text: bytes, more: bytes) -> bool:
-        """Whether Lark takes the text's last byte when ``more`` follows: read from the beginning."""
+        """Whether Lark, reading from the beginning, accepts the last byte of a text that is followed by
+        ``more``."""
         return self.machine.takes((text + more).decode(), len(text.decode(errors="replace")))
 
     def unclosed(self, place: Place, token: bytes, more: bytes) -> bool:
-        """Whether a find rests on an opening that is never closed, such as that of a comment.
+        """Whether a find depends on an opening that is never closed, such as that of a comment.
 
-        It does if what Lark cuts at some place into short lexemes would be one lexeme up to the token's end
-        and beyond, whatever came next, if only one of the continuations came in the end.
+        It does if Lark cuts a short lexeme at some place, but with one of the continuations at the end would
+        cut a lexeme there that extends beyond the token, whatever text stands between.
         """
         data = place.tail + token
         finds = (text for text, added in self._completed(data, True) if more.startswith(added))
@@ -170,7 +174,8 @@ class Judge:
             yield from (first + second for first in ENDS for second in ENDS)
 
     def _rests(self, text: str, every: bool) -> set[str]:
-        """What is left of literals whose beginning ends the text: the longest beginnings, or all."""
+        """Return the rests of literals whose beginning ends the text: for the longest beginnings, or
+        for all."""
         rests: set[str] = set()
         for size in range(min(12, len(text)), 0, -1):
             end = text[-size:].translate(FOLDED).lower()
@@ -192,7 +197,8 @@ class Judge:
         return True
 
     def _completed(self, data: bytes, thorough: bool) -> Iterator[tuple[str, bytes]]:
-        """The characters of some bytes, the last one completed if it is cut; with what was added to it."""
+        """Yield the characters of some bytes, with the last one completed if it is cut; and what was added to
+        it."""
         decoder = codecs.getincrementaldecoder("utf-8")("strict")
         try:
             characters = decoder.decode(data)

@@ -1,12 +1,13 @@
-"""Strings with bounds: a long one (100,000 characters), and escapes close to a bound.
+"""Strings with bounds: a long string (100,000 characters), and escapes close to a bound.
 
-What: an object with one string is asked of equimask in both meanings, XGrammar and llguidance, without a
-bound and with one; masks are timed behind the opening quote, in the middle and up to the bound. And strings
-of escapes (``\\n``, ``\\"``, ``\\u00e9``) up to short bounds, where a token may be an escape too many.
+What: equimask with both meanings of schemas, XGrammar and llguidance compile an object with one string,
+without a bound and with one. Masks are timed after the opening quote, in the middle, and up to the bound.
+Also strings of escapes (``\\n``, ``\\"``, ``\\u00e9``) up to short bounds, where a token may have one escape
+too many.
 When: ``python -m bench lengths --vocabulary SPEC --json FILE``.
-Limits: each engine has a process of its own (`bench.peers.alone`), which reads one text: a mask at a place is
-the first one there. Masks of ours are compared with XGrammar's at the places that are timed; bits in which
-they differ are settled by XGrammar's `accept_token`.
+Limits: each engine has its own process (`bench.peers.alone`), which reads one text, so each timed mask is the
+first one at its place. Our masks are compared with XGrammar's at the timed places; if bits differ, XGrammar's
+`accept_token` decides.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from bench.report import Spread, readable
 from hybrid.testing.segmentation import tokenize_greedy
 
 MASKS = 20
-"""That are timed at each place."""
+"""How many masks are timed at each place."""
 
 WORDS = (
     "the",
@@ -48,11 +49,11 @@ WORDS = (
 ESCAPES = ("\\n", '\\"', "\\u00e9", "\\\\", "a", "\\t", " b")
 
 Places = Mapping[str, Sequence[int]]
-"""Numbers of tokens behind which masks are timed, by the name of the place."""
+"""For each name of a place, the numbers of tokens after which masks are timed."""
 
 
 def asked_of(bound: int | None) -> Asked:
-    """An object with one string, of at most so many characters."""
+    """Return what engines are asked: an object with one string of at most this many characters."""
     string = {"type": "string"} if bound is None else {"type": "string", "maxLength": bound}
     return Asked(schema={
         "type": "object", "properties": {"text": string}, "required": ["text"], "additionalProperties": False,
@@ -60,7 +61,8 @@ def asked_of(bound: int | None) -> Asked:
 
 
 def text_of(parts: Sequence[str], characters: int, seed: int) -> list[bytes]:
-    """Pieces of a string, one character of its value in the last ones, so many characters in all."""
+    """Return pieces of a string with this many characters; each of the last pieces is one character of the
+    value."""
     rng = random.Random(seed)
     found: list[bytes] = []
     length = 0
@@ -77,7 +79,8 @@ def text_of(parts: Sequence[str], characters: int, seed: int) -> list[bytes]:
 
 
 def tokens_of(vocabulary: Any, pieces: Sequence[bytes]) -> tuple[list[int], list[int]]:
-    """Token ids of an object whose string has these pieces, and how many there are up to each piece."""
+    """Return the token ids of an object whose string has these pieces, and the number of tokens up to each
+    piece."""
     ids = tokenize_greedy(vocabulary, b'{"text": "')
     ends = [len(ids)]
     for piece in pieces:
@@ -87,7 +90,7 @@ def tokens_of(vocabulary: Any, pieces: Sequence[bytes]) -> tuple[list[int], list
 
 
 def _work(way: alone.Begin, asked: Asked, ids: Sequence[int], places: Places) -> dict[str, Any]:
-    """Seconds of a first mask, and of the masks at places."""
+    """Measure the seconds of a first mask, and of the masks at places."""
     begun = way(asked)
     if begun.calls is None:
         return {"refusal": begun.error.splitlines()[0][:200] if begun.error else "refused"}
@@ -105,9 +108,10 @@ def _work(way: alone.Begin, asked: Asked, ids: Sequence[int], places: Places) ->
 
 
 def differences(vocabulary: Any, asked: Asked, ids: Sequence[int], places: Places, seconds: float) -> Any:
-    """(masks compared, contradictions of XGrammar, differences) at places; None where XGrammar does not end.
+    """Compare masks at places: (masks compared, contradictions of XGrammar, differences); None if XGrammar
+    does not end.
 
-    It ends where both refuse the text: in XGrammar's meaning a string with a bound has no escapes.
+    It stops if both refuse the text: with XGrammar's meaning, a string with a bound has no escapes.
     """
     wanted = {number for numbers in places.values() for number in numbers}
 
@@ -144,7 +148,7 @@ def differences(vocabulary: Any, asked: Asked, ids: Sequence[int], places: Place
 def measure(
     vocabulary: Any, title: str, asked: Asked, ids: Sequence[int], places: Places, seconds: float
 ) -> dict[str, Any]:
-    """One row: a schema and a text, on every engine."""
+    """Return one row: a schema and a text, on every engine."""
     compared = differences(vocabulary, asked, ids, places, seconds)
     masks, contradictions, wrong = compared or (0, 0, 0)
     engines: dict[str, Any] = {}
@@ -160,7 +164,7 @@ def measure(
 
 
 def long_rows(vocabulary: Any, longest: int, seconds: float) -> list[dict[str, Any]]:
-    """A string without a bound, and one with a long bound, read to that many characters."""
+    """Measure a string without a bound, and one with a long bound, read up to this many characters."""
     pieces = text_of(WORDS, longest, 1)
     ids, ends = tokens_of(vocabulary, pieces)
     begin, middle = ends[0], ends[len(pieces) // 2]
@@ -175,7 +179,7 @@ def long_rows(vocabulary: Any, longest: int, seconds: float) -> list[dict[str, A
 
 
 def escape_rows(vocabulary: Any, bounds: Sequence[int], seconds: float) -> list[dict[str, Any]]:
-    """Strings of escapes up to bounds."""
+    """Measure strings of escapes up to bounds."""
     rows = []
     for bound in bounds:
         ids, ends = tokens_of(vocabulary, text_of(ESCAPES, bound, bound))

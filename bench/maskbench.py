@@ -1,16 +1,17 @@
 """MaskBench: JSON schemas with labelled instances, as they were written, on every engine.
 
-What: for each schema of a folder and each engine, is it taken, how long does the first mask take and each
-one after it, which valid instances cannot be written and which invalid ones can.
+What: for each schema of a folder and each engine: is it accepted, how long do the first mask and each later
+one take, which valid instances cannot be written, and which invalid ones can?
 When: ``python -m bench maskbench --data DIR --json FILE``; the data is the folder ``maskbench/data`` of the
-repository guidance-ai/jsonschemabench. ``--quick`` asks for verdicts alone, over a vocabulary of bytes:
-minutes for all files. What was measured is kept in ``--results`` and not measured again.
-Limits: as in MaskBench's own runner an instance is followed token by token with a mask before each. Unlike
-there it has to be over at its end; the first mask is part of the time to it; texts are tried in several
-spellings (`bench.json_schema.texts`); tokens are cut by longest match; an instance counts as valid if
-`jsonschema` says so (`bench.json_schema.judge`), and those that are labelled otherwise are named; the bound
-is a minute a schema and engine in place of a quarter of an hour. The keyword ``uniqueItems`` is called
-``_uniqueItems`` in these files, which nobody reads: ``--restore-unique-items`` gives it back.
+repository guidance-ai/jsonschemabench. With ``--quick``, only verdicts are computed, over a vocabulary of
+bytes: this takes minutes for all files. Results are kept in ``--results`` and not measured again.
+Limits: as in MaskBench's own runner, an instance is followed token by token, with a mask before each token.
+Some things differ from it. An instance must be complete at its end. The first mask is part of the time to it.
+Texts are tried in several spellings (`bench.json_schema.texts`). Tokens are cut by longest match. An instance
+counts as valid if `jsonschema` says so (`bench.json_schema.judge`), and instances with another label are
+listed. The bound is a minute for each schema and engine instead of a quarter of an hour. In these files, the
+keyword ``uniqueItems`` is called ``_uniqueItems``, which no engine reads: ``--restore-unique-items`` restores
+it.
 """
 
 from __future__ import annotations
@@ -108,10 +109,10 @@ def command(
 
 
 def available(chosen: str | None) -> tuple[list[str], dict[str, str]]:
-    """The engines that are asked for and can be had, and why the others cannot.
+    """Return the chosen engines that are available, and why the others are not.
 
     Raises:
-        ValueError: a name is no engine's, or there is none left.
+        ValueError: there is no engine of some name, or none is left.
     """
     asked = [one.strip() for one in chosen.split(",")] if chosen else list(engines.DEFAULT)
     reasons = {name: engines.missing(name) for name in dict.fromkeys(asked)}
@@ -122,7 +123,7 @@ def available(chosen: str | None) -> tuple[list[str], dict[str, str]]:
 
 
 def absolute(spec: str) -> str:
-    """Files and folders by their whole paths, as workers run elsewhere."""
+    """Return absolute paths of files and folders, because workers run in another folder."""
     path = Path(spec)
     return str(path.resolve()) if path.exists() else spec
 
@@ -135,7 +136,7 @@ def run(
     what: str,
     console: Any,
 ) -> None:
-    """Put files to engines, with a progress bar, and close what is kept of them."""
+    """Measure files on engines, with a progress bar, and close the files of results."""
     with workloads.usage_errors():
         done = running.run_all(reading, kept, settings, jobs)
         for _ in track(done, what, total=len(reading), console=console, transient=True):
@@ -145,7 +146,7 @@ def run(
 
 
 def keep(folder: Path, names: tuple[str, ...], settings: running.Settings, console: Any) -> dict[str, Any]:
-    """The results of each engine in a folder; of those that begin anew is said so."""
+    """Open the file of results of each engine in a folder; print which of them begin anew."""
     kept = {name: running.Kept(folder, name, running.key_of(name, settings)) for name in names}
     for name, one in kept.items():
         if one.begun_anew:

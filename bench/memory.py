@@ -1,10 +1,10 @@
-"""The memory that some work takes at its peak, measured in a process of its own.
+"""The peak memory of some work, measured in a separate process.
 
-What: `in_another_process` runs a function there, `reset_peak` and `status_bytes` read the largest resident
-size from the system, `peak_of_classes` does so for one computation of token classes.
-When: in `bench.classes` and `bench.building`, and in tests of what stays after long work.
-Limits: Linux (None elsewhere). The vocabulary and its trie are there before; a first computation touches
-pages of code and of the allocator that a second one finds.
+What: `in_another_process` runs a function there. `reset_peak` and `status_bytes` use the largest resident
+size that the system records. `peak_of_classes` measures one computation of token classes.
+When: in `bench.classes` and `bench.building`, and in tests of memory that stays after long work.
+Limits: Linux (None elsewhere). The vocabulary and its trie are loaded before. A first computation uses pages
+of code and of the allocator for the first time, a second one does not.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ CLEAR = Path("/proc/self/clear_refs")
 
 
 def in_another_process(function: Callable[..., Found], *arguments: Any) -> Found:
-    """What a function of a module returns in a new process, in which nothing was done before."""
+    """Run a function of a module in a new process, in which nothing was done before, and return its
+    result."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
 
 
 def with_peak(work: Callable[[], Found]) -> tuple[Found, int | None]:
-    """What some work returns, and the bytes at its peak above what was resident; None if nobody says."""
+    """Do some work. Return its result, and by how many bytes its peak exceeded the resident size before; None
+    if unknown."""
     known = reset_peak()
     before = status_bytes("VmRSS") if known else 0
     found = work()
@@ -40,11 +42,11 @@ def with_peak(work: Callable[[], Found]) -> tuple[Found, int | None]:
 
 
 def peak_of_classes(vocabulary: str, grammar: str) -> int | None:
-    """Bytes at the peak of computing classes; None where the system does not say.
+    """Return the bytes at the peak of computing classes; None if the system does not record them.
 
     Args:
         vocabulary: as on the command line.
-        grammar: what `xgrammar.Grammar.serialize_json` gives.
+        grammar: the result of `xgrammar.Grammar.serialize_json`.
     """
     return in_another_process(_peak_here, vocabulary, grammar)
 
@@ -65,14 +67,14 @@ def status_bytes(name: str) -> int:
 
 
 def give_back() -> None:
-    """Give back to the system what nothing uses any more."""
+    """Return unused memory to the system."""
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def reset_peak() -> bool:
-    """Let the peak begin at the present size; False if the system cannot."""
+    """Set the recorded peak to the present size; return False if the system cannot."""
     give_back()
     try:
         CLEAR.write_text("5")

@@ -1,11 +1,11 @@
-"""Masks, or the model's own choice first: what a step of the processor of transformers takes.
+"""Masks, or the model's own choice first: the time of a step of the logits processor for transformers.
 
-What: logits along documents in which the largest one is the document's next token, or, with a given share,
-one that the grammar refuses; the time of a call of `GrammarLogitsProcessor` with masks and with
-``opportunistic=0``.
+What: logits along documents, in which the largest one is that of the document's next token or, in a given
+share of steps, of a token that the grammar refuses. The calls of `GrammarLogitsProcessor` are timed with
+masks and with ``opportunistic=0``.
 When: ``python -m bench opportunistic --schema NAME=FILE --documents NAME=FOLDER --vocabulary FOLDER --json
 FILE``.
-Limits: one row; logits of torch on one device, made before, one thread. What the model takes is not counted.
+Limits: one row; torch logits on one device, made before; one thread. The time of a model is not included.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def command(
 ) -> None:
     """Time a step with masks, and with the model's own choice first."""
     arguments = dict(locals())
-    torch.set_num_threads(1)  # beside other work, threads that wait for each other cost twenty times as much
+    torch.set_num_threads(1)  # beside other work, more threads take twenty times as long
     columns = ["masks", "own choice first"]
     title = "a call of the processor, us (p50 / mean)"
     table = report.make_table(title, ["grammar", "strategy", "refused"], columns)
@@ -47,9 +47,9 @@ def command(
         for subject in asked_for(used, arguments, kind):
             for share in refused:
                 times: dict[str, list[float]] = {}
-                for _ in range(2):  # the second round is counted: all masks were met
+                for _ in range(2):  # only the second round counts: all masks are cached then
                     times = {name: [] for name in columns}
-                    for ids in subject.ids:  # in turn, so that both see the machine alike
+                    for ids in subject.ids:  # in turns, so that both run under the same conditions
                         for name, temperature in zip(columns, (None, 0.0), strict=True):
                             rng = random.Random(f"{seed} {len(ids)}")
                             times[name] += along(subject.compiled, ids, share, temperature, device, rng)
@@ -65,9 +65,9 @@ def command(
 def along(
     compiled: Any, ids: list[int], share: float, temperature: float | None, device: str, rng: random.Random
 ) -> list[float]:
-    """Seconds of each call along a document."""
+    """Return the seconds of each call along a document."""
     processor = GrammarLogitsProcessor(compiled, prompt_length=1, opportunistic=temperature)
-    nothing = compiled.vocabulary.size  # an id behind the vocabulary, as padded logits have: no mask has it
+    nothing = compiled.vocabulary.size  # an id beyond the vocabulary, as in padded logits: no mask allows it
     rows = torch.tensor([[0, *ids]], device=device)
     scores = torch.zeros((1, nothing + 1), device=device)
     wait = torch.cuda.synchronize if device.startswith("cuda") else lambda: None

@@ -1,8 +1,8 @@
 """Options that several benchmarks have: one name, one meaning, one help text.
 
 What: annotated types for the parameters of a command.
-When: in every benchmark; a command adds what it alone needs.
-Limits: defaults are each command's own.
+When: in every benchmark; a command adds the options that only it needs.
+Limits: each command has its own defaults.
 """
 
 from __future__ import annotations

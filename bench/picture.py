@@ -1,11 +1,11 @@
-"""Pictures: distributions of times to the first mask, and tokens a step over documents seen.
+"""Pictures: distributions of times to the first mask, and tokens per step by number of documents.
 
 What: `draw` and `draw_rates` write an SVG file of a few kilobytes; `new_figure`, `cumulative` and `save` are
 their parts.
 When: ``python -m bench schemas --picture FILE``, ``python -m bench drafts --picture FILE``, and in
-`bench.reporting`; matplotlib is part of the extra ``bench``.
-Limits: a line of times is drawn through `POINTS` quantiles, which keeps the file small; what an engine
-refuses is left out of its line, so lines of engines may stand for different schemas.
+`bench.reporting`. matplotlib is in the extra ``bench``.
+Limits: a line of times is drawn through `POINTS` quantiles, which keeps the file small. Schemas that an
+engine refuses are not in its line, so the lines of engines may be for different schemas.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COLOURS = {"ours": "#0b6e4f", "equimask": "#0b6e4f", "XGrammar": "#c8553d", "llg
 
 
 def pyplot() -> Any:
-    """Matplotlib's plots, for files only.
+    """Return matplotlib's pyplot, for files only.
 
     Raises:
         ValueError: it is not installed.
@@ -46,9 +46,9 @@ def draw(path: Path, times: Mapping[str, Sequence[float]], title: str) -> None:
     """Write the picture of times.
 
     Args:
-        path: an SVG file, written over.
+        path: an SVG file; it is overwritten.
         times: seconds to the first mask, by engine.
-        title: above it.
+        title: the title above it.
 
     Raises:
         ValueError: matplotlib is not installed.
@@ -60,12 +60,12 @@ def draw(path: Path, times: Mapping[str, Sequence[float]], title: str) -> None:
 
 
 def draw_rates(path: Path, lines: Mapping[str, Sequence[float]], title: str) -> None:
-    """Write the picture of tokens a step.
+    """Write the picture of tokens per step.
 
     Args:
-        path: an SVG file, written over.
-        lines: of each text, by ``grammar, kind of texts``, a number for each document after those before it.
-        title: above it.
+        path: an SVG file; it is overwritten.
+        lines: for each ``grammar, kind of texts``, the rate at each document in order.
+        title: the title above it.
 
     Raises:
         ValueError: matplotlib is not installed.
@@ -90,14 +90,14 @@ def draw_rates(path: Path, lines: Mapping[str, Sequence[float]], title: str) -> 
 
 
 def _written(plots: Any, figure: Any, path: Path) -> None:
-    """Write a figure, and let go of it."""
+    """Write a figure, and close it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     save(figure, path)
     plots.close(figure)
 
 
 def new_figure(width: float = 7, height: float = 3.6) -> tuple[Any, Any, Any]:
-    """Matplotlib's plots, a figure and its axes, inches wide and high."""
+    """Return pyplot, a figure of a width and height in inches, and its axes."""
     plots = pyplot()
     fonts = {"font.size": 10, "font.sans-serif": ["DejaVu Sans", "Arial"], "text.parse_math": False}
     plots.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "equimask", **fonts})
@@ -105,7 +105,7 @@ def new_figure(width: float = 7, height: float = 3.6) -> tuple[Any, Any, Any]:
 
 
 def cumulative(axes: Any, times: Mapping[str, Sequence[float]]) -> None:
-    """The share of schemas over the seconds to the first mask, a line an engine."""
+    """Draw the share of schemas over the seconds to the first mask, with a line for each engine."""
     shares = np.linspace(0, 100, POINTS)
     for engine, seconds in times.items():
         if len(seconds):
@@ -121,13 +121,13 @@ def cumulative(axes: Any, times: Mapping[str, Sequence[float]]) -> None:
 
 
 def seconds_along(axis: Any) -> None:
-    """Let a logarithmic axis be of seconds."""
+    """Label a logarithmic axis in seconds."""
     axis.set_major_formatter(lambda value, _: readable(value))
     axis.set_minor_locator(pyplot().NullLocator())
 
 
 def save(figure: Any, target: Any) -> None:
-    """Write a figure as SVG to a path or a binary file; the same figure is the same bytes."""
+    """Write a figure as SVG to a path or a binary file; equal figures give equal bytes."""
     figure.savefig(
         target, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
     )

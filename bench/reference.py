@@ -1,11 +1,11 @@
-"""Documents in the tokens of a reference tokenizer, and the grammars that they are of.
+"""Documents in the tokens of a reference tokenizer, and their grammars.
 
-What: `subjects` reads what ``--lark``, ``--schema`` and ``--documents`` name: grammars, and for each the
-documents that it takes to the end, as the tokenizer writes them, a stop token behind.
-`opened` and `asked_for` begin a benchmark of them.
+What: `subjects` reads what ``--lark``, ``--schema`` and ``--documents`` name: grammars, and for each grammar
+the documents that it accepts to the end, cut by the tokenizer, with a stop token at the end. `opened` and
+`asked_for` are the first steps of a benchmark on them.
 When: in `bench.drafts`, `bench.healing`, `bench.invasive` and `bench.opportunistic`.
-Limits: with a vocabulary that is no folder of Hugging Face there is no tokenizer, and texts are cut by
-longest match.
+Limits: if the vocabulary is not a folder of Hugging Face, there is no tokenizer, and texts are cut by longest
+match.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ LarksOption = Annotated[
 SchemasOption = Annotated[list[str], typer.Option(help="A JSON schema, NAME=PATH; repeatable.")]
 
 HEADER = re.compile(r"\A\s*/\*.*?\*/\s*", re.DOTALL)
-"""A comment at the head of a file, a licence mostly: what repeats word by word would flatter drafts."""
+"""A comment at the head of a file, mostly a licence. As it repeats word by word, it would favour drafts."""
 
 
 MOST_TOKENS = 600
-"""Of a document, where a benchmark has no option for it."""
+"""Most tokens of a document, in benchmarks without an option for it."""
 
 
 @dataclass
@@ -55,21 +55,21 @@ class Subject:
 
 @dataclass
 class Reference:
-    """A vocabulary, and the tokenizer's way to cut a text; `encode` is None without a tokenizer."""
+    """A vocabulary, and how its tokenizer cuts a text; `encode` is None without a tokenizer."""
 
     spec: str
     vocabulary: Any
     encode: Callable[[str], list[int]] | None
 
     def ids(self, text: str) -> list[int]:
-        """A text as the tokenizer writes it."""
+        """Cut a text as the tokenizer does."""
         if self.encode is None:
             return tokenize_greedy(self.vocabulary, text.encode())
         return self.encode(text)
 
 
 def reference(spec: str) -> Reference:
-    """A vocabulary with its tokenizer, where its folder has one."""
+    """Return a vocabulary, with its tokenizer if its folder has one."""
     vocabulary = load_vocabulary(spec)
     file = Path(spec) / "tokenizer.json"
     if not file.is_file():
@@ -83,7 +83,7 @@ def reference(spec: str) -> Reference:
 
 
 def opened(vocabulary: str) -> tuple[Console, Reference]:
-    """What a benchmark begins with: a console, and what cuts texts.
+    """Return a console, and what cuts texts.
 
     Raises:
         typer.BadParameter: there is no such vocabulary.
@@ -93,10 +93,11 @@ def opened(vocabulary: str) -> tuple[Console, Reference]:
 
 
 def asked_for(used: Reference, arguments: Mapping[str, Any], strategy: str = "classifier") -> list[Subject]:
-    """The `subjects` that a command's arguments name; schemas alone on other strategies than "classifier".
+    """Return the `subjects` that a command's arguments name. Strategies other than "classifier" are for
+    schemas only.
 
     Raises:
-        typer.BadParameter: what `subjects` refuses.
+        typer.BadParameter: `subjects` raises an error.
     """
     with workloads.usage_errors():
         return subjects(
@@ -121,17 +122,17 @@ def subjects(
     seed: int,
     strategy: str = "classifier",
 ) -> list[Subject]:
-    """Grammars and their documents, in an order that the seed decides.
+    """Return grammars and their documents, in an order that the seed decides.
 
     Args:
         used: what cuts texts.
         larks, schemas, documents: ``NAME=PATH``, or the name of a Lark grammar of the package.
-        count: documents of each.
+        count: number of documents for each grammar.
         most_tokens: longer documents are left out.
-        strategy: of schemas.
+        strategy: the strategy for schemas.
 
     Raises:
-        ValueError: a grammar without documents, or with none that it takes.
+        ValueError: a grammar has no documents, or accepts none of them.
     """
     paths = named(list(documents), "--documents")
     compiler = GrammarCompiler(used.vocabulary, strategy=strategy)

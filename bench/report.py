@@ -1,10 +1,10 @@
 """What every benchmark reports: the machine, percentiles, tables, a JSON record.
 
-What: `environment` describes where numbers come from, `Spread` sums up a list of numbers, `spread_table`
-prints such sums side by side, `write_json` puts a record on disk.
-When: in every benchmark, so that records can be laid side by side.
-Limits: percentiles are interpolated linearly; the commit is that of the working directory, and
-``dirty`` says that files differ from it.
+What: `environment` describes where numbers come from, `Spread` summarises a list of numbers, `spread_table`
+prints such summaries side by side, and `write_json` writes a record.
+When: in every benchmark, so that records can be compared.
+Limits: percentiles are interpolated linearly. The commit is that of the working directory; ``dirty`` says
+that files differ from it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from equivalence.store import write_whole
 from hybrid.testing.comparison import Comparison
 
 PACKAGES = ("equimask", "xgrammar", "numpy", "torch", "lark", "llguidance", "cfgzip", "transformers")
-"""Packages whose versions matter to the numbers; those not installed are left out."""
+"""Packages whose versions may change the numbers; those that are not installed are left out."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Spread:
 
 
 def environment(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The machine, the versions, the commit and the arguments of this run."""
+    """Return the machine, the versions, the commit and the arguments of this run."""
     return {
         "when": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "machine": {
@@ -75,17 +75,18 @@ def environment(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_average() -> tuple[float, float, float] | None:
-    """Processes that wanted a core in the last 1, 5 and 15 minutes."""
+    """Return how many processes wanted a core in the last 1, 5 and 15 minutes."""
     return os.getloadavg() if hasattr(os, "getloadavg") else None
 
 
 def usable_cores() -> int:
-    """Cores that this process may use, by its affinity and its cgroup's quota."""
+    """Return how many cores this process may use, by its affinity and its cgroup's quota."""
     return int(joblib.cpu_count())
 
 
 def write_json(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
-    """Writes a record, dataclasses as objects, arrays as spreads; the file appears whole or not at all."""
+    """Write a record, with dataclasses as objects and arrays as spreads; the file is written completely or
+    not at all."""
     text = json.dumps(_finite(record), indent=1, ensure_ascii=False, allow_nan=False)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, f"{text}\n".encode())
@@ -95,7 +96,7 @@ def write_rows(
     console: Console, path: str | os.PathLike[str], name: str, arguments: Mapping[str, Any],
     rows: Sequence[Mapping[str, Any]], counted: Sequence[str],
 ) -> dict[str, int]:  # fmt: skip
-    """Write a benchmark's rows, and say and return how many there are of what they count."""
+    """Write a benchmark's rows; print and return the sums of their counts."""
     counts = {what: sum(row[what] for row in rows) for what in counted}
     say(console, ", ".join(f"{count:,} {what}" for what, count in counts.items()))
     write_json(path, {"benchmark": name, **environment(arguments), **counts, "rows": rows})
@@ -103,7 +104,7 @@ def write_rows(
 
 
 def make_table(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Table:
-    """An empty table: columns of text, then columns of numbers."""
+    """Make an empty table: columns of text, then columns of numbers."""
     table = Table(title=title, title_justify="left")
     for name in texts:
         table.add_column(name)
@@ -113,7 +114,7 @@ def make_table(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Tabl
 
 
 def spread_table(title: str, spreads: Mapping[str, Spread], unit: str = "s") -> Table:
-    """A table of spreads, those of nothing left out; ``"s"`` picks a readable unit of time."""
+    """Make a table of spreads, without those of no numbers; unit ``"s"`` chooses a readable unit of time."""
     table = make_table(title, ("",), ("n", "mean", "p50", "p90", "p99", "max"))
     for name, spread in spreads.items():
         if spread.count:
@@ -123,18 +124,18 @@ def spread_table(title: str, spreads: Mapping[str, Spread], unit: str = "s") -> 
 
 
 def make_console() -> Console:
-    """The screen; wide enough for the tables where the output is no terminal."""
+    """Return the console, wide enough for the tables if the output is not a terminal."""
     console = Console()
     return console if console.is_terminal else Console(width=120)
 
 
 def say(console: Console, text: str) -> None:
-    """A line of plain text, however long."""
+    """Print a line of plain text, however long."""
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def readable(value: float, unit: str = "s") -> str:
-    """A number with three significant digits and its unit; seconds become us, ms or s."""
+    """Format a number with three significant digits and its unit; seconds become us, ms or s."""
     if unit != "s":
         digits = f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
         return f"{digits}{unit}"
@@ -146,7 +147,7 @@ def readable(value: float, unit: str = "s") -> str:
 
 
 def compared(comparison: Comparison) -> dict[str, Any]:
-    """What a comparison with plain XGrammar found, as it is written to a record."""
+    """Return the result of a comparison with plain XGrammar, for a record."""
     times = comparison.times
     return {
         "masks": comparison.masks,
@@ -199,7 +200,8 @@ def _commit() -> dict[str, Any] | None:
 
 
 def _plain(value: Any) -> Any:
-    """An argument as JSON can hold it; of paths only the last part, which says nothing of the machine."""
+    """Convert an argument to JSON. Of paths only the last part is kept, which tells nothing about the
+    machine."""
     if isinstance(value, Path):
         return value.name
     if isinstance(value, (list, tuple)):
@@ -210,7 +212,7 @@ def _plain(value: Any) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """A value as JSON can hold it: of arrays their spread; floats that JSON has no name for become null."""
+    """Convert a value to JSON: arrays to their spread, and floats that JSON does not have to null."""
     if is_dataclass(value):
         return {one.name: _finite(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, array):
@@ -229,7 +231,7 @@ def _finite(value: Any) -> Any:
 
 
 def peak_memory_bytes() -> int | None:
-    """The largest resident size of this process so far."""
+    """Return the largest resident size of this process so far."""
     try:
         import resource
     except ImportError:

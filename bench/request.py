@@ -1,13 +1,12 @@
-"""One request on one engine: from a schema that is new to its first mask, and through one document.
+"""One request on one engine: from a new schema to its first mask, and through one document.
 
-What: `Calls` is how a matcher of any engine is asked; `hybrid_start` and `plain_start` go from a grammar to a
-first mask (`bench.peers.llguidance` has its own), `run_document` on through one document, and `Request` is
-what was measured on the way.
+What: `Calls` is the interface to a matcher of any engine. `hybrid_start` and `plain_start` go from a grammar
+to a first mask (`bench.peers.llguidance` has its own function), `run_document` then goes through one
+document, and `Request` has the measurements.
 When: in all benchmarks that time grammars; whole requests in `bench.schemas`, where all engines serve the
-same schemas and the same documents.
-Limits: each engine runs alone. The document's first mask is that of the request, so the time to the end of
-the document is that to the first mask and that of every token and mask after it. CPU time is that of all
-threads.
+same schemas and documents.
+Limits: each engine runs alone. The document's first mask is that of the request, so the time of the document
+includes the time to the first mask, and every later token and mask. CPU time is that of all threads.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ import xgrammar
 
 @dataclass(frozen=True)
 class Calls:
-    """A matcher as every engine's is asked: its methods, looked up before.
+    """The methods of a matcher of any engine, looked up in advance.
 
     Attributes:
-        fill: the next mask, into `bitmask`.
-        accept: the next token; whether it was taken.
-        is_complete: whether the text may end here.
+        fill: fills the next mask into `bitmask`.
+        accept: reads the next token, and returns whether it was accepted.
+        is_complete: returns whether the text may end here.
         bitmask: the row for masks.
-        error: why the matcher has failed, "" if it has not; for those that do not raise.
+        error: returns why the matcher has failed, or "", for matchers that do not raise errors.
     """
 
     fill: Callable[[], Any]
@@ -43,18 +42,18 @@ class Calls:
 
 
 def calls_of(matcher: Any, bitmask: Any) -> Calls:
-    """A matcher of ours, or of XGrammar's."""
+    """Return the methods of one of our matchers, or of XGrammar's."""
     fill = partial(matcher.fill_next_token_bitmask, bitmask)
     return Calls(fill, matcher.accept_token, matcher.is_completed, bitmask)
 
 
 @dataclass(frozen=True)
 class Start:
-    """The way from a grammar to its first mask: what was made and the seconds it took.
+    """The way from a grammar to its first mask: the compiled grammar, and the seconds it took.
 
-    ``cpu_seconds`` are those of all threads: they tell what was done on a machine that others use too.
-    ``error`` is the message of an exception; ``compiled`` is None then. ``crashed`` tells an exception
-    that no user should meet from a refusal. ``calls`` are those of a matcher that has filled the first mask.
+    ``cpu_seconds`` are those of all threads; they are more reliable on a machine with other users. ``error``
+    is the message of an exception; ``compiled`` is None then. ``crashed`` distinguishes an exception that no
+    user should see from a refusal. ``calls`` are those of a matcher that has filled the first mask.
     """
 
     compiled: Any
@@ -67,9 +66,9 @@ class Start:
 
 
 def hybrid_start(compile_it: Callable[[], Any], bitmask: Any, collect: bool = True) -> Start:
-    """Seconds from the grammar to the first mask on our side.
+    """Compile a grammar and fill its first mask on our side.
 
-    A refusal is an error that the project raises on purpose, or XGrammar's own; any other is a crash.
+    Errors that the project raises on purpose, or XGrammar's own, are refusals; all others are crashes.
     """
     from equivalence.errors import HybridError
     from hybrid import GrammarMatcher
@@ -79,7 +78,7 @@ def hybrid_start(compile_it: Callable[[], Any], bitmask: Any, collect: bool = Tr
 
 
 def plain_start(compile_it: Callable[[], Any], bitmask: Any, collect: bool = True) -> Start:
-    """Seconds from the grammar to the first mask in plain XGrammar, all of whose errors are refusals."""
+    """Compile a grammar and fill its first mask in plain XGrammar, where all errors are refusals."""
 
     def calls(compiled: Any) -> Calls:
         return calls_of(xgrammar.GrammarMatcher(compiled), bitmask)
@@ -95,8 +94,8 @@ def start(
 ) -> Start:
     """Compile a grammar and fill its first mask.
 
-    Garbage of the work before is collected first, unless that is done: it is not to be collected inside the
-    measured time. The collector stays on, as it is in a server: a side that makes much garbage pays for it.
+    Garbage of earlier work is collected before, unless `collect` is false, so that it is not collected within
+    the measured time. The collector stays on, as in a server: an engine that makes much garbage pays for it.
     """
     if collect:
         gc.collect()
@@ -118,15 +117,15 @@ def start(
 
 @dataclass
 class Request:
-    """Seconds of one request.
+    """The seconds of one request.
 
     Attributes:
         refusal: why there is no grammar.
-        over: the seconds after which compiling was given up; no times then.
+        over: the seconds after which compiling was given up; there are no other times then.
         first_mask, first_mask_cpu: from the schema to the first mask.
-        document, document_cpu: from the schema to the mask after the last token of the document; None where
-            the document was not taken.
-        mask, token: of each mask after the first, and of each token, in the document.
+        document, document_cpu: from the schema to the mask after the last token of the document; None if the
+            document was not accepted.
+        mask, token: for each mask after the first, and for each token, in the document.
     """
 
     refusal: str = ""
@@ -140,14 +139,14 @@ class Request:
 
     @classmethod
     def of(cls, begun: Start) -> Request:
-        """A request that has its first mask, or a refusal."""
+        """Make a request from a start: it has its first mask, or a refusal."""
         if begun.error:
             return cls(begun.error)
         return cls(first_mask=begun.seconds, first_mask_cpu=begun.cpu_seconds)
 
 
 def run_document(request: Request, calls: Calls, ids: Sequence[int]) -> bool:
-    """Take a request that has its first mask through a document, and say whether all of it was taken."""
+    """Take a request that has its first mask through a document. Return whether all of it was accepted."""
     fill, accept = calls.fill, calls.accept
     cpu_began, began = process_time(), perf_counter()
     for token in ids:

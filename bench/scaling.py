@@ -1,10 +1,10 @@
 """How the time for token classes grows: with the properties of a schema, and with the vocabulary.
 
-What: `made_schema` writes schemas of any number of properties; `measure_growth` measures along both, prints
-tables and says with which power of the size the time grows (`exponent`).
+What: `made_schema` makes schemas with any number of properties. `measure_growth` measures growth with both,
+prints tables, and reports the exponent of the growth (`exponent`).
 When: ``python -m bench classes --scaling``.
-Limits: the schemas are made, not met; the smaller vocabularies are the first ids of a real one, which are
-its most frequent tokens.
+Limits: the schemas are artificial. The smaller vocabularies are the first ids of a real one, which are its
+most frequent tokens.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ NOUNS = (
 )  # fmt: skip
 
 Measure = Callable[[xgrammar.Grammar, str, Vocabulary], dict[str, Any]]
-"""What measures one grammar: the columns of a row, or its ``refusal``."""
+"""Measures one grammar; returns the columns of a row, or its ``refusal``."""
 
 
 def made_schema(properties: int) -> dict[str, Any]:
-    """An object with so many properties of mixed types, half of them required; equal every time."""
+    """Make an object with this many properties of mixed types, half of them required. Equal arguments give
+    equal schemas."""
     kinds: tuple[Callable[[int], dict[str, Any]], ...] = (
         lambda i: {"type": "string"},
         lambda i: {"type": "number"},
@@ -64,7 +65,7 @@ def made_schema(properties: int) -> dict[str, Any]:
 def by_properties(
     vocabularies: dict[str, Vocabulary], measure: Measure, counts: Sequence[int] = PROPERTIES
 ) -> Iterator[dict[str, Any]]:
-    """One row for each vocabulary and number of properties."""
+    """Return a row for each vocabulary and number of properties."""
     for count in counts:
         grammar = xgrammar.Grammar.from_json_schema(json.dumps(made_schema(count)))
         for name, vocabulary in vocabularies.items():
@@ -74,7 +75,8 @@ def by_properties(
 def by_vocabulary(
     vocabulary: Vocabulary, grammars: dict[str, xgrammar.Grammar], measure: Measure
 ) -> Iterator[dict[str, Any]]:
-    """One row for each grammar and size of the vocabulary: its first ids, doubled up to all of them."""
+    """Return a row for each grammar and size of the vocabulary: its first ids, in sizes that double up to all
+    ids."""
     size = min(SMALLEST_VOCABULARY, vocabulary.size)
     while True:
         part = Vocabulary.from_bytes(vocabulary.tokens[:size]).prepare()
@@ -86,7 +88,8 @@ def by_vocabulary(
 
 
 def exponent(rows: Sequence[dict[str, Any]]) -> float | None:
-    """The slope of CPU time over size, both as logarithms (least squares); None for fewer than two points."""
+    """Return the slope of CPU time over size in logarithms (least squares); None for fewer than two
+    points."""
     points = [(row["size"], row["cpu_seconds"]) for row in rows if row.get("cpu_seconds")]
     if len({size for size, _ in points}) < 2:
         return None
@@ -100,7 +103,8 @@ def measure_growth(
     grammars: dict[str, xgrammar.Grammar],
     measure: Measure,
 ) -> dict[str, Any]:
-    """Growth with the properties on all vocabularies, and with the largest vocabulary on all grammars."""
+    """Measure growth with the properties on all vocabularies, and with the largest vocabulary on all
+    grammars."""
     largest = max(vocabularies, key=lambda name: vocabularies[name].size)
     found: dict[str, Any] = {}
     for name, title, rows in (

@@ -1,10 +1,10 @@
-"""What `bench.schemas` measured on each schema, and the figures over all of them.
+"""The measurements of `bench.schemas` for each schema, and their summary.
 
-What: a `Row` for each schema, `summarise` for all, `print_summary` on the screen.
+What: a `Row` for each schema, `summarise` for all of them, `print_summary` for the screen.
 When: in `bench.schemas`.
-Limits: times of a schema with a difference are left out. "mask, ours" and "mask, XGrammar" are taken while
-masks are compared, in turns of who goes first; times of an engine that runs alone are those of
-`bench.headline`.
+Limits: times of a schema with a difference are left out. "mask, ours" and "mask, XGrammar" are measured while
+masks are compared; the engines take turns at being first. `bench.headline` has the times of engines that run
+alone.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from bench.verdicts import Verdicts
 from hybrid.testing.comparison import Comparison
 
 NOT_ALIKE = ("ours crashes", "only ours refuses", "only XGrammar refuses")
-"""Outcomes that are errors of ours, before any mask."""
+"""Outcomes that are errors of ours, before any mask is filled."""
 
 
 @dataclass
 class Row:
-    """What was measured on one schema; seconds throughout.
+    """The measurements for one schema, in seconds.
 
     ``outcome`` is ``"compared"``, ``"compared without XGrammar's cache"``, ``"both refuse"``, ``"plain too
-    slow"`` or one of `NOT_ALIKE`. ``requests`` is one request by engine,
-    ``verdicts`` which instances it takes.
+    slow"`` or one of `NOT_ALIKE`. ``requests`` has a request for each engine, ``verdicts`` the instances that
+    each engine accepts.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Row:
         return beside and self.comparison.exact and self.outcome not in NOT_ALIKE
 
     def record(self) -> dict[str, Any]:
-        """This row as it is written to the record."""
+        """Return this row for the record."""
         plain = ("comparison", "repeated", "beside", "peer")
         return {
             **{one.name: getattr(self, one.name) for one in fields(self) if one.name not in plain},
@@ -71,7 +71,7 @@ class Row:
 
 
 def summarise(rows: list[Row]) -> dict[str, Any]:
-    """The figures over all schemas; keys of spreads hold a `Spread` each."""
+    """Sum up all schemas; keys of spreads hold a `Spread` each."""
     good = [row for row in rows if row.alike]
     requests = [row.requests for row in good]
     first = [
@@ -111,7 +111,7 @@ def summarise(rows: list[Row]) -> dict[str, Any]:
 
 
 def _spreads(rows: list[Row], name: str) -> dict[str, Spread]:
-    """Masks and tokens of one strategy of ours, while masks are compared."""
+    """Sum up masks and tokens of one of our strategies, measured while masks are compared."""
     times = [row.comparison.times for row in rows]
     return {
         f"mask, {name}": Spread.of(value for part in times for value in part.fill),
@@ -121,7 +121,7 @@ def _spreads(rows: list[Row], name: str) -> dict[str, Spread]:
 
 
 def print_summary(console: Console, summary: dict[str, Any]) -> None:
-    """The tables on the screen."""
+    """Print the tables."""
     if "cold_caches" in summary:
         console.print(report.spread_table("seconds of calls, caches warm and cold", summary["cold_caches"]))
     console.print(report.spread_table(f"seconds; {summary['options']}", summary["spreads"]))

@@ -1,28 +1,27 @@
 """JSON schemas that are used once: time to the first mask, through one document, and the cost of each mask.
 
-What: for each schema of a folder, compiles it on every engine, takes each through one document, compares
-every mask of ours with XGrammar's along the instances (and random walks), and reports times, refusals and
-classes.
-When: ``python -m bench schemas --vocabulary SPEC --schemas FOLDER --json FILE``. Everybody has the defaults
-of its library; ``--strict``, ``--no-strict``, ``--no-cache`` and ``--threads`` give XGrammar and ours other
-ones, which are named above the table. ``--beside STRATEGY`` measures ours on another strategy in the same
-run. llguidance is measured where it is installed; its masks mean something else and are not compared
-(`bench.peers.llguidance`), nor are those of another XGrammar (`bench.peers.elsewhere`). ``--burst N`` asks
-for many schemas at once (`bench.burst`).
-Limits: one process; the order of the engines is drawn for each schema. Each serves a small other schema
-right before, untimed: the interpreter and caches are as between two requests, not as after a collection of
-garbage. ``--in-situ`` changes 64 MiB of other memory between the two, as a server's other work does. Every
-schema is met once, so caches of whole grammars never answer, but what XGrammar keeps of rules, and ours of
-walks, may.
+What: compiles each schema of a folder on every engine, takes each engine through one document, compares all
+of our masks with XGrammar's along the instances (and random walks), and reports times, refusals and classes.
+When: ``python -m bench schemas --vocabulary SPEC --schemas FOLDER --json FILE``. Each engine has the defaults
+of its library. ``--strict``, ``--no-strict``, ``--no-cache`` and ``--threads`` change them for XGrammar and
+ours; the table's title names such changes. ``--beside STRATEGY`` also measures another strategy of ours in
+the same run. llguidance is measured if it is installed. Its masks have another meaning and are not compared
+(`bench.peers.llguidance`), nor are those of another XGrammar (`bench.peers.elsewhere`). ``--burst N``
+compiles many schemas at once (`bench.burst`).
+Limits: one process; the order of the engines is random for each schema. Right before each request, the engine
+serves another small schema, untimed, so that the interpreter and caches are as between two requests, not as
+after a garbage collection. ``--in-situ`` changes 64 MiB of other memory between the two, like a server's
+other work. Each schema is compiled once, so caches of whole grammars are never hit, but XGrammar's cache of
+rules and our cache of walks may be.
 
-What XGrammar keeps of rules depends on what it met first: after one grammar that is not a schema of the run
-it takes three times as long for the median schema. So "XGrammar" meets nothing but the schemas of the run,
-which is its best state; small other schemas are served by another compiler of the same settings.
-``--xgrammar-states`` measures it besides as it is after another schema ("XGrammar, warmed"), and with one
-thread, in its best state ("XGrammar, one thread"). Compilers, vocabularies and kernels are made before (a
-server makes them once), and what that takes is reported apart. The document is the first instance that
-XGrammar takes. Where XGrammar fails for what its cache holds, it counts as a refusal, and masks are compared
-with those that it has without a cache. Times of a schema with a difference are left out.
+XGrammar's cache of rules depends on the first grammars: after one grammar that is not a schema of the run,
+the median schema takes three times as long. So "XGrammar" only compiles the schemas of the run, which is its
+best case; another compiler with the same settings serves the small other schemas. ``--xgrammar-states`` also
+measures it after another schema ("XGrammar, warmed"), and with one thread in its best case ("XGrammar, one
+thread"). Compilers, vocabularies and kernels are made before (a server makes them once), and their time is
+reported separately. The document is the first instance that XGrammar accepts. If XGrammar fails because of
+its cache, this counts as a refusal, and masks are compared with those that it has without a cache. Times of a
+schema with a difference are left out.
 """
 
 from __future__ import annotations
@@ -62,19 +61,18 @@ OTHER_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"other": {"type": "integer"}, "schema": {"type": "string"}},
 }
-"""What each engine serves, untimed, before each schema; with another title each time."""
+"""The schema that each engine serves, untimed, before each measured one; with another title each time."""
 
 WARMED, ONE_THREAD = "XGrammar, warmed", "XGrammar, one thread"
-"""XGrammar in other states than its best one with all threads."""
+"""XGrammar in other cases than its best one with all threads."""
 
 
 @dataclass
 class SchemaBench:
     """All compilers, their settings, and the measurement of one schema.
 
-    `threads` and `strict` of None are each library's defaults. `beside` are other strategies of ours, each
-    with a vocabulary of its own: what one strategy keeps there of a schema is not to make another one
-    faster.
+    If `threads` or `strict` is None, each library's default is used. `beside` lists other strategies of ours.
+    Each has its own vocabulary, so that what one strategy caches there does not make another one faster.
     """
 
     vocabulary: Vocabulary
@@ -103,7 +101,7 @@ class SchemaBench:
         }
         self.plain = workloads.plain_compiler(self.vocabulary, self.threads, self.cache)
         self.aside = workloads.plain_compiler(self.vocabulary, self.threads, self.cache)
-        """Meets all that XGrammar is not to meet before the schemas of the run."""
+        """Compiles everything that XGrammar must not compile before the schemas of the run."""
         self.states: dict[str, xgrammar.GrammarCompiler] = {}
         if self.xgrammar_states:
             self.states = {
@@ -116,7 +114,7 @@ class SchemaBench:
 
     @property
     def settings(self) -> str:
-        """What everybody was given, in words."""
+        """Return the settings of all engines, in words."""
         strict = "default" if self.strict is None else str(self.strict)
         threads = "default (XGrammar 8, ours 1)" if self.threads is None else str(self.threads)
         caches = "on (default)" if self.cache else "off"
@@ -125,7 +123,7 @@ class SchemaBench:
         return f"{given}; llguidance has its defaults"
 
     def measure(self, file: workloads.SchemaFile) -> Row:
-        """Compiles, serves and compares one schema; the engines come in a random order."""
+        """Compile, serve and compare one schema; the engines run in random order."""
         row = Row(file.name)
         too_slow = self.max_plain_seconds is not None and not ends_within(
             lambda: self._compile_plain(file.schema), self.max_plain_seconds
@@ -140,7 +138,7 @@ class SchemaBench:
         found: dict[str, Start] = {}
         for name in order:
             gc.collect()
-            # A collection empties what Python keeps for new objects, and the processor's caches.
+            # A garbage collection empties Python's free lists and the processor's caches.
             before = self._engine_aside if name in plains else engines[name]
             before({**OTHER_SCHEMA, "title": file.name}, self.bitmask)
             self._memory += 1
@@ -165,7 +163,8 @@ class SchemaBench:
         return row
 
     def _verdicts(self, file: workloads.SchemaFile, found: Mapping[str, Start]) -> dict[str, Verdicts]:
-        """Which instances each engine takes that runs here and has not refused the schema."""
+        """For each engine of this process that has not refused the schema, find which instances it
+        accepts."""
         texts = (map(workloads.render_instance, instances) for instances in (file.valid, file.invalid))
         valid, invalid = ([tokenize_greedy(self.vocabulary, text) for text in side] for side in texts)
         return {
@@ -186,7 +185,8 @@ class SchemaBench:
         return all(map(matcher.accept_token, ids)) and bool(matcher.is_completed())
 
     def _engines(self) -> dict[str, Callable[[Any, Any], Start]]:
-        """From a schema, and the row for masks, to a first mask: ours, our other strategies, the peers."""
+        """Return functions from a schema, and the row for masks, to a first mask: ours, our other strategies,
+        the peers."""
 
         def ours(compiler: Any, schema: Any, bitmask: Any) -> Start:
             compile_it = partial(compiler.compile_json_schema, schema, **self.options)
@@ -204,7 +204,7 @@ class SchemaBench:
         return {**engines, "XGrammar": plain, **states, **peers}
 
     def _first_document(self, file: workloads.SchemaFile, plain: Start | None) -> list[int] | None:
-        """The first instance that XGrammar takes, if there is one."""
+        """Return the first instance that XGrammar accepts, or None."""
         if plain is not None and plain.compiled is not None:
             for text in map(workloads.render_instance, file.valid):
                 matcher = xgrammar.GrammarMatcher(plain.compiled)
@@ -215,7 +215,8 @@ class SchemaBench:
     def _fill(
         self, row: Row, file: workloads.SchemaFile, ours: Start, plain: Start | None, cold: bool
     ) -> None:
-        """What one compiler of ours has made, beside XGrammar; None where that would take too long."""
+        """Fill a row: compare the grammar of one of our compilers with XGrammar's. If `plain` is None,
+        XGrammar was too slow."""
         if ours.compiled is not None:
             row.compile = ours.compile_seconds
             row.phases = dict(ours.compiled.timings)
@@ -236,12 +237,12 @@ class SchemaBench:
             self._compare(row, file, ours.compiled, plain.compiled)
             if self.cold_caches is not None and cold and row.alike:
                 self._run_cold(self.cold_caches, file, ours.compiled, plain.compiled)
-        if ours.compiled is not None:  # only now: who asks for the classes of a grammar makes them
+        if ours.compiled is not None:  # only now, because asking for the classes of a grammar computes them
             row.strategy, row.reason = ours.compiled.strategy, ours.compiled.reason
             row.classes = workloads.class_count(ours.compiled)
 
     def _run_cold(self, calls: ColdCaches, file: workloads.SchemaFile, ours: Any, plain: Any) -> None:
-        """The first document with cold caches; only what all engines take."""
+        """Run the first document with cold caches, if all engines accept it."""
         ids: list[int] = next(self._sequences(file.name, file.valid), [])
         if not is_taken(ours, ids):
             return
@@ -258,7 +259,8 @@ class SchemaBench:
         return plain_start(compile_it, bitmask, collect=False)
 
     def _engine_aside(self, schema: Any, bitmask: Any) -> Start:
-        """XGrammar by a compiler that is not measured, or is measured after whatever it met."""
+        """Serve a schema by an XGrammar compiler that is not measured, or measured only after other
+        schemas."""
         return self._start_plain(self.aside, schema, bitmask)
 
     def _compile_plain(self, schema: Any) -> Any:
@@ -275,7 +277,7 @@ class SchemaBench:
             row.comparison.add(found)
             if found.exact:
                 row.repeated.extend(timed(begin(), sequence[: found.accepted])[0])
-        # What no model is meant to write is compared as well, but its times are nobody's business.
+        # Masks along invalid instances are compared, too, but their times do not matter.
         for ids in self._sequences(file.name, file.invalid):
             found = compare_along(ours, plain, ids)
             found.times = Times()
@@ -289,7 +291,7 @@ class SchemaBench:
             yield from workloads.token_sequences(self.vocabulary, text, f"{self.seed} {name} {number}")
 
     def run_bursts(self, schemas: list[Any], size: int, threads: int) -> list[dict[str, bursts.Burst]]:
-        """Bursts of schemas at once on some threads, each on all engines."""
+        """Compile several schemas at once on some threads, on each engine."""
 
         def serve(begin: Callable[[Any, Any], Start], schema: Any) -> Any:
             begun = begin(schema, xgrammar.allocate_token_bitmask(1, self.vocabulary.size))
@@ -308,10 +310,10 @@ class SchemaBench:
 
 
 def _refusal(ours: Start, plain: Start) -> str:
-    """The outcome where at least one side has not made a mask."""
+    """Return the outcome if at least one side has not made a mask."""
     if ours.compiled is not None:
         return "only XGrammar refuses"
-    # What plain XGrammar raises in the same words may pass through us, whatever its type.
+    # Errors with the same message as plain XGrammar's may pass through our code, whatever their type is.
     if ours.crashed and ours.error != plain.error:
         return "ours crashes"
     return "both refuse" if plain.compiled is None else "only ours refuses"
@@ -407,10 +409,11 @@ def command(
 
 
 def check(count: int, burst: int | None, path: Path | None) -> None:
-    """Refuses what would fail only after everything was measured.
+    """Raise errors now that would otherwise come only after all measurements.
 
     Raises:
-        ValueError: fewer schemas than a burst, a picture of bursts, or no matplotlib.
+        ValueError: there are fewer schemas than a burst needs, a picture of bursts is asked for, or
+            matplotlib is missing.
     """
     if burst is not None and count < burst:
         raise ValueError(f"--burst {burst} wants at least {burst} schemas, here are {count}")
@@ -443,7 +446,7 @@ def _one_by_one(
 
 
 def _kept(vocabulary: Vocabulary) -> dict[str, int]:
-    """How often walks were found that were kept from other schemas."""
+    """Count how often cached walks of other schemas were used."""
     kept = vocabulary.kept_reads
     return {"found": kept.hits, "not found": kept.misses}
 
@@ -451,7 +454,7 @@ def _kept(vocabulary: Vocabulary) -> dict[str, int]:
 def _at_once(
     console: Console, bench: SchemaBench, files: list[workloads.SchemaFile], size: int, threads: list[int]
 ) -> tuple[dict[str, Any], bool]:
-    """Bursts on each number of threads; the record has the bursts on the first one."""
+    """Run bursts on each number of threads. The record has the bursts on the first number."""
     masks = differences = 0
     summaries: dict[int, Any] = {}
     each: list[Any] = []

@@ -1,9 +1,9 @@
-"""The pictures of the documents: pages of `python -m hybrid explain`, in a headless browser.
+"""The pictures in the documentation: pages of `python -m hybrid explain`, in a headless browser.
 
-What: writes a page about a schema whose document is refused, and one about the C-like grammar, and has
+What: writes a page about a schema that refuses its document, and one about the C-like grammar, and lets
 Chromium take a picture of each.
 When: ``python -m bench.screenshots docs``, after a change of the page's look.
-Limits: needs Chromium (Debian: ``apt install chromium``); its fonts are those of the machine.
+Limits: needs Chromium (Debian: ``apt install chromium``), and uses the fonts of the machine.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Times as a server meets them: repeated documents, new ones, first ones, batches.
+"""Times as in a server: repeated documents, new ones, first ones, batches.
 
-What: `timed` takes the time of every call along tokens, on any engine; `serve` does so for documents, and
-`call_times` and `batch_times` sum that up by what the grammar has met before, `rounds_table` prints it.
+What: `timed` measures every call along tokens, on any engine, and `serve` does so for documents. `call_times`
+and `batch_times` sum this up by what the grammar has read before, and `rounds_table` prints it.
 When: in `bench.grammar` and `bench.lark`, after masks were compared; `timed` in `bench.cold_caches`, too.
 Limits: calls from Python, one thread. A call is timed by `perf_counter`, whose own cost (`clock_cost`) is
-subtracted from each time. Between two clocks stands the call and nothing else; methods are looked up before
-(some 10 ns less than with the look-up, on all engines). The garbage collector stays on with its usual
-thresholds, as in a server; what earlier work left is collected before documents are run. On a shared machine
-the system takes the core away now and then, for milliseconds: groups of tokens and batches during which it
-did (`switches`) are told apart, and *calm* numbers leave them out.
+subtracted from each time. Nothing but the call stands between the two clock reads; methods are looked up
+before (this saves some 10 ns on all engines). The garbage collector stays on with its usual thresholds, as in
+a server; garbage of earlier work is collected before documents are run. On a shared machine, the system
+sometimes takes the core away for milliseconds. Groups of tokens and batches in which it did are recognised
+(`switches`), and *calm* numbers leave them out.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from bench.request import Calls, calls_of
 
 try:
     import resource
-except ImportError:  # not a Unix
+except ImportError:  # not on Unix
     resource = None  # type: ignore[assignment]
 
 Ids = Sequence[int]
 
 Fresh = Callable[[], Any]
-"""Gives the grammar with nothing met."""
+"""Returns the grammar as if it had read nothing."""
 
 Begin = Callable[[], Calls]
-"""Gives a matcher at the beginning of a document."""
+"""Returns a matcher at the beginning of a document."""
 
 AROUND = 16
-"""Tokens between two looks at whether the core was taken away."""
+"""Number of tokens between two checks whether the core was taken away."""
 
 
 @dataclass
 class Served:
-    """Seconds of each mask and of each token of some documents.
+    """The seconds of each mask and of each token of some documents.
 
-    `calm` says for each token whether the core was this process's own all the time around it.
+    `calm` says for each token whether the process kept its core all the time around it.
     """
 
     fill: array[float] = field(default_factory=lambda: array("d"))
@@ -61,14 +61,15 @@ class Served:
 
 @dataclass(frozen=True)
 class Rounds:
-    """Several rounds of one measurement, in seconds, the cost of the clock subtracted.
+    """Several rounds of one measurement, in seconds, without the cost of the clock.
 
     Attributes:
-        calls: calls of all rounds.
-        mean, p50, p99: medians over the rounds of each round's mean, median and 99th percentile.
-        least: the least mean of a round.
-        max: the longest call of all.
-        calm_calls, calm_mean, calm_p99: of the calls of all rounds while the core was not taken away.
+        calls: number of calls in all rounds.
+        mean, p50, p99: the median over the rounds of each round's mean, median and 99th percentile.
+        least: the smallest mean of a round.
+        max: the longest call.
+        calm_calls, calm_mean, calm_p99: the same for the calls of all rounds during which the core was not
+            taken away.
     """
 
     calls: int
@@ -85,7 +86,8 @@ class Rounds:
     def of(
         cls, rounds: Sequence[Sequence[float]], clock: float, calm: Sequence[float] | None = None
     ) -> Rounds:
-        """Sum up the times of some rounds; `calm` are those of them all that count as calm (None: all)."""
+        """Sum up the times of some rounds. `calm` has the calm times of all rounds together (None: all times
+        are)."""
         values = [np.maximum(np.asarray(times, np.float64) - clock, 0.0) for times in rounds if len(times)]
         if not values:
             return cls(0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -108,7 +110,7 @@ class Rounds:
 
 
 def clock_cost(times: int = 20_000) -> float:
-    """Seconds that one pair of `perf_counter` calls reports for nothing: the median of many."""
+    """Return the seconds that a pair of `perf_counter` calls measures for nothing: the median of many."""
     found = array("d")
     for _ in range(times):
         began = perf_counter()
@@ -118,18 +120,19 @@ def clock_cost(times: int = 20_000) -> float:
 
 
 def switches() -> int:
-    """How often the system has taken the core away from this thread; 0 where it does not say."""
+    """Return how often the system has taken the core away from this thread; 0 if unknown."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw if resource is not None else 0
 
 
 def nothing() -> None:
-    """What is done between calls, unless something is asked for."""
+    """Do nothing between calls."""
 
 
 def timed(calls: Calls, ids: Ids, between: Callable[[], None] = nothing) -> tuple[array[float], array[float]]:
-    """Seconds of each mask and of each token of a document that is taken; a full row for each token.
+    """Return the seconds of each mask and of each token of a document that the matcher accepts. One mask is
+    filled before each token.
 
-    `between` is done before each call, and is not timed.
+    `between` is called before each call, and is not timed.
     """
     fill, accept = calls.fill, calls.accept
     masks, tokens = array("d"), array("d")
@@ -147,7 +150,7 @@ def timed(calls: Calls, ids: Ids, between: Callable[[], None] = nothing) -> tupl
 
 
 def beginning(compiled: Any) -> Begin:
-    """New matchers of a grammar of ours, all with one row."""
+    """Return a function that makes new matchers of one of our grammars, all with one row."""
     from hybrid import GrammarMatcher
 
     bitmask = xgrammar.allocate_token_bitmask(1, compiled.vocabulary.size)
@@ -155,7 +158,7 @@ def beginning(compiled: Any) -> Begin:
 
 
 def serve(begin: Begin, documents: Sequence[Ids], served: Served | None = None) -> Served:
-    """Run documents one after the other, each on a new matcher, and add their times to those before."""
+    """Run documents one after the other, each on a new matcher, and append their times."""
     served = served or Served()
     gc.collect()
     for ids in documents:
@@ -170,9 +173,9 @@ def serve(begin: Begin, documents: Sequence[Ids], served: Served | None = None) 
 
 
 def halves(count: int, rounds: int, seed: int) -> Iterator[tuple[list[int], list[int]]]:
-    """For each round, the documents that come first and those that are measured: shuffled halves.
+    """For each round, return the documents that come first and those that are measured: random halves.
 
-    Every second round swaps the halves of the one before, so that every document is measured.
+    Every second round swaps the halves of the round before, so that every document is measured.
     """
     rng = random.Random(seed)
     order = list(range(count))
@@ -187,17 +190,19 @@ def halves(count: int, rounds: int, seed: int) -> Iterator[tuple[list[int], list
 def call_times(
     ways: Mapping[str, Fresh], documents: Sequence[Ids], rounds: int, seed: int, clock: float
 ) -> dict[str, Rounds]:
-    """Times of single calls, named by what is called and what was met before, such as ``"mask, new
-    document"``.
+    """Return times of single calls, named by the call and by what the grammar has read before, such as
+    ``"mask, new document"``.
 
-    A *new document* comes after half of the others, a *first* one on a grammar that has met nothing.
+    A *new document* comes after half of the others. A *first* document comes on a grammar that has read
+    nothing.
 
     Args:
-        ways: to get the grammar, by what its rows are called; repeated documents are run on the first only.
-        documents: token ids of documents that it accepts.
-        rounds: of each kind; twice as many documents are once the first.
-        seed: of the halves, and of the order of first documents.
-        clock: `clock_cost`.
+        ways: for each name in the results, a function that loads the grammar. Repeated documents are run only
+            with the first one.
+        documents: token ids of documents that the grammar accepts.
+        rounds: number of rounds of each kind; twice as many documents are first once.
+        seed: the seed of the halves, and of the order of first documents.
+        clock: the result of `clock_cost`.
     """
     found: dict[str, list[Served]] = {}
     order = random.Random(seed).sample(range(len(documents)), len(documents))
@@ -211,7 +216,7 @@ def call_times(
             begin = beginning(fresh())
             serve(begin, [documents[i] for i in warm])
             served.append(serve(begin, [documents[i] for i in measured]))
-        # all calls of first documents are taken together: a round of one document says little
+        # all calls of first documents count as one round, because a round of one document says little
         found[f"first document{end}"] = [firsts := Served()]
         for number in range(2 * rounds):
             serve(beginning(fresh()), [documents[order[number % len(order)]]], firsts)
@@ -220,7 +225,7 @@ def call_times(
 
 
 def rounds_of(served: Sequence[Served], clock: float) -> dict[str, Rounds]:
-    """Masks and tokens of some rounds, summed up."""
+    """Sum up masks and tokens of some rounds."""
     return {"mask": _rounds(served, "fill", clock), "token": _rounds(served, "accept", clock)}
 
 
@@ -233,7 +238,8 @@ def _rounds(served: Sequence[Served], what: str, clock: float) -> Rounds:
 def batch_times(
     fresh: Fresh, documents: Sequence[Ids], size: int, seed: int, clock: float
 ) -> dict[str, Spread]:
-    """Times of a row in batches, each row begun with another document: after half of them, and once more."""
+    """Return times of a row in batches. Each row begins with another document: once after half of the
+    documents, and once more."""
     compiled = fresh()
     warm, measured = next(halves(len(documents), 1, seed))
     serve(beginning(compiled), [documents[i] for i in warm])
@@ -251,10 +257,10 @@ def batch_times(
 def serve_batch(
     compiled: Any, streams: Sequence[Sequence[Ids]], steps: int
 ) -> tuple[array[float], array[float]]:
-    """Run one stream of documents in each row of a batch; a document that ends makes room for the next.
+    """Run one stream of documents in each row of a batch. When a document ends, the next one takes its row.
 
     Returns:
-        seconds of each call for masks, and for tokens.
+        The seconds of each call for masks, and for tokens.
     """
     from hybrid import BatchGrammarMatcher, GrammarMatcher
 
@@ -280,7 +286,7 @@ def serve_batch(
 
 
 def rounds_table(title: str, rows: Mapping[str, Rounds]) -> Table:
-    """A table of rounds in microseconds; the last three columns are of calm calls alone."""
+    """Make a table of rounds in microseconds; the last three columns are for calm calls only."""
     numbers = ("calls", "mean", "least", "p50", "p99", "calm calls", "mean", "p99")
     table = make_table(title, ("us",), numbers)
     for name, row in rows.items():
@@ -293,11 +299,12 @@ def rounds_table(title: str, rows: Mapping[str, Rounds]) -> Table:
 def measure_calls(
     console: Console, ways: Mapping[str, Fresh], documents: Sequence[Ids], rounds: int, batch: int, seed: int
 ) -> tuple[dict[str, Any], dict[str, Rounds]]:
-    """Times of calls and of batches, and what is held after all documents: printed, and as a record.
+    """Measure calls and batches, and the memory held after all documents. Print the results, and return them
+    for the record.
 
     Args:
-        ways, documents, rounds, seed: as for `call_times`; the first way is that of batches.
-        batch: rows of a batch; none below 2.
+        ways, documents, rounds, seed: as for `call_times`; batches use the first way.
+        batch: rows of a batch; below 2, there are no batches.
     """
     clock, fresh = clock_cost(), next(iter(ways.values()))
     rows = call_times(ways, documents, rounds, seed, clock)

@@ -1,10 +1,10 @@
-"""A model that there are no weights for: an n-gram model of documents, under a grammar's masks.
+"""A substitute for a model without weights: an n-gram model of documents, under a grammar's masks.
 
-What: `Ngrams` counts tokens behind up to `ORDER` others; `write` draws a document from it, token by token,
-each from its distribution under the mask.
-When: in `bench.drafts`, where drafts are for a model's own texts.
-Limits: it knows what was in its documents, and nothing of what they are about. Probabilities of what was
-never seen behind the last tokens come from fewer of them (Witten and Bell 1991).
+What: `Ngrams` counts which tokens follow up to `ORDER` others. `write` draws a document from it, each token
+from its distribution under the mask.
+When: in `bench.drafts`, to test drafts on a model's own texts.
+Limits: it knows what its documents contain, and nothing about their meaning. If something was never seen
+after the last tokens, its probability comes from fewer of them (Witten and Bell 1991).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from hybrid import CompiledGrammar, GrammarMatcher, allocate_token_bitmask
 
 ORDER = 5
 TRIES = 50
-"""Draws that the grammar may refuse; then one of its mask is taken, all alike."""
+"""After this many draws that the grammar refuses, a token is drawn uniformly from its mask."""
 
 
 class Ngrams:
-    """Counts of what follows.
+    """Counts of the tokens that follow others.
 
     Args:
         documents: ids, each document with its stop token.
-        order: tokens looked back at.
+        order: how many previous tokens are considered.
     """
 
     def __init__(self, documents: Iterable[Sequence[int]], order: int = ORDER) -> None:
@@ -40,7 +40,7 @@ class Ngrams:
                     self._seen[tuple(padded[at - length : at])][padded[at]] += 1
 
     def draw(self, recent: Sequence[int], rng: random.Random) -> int:
-        """A token behind the last ones (-1 before the beginning)."""
+        """Draw a token after the last ones (-1 stands before the beginning)."""
         for length in range(self._order, -1, -1):
             seen = self._seen.get(tuple(recent[len(recent) - length :]))
             if seen is None:
@@ -51,7 +51,7 @@ class Ngrams:
         raise AssertionError("something was seen")
 
     def write(self, compiled: CompiledGrammar, rng: random.Random, most: int) -> list[int]:
-        """A document of the grammar, cut off at so many tokens."""
+        """Write a document of the grammar, cut off after this many tokens."""
         matcher, ids = GrammarMatcher(compiled), [-1] * self._order
         while len(ids) < most + self._order and not matcher.is_terminated():
             for _ in range(TRIES):

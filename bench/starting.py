@@ -1,14 +1,14 @@
-"""A new process: what it takes from its start to the first mask of a first schema.
+"""A new process: the time from its start to the first mask of a first schema.
 
-What: starts Python anew for each engine and has it import the library, load the vocabulary, compile a schema
-and fill one mask; each part's seconds are told, and those of all parts but the vocabulary. The same once more
-without byte code, as in the first process after an installation: what a new machine adds.
+What: starts Python anew for each engine, which imports the library, loads the vocabulary, compiles a schema
+and fills one mask. The seconds of each part are reported, and those of all parts except the vocabulary. The
+same is measured once more without byte code, as in the first process after an installation: this is the
+additional cost on a new machine.
 When: ``python -m bench starting --vocabulary SPEC --json FILE``.
-Limits: files are in the system's cache after a first run that is not counted; what an engine keeps on disk
-between processes is off. The installation itself is not measured: it is pip's and the network's. The
-vocabulary comes from our loader for all engines, which imports our library and XGrammar where that was not
-done before: its seconds compare nothing. Byte code is that of all packages, also of those that every engine
-needs (numpy, torch).
+Limits: a first run, which is not counted, brings files into the system's cache. Caches of engines on disk are
+off. The installation itself is not measured, as it depends on pip and the network. For all engines, our
+loader loads the vocabulary, and imports our library and XGrammar if that was not done before; so its seconds
+cannot be compared. Byte code is that of all packages, including those that every engine needs (numpy, torch).
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ matcher.fill_next_token_bitmask(xgrammar.allocate_token_bitmask(1, vocabulary.si
         "assert not peer.schema(sys.argv[2]).error",
     ),
 }
-"""What each process does: to import the library, to make a compiler, to make a first mask."""
+"""The code of each process: to import the library, to make a compiler, to fill a first mask."""
 
 
 def start(engine: str, vocabulary: str, byte_code: str | None = None) -> dict[str, float]:
-    """Seconds of each part, and of all that are the engine's own: all but the vocabulary.
+    """Return the seconds of each part, and of all parts of the engine itself: all except the vocabulary.
 
-    `byte_code` is the folder where Python looks for compiled modules; None is its own.
+    `byte_code` is the folder where Python looks for compiled modules; None is Python's default.
     """
     library, compiler, mask = _ENGINES[engine]
     code = "\n".join((_HEAD, library, _LOAD, compiler, "times.append(perf_counter())", mask, _TAIL))

@@ -1,14 +1,14 @@
-"""All rows of a step of a server: 1 to 1,024 sequences, without drafts and with four each.
+"""All rows of a step of a server: 1 to 1,024 sequences, without drafts and with four drafts each.
 
-What: seconds of a step with caches that are warm, with caches that 64 MiB of other work has emptied, and
-beside a thread that keeps the interpreter busy. Asked are our one call, XGrammar's batches (one for each
-depth of drafts, and as many to read them), both of them row by row, and vLLM's own manager over both
-(`bench.peers.vllm_steps`) where vLLM can be imported.
+What: seconds of a step with warm caches, with caches that 64 MiB of other work has emptied, and beside a
+thread that keeps the interpreter busy. Measured are our one call; XGrammar's batches (one for each depth of
+drafts, and as many to read them); both engines row by row; and vLLM's own manager over both
+(`bench.peers.vllm_steps`), if vLLM can be imported.
 When: ``python -m bench steps --vocabulary SPEC --json FILE``.
-Limits: sequences stand at places of a document of some made schemas, which both engines have met before;
-drafts are what follows there. All rows of all ways are compared before times count, but for the bits behind
-the vocabulary. Medians of calls, wall time and CPU time of the process; ways take turns, warm ones some calls
-at a time, as the others would empty their caches.
+Limits: sequences stand at places in a document of some generated schemas, which both engines have read
+before. Drafts are the tokens that follow there. All rows of all ways are compared before times count, except
+for bits beyond the vocabulary. Results are medians of calls, in wall time and CPU time of the process. Ways
+take turns: warm ones for some calls at a time, because the others would empty their caches.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ SCHEMAS = 16
 DEPTH = 10
 
 TURNS = {"warm": (4, 8), "cold": (10, 1), "busy": (3, 2)}
-"""Turns of each way in each regime, and calls of a turn."""
+"""For each regime, the number of turns of each way, and of calls in a turn."""
 
 MOST_BUSY_ROWS = 64
-"""Row by row beside a busy thread, a call may wait for the interpreter's lock 5 ms for each row."""
+"""Beside a busy thread, a call that works row by row may wait 5 ms for the interpreter's lock at each row."""
 
 Step = Callable[[], Any]
 
 
 class StepBench:
-    """Grammars of both engines over one vocabulary, and where sequences stand."""
+    """Grammars of both engines over one vocabulary, and the places of sequences."""
 
     def __init__(self, vocabulary: Any, schemas: int) -> None:
         self.vocabulary = vocabulary
@@ -68,14 +68,14 @@ class StepBench:
             self.managers = None
 
     def place(self, number: int, count: int, n_drafts: int) -> int:
-        """Tokens of the document that a sequence has read."""
+        """Return how many tokens of the document a sequence has read."""
         return number * (len(self.ids) - n_drafts) // count
 
     def matchers(self, make: Callable[[Any, Any], Any], count: int, n_drafts: int) -> list[Any]:
-        """Matchers at their places.
+        """Make matchers at their places.
 
         Args:
-            make: a matcher of a compiled grammar of ours or of XGrammar's.
+            make: makes a matcher of our compiled grammar, or of XGrammar's.
         """
         found = []
         for number in range(count):
@@ -86,7 +86,8 @@ class StepBench:
         return found
 
     def ways(self, count: int, n_drafts: int) -> dict[str, tuple[Step, torch.Tensor]]:
-        """What asks for all rows of a step, and where they are written, by what is asked."""
+        """Return the ways to fill all rows of a step: for each name, a function, and the bitmask that it
+        fills."""
         from hybrid import BatchGrammarMatcher, GrammarMatcher
 
         size = self.vocabulary.size
@@ -119,7 +120,7 @@ class StepBench:
         return found
 
     def measure(self, count: int, n_drafts: int) -> dict[str, Any]:
-        """Seconds of a step by way and regime, after all rows were compared."""
+        """Measure the seconds of a step by way and regime, after all rows were compared."""
         ways = self.ways(count, n_drafts)
         for step, bitmask in ways.values():
             bitmask.fill_(0x55555555)
@@ -137,7 +138,7 @@ class StepBench:
         return {"size": count, "drafts": n_drafts, **found}
 
     def times(self, regime: str, ways: dict[str, Step]) -> dict[str, list[tuple[float, float]]]:
-        """Seconds of the calls of each way, of the wall and of the CPU."""
+        """Return the seconds of the calls of each way, in wall time and in CPU time."""
         turns, calls = TURNS[regime]
         times: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
         for _ in range(turns):
@@ -153,7 +154,7 @@ class StepBench:
         return times
 
     def compare(self, bitmasks: Sequence[torch.Tensor]) -> None:
-        """Count rows that differ from those of the first way."""
+        """Count the rows that differ from those of the first way."""
         size = self.vocabulary.size
         first: Any = None
         for bitmask in bitmasks:
@@ -166,7 +167,7 @@ class StepBench:
 
 
 def by_rows(matchers: Sequence[Any], bitmask: Any, drafts: Sequence[list[int]]) -> None:
-    """Ask for one row after the other, and take drafts back, as vLLM's loop does."""
+    """Fill one row after the other, and take drafts back, as vLLM's loop does."""
     row = 0
     for matcher, tokens in zip(matchers, drafts, strict=True):
         matcher.fill_next_token_bitmask(bitmask, row)
@@ -180,7 +181,7 @@ def by_rows(matchers: Sequence[Any], bitmask: Any, drafts: Sequence[list[int]]) 
 
 
 def by_batches(batch: Any, matchers: Sequence[Any], bitmask: Any, drafts: Sequence[list[int]]) -> None:
-    """Ask for a row of all matchers at once, once for each depth of their drafts, which are of one length."""
+    """Fill a row of all matchers at once, once for each depth of their drafts, which have the same length."""
     n_drafts = len(drafts[0])
     for depth in range(n_drafts + 1):
         rows = list(range(depth, len(bitmask), n_drafts + 1))
@@ -193,7 +194,7 @@ def by_batches(batch: Any, matchers: Sequence[Any], bitmask: Any, drafts: Sequen
 
 @contextmanager
 def busy(is_wanted: bool) -> Iterator[None]:
-    """A thread that keeps the interpreter busy, if it is wanted."""
+    """A context with a thread that keeps the interpreter busy, if `is_wanted`."""
     done = threading.Event()
 
     def count() -> None:
@@ -234,8 +235,8 @@ def command(
 
 
 def _print(console: Console, n_drafts: int, rows: Sequence[dict[str, Any]]) -> None:
-    """A row for each way and regime, a column for each number of sequences; beside a busy thread, the CPU's
-    time is that thread's too, and is left out."""
+    """Print a row for each way and regime, and a column for each number of sequences. Beside a busy thread,
+    CPU time includes that thread's, and is left out."""
     sizes = [f"{row['size']:,}" for row in rows]
     table = report.make_table(f"a step, {n_drafts} drafts each: wall (CPU)", ("asked", "caches"), sizes)
     for name in [name for name in rows[0] if name not in ("size", "drafts")]:

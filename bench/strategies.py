@@ -1,12 +1,12 @@
-"""What "auto" costs beside the best way: one schema, used once, ten times, a thousand times.
+"""What "auto" costs, compared with the best strategy: for one schema, used once, ten times, a thousand times.
 
-What: each strategy of ours, and plain XGrammar, compiles each schema anew and takes it through so many
-documents; told is the CPU time up to the first, tenth and thousandth, and how much more "auto" takes than the
-strategy that was best for that schema and that many documents.
+What: each of our strategies, and plain XGrammar, compiles each schema anew and takes it through this many
+documents. The result is the CPU time up to the first, tenth and thousandth document, and how much more "auto"
+takes than the strategy that was best for that schema and number of documents.
 When: ``python -m bench strategies --vocabulary SPEC --schemas FOLDER --limit 20 --json FILE``.
-Limits: one process, one thread. Each strategy has a vocabulary of its own: what one keeps of a schema must
-not help another one. A schema's documents are its valid instances, again and again: what is met for the
-first time is rare from the second round on.
+Limits: one process, one thread. Each strategy has its own vocabulary, so that what one strategy caches of a
+schema does not help another one. The documents of a schema are its valid instances, repeated: from the second
+round on, hardly anything is new.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def serve(
     compile_it: Callable[[], Any], matcher: Callable[[Any], Any], documents: Sequence[Sequence[int]],
     bitmask: Any, counts: Sequence[int],
 ) -> dict[int, float]:  # fmt: skip
-    """CPU seconds from the schema to the end of so many documents."""
+    """Return the CPU seconds from the schema to the end of each number of documents."""
     gc.collect()
     found: dict[int, float] = {}
     began = process_time()
@@ -54,7 +54,8 @@ def serve(
 
 
 def summarise(rows: Sequence[Times], counts: Sequence[int]) -> dict[str, dict[str, Any]]:
-    """By number of documents: CPU seconds of each way on all schemas, and "auto" beside the best of ours."""
+    """For each number of documents, return the CPU seconds of each way on all schemas, and "auto" compared
+    with our best strategy."""
     found: dict[str, dict[str, Any]] = {}
     for count in counts:
         totals = {way: sum(row[way][count] for row in rows) for way in (*OURS, PLAIN)}
@@ -78,13 +79,13 @@ class StrategyBench:
         self.ours = {way: workloads.hybrid_compiler(own[way], way, None) for way in OURS}
         self.plain = workloads.plain_compiler(own[AUTO], None)
         self.bitmask = xgrammar.allocate_token_bitmask(1, own[AUTO].size)
-        for way in OURS:  # what is made once for a vocabulary
+        for way in OURS:  # to make what is made once for a vocabulary
             self.run(way, workloads.THROW_AWAY_SCHEMA, [[]], [1])
 
     def run(
         self, way: str, schema: Any, documents: Sequence[Sequence[int]], counts: Sequence[int]
     ) -> dict[int, float]:
-        """`serve` on one way."""
+        """Call `serve` for one way."""
         from hybrid import GrammarMatcher
 
         compiler, matcher = (
@@ -94,7 +95,8 @@ class StrategyBench:
         return serve(compile_it, matcher, documents, self.bitmask, counts)
 
     def measure(self, file: workloads.SchemaFile) -> tuple[dict[str, dict[int, float]], int] | None:
-        """Times of each way, and how many masks differ; None: XGrammar refuses it, or all instances."""
+        """Return times of each way, and how many masks differ; None if XGrammar refuses the schema, or "auto"
+        accepts no instance."""
         from hybrid.testing.verify import compare_along
 
         try:

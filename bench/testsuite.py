@@ -1,16 +1,17 @@
-"""The JSON-Schema-Test-Suite: of each case, is it right, wrong, or refused by name?
+"""The JSON-Schema-Test-Suite: is each case right, wrong, or refused by name?
 
-What: every schema of the suite is put to every engine, and every instance is written and read to its end;
-the suite says what is valid. Right and wrong are counted by file, which are the keywords, and draft.
-When: ``python -m bench testsuite --data DIR --json FILE``, where the folder is a checkout of the repository
-json-schema-org/JSON-Schema-Test-Suite. The required part, unless ``--optional`` or ``--format`` ask for
-more.
-Limits: verdicts alone, over a vocabulary of bytes. A schema that names no dialect is given that of its
-draft. Ours, with JSON Schema's meaning, gets the suite's folder of remote schemas as a registry, and is told
-that formats are annotations where the draft says so (2019-09, 2020-12; before, the required part does not
-ask). The others have no such options: who refers there can only refuse, and who asserts formats is wrong by
-this count. With ``--format`` formats are asserted in all drafts, as that folder wants it. An instance is
-tried in several spellings (`bench.json_schema.texts`).
+What: every engine gets every schema of the suite, and every instance is written and read to its end. The
+suite says which instances are valid. Right and wrong are counted by draft and by file; each file is about one
+keyword.
+When: ``python -m bench testsuite --data DIR --json FILE``; the folder is a checkout of the repository
+json-schema-org/JSON-Schema-Test-Suite. Only the required part, unless ``--optional`` or ``--format`` is
+given.
+Limits: verdicts only, over a vocabulary of bytes. A schema that names no dialect gets that of its draft. Our
+engine with JSON Schema's meaning gets the suite's folder of remote schemas as a registry, and treats formats
+as annotations if the draft says so (2019-09, 2020-12; for earlier drafts, the required part does not test
+this). The others have no such options: they can only refuse such references, and asserting formats counts as
+wrong. With ``--format``, formats are asserted in all drafts, as the tests in that folder require. An instance
+is tried in several spellings (`bench.json_schema.texts`).
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ DRAFTS: Mapping[str, str] = {
     "draft2019-09": "https://json-schema.org/draft/2019-09/schema",
     "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
 }
-"""The drafts that are asked, with the name of each."""
+"""The drafts that are tested, with the URI of each."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A schema of the suite with its tests; `part` is the name of its file, without an ending."""
+    """A schema of the suite with its tests; `part` is the name of its file without the suffix."""
 
     draft: str
     part: str
@@ -52,7 +53,7 @@ class Case:
 
 
 def read(folder: Path, drafts: Sequence[str], *, optional: bool = False, formats: bool = False) -> list[Case]:
-    """The cases of the suite.
+    """Read the cases of the suite.
 
     Raises:
         ValueError: the folder is not a checkout of it, or there is no such draft.
@@ -89,12 +90,13 @@ def _case(draft: str, part: str, number: int, case: Mapping[str, Any]) -> Case:
 
 @dataclass
 class Count:
-    """Cases and tests of one engine: of a file, of a draft, or of all.
+    """Cases and tests of one engine: for a file, for a draft, or for all.
 
     Attributes:
-        right, wrong: tests of the cases that it takes.
-        refused: tests of the cases that it refuses. ended: of those on which it was ended, or failed.
-        cases: by their outcome: "right" (all tests), "wrong", "refused", "ended".
+        right, wrong: tests of the cases that it accepts.
+        refused: tests of the cases that it refuses.
+        ended: tests of the cases on which it was killed, or failed.
+        cases: number of cases by outcome: "right" (all tests), "wrong", "refused", "ended".
     """
 
     right: int = 0
@@ -110,12 +112,12 @@ class Count:
 
     @property
     def told(self) -> str:
-        """Tests that are right, wrong and refused, in few letters."""
+        """The numbers of right, wrong and refused tests, in short form."""
         return f"{self.right:,} / {self.wrong:,} / {self.refused + self.ended:,}"
 
 
 def count(case: Case, row: Mapping[str, Any]) -> Count:
-    """One case on one engine."""
+    """Count one case on one engine."""
     labels = case.file.labels
     if row["outcome"] == "refused":
         return Count(refused=len(labels), cases=Counter(["refused"]))
@@ -127,7 +129,7 @@ def count(case: Case, row: Mapping[str, Any]) -> Count:
 
 
 def mistakes(case: Case, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The tests of a case that an engine gets wrong."""
+    """Return the tests of a case that an engine gets wrong."""
     for number, (one, label) in enumerate(zip(row.get("instances", ()), case.file.labels, strict=False)):
         if bool(one["how"]) != label and not one["failure"]:
             yield {
@@ -184,12 +186,12 @@ def command(
 
 
 def all_mistakes(cases: Sequence[Case], rows: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What an engine gets wrong in the whole suite."""
+    """Return what an engine gets wrong in the whole suite."""
     return [one for case in cases for one in mistakes(case, rows[case.file.name])]
 
 
 def counted(cases: Sequence[Case], rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Count]]:
-    """Counts of one engine by draft and file."""
+    """Return the counts of one engine by draft and file."""
     found: dict[str, dict[str, Count]] = defaultdict(lambda: defaultdict(Count))
     for case in cases:
         found[case.draft][case.part].add(count(case, rows[case.file.name]))
@@ -197,13 +199,13 @@ def counted(cases: Sequence[Case], rows: Mapping[str, Mapping[str, Any]]) -> dic
 
 
 def refusals(cases: Sequence[Case], rows: Mapping[str, Mapping[str, Any]]) -> Counter[str]:
-    """Cases that are refused, by reason."""
+    """Return the refused cases, by reason."""
     own = (rows[case.file.name] for case in cases)
     return Counter(reason(row["refusal"]) for row in own if row["outcome"] == "refused")
 
 
 def total(parts: Mapping[str, Count]) -> Count:
-    """All files of a draft together."""
+    """Add up all files of a draft."""
     found = Count()
     for one in parts.values():
         found.add(one)
@@ -211,7 +213,7 @@ def total(parts: Mapping[str, Count]) -> Count:
 
 
 def show(console: Console, found: Mapping[str, Mapping[str, Mapping[str, Count]]]) -> None:
-    """A table for each draft, and one of all."""
+    """Print a table for each draft, and one for all."""
     titles = [engines.ENGINES[name].title for name in found]
     drafts = list(dict.fromkeys(draft for own in found.values() for draft in own))
     for draft in drafts:

@@ -1,12 +1,12 @@
-"""Many tools in one request, as servers send them: what do a first mask, a call and memory cost?
+"""Many tools in one request, as servers get them: what do a first mask, a call and memory cost?
 
-What: tools of drawn parameters are asked as a tool choice (one JSON schema, a list of calls, as vLLM and
-SGLang make it of ``tool_choice="required"``) and as tags (free text in which a call may begin, as of
-``"auto"``), of equimask in both meanings, XGrammar and llguidance.
+What: tools with random parameters are compiled as a tool choice (one JSON schema, a list of calls, as vLLM
+and SGLang make it from ``tool_choice="required"``) and as tags (free text in which a call may begin, as for
+``"auto"``). This is done by equimask with both meanings of schemas, XGrammar and llguidance.
 When: ``python -m bench tools --vocabulary SPEC --json FILE``.
-Limits: parameters are made up, in the shape of real ones. Each engine has a process of its own
-(`bench.peers.alone`), and goes through one call after its first mask. Masks of ours are compared with
-XGrammar's along calls; llguidance's and those of JSON Schema mean something else.
+Limits: parameters are artificial, but resemble real ones. Each engine has its own process
+(`bench.peers.alone`), and goes through one call after its first mask. Our masks are compared with XGrammar's
+along calls; those of llguidance and of JSON Schema have another meaning.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ VERBS = ("get", "list", "create", "update", "delete", "search", "send", "close")
 
 
 def tool(number: int) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """The name of a tool, the schema of its parameters, and arguments that it takes."""
+    """Return the name of a tool, the schema of its parameters, and arguments that are valid under it."""
     rng = random.Random(number)
     noun = rng.choice(NOUNS)
     kinds: Sequence[tuple[str, dict[str, Any], Any]] = (
@@ -62,7 +62,7 @@ def tool(number: int) -> tuple[str, dict[str, Any], dict[str, Any]]:
 
 
 def tool_choice(count: int) -> Asked:
-    """One call or more of so many tools, as a schema."""
+    """Return a schema for one or more calls of this many tools."""
     calls = [
         {
             "type": "object", "required": ["name", "parameters"], "additionalProperties": False,
@@ -74,7 +74,7 @@ def tool_choice(count: int) -> Asked:
 
 
 def tags(count: int) -> Asked:
-    """Free text in which so many tools may be called."""
+    """Return structural tags: free text in which this many tools may be called."""
     found = [
         {
             "begin": f'{TRIGGER}\n{{"name": "{name}", "arguments": ', "end": "}\n</tool_call>",
@@ -87,7 +87,7 @@ def tags(count: int) -> Asked:
 
 
 def _lark(found: Sequence[Mapping[str, Any]]) -> str:
-    """The same tags for llguidance; "" where it is not installed."""
+    """Return the same tags for llguidance; "" if it is not installed."""
     try:
         from llguidance import StructTag
     except ImportError:
@@ -100,7 +100,7 @@ def _lark(found: Sequence[Mapping[str, Any]]) -> str:
 
 
 def call(shape: str, number: int) -> bytes:
-    """A text with one call."""
+    """Return a text with one call."""
     name, _, arguments = tool(number)
     written = json_format.dumps(arguments)
     if shape == "tool choice":
@@ -114,7 +114,7 @@ SHAPES: Mapping[str, Callable[[int], Asked]] = {"tool choice": tool_choice, "tag
 
 
 def _once(way: alone.Begin, asked: Asked, ids: Sequence[int]) -> dict[str, Any]:
-    """One engine's request: seconds, or its refusal."""
+    """Measure one request on one engine. Return the seconds, or its refusal."""
     begun = way(asked)
     request = Request.of(begun)
     if begun.calls is None:
@@ -128,7 +128,7 @@ def _once(way: alone.Begin, asked: Asked, ids: Sequence[int]) -> dict[str, Any]:
 
 
 def middle(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Medians over runs of one engine; what it refuses as it refuses it."""
+    """Return the medians over runs of one engine; if it refuses, its refusal."""
     if (bad := next((one for one in runs if "refusal" in one), None)) is not None:
         return dict(bad)
     names = ("compile", "first_mask", "first_mask_cpu", "document", "document_cpu", "bytes")
@@ -141,7 +141,8 @@ def middle(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def differences(vocabulary: Any, asked: Asked, texts: Sequence[Sequence[int]], seconds: float) -> Any:
-    """(masks compared, differences) of ours and XGrammar's along texts; None where XGrammar does not end."""
+    """Compare our masks with XGrammar's along texts: (masks compared, differences); None if XGrammar does not
+    end."""
 
     def work() -> tuple[int, int]:
         from hybrid.testing.comparison import Comparison
@@ -159,7 +160,7 @@ def differences(vocabulary: Any, asked: Asked, texts: Sequence[Sequence[int]], s
 
 
 def measure(vocabulary: Any, shape: str, count: int, runs: int, seconds: float) -> dict[str, Any]:
-    """One row: a shape with a number of tools, on every engine."""
+    """Return one row: a shape with a number of tools, on every engine."""
     asked = SHAPES[shape](count)
     numbers = (0, count // 2, count - 1)
     texts = [tokenize_greedy(vocabulary, call(shape, number)) for number in numbers]

@@ -1,10 +1,10 @@
-"""What the benchmarks run on: schema files, instances, token sequences, compilers of both sides.
+"""The inputs of the benchmarks: schema files, instances, token sequences, compilers of both sides.
 
-What: reads folders of schema files, renders instances as JSON text, cuts texts into tokens, and makes
-the two compilers, without caches unless they are asked for.
+What: reads folders of schema files, writes instances as JSON text, cuts texts into tokens, and makes the two
+compilers, without caches unless they are asked for.
 When: in every benchmark.
-Limits: a schema file is JSON with the keys ``schema`` and ``tests`` (each ``{valid, data}``), the layout
-of MaskBench; anything else of it is ignored.
+Limits: a schema file is JSON with the keys ``schema`` and ``tests`` (each ``{valid, data}``), as in
+MaskBench; other keys are ignored.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ THROW_AWAY_SCHEMA: dict[str, Any] = {
     "required": ["warm"],
     "additionalProperties": {"type": "boolean"},
 }
-"""Compiled before anything is measured, so that kernels are ready; it has a bit of everything."""
+"""Compiled before anything is measured, so that kernels are ready; it uses many features."""
 
 THROW_AWAY_TEXT = b'{"warm": "abc", "up": [1, 23], "now": "yes", "kind": 1.5e3, "other": true}'
 
 
 @dataclass(frozen=True)
 class SchemaFile:
-    """One file of a folder of schemas: a schema and instances of it."""
+    """One file of a folder of schemas: a schema and its instances."""
 
     name: str
     schema: Any
@@ -58,10 +58,10 @@ class SchemaFile:
 
 
 def load_schema_files(folder: Path, limit: int | None = None, seed: int = 0) -> list[SchemaFile]:
-    """The schema files of a folder by name, or a random sample of ``limit`` of them.
+    """Return the schema files of a folder by name, or a random sample of ``limit`` of them.
 
     Raises:
-        ValueError: there is no schema file, or a file is not of the layout.
+        ValueError: there is no schema file, or a file has another structure.
     """
     paths = sorted(folder.glob("*.json"))
     if not paths:
@@ -91,21 +91,21 @@ def _read_schema_file(path: Path) -> SchemaFile:
 
 
 def render_instance(data: Any) -> bytes:
-    """An instance as models usually write it: one line, a space after commas and colons, UTF-8."""
+    """Write an instance as models usually do: on one line, with a space after commas and colons, as UTF-8."""
     text = json.dumps(data, separators=(", ", ": "), ensure_ascii=False)
     try:
         return text.encode()
-    except UnicodeEncodeError:  # a lone surrogate: only its escape can be written
+    except UnicodeEncodeError:  # a lone surrogate can only be written as an escape
         return json.dumps(data, separators=(", ", ": ")).encode()
 
 
 def token_sequences(vocabulary: Vocabulary, text: bytes, seed: str) -> list[list[int]]:
-    """The text in tokens, cut twice: by the longest match, and at random."""
+    """Cut a text into tokens in two ways: by longest match, and at random."""
     return [tokenize_greedy(vocabulary, text), tokenize_random(vocabulary, text, seed)]
 
 
 def compare_walks(ours: Any, plain: Any, first_seed: int, walks: int, steps: int) -> Comparison:
-    """Masks along random walks; their times, of what no model is meant to write, are left out."""
+    """Compare masks along random walks. Their times are dropped, because no model should write such texts."""
     from hybrid.testing.verify import compare_walk
 
     total = Comparison()
@@ -116,20 +116,20 @@ def compare_walks(ours: Any, plain: Any, first_seed: int, walks: int, steps: int
 
 
 def load_vocabulary(spec: str) -> Vocabulary:
-    """The vocabulary of a command line, with what is derived from it once per model already derived."""
+    """Load the vocabulary of a command line, and derive at once what is derived once for each model."""
     from hybrid.cli.vocabulary_spec import load_vocabulary as load
 
     return load(spec)
 
 
 def short_name(spec: str) -> str:
-    """The name of a vocabulary in tables: the last part of its path."""
+    """Return the name of a vocabulary in tables: the last part of its path."""
     return Path(spec).name.removesuffix(".npz").removesuffix(".vocab")
 
 
 @contextmanager
 def usage_errors() -> Iterator[None]:
-    """Turns what is wrong with the arguments into a message of the command line, without a traceback."""
+    """A context that turns errors about arguments into messages of the command line, without a traceback."""
     try:
         yield
     except ValueError as error:
@@ -137,7 +137,7 @@ def usage_errors() -> Iterator[None]:
 
 
 def read_text(path: Path) -> str:
-    """A grammar file.
+    """Read a grammar file.
 
     Raises:
         ValueError: it cannot be read.
@@ -151,13 +151,13 @@ def read_text(path: Path) -> str:
 
 
 def class_count(compiled: Any) -> int | None:
-    """The number of token classes, None where a grammar runs without classes."""
+    """Return the number of token classes; None if a grammar runs without classes."""
     classes = compiled.classes
     return None if classes is None else int(classes.n_classes)
 
 
 class Setup:
-    """What is made once, before anything is measured, and the seconds each part took."""
+    """What is made once, before anything is measured, and the seconds that each part took."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -169,9 +169,9 @@ class Setup:
         self.seconds[name] = perf_counter() - started
 
     def warm(self, ours: Any, plain: Any, vocabulary: Vocabulary, bitmask: Any) -> None:
-        """Compiles the throw-away schema on both sides, twice on ours."""
+        """Compile the throw-away schema: once on XGrammar's side, twice on ours."""
         ids = tokenize_greedy(vocabulary, THROW_AWAY_TEXT)
-        again = {**THROW_AWAY_SCHEMA, "title": "again"}  # another schema to a cache
+        again = {**THROW_AWAY_SCHEMA, "title": "again"}  # another schema for a cache
         for name, begin, compiler, schema in (
             ("first mask, ours, cold", hybrid_start, ours, THROW_AWAY_SCHEMA),
             ("first mask, ours, warm", hybrid_start, ours, again),
@@ -193,7 +193,8 @@ class Setup:
 def hybrid_compiler(
     vocabulary: Vocabulary, strategy: str, threads: int | None, on_demand: bool = False, cache: bool = False
 ) -> Any:
-    """Our compiler, without caches unless they are asked for; None is its own number of threads."""
+    """Make our compiler, without caches unless they are asked for. None as number of threads is its
+    default."""
     from hybrid import GrammarCompiler
 
     return GrammarCompiler(
@@ -204,6 +205,6 @@ def hybrid_compiler(
 def plain_compiler(
     vocabulary: Vocabulary, threads: int | None, cache: bool = False
 ) -> xgrammar.GrammarCompiler:
-    """Plain XGrammar's compiler, without caches unless they are asked for, over the same vocabulary."""
+    """Make plain XGrammar's compiler, without caches unless they are asked for, over the same vocabulary."""
     own = {} if threads is None else {"max_threads": threads}
     return xgrammar.GrammarCompiler(vocabulary.tokenizer_info, cache_enabled=cache, **own)
