@@ -1,9 +1,10 @@
-"""The engines that are asked about schemas, each behind the same few calls.
+"""The engines that compile schemas, each with the same few methods.
 
-What: `ENGINES` names them, `missing` says why one cannot be had here, `make` makes one over a vocabulary.
+What: `ENGINES` lists them, `missing` says why one is not available here, and `make` makes one over a
+vocabulary.
 When: in the processes of `bench.json_schema.worker`.
-Limits: everybody has its library's defaults, but for what its name says. A matcher of llguidance is copied
-for each text, as MaskBench does it: one that was given a wrong token cannot be used again.
+Limits: each engine has its library's defaults, except for what its name says. A matcher of llguidance is
+copied for each text, as in MaskBench: after a wrong token it cannot be used again.
 """
 
 from __future__ import annotations
@@ -27,29 +28,29 @@ from hybrid.testing.segmentation import tokenize_greedy
 
 
 class Engine(Protocol):
-    """What a schema is asked of."""
+    """An engine that compiles schemas."""
 
     def start(self, schema: Any) -> Start:
-        """From a schema to its first mask, or to what was said in refusing it."""
+        """Compile a schema and fill its first mask, or return the refusal."""
 
     def compile(self, schema: Any) -> Any:
-        """A schema without a mask; raises what a refusal raises."""
+        """Compile a schema without a mask; a refusal is raised as an error."""
 
     def reads(self, compiled: Any, text: bytes) -> Reading:
-        """Whether a whole text is taken; by the fastest way there is."""
+        """Read a whole text in the fastest way. Return whether it is accepted."""
 
     def begin(self, compiled: Any) -> Calls:
-        """A matcher at the beginning of a text."""
+        """Make a matcher at the beginning of a text."""
 
     def left_out(self, compiled: Any) -> list[str]:
-        """What it says itself that it leaves out of the schema."""
+        """Return what the engine itself says that it leaves out of the schema."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Whether a text is taken to its end and may end there; if not, after how many bytes it is refused.
+    """Whether a text is accepted to its end and may end there; if not, after how many bytes it is refused.
 
-    All its bytes: the text is only the beginning of one.
+    If that is the length of the text, the text is only the beginning of a valid one.
     """
 
     taken: bool
@@ -58,12 +59,12 @@ class Reading:
 
 @dataclass(frozen=True)
 class Kind:
-    """An engine as it is chosen by its name.
+    """An engine that can be chosen by its name.
 
     Attributes:
-        package: whose version tells it apart.
-        options: of its compiler's method.
-        title: in tables.
+        package: the package whose version identifies it.
+        options: options of its compiler's method.
+        title: its name in tables.
     """
 
     package: str
@@ -87,15 +88,15 @@ ENGINES: Mapping[str, Kind] = {
 }
 
 DEFAULT = tuple(name for name in ENGINES if name != "equimask:xgrammar:no-strict")
-"""Without the one whose answers are those of another."""
+"""All engines except the one that gives the same answers as another."""
 
 
 REFUSED_TOKEN = ("doesn't satisfy the grammar", "parser stopped")
-"""In what llguidance says of a token that a text cannot go on with; anything else has failed."""
+"""Parts of llguidance's messages if it refuses a token; with any other message, it has failed."""
 
 
 def missing(name: str) -> str:
-    """Why an engine cannot be had here; "" if it can.
+    """Return why an engine is not available here; "" if it is.
 
     Raises:
         ValueError: there is no engine of this name.
@@ -117,7 +118,7 @@ def missing(name: str) -> str:
 
 
 def version(name: str) -> str:
-    """The version of an engine's package; "" where it has none."""
+    """Return the version of an engine's package; "" if it has none."""
     try:
         return metadata.version(ENGINES[name].package)
     except metadata.PackageNotFoundError:
@@ -127,16 +128,16 @@ def version(name: str) -> str:
 def make(
     name: str, vocabulary: Any, threads: int | None = None, remotes: str = "", annotations: bool = False
 ) -> Engine:
-    """An engine over a vocabulary.
+    """Make an engine over a vocabulary.
 
     Args:
         name: one of `ENGINES`.
-        vocabulary: of the tokens.
-        threads: that compile, where an engine can be told; None is its library's default.
-        remotes, annotations: as `bench.json_schema.remotes` has them; "": schemas are put as they are.
+        vocabulary: the vocabulary of the tokens.
+        threads: number of threads that compile, if the engine has that option; None is its library's default.
+        remotes, annotations: as in `bench.json_schema.remotes`; "": schemas are compiled as they are.
 
     Raises:
-        ValueError: it cannot be had here.
+        ValueError: the engine is not available here.
     """
     if reason := missing(name):
         raise ValueError(f"no {name} here: {reason}")
@@ -172,7 +173,7 @@ def _ours(
 
 
 class _Alike:
-    """Ours and XGrammar, which are asked in the same way."""
+    """Ours and XGrammar, which have the same methods."""
 
     def __init__(
         self,
@@ -187,7 +188,7 @@ class _Alike:
         return self._start(partial(self.compile, schema), self._bitmask, collect=False)
 
     def compile(self, schema: Any) -> Any:
-        # Schemas that are true or false are taken as text only.
+        # The compilers accept the schemas true and false only as text.
         return self._compile(schema if isinstance(schema, dict) else json.dumps(schema))
 
     def reads(self, compiled: Any, text: bytes) -> Reading:
@@ -199,7 +200,7 @@ class _Alike:
         for place in range(len(text)):
             if not matcher.accept_string(text[place : place + 1]):
                 return Reading(False, place)
-        return Reading(False, len(text))  # refused as a whole, and not byte by byte
+        return Reading(False, len(text))  # the whole text is refused, but not byte by byte
 
     def begin(self, compiled: Any) -> Calls:
         matcher = self._matcher(compiled)
@@ -211,7 +212,7 @@ class _Alike:
 
 
 class _LLGuidance:
-    """llguidance, which is asked in tokens."""
+    """llguidance, which reads tokens."""
 
     def __init__(self, vocabulary: Any) -> None:
         self._vocabulary = vocabulary
@@ -236,7 +237,7 @@ class _LLGuidance:
         if count == len(ids) and matcher.is_accepting():
             return Reading(True)
         if count < len(ids):
-            matcher.consume_token(ids[count])  # what it says of that is the reason
+            matcher.consume_token(ids[count])  # its error then has the reason
             problem = matcher.get_error()
             if not any(words in problem for words in REFUSED_TOKEN):
                 raise ValueError(problem)
@@ -246,11 +247,11 @@ class _LLGuidance:
         return self._peer.calls(compiled.deep_copy())
 
     def left_out(self, compiled: Any) -> list[str]:
-        return []  # it refuses what it does not keep
+        return []  # it refuses schemas that it cannot enforce
 
 
 class _Grid:
-    """GRID, which is asked in tokens too."""
+    """GRID, which also reads tokens."""
 
     def __init__(self, vocabulary: Any) -> None:
         self._vocabulary = vocabulary

@@ -1,10 +1,10 @@
-"""Schemas with labelled instances, in the layout of MaskBench.
+"""Schemas with labelled instances, in MaskBench's structure.
 
-What: `choose` gives the files of a folder in an order that only a seed decides, `read` one of them;
-`restored` gives the keyword ``uniqueItems`` back to a schema.
+What: `choose` returns the files of a folder in an order that depends only on a seed, `read` reads one of
+them, and `restored` restores the keyword ``uniqueItems`` in a schema.
 When: in ``python -m bench maskbench``.
-Limits: a file is JSON with the keys ``schema`` and ``tests`` (each ``{valid, data}``); anything else of it
-is ignored, and so are files that begin with a dot.
+Limits: a file is JSON with the keys ``schema`` and ``tests`` (each ``{valid, data}``). Other keys are
+ignored, and so are files whose names begin with a dot.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 HIDDEN, SHOWN = "_uniqueItems", "uniqueItems"
-"""What MaskBench calls the keyword, and what JSON Schema does."""
+"""The name of the keyword in MaskBench, and in JSON Schema."""
 
 NAMES_BELOW = ("properties", "patternProperties", "definitions", "$defs", "dependentSchemas", "dependencies")
 """Keywords whose members are names that the schema's author chose."""
@@ -37,7 +37,8 @@ class Labelled:
 
 
 def choose(folder: Path, limit: int | None = None, offset: int = 0, seed: int = 0) -> list[Path]:
-    """The schema files of a folder, shuffled by the seed; ``limit`` of them after the first ``offset``.
+    """Return the schema files of a folder, shuffled by the seed; ``limit`` of them after the first
+    ``offset``.
 
     Raises:
         ValueError: there are none.
@@ -54,10 +55,10 @@ def choose(folder: Path, limit: int | None = None, offset: int = 0, seed: int = 
 
 
 def read(path: Path, unique_items: bool = False) -> Labelled:
-    """One file, with ``uniqueItems`` restored if that is asked for.
+    """Read one file, with ``uniqueItems`` restored if that is asked for.
 
     Raises:
-        ValueError: it is not of the layout.
+        ValueError: it has another structure.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -72,7 +73,7 @@ def read(path: Path, unique_items: bool = False) -> Labelled:
 
 
 def restored(schema: Any, *, is_names: bool = False) -> Any:
-    """A schema in which ``_uniqueItems`` is ``uniqueItems`` wherever it is a keyword."""
+    """Return a schema in which ``_uniqueItems`` is renamed to ``uniqueItems`` wherever it is a keyword."""
     if isinstance(schema, list):
         return [restored(item) for item in schema]
     if not isinstance(schema, Mapping):

@@ -1,13 +1,14 @@
-"""What ``jsonschema`` says of an instance: the judge where a label may be wrong.
+"""The verdicts of ``jsonschema`` about instances, because labels may be wrong.
 
-What: `Judge` compiles one schema, `verdict` says of an instance whether it is valid, and if not, which
-keywords say so; `judged` weighs a verdict against a label.
-When: beside the labels of MaskBench's files.
-Limits: the dialect is the one that ``$schema`` names, 2020-12 without one. Formats count as assertions, as
-in MaskBench's labels, if ``jsonschema`` has a check for them here (its extra ``format-nongpl`` adds most).
-A schema with others has no verdict on what passes all the rest: the label stands. Nothing is fetched, so
-there is no verdict over a reference to elsewhere either. Patterns are Python's: ``$`` lets a line end go
-by, a class of digits takes those of any script, and a pattern that Python does not read gives no verdict.
+What: `Judge` compiles one schema. `verdict` says whether an instance is valid, and if not, which keywords it
+breaks. `judged` combines a verdict and a label.
+When: in addition to the labels of MaskBench's files.
+Limits: the dialect is that of ``$schema``, or 2020-12 without one. Formats count as assertions, as in
+MaskBench's labels, if ``jsonschema`` has a check for them here (its extra ``format-nongpl`` adds most). For a
+schema with other formats, there is no verdict on instances that pass all other checks; then the label counts.
+Nothing is fetched, so there is no verdict if a reference leads to another document. Patterns are Python's:
+``$`` also matches before a last line break, a class of digits contains those of any script, and if Python
+cannot read a pattern, there is no verdict.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ VALUES = ("enum", "const", "default", "examples", "example")
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether an instance is valid; None where that cannot be said.
+    """Whether an instance is valid; None if that is unknown.
 
     Attributes:
-        why: keywords that an invalid instance breaks, outermost first; or why there is no verdict.
+        why: the keywords that an invalid instance breaks, outermost first; or why there is no verdict.
     """
 
     valid: bool | None
@@ -41,17 +42,17 @@ class Judge:
         from jsonschema_specifications import REGISTRY
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an unknown $schema: 2020-12 then
+            warnings.simplefilter("ignore")  # for an unknown $schema, 2020-12 is used
             kind = validator_for(schema, default=Draft202012Validator)
-        # Formats that came with later drafts count in schemas of earlier ones, too.
+        # Formats of later drafts are checked in schemas of earlier drafts, too.
         checker = FormatChecker(formats=())
         checker.checkers = {**Draft202012Validator.FORMAT_CHECKER.checkers, **kind.FORMAT_CHECKER.checkers}
-        # The registry knows the specifications' own schemas and fetches nothing.
+        # The registry has the schemas of the specifications, and fetches nothing.
         self._validator = kind(schema, registry=REGISTRY, format_checker=checker)
         self.unchecked = sorted(set(formats(schema)) & KNOWN_FORMATS - set(checker.checkers))
 
     def verdict(self, instance: Any) -> Verdict:
-        """Whether the instance is valid, as far as this can be told."""
+        """Return whether the instance is valid, if that can be found out."""
         try:
             errors = list(self._validator.iter_errors(instance))
         except Exception as error:  # noqa: BLE001 - a schema that jsonschema cannot read: no verdict
@@ -73,7 +74,7 @@ KNOWN_FORMATS = frozenset((
 
 
 def formats(schema: Any) -> Iterator[str]:
-    """All values of ``format`` anywhere in a schema, but not inside of values."""
+    """Return all values of ``format`` in a schema, except inside of instances."""
     waiting = [schema]
     while waiting:
         one = waiting.pop()
@@ -86,7 +87,7 @@ def formats(schema: Any) -> Iterator[str]:
 
 
 def keywords(error: Any) -> Iterator[str]:
-    """The keywords of an error: its own, and of those below it the one that tells most."""
+    """Return the keywords of an error: its own, and those of the most informative error below it."""
     from jsonschema.exceptions import best_match
 
     yield str(error.validator)
@@ -95,5 +96,5 @@ def keywords(error: Any) -> Iterator[str]:
 
 
 def judged(label: bool, verdict: bool | None) -> bool:
-    """Whether an instance counts as valid: by the verdict, else by the label."""
+    """Return whether an instance counts as valid: by the verdict, or by the label if there is none."""
     return label if verdict is None else verdict

@@ -1,11 +1,10 @@
-"""One schema on one engine: is it taken, what can be written, and what does each step cost?
+"""One schema on one engine: is it accepted, what can be written, and what does each step cost?
 
-What: `measure` does all of MaskBench's protocol, `check` its verdicts alone.
+What: `measure` follows MaskBench's protocol, `check` only computes verdicts.
 When: in the processes of `bench.json_schema.worker`.
-Limits: times are of one text an instance: the one that is taken, else the first that is tried, up to the
-token that is refused. A text is cut into tokens by longest match. An instance is *taken* if every token's
-bit is set in the mask before it, the token is accepted, and the mask after the last one has a stop token's
-bit.
+Limits: times are those of one text for each instance: the accepted one, else the first one, up to the refused
+token. A text is cut into tokens by longest match. An instance is *taken* if every token's bit is set in the
+mask before it, every token is accepted, and the mask after the last one allows a stop token.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ from bench.request import Calls
 from hybrid.testing.segmentation import tokenize_greedy
 
 AROUND = 24
-"""Bytes on both sides of a refused one that are kept to be read."""
+"""Bytes on each side of a refused byte that are kept for people to read."""
 
 
 @dataclass
 class Taken:
-    """What became of an instance.
+    """The result for an instance.
 
     Attributes:
-        how: the spelling that was taken, "" if none was; see `texts.spellings`.
+        how: the spelling that was accepted, "" if none was; see `texts.spellings`.
         tried: how many spellings were tried.
         stopped: after how many bytes the first spelling is refused.
-        around: of that text, what stands there.
-        keywords: of the subschemas that apply to the value in which this is.
-        failure: an exception while the engine read it, which is no verdict.
+        around: the text around that place.
+        keywords: the keywords of the subschemas that apply to the value that contains that place.
+        failure: an exception that the engine raised while it read the instance; then there is no verdict.
     """
 
     how: str = ""
@@ -52,16 +51,17 @@ class Taken:
 
 @dataclass
 class Result:
-    """One schema on one engine; seconds.
+    """The result for one schema on one engine; times in seconds.
 
     Attributes:
-        refusal: what the engine said, "" if it took the schema.
-        crashed: whether that was an error that no user should meet.
-        first_mask, first_mask_cpu, compiled: times; None where there were none.
-        left_out: what the engine itself says that it does not keep of the schema.
-        instances: in the order of the file.
+        refusal: the engine's message, "" if it accepted the schema.
+        crashed: whether that was an error that no user should see.
+        first_mask, first_mask_cpu, compiled: times; None if there are none.
+        left_out: what the engine itself says that it leaves out of the schema.
+        instances: the results for instances, in the order of the file.
         masks, tokens: microseconds of each mask, and of each token.
-        dead_ends: masks without a bit; `unlike`: tokens that the mask and the matcher judge differently.
+        dead_ends: number of masks without a bit.
+        unlike: number of tokens about which the mask and the matcher disagree.
     """
 
     refusal: str = ""
@@ -81,7 +81,7 @@ class Result:
 
 
 def measure(engine: Engine, vocabulary: Any, schema: Any, instances: Sequence[Any]) -> Iterator[Result]:
-    """The whole protocol; yields once after compiling, and the same result once all is done."""
+    """Follow the whole protocol. Yield a result after compiling, and the same one when everything is done."""
     gc.collect()
     begun = engine.start(schema)
     result = Result(begun.error, begun.crashed)
@@ -98,7 +98,7 @@ def measure(engine: Engine, vocabulary: Any, schema: Any, instances: Sequence[An
 
 
 def check(engine: Engine, schema: Any, instances: Sequence[Any]) -> Iterator[Result]:
-    """Verdicts alone; yields as `measure` does."""
+    """Compute verdicts only; yield as `measure` does."""
     result = Result()
     began = perf_counter()
     try:
@@ -137,7 +137,7 @@ def _read(engine: Engine, compiled: Any, schema: Any, instance: Any) -> Taken:
 
 
 def _stop(found: Taken, text: bytes, place: int | None, schema: Any, instance: Any) -> None:
-    """Note where the first spelling is refused."""
+    """Record where the first spelling is refused."""
     found.stopped = place if place is not None else len(text)
     around = text[max(0, found.stopped - AROUND) : found.stopped], text[found.stopped :][:AROUND]
     found.around = " >>> ".join(part.decode("utf-8", "replace") for part in around)
@@ -145,7 +145,7 @@ def _stop(found: Taken, text: bytes, place: int | None, schema: Any, instance: A
 
 
 class _Steps:
-    """Texts token by token, with a mask before each."""
+    """Reads texts token by token, with a mask before each token."""
 
     def __init__(self, vocabulary: Any, result: Result) -> None:
         self._vocabulary, self._result = vocabulary, result
@@ -175,7 +175,7 @@ class _Steps:
     def _follow(
         self, calls: Calls, ids: Sequence[int], masks: list[float], tokens: list[float]
     ) -> int | None:
-        """None if a text is taken, else how many tokens of it are."""
+        """Read a text. Return None if it is accepted, else how many of its tokens are."""
         row = np.asarray(calls.bitmask).reshape(-1).view(np.uint32)
         fill, accept = calls.fill, calls.accept
         for count, token in enumerate(ids):
@@ -189,7 +189,7 @@ class _Steps:
             asked = perf_counter()
             accepted = bool(accept(token))
             done = perf_counter()
-            # A matcher of llguidance says in this way, too, that a token is refused.
+            # A matcher of llguidance may also report in this way that a token is refused.
             accepted = accepted and not calls.error()
             masks.append(round((filled - began) * 1e6, 1))
             tokens.append(round((done - asked) * 1e6, 1))

@@ -1,11 +1,11 @@
 """Instances with their keys in the order in which engines write them.
 
-What: `canonical` puts the keys of all objects of an instance into the order in which they are first named
-over all subschemas that apply in place, then the others as they were; `by_alternatives` does so, too, but
-over those alternatives alone that the instance is valid under. `keywords_at` says what applies to a part of
-an instance.
-When: for further ways to write an instance; engines that keep to an order of keys take only these.
-Limits: references to elsewhere are passed over. `hybrid` may know better: what it has is used.
+What: `canonical` orders the keys of all objects of an instance as they are first named in all subschemas that
+apply to the same value; other keys follow as they were. `by_alternatives` does the same, but considers only
+the alternatives under which the instance is valid. `keywords_at` returns which keywords apply to a part of an
+instance.
+When: for other ways to write an instance; engines that require an order of keys accept only these.
+Limits: references to other documents are ignored. If `hybrid` has an order for the schema, that is used.
 """
 
 from __future__ import annotations
@@ -21,28 +21,29 @@ IN_PLACE = ("allOf", "if", "then", "else", "not")
 
 
 def canonical(schema: Any, instance: Any) -> Any:
-    """The instance with keys in canonical order."""
+    """Return the instance with keys in canonical order."""
     try:
         own = importlib.import_module("hybrid.json_schema")
         return own.canonical(schema, instance)
     except (ImportError, AttributeError):
         return declared(schema, instance)
-    except own.SchemaRefused:  # it refers to documents that only an engine was given
+    except own.SchemaRefused:  # it refers to documents that were passed only to an engine
         return declared(schema, instance)
 
 
 def declared(schema: Any, instance: Any) -> Any:
-    """The same, by the reading of this module."""
+    """Return the same as `canonical`, computed by this module alone."""
     return _Reader(schema).ordered([schema], instance)
 
 
 def by_alternatives(schema: Any, instance: Any) -> Any:
-    """The instance with keys as the alternatives of anyOf and oneOf declare them that it is valid under."""
+    """Return the instance with keys in the order of those alternatives of anyOf and oneOf under which it is
+    valid."""
     return _Reader(schema, is_choosy=True).ordered([schema], instance)
 
 
 def keywords_at(schema: Any, path: Sequence[str | int]) -> list[str]:
-    """The keywords of all subschemas that apply in place at a path of keys and indices; each once."""
+    """Return the keywords of all subschemas that apply at a path of keys and indices, each once."""
     reader = _Reader(schema)
     here = list(reader.in_place([schema]))
     for step in path:
@@ -52,7 +53,8 @@ def keywords_at(schema: Any, path: Sequence[str | int]) -> list[str]:
 
 
 class _Reader:
-    """The subschemas of one schema; one that is choosy passes over alternatives that are not taken."""
+    """The subschemas of one schema. If it is choosy, it skips alternatives under which the instance is not
+    valid."""
 
     def __init__(self, schema: Any, is_choosy: bool = False) -> None:
         from jsonschema import Draft202012Validator
@@ -72,19 +74,20 @@ class _Reader:
         self._validator: Any = None
         if is_choosy:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # an unknown $schema: 2020-12 then
+                warnings.simplefilter("ignore")  # for an unknown $schema, 2020-12 is used
                 kind = validator_for(schema, default=Draft202012Validator)
             self._validator = kind(schema, registry=registry)
 
     def _looked_up(self, reference: Any) -> Any:
-        """What a reference stands for; True, which says nothing, where that is not here."""
+        """Return the subschema that a reference leads to; True, which allows everything, if it is in another
+        document."""
         try:
             return self._resolver.lookup(reference).contents
         except Exception:  # noqa: BLE001 - whatever a reference may be
             return True
 
     def _taken(self, alternatives: Any, instance: Any) -> list[Any]:
-        """Those of some alternatives that an instance is valid under; all, if that cannot be said."""
+        """Return the alternatives under which an instance is valid; all of them if that is unknown."""
         every = alternatives if isinstance(alternatives, list) else [alternatives]
         if self._validator is None:
             return every
@@ -94,7 +97,8 @@ class _Reader:
             return every
 
     def in_place(self, schemas: list[Any], instance: Any = None) -> Iterator[Mapping[str, Any]]:
-        """All subschemas that apply to the same instance, each before those inside of it, and once."""
+        """Return all subschemas that apply to the same instance, each once, and each before those inside of
+        it."""
         met: set[int] = set()
         waiting: list[Any] = list(reversed(schemas))
         while waiting:
@@ -116,7 +120,7 @@ class _Reader:
             waiting += reversed(below)
 
     def ordered(self, schemas: list[Any], instance: Any) -> Any:
-        """The instance as these subschemas declare it."""
+        """Return the instance in the order that these subschemas declare."""
         if isinstance(instance, dict):
             here = list(self.in_place(schemas, instance))
             first = dict.fromkeys(name for one in here for name in _named(one))
@@ -137,7 +141,7 @@ def _part(schema: Mapping[str, Any], keyword: str) -> Mapping[str, Any]:
 
 
 def _named(schema: Mapping[str, Any]) -> Iterator[str]:
-    """The keys that a schema itself names, those that it declares first."""
+    """Return the keys that a schema itself names, the declared ones first."""
     yield from _part(schema, "properties")
     required, values = schema.get("required"), schema.get("enum")
     yield from (name for name in (required if isinstance(required, list) else ()) if isinstance(name, str))
@@ -151,7 +155,7 @@ def _named(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _values_below(schemas: list[Mapping[str, Any]], name: str) -> Iterator[Any]:
-    """The subschemas of the value of a key."""
+    """Return the subschemas of the value of a key."""
     for one in schemas:
         is_named = False
         if name in _part(one, "properties"):
@@ -171,7 +175,7 @@ def _values_below(schemas: list[Mapping[str, Any]], name: str) -> Iterator[Any]:
 
 
 def _items_below(schemas: list[Mapping[str, Any]], place: int) -> Iterator[Any]:
-    """The subschemas of the item at a place."""
+    """Return the subschemas of the item at an index."""
     for one in schemas:
         tuples = one.get("prefixItems", one.get("items"))
         if isinstance(tuples, list):

@@ -1,9 +1,10 @@
-"""What the JSON-Schema-Test-Suite means by its schemas, told to those who can be told: documents and formats.
+"""The assumptions of the JSON-Schema-Test-Suite about its schemas: other documents, and the meaning of
+formats.
 
-What: `as_the_suite` is a compile method that gets the suite's remote documents, and is told that formats are
-annotations where the draft says so.
+What: `as_the_suite` returns a compile method that passes the suite's remote documents, and says that formats
+are annotations if the draft says so.
 When: in ``python -m bench testsuite``, for our engine; the others have no such options.
-Limits: a draft's documents are those of its folder, and those beside the folders that name no draft.
+Limits: a draft's documents are those in its folder, and those outside of all drafts' folders.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 BASE = "http://localhost:1234/"
-"""Where the suite says that its documents are."""
+"""The address that the suite assumes for its documents."""
 
 SPECIFICATIONS = {
     "draft4": "http://json-schema.org/draft-04/schema", "draft6": "http://json-schema.org/draft-06/schema",
@@ -32,13 +33,13 @@ ANNOTATING = ("draft2019-09", "draft2020-12")
 def as_the_suite(
     compile_it: Callable[..., Any], options: Mapping[str, Any], remotes: str, annotations: bool
 ) -> Callable[[Any], Any]:
-    """A method that compiles a schema as the suite means it.
+    """Return a method that compiles a schema with the suite's meaning.
 
     Args:
-        compile_it: the compiler's.
-        options: that it gets for each schema.
+        compile_it: the compiler's method.
+        options: the options for each schema.
         remotes: the folder of documents.
-        annotations: whether formats are annotations where the draft says so.
+        annotations: whether formats are annotations if the draft says so.
     """
 
     def compiled(schema: Any) -> Any:
@@ -50,7 +51,7 @@ def as_the_suite(
 
 
 def draft_of(schema: Any) -> str:
-    """The folder of the draft that a schema names, also by a metaschema of the suite's own."""
+    """Return the folder of the draft that a schema names, perhaps by a metaschema of the suite."""
     named = schema.get("$schema") if isinstance(schema, Mapping) else None
     found = re.search(r"draft[-/]?0?([0-9-]+)/", named) if isinstance(named, str) else None
     draft = f"draft{found[1]}" if found else ""
@@ -59,7 +60,7 @@ def draft_of(schema: Any) -> str:
 
 @cache
 def documents(remotes: str, draft: str) -> Any:
-    """The documents of a draft, as a `referencing.Registry`."""
+    """Return the documents of a draft, as a `referencing.Registry`."""
     from referencing import Registry
     from referencing.jsonschema import specification_with
 

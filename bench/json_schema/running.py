@@ -1,12 +1,12 @@
-"""Many schemas on many engines: processes that can be ended, and results that are kept.
+"""Many schemas on many engines: processes that can be killed, and results that are kept.
 
-What: `Kept` is a file of results, one line each, that a later run goes on with; `Process` is a worker that
-is ended where a question takes too long or too much memory; `run_all` puts all files to all engines.
+What: `Kept` is a file of results, one per line, which a later run continues. `Process` is a worker that is
+killed if a question takes too much time or memory. `run_all` measures all files on all engines.
 When: in ``python -m bench maskbench`` and ``python -m bench testsuite``.
-Limits: a result is found again if the engine's version, the settings and the code that measures were the
-same, and for equimask all of its code; else its file begins anew. Memory is looked at four times a second,
-on Linux only. Engines take turns on each schema, in an order that its name decides, so that what else the
-machine does hits all alike; with several jobs they disturb each other.
+Limits: a result is used again if the engine's version, the settings and the measuring code (and for equimask
+all of its code) are the same; otherwise its file begins anew. Memory is checked four times a second, on Linux
+only. Engines take turns on each schema, in an order that depends on its name, so that other work of the
+machine affects all of them. If there are several jobs, they disturb each other.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from bench.json_schema.files import Labelled
 from bench.json_schema.worker import JUDGE
 
 MEASURING = ("files", "judge", "order", "texts", "engines", "measuring", "worker")
-"""Modules of this room that results come from."""
+"""Modules of this room on which results depend."""
 
 WORKER = "bench.json_schema.worker"
 
 START_SECONDS = 180.0
-"""A worker is given up that has not begun after so long."""
+"""A worker must start within this time."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How engines are asked.
+    """How engines are measured.
 
     Attributes:
-        quick: verdicts alone.
-        seconds: bound of one schema on one engine.
-        gibibytes: bound of a worker's memory.
-        remotes, annotations: as `bench.json_schema.remotes` has them.
+        quick: whether only verdicts are computed.
+        seconds: time limit of one schema on one engine.
+        gibibytes: memory limit of a worker.
+        remotes, annotations: as in `bench.json_schema.remotes`.
     """
 
     vocabulary: str
@@ -65,11 +65,11 @@ class Settings:
 
 
 class Ended(Exception):
-    """A worker was ended, or ended itself; the message is the outcome."""
+    """A worker was killed, or ended by itself; the message is the outcome."""
 
 
 class Process:
-    """A worker, started when it is first asked and again after it was ended."""
+    """A worker. It is started when it is first needed, and again after it has ended."""
 
     def __init__(self, name: str, settings: Settings) -> None:
         self.name = name
@@ -79,10 +79,10 @@ class Process:
         self._is_closed = False
 
     def ask(self, file: Labelled) -> Iterator[Row]:
-        """The worker's answers on a file, as they come.
+        """Yield the worker's answers about a file, as they come.
 
         Raises:
-            Ended: it took too long, too much memory, or crashed.
+            Ended: it took too much time or memory, or crashed.
             ValueError: as in `begin`.
         """
         self.begin()
@@ -102,12 +102,12 @@ class Process:
             yield said["answer"]
 
     def close(self) -> None:
-        """End the process, for good."""
+        """Kill the process, for good."""
         self._is_closed = True
         self.end()
 
     def end(self) -> None:
-        """End the process, if there is one."""
+        """Kill the process, if there is one."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -123,7 +123,7 @@ class Process:
         """Start the process, if there is none.
 
         Raises:
-            ValueError: its engine cannot be had, or the worker is closed.
+            ValueError: its engine is not available, or the worker is closed.
         """
         if self._process is not None:
             return
@@ -134,7 +134,7 @@ class Process:
             "remotes": self._settings.remotes, "annotations": self._settings.annotations,
         }  # fmt: skip
         self._rest = b""
-        self._folder = tempfile.TemporaryDirectory()  # what engines keep at a place, they keep here
+        self._folder = tempfile.TemporaryDirectory()  # engines put their files here
         self._process = subprocess.Popen(
             [sys.executable, "-m", WORKER, json.dumps(settings)],
             cwd=CHECKOUT, env={**os.environ, "TMPDIR": self._folder.name},
@@ -149,7 +149,7 @@ class Process:
             raise ValueError(f"{self.name} cannot be started: {said['missing']}")
 
     def _answer(self, until: float) -> Row:
-        """The next line.
+        """Return the next line.
 
         Raises:
             Ended: as in `ask`.
@@ -180,7 +180,7 @@ class Process:
 
 
 class Kept:
-    """The results of one engine, or of the judge: a line of JSON each, after a line that says of what."""
+    """The results of one engine, or of the judge: a line of JSON each, after a line that identifies them."""
 
     def __init__(self, folder: Path, name: str, key: Mapping[str, Any]) -> None:
         self.path = folder / f"{name.replace(':', '-')}.jsonl"
@@ -190,7 +190,7 @@ class Kept:
         lines = self.path.read_bytes().splitlines() if self.path.exists() else []
         if lines and lines[0].decode("utf-8", "replace") == head:
             for line in lines[1:]:
-                with suppress(ValueError):  # the last line of a run that was ended
+                with suppress(ValueError):  # the last line of an interrupted run may be incomplete
                     row = json.loads(line)
                     self.rows[row["name"]] = row
         else:
@@ -201,7 +201,7 @@ class Kept:
         self._file = self.path.open("a", encoding="utf-8")
 
     def add(self, row: Row) -> None:
-        """Keep a result."""
+        """Add a result."""
         self.rows[row["name"]] = row
         self._file.write(json.dumps(row) + "\n")
         self._file.flush()
@@ -211,7 +211,7 @@ class Kept:
 
 
 def key_of(name: str, settings: Settings) -> dict[str, Any]:
-    """All that results of an engine depend on."""
+    """Return everything that the results of an engine depend on."""
     here = Path(__file__).parent
     code = [here / f"{module}.py" for module in MEASURING]
     if name == JUDGE:
@@ -235,13 +235,13 @@ def _hashed(paths: Iterable[Path]) -> str:
 
 @dataclass
 class Lane:
-    """Processes of all engines and of the judge, which one thread asks."""
+    """Processes of all engines and of the judge, which one thread uses."""
 
     settings: Settings
     processes: dict[str, Process] = field(default_factory=dict)
 
     def serve(self, file: Labelled, names: Sequence[str]) -> dict[str, Row]:
-        """A row of each, in an order that the file's name decides."""
+        """Measure one file on all engines, in an order that depends on its name."""
         order = list(names)
         random.Random(file.name).shuffle(order)
         return {name: self._row(file, name) for name in order}
@@ -258,7 +258,7 @@ class Lane:
         except Ended as ended:
             outcome = str(ended)
         seconds = round(monotonic() - began, 4)
-        # After the file's own time: of a worker that was ended there is what it had said before.
+        # If the worker was killed, `found` has what it answered before.
         return {"name": file.name, "outcome": outcome, "seconds": seconds, **found}
 
     def end(self) -> None:
@@ -272,16 +272,16 @@ def run_all(
     settings: Settings,
     jobs: int,
 ) -> Iterator[str]:
-    """Put files to engines, what is kept left out; names of files as they are done.
+    """Measure files on engines, except for kept results. Yield the names of files when they are done.
 
     Args:
         files: their names, and how to read each.
-        kept: by engine.
-        settings: of the engines.
-        jobs: files at a time, each with processes of its own.
+        kept: the kept results, by engine.
+        settings: the settings of the engines.
+        jobs: how many files are measured at a time, each with its own processes.
 
     Raises:
-        ValueError: a file cannot be read, or an engine not be started.
+        ValueError: a file cannot be read, or an engine cannot be started.
     """
     lanes = [Lane(settings) for _ in range(jobs)]
     free = list(lanes)
@@ -290,7 +290,7 @@ def run_all(
         wanted = [engine for engine, own in kept.items() if name not in own.rows]
         if not wanted:
             return name, {}
-        lane = free.pop()  # as many threads as lanes: there is always one
+        lane = free.pop()  # there are as many threads as lanes, so one is free
         try:
             return name, lane.serve(read(), wanted)
         finally:

@@ -1,10 +1,10 @@
-"""What came of many schemas on many engines: counts, reasons, times.
+"""The results of many schemas on many engines: counts, reasons, times.
 
-What: `summarise` makes of kept results what is written to a record; `reason` finds the words under which a
-refusal is counted.
+What: `summarise` computes from kept results what is written to a record. `reason` finds the words under which
+a refusal is counted.
 When: after `bench.json_schema.running`.
-Limits: an instance counts as valid by the judge's verdict where there is one, else by its label. An engine
-that refuses a schema, or was ended on it, has no verdicts there.
+Limits: an instance counts as valid by the judge's verdict, or by its label if there is none. If an engine
+refuses a schema, or was killed on it, there are no verdicts.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ DISTINCT = re.compile(
         "|".join(re.escape(one) for one in KEYWORDS if one[0] == "$" or one.lower() != one)
     )
 )
-"""Keywords that are no English words."""
+"""Finds keywords that are not English words."""
 
 ORIGIN = re.compile(r"^[A-Za-z_.]+: (\[[\d:]+\] \S+:\d+: (Check failed: )?)?")
-"""What stands before the message: an exception's name, a time and a place in somebody's source."""
+"""The part before a message: the name of an exception, a time, and a place in source code."""
 
 
 def reason(refusal: str) -> str:
-    """A keyword that a refusal names, else its first words, without what differs from schema to schema."""
+    """Return a keyword that a refusal names; else its first words, without what differs from schema to
+    schema."""
     text = ORIGIN.sub("", refusal.strip())
     lines = text.splitlines() or [""]
     found = QUOTED.search(lines[0]) or DISTINCT.search(lines[0])
@@ -56,33 +57,37 @@ def reason(refusal: str) -> str:
 
 
 EVERYWHERE = ("type", "properties", "items", "$ref", "additionalProperties", "required")
-"""Keywords that say little about why a text is refused: most schemas have them."""
+"""Keywords that hardly tell why a text is refused, because most schemas have them."""
 
 
 def what_stands_there(keywords: Sequence[str]) -> str:
-    """The keywords at the place where a text is refused, in one line: those that are special, if any are."""
+    """Return the keywords at the place where a text is refused, in one line: only the special ones, if there
+    are any."""
     known = sorted(set(keywords) & set(KEYWORDS))
     return ", ".join([word for word in known if word not in EVERYWHERE] or known) or "no keyword"
 
 
 @dataclass
 class Standing:
-    """One engine over all schemas.
+    """The results of one engine on all schemas.
 
     Attributes:
-        schemas: that were put to it.
-        outcomes: schemas by outcome: "done", "refused", "over time", "over memory", "crashed".
-        failed: schemas on which it raised an exception while it read an instance.
-        right: schemas that it takes, with all instances judged as they should be.
-        valid, valid_refused, invalid, invalid_accepted: instances of the schemas that it takes.
-        schemas_refusing, schemas_accepting: schemas with such an instance.
-        schemas_accepting_silently: those of the latter of which the engine does not say that it leaves
+        schemas: number of schemas that it got.
+        outcomes: number of schemas by outcome: "done", "refused", "over time", "over memory", "crashed".
+        failed: number of schemas on which it raised an exception while it read an instance.
+        right: number of accepted schemas for which it judges all instances correctly.
+        valid, valid_refused, invalid, invalid_accepted: numbers of instances of the accepted schemas.
+        schemas_refusing, schemas_accepting: numbers of schemas with a refused valid instance, and with an
+            accepted invalid one.
+        schemas_accepting_silently: those of the latter for which the engine does not say that it leaves
             something out.
-        refusals: by reason. accepted: invalid instances by the keyword that they break.
-        unwritten: valid instances that are refused, by the keywords at the place where they are.
-        spellings: valid instances by the first spelling that was taken.
-        dead_ends, unlike: masks without a bit; tokens that a mask and its matcher judge differently.
-        wrong: names, numbers and words of what went wrong, to be looked at.
+        refusals: number of refused schemas by reason.
+        accepted: number of accepted invalid instances by the keyword that they break.
+        unwritten: number of refused valid instances by the keywords at the place of the refusal.
+        spellings: number of valid instances by the first spelling that was accepted.
+        dead_ends: number of masks without a bit.
+        unlike: number of tokens about which a mask and its matcher disagree.
+        wrong: names, numbers and words of all errors, for people to look at.
     """
 
     schemas: int = 0
@@ -120,12 +125,12 @@ class Standing:
             self.refusals[reason(row["refusal"])] += 1
             return
         if row["outcome"] == "over time" and row.get("first_mask") is None:
-            self.first_mask.append(row["seconds"])  # as MaskBench does it: the bound counts
+            self.first_mask.append(row["seconds"])  # the bound counts, as in MaskBench
         if row["outcome"] != "done":
             self._note(row, None, row["outcome"])
             return
         self.masks.extend(one / 1e6 for one in row["masks"])
-        # As MaskBench counts: a mask with the token after it; the last mask has none.
+        # As in MaskBench, each mask counts with the token after it; the last mask has no token.
         self.steps.extend(
             (mask + token) / 1e6 for mask, token in zip(row["masks"], row["tokens"], strict=False)
         )
@@ -167,21 +172,21 @@ class Standing:
         self.wrong.append({"name": row["name"], "instance": number, "what": words})
 
     def record(self) -> dict[str, Any]:
-        """As it is written to the record; times as spreads."""
+        """Return the results for the record, with times as spreads."""
         found = {name: value for name, value in vars(self).items() if not isinstance(value, array)}
         for name in ("refusals", "accepted", "unwritten", "spellings", "outcomes"):
             found[name] = dict(found[name].most_common())
         found["spreads"] = {
             name: Spread.of(value) for name, value in vars(self).items() if isinstance(value, array)
         }
-        # Curves are drawn from these, through some sixty quantiles of each.
+        # Curves are drawn through some sixty quantiles of each of these.
         found["first_masks"] = [round(value, 7) for value in self.first_mask]
         return found
 
 
 @dataclass(frozen=True)
 class Mislabelled:
-    """An instance that `jsonschema` judges in another way than its label says."""
+    """An instance whose label differs from the verdict of `jsonschema`."""
 
     name: str
     instance: int
@@ -190,7 +195,7 @@ class Mislabelled:
 
 
 def mislabelled(labels: Mapping[str, Sequence[bool]], verdicts: Mapping[str, Row]) -> Iterator[Mislabelled]:
-    """All instances whose label is not the verdict."""
+    """Return all instances whose label differs from the verdict."""
     for name, own in labels.items():
         row = verdicts[name]
         for number, label in enumerate(own):
@@ -201,12 +206,12 @@ def mislabelled(labels: Mapping[str, Sequence[bool]], verdicts: Mapping[str, Row
 def summarise(
     labels: Mapping[str, Sequence[bool]], verdicts: Mapping[str, Row], rows: Mapping[str, Mapping[str, Row]]
 ) -> dict[str, Standing]:
-    """A standing of each engine.
+    """Return the results of each engine.
 
     Args:
-        labels: by the name of a file.
-        verdicts: the judge's rows, likewise.
-        rows: by engine and name.
+        labels: the labels, by the name of a file.
+        verdicts: the judge's rows, by the name of a file.
+        rows: the rows, by engine and name.
     """
     found = {}
     for engine, own in rows.items():

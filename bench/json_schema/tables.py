@@ -1,8 +1,8 @@
-"""What came of schemas on engines, on the screen.
+"""The results of schemas on engines, printed on the screen.
 
-What: `show` prints the standings of MaskBench, reasons, and instances that are labelled wrongly.
+What: `show` prints the results of MaskBench, reasons, and instances with wrong labels.
 When: in ``python -m bench maskbench``.
-Limits: reasons that are rare are counted together; the record has all of them.
+Limits: rare reasons are counted together; the record has all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Record = Mapping[str, Any]
 
 
 def lines(one: Record) -> dict[str, str]:
-    """The rows of one engine's record, by their words."""
+    """Return the rows of one engine's record, by their titles."""
     ended = sum(one["outcomes"].get(word, 0) for word in ("over time", "over memory", "crashed"))
     return {
         "schemas": f"{one['schemas']:,}",
@@ -42,7 +42,7 @@ def lines(one: Record) -> dict[str, str]:
 
 
 def checks(one: Record) -> dict[str, str]:
-    """What only masks tell."""
+    """Return what only masks show."""
     return {
         "masks without a token": f"{one['dead_ends']:,}",
         "tokens that mask and matcher judge differently": f"{one['unlike']:,}",
@@ -50,7 +50,7 @@ def checks(one: Record) -> dict[str, str]:
 
 
 def show(console: Console, found: Mapping[str, Standing], wrong: Sequence[Mislabelled], quick: bool) -> None:
-    """All tables."""
+    """Print all tables."""
     parts: list[Callable[[Record], dict[str, str]]] = [lines] if quick else [lines, checks]
     records = {name: one.record() for name, one in found.items()}
     told = {name: {k: v for part in parts for k, v in part(one).items()} for name, one in records.items()}
@@ -82,7 +82,7 @@ def show(console: Console, found: Mapping[str, Standing], wrong: Sequence[Mislab
 
 
 def _counted(console: Console, title: str, counters: Mapping[str, Counter[str]]) -> None:
-    """Counts of several engines side by side, most frequent first."""
+    """Make a table with the counts of several engines side by side, most frequent first."""
     total: Counter[str] = sum(counters.values(), Counter())
     if not total:
         return

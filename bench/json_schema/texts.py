@@ -1,10 +1,10 @@
-"""The texts of an instance: in how many ways does a benchmark try to write it?
+"""The texts of an instance: the ways in which a benchmark tries to write it.
 
-What: `spellings` gives the ways, one after the other, each with its name.
-When: for every instance on every engine; an instance can be written if any of them is taken.
-Limits: these are all ways that are tried: the order of keys as given, the canonical one, and that of the
-alternatives that are taken; numbers as given and without exponents or idle fractions; white space as
-`json.dumps` has it and none at all.
+What: `spellings` yields the ways one after the other, each with its name.
+When: for every instance on every engine; an instance can be written if any of them is accepted.
+Limits: only these ways are tried: keys in the given order, in canonical order, and in that of the valid
+alternatives; numbers as given, and without exponents or superfluous fractions; white space as in
+`json.dumps`, and none at all.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ ORDERS: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 def spellings(schema: Any, instance: Any) -> Iterator[tuple[str, bytes]]:
-    """Ways to write an instance, those that most engines take first; no text twice.
+    """Yield ways to write an instance, those first that most engines accept; no text twice.
 
-    Each comes with what was changed: ``"as given"``, or words out of `ORDERS`, ``"plain numbers"`` and
-    `WHITE_SPACE`.
+    Each has a name that says what was changed: ``"as given"``, or words from `ORDERS`, ``"plain numbers"``
+    and `WHITE_SPACE`.
     """
     seen: set[bytes] = set()
     ordered: dict[str, Any] = {}
@@ -49,13 +49,13 @@ def spellings(schema: Any, instance: Any) -> Iterator[tuple[str, bytes]]:
 
 
 def _tells_spellings_apart(schema: Any) -> bool:
-    """Whether 1.0 and 1 are told apart: to drafts 3 and 4 the one is an integer and the other is not."""
+    """Whether the schema distinguishes 1.0 from 1: in drafts 3 and 4, only the latter is an integer."""
     named = schema.get("$schema") if isinstance(schema, dict) else None
     return isinstance(named, str) and re.search("draft-0[34]", named) is not None
 
 
 def _is_judged_alike(schema: Any, instance: Any) -> bool:
-    """Whether an instance may be written with 1 for 1.0, as far as the judge can tell."""
+    """Whether an instance may be written with 1 instead of 1.0, if the judge can tell."""
     other = json.loads(written(instance, WHITE_SPACE["compact"], is_plain=True))
     if repr(other) == repr(instance):
         return True
@@ -70,17 +70,17 @@ def _is_judged_alike(schema: Any, instance: Any) -> bool:
 def written(
     instance: Any, separators: tuple[str, str], is_plain: bool = False, by_value: bool = True
 ) -> bytes:
-    """An instance as one line of UTF-8.
+    """Write an instance as one line of UTF-8.
 
     Args:
-        instance: what is written.
+        instance: the instance.
         separators: a comma and a colon with their white space.
-        is_plain: whether numbers are written as `plain_number` does it.
+        is_plain: whether numbers are written by `plain_number`.
         by_value: whether 1.0 may be written as 1.
     """
     comma, colon = separators
     parts: list[str] = []
-    # A stack of what is left to be written: texts as they are, values in a list of one.
+    # A stack of what must still be written: texts as strings, and values, each in a list.
     waiting: list[Any] = [[instance]]
     while waiting:
         one = waiting.pop()
@@ -105,14 +105,14 @@ def written(
     text = "".join(parts)
     try:
         return text.encode()
-    except UnicodeEncodeError:  # a lone surrogate: only its escape can be written
+    except UnicodeEncodeError:  # a lone surrogate can only be written as an escape
         return "".join(
             f"\\u{ord(letter):04x}" if 0xD800 <= ord(letter) < 0xE000 else letter for letter in text
         ).encode()
 
 
 def place_at(instance: Any, offset: int, separators: tuple[str, str] = WHITE_SPACE[""]) -> list[str | int]:
-    """Keys and indices that lead to the value in which a byte of the text lies.
+    """Return the keys and indices that lead to the value in which a byte of the text lies.
 
     A byte of a key, or between values, lies in the object or array around it.
     """
@@ -138,7 +138,7 @@ def place_at(instance: Any, offset: int, separators: tuple[str, str] = WHITE_SPA
 
 
 def plain_number(value: float, by_value: bool = True) -> str:
-    """A number without an exponent, and without a fraction of zeros; but for ".0" where not by value."""
+    """Write a number without an exponent, and without a fraction of zeros; ".0" is kept unless `by_value`."""
     text = format(Decimal(repr(value)), "f")
     whole, _, fraction = text.partition(".")
     fraction = fraction.rstrip("0") or ("" if by_value else "0")

@@ -1,8 +1,8 @@
-"""The process in which one engine, or the judge, works: a line of JSON in, a line out.
+"""The process in which one engine, or the judge, works: it reads a line of JSON and writes a line.
 
 What: `main` answers questions until there are no more.
-When: started by `bench.json_schema.running`, which ends it where it takes too long.
-Limits: what an engine prints goes to the standard error, which nobody reads.
+When: started by `bench.json_schema.running`, which kills it if it takes too long.
+Limits: everything that an engine prints goes to the standard error, which is ignored.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from bench.json_schema import files, measuring
 from bench.json_schema.judge import Judge
 
 JUDGE = "jsonschema"
-"""The name of the judge, which is asked in the same way as engines are."""
+"""The name of the judge, which is used like an engine."""
 
 OTHER_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"other": {"type": "integer"}, "schema": {"type": "string"}},
 }
-"""What an engine serves, untimed, before each schema; with another title each time."""
+"""The schema that an engine serves, untimed, before each measured one; with another title each time."""
 
 BYTES = "bytes"
-"""The vocabulary of all single bytes, in which verdicts are the same and compiling is fast."""
+"""The vocabulary of all single bytes: verdicts are the same, and compiling is fast."""
 
 Answers = Callable[[Any, files.Labelled], Iterator[Mapping[str, Any]]]
 
 
 def judging() -> Answers:
-    """From a question to the verdicts of all instances."""
+    """Return a function that answers a question with the verdicts on all instances."""
 
     def answers(_: Any, file: files.Labelled) -> Iterator[Mapping[str, Any]]:
         try:
@@ -51,14 +51,15 @@ def judging() -> Answers:
 
 
 def every_byte() -> Any:
-    """A token for each byte, and one that ends the text."""
+    """Return a vocabulary with a token for each byte, and one that ends the text."""
     from equivalence.vocabulary import Vocabulary
 
     return Vocabulary.from_bytes([*(bytes([value]) for value in range(256)), b""], stop_token_ids=[256])
 
 
 def engine(name: str, arguments: Mapping[str, Any]) -> Answers:
-    """From a question to what became of a schema; twice: after compiling, and at the end."""
+    """Return a function that answers a question with the result for a schema, twice: after compiling, and at
+    the end."""
     from bench import workloads
     from bench.json_schema.engines import make
 
@@ -99,9 +100,10 @@ def main(arguments: Mapping[str, Any], reading: IO[str], say: Callable[[Mapping[
 
 
 def _run() -> None:
-    """As a program: the answers have the standard output, and whatever prints has the standard error."""
+    """Run as a program. Answers go to the standard output, and everything that is printed to the standard
+    error."""
     if sys.platform == "linux":
-        # A worker that is busy when its parent is killed would go on for hours.
+        # Otherwise, a worker that is busy when its parent is killed would continue for hours.
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")

@@ -1,7 +1,8 @@
-"""The peers, one file each: llguidance, CFGzip, XGrammar of other versions, and Lark on its own grammars.
+"""The peers, one file each: llguidance, CFGzip, XGrammar of other versions, Lark on its own grammars, and
+others.
 
-What: each runs the same grammars and the same tokens as we do. XGrammar is everywhere: `bench.workloads`
-makes its compilers, `hybrid.testing.verify` compares masks with it.
-When: in the benchmarks; llguidance and CFGzip only where they are installed (the extra ``bench`` has both).
-Limits: each file says what of a peer is comparable, and what is not.
+What: each peer runs the same grammars and the same tokens as equimask. XGrammar is used everywhere:
+`bench.workloads` makes its compilers, `hybrid.testing.verify` compares masks with it.
+When: in the benchmarks; llguidance and CFGzip only if they are installed (the extra ``bench`` has both).
+Limits: each file says which results of a peer can be compared.
 """

@@ -1,11 +1,11 @@
-"""One engine alone in a process of its own: from a schema or tags to a first mask, with time and memory.
+"""One engine alone in its own process: from a schema or tags to a first mask, with time and memory.
 
-What: `ENGINES` are the names, `Asked` what one is asked, `begin` goes to its first mask, `alone` does some
-work with an engine in a forked process that is ended where it takes too long.
-When: in `bench.tools` and `bench.lengths`, whose requests may take an engine minutes.
-Limits: Unix. Each process has met nothing but one small schema, by another compiler where an engine keeps
-what it met: XGrammar's cache of rules is slower once it has met other grammars. Threads are each library's
-default; caches are on, and empty. Tags have one meaning of ours, that of XGrammar.
+What: `ENGINES` has the names, `Asked` is a request, `begin` makes a function from a request to a first mask,
+and `alone` does some work with an engine in a forked process, which is killed if it takes too long.
+When: in `bench.tools` and `bench.lengths`, whose requests may take minutes on some engines.
+Limits: Unix. Each process has compiled only one small schema before, by another compiler if an engine has
+caches: XGrammar's cache of rules is slower after other grammars. The number of threads is each library's
+default. Caches are on, and empty. For tags, equimask has only XGrammar's meaning.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ OURS, EXACT, PLAIN, GUIDANCE = "equimask", "equimask, JSON Schema", "XGrammar", 
 ENGINES = (OURS, EXACT, PLAIN, GUIDANCE)
 
 NOT_ENDED = "not within its time"
-"""What an engine is said to have refused that was ended."""
+"""The refusal that is recorded if an engine was killed."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What an engine is asked.
+    """A request.
 
     Attributes:
-        schema: a JSON schema; None: tags are asked.
-        tags: as XGrammar's `compile_structural_tag` takes them.
-        lark: the same as llguidance takes them.
+        schema: a JSON schema; None for tags.
+        tags: tags as XGrammar's `compile_structural_tag` accepts them.
+        lark: the same for llguidance.
     """
 
     schema: Mapping[str, Any] | None = None
@@ -45,7 +45,7 @@ class Asked:
     lark: str = ""
 
     def engines(self) -> list[str]:
-        """Those that can be asked here."""
+        """Return the engines that can serve the request here."""
         found = [OURS, EXACT, PLAIN] if self.schema is not None else [OURS, PLAIN]
         return [*found, GUIDANCE] if llguidance.is_installed() else found
 
@@ -54,7 +54,7 @@ Begin = Callable[[Asked], Start]
 
 
 def begin(engine: str, vocabulary: Any) -> Begin:
-    """How an engine goes from what it is asked to its first mask; its kernels and tables are ready."""
+    """Return a function from a request to the first mask of an engine; its kernels and tables are ready."""
     if engine == GUIDANCE:
         peer = llguidance.Peer(vocabulary)
         peer.schema(workloads.THROW_AWAY_SCHEMA)
@@ -72,7 +72,7 @@ def begin(engine: str, vocabulary: Any) -> Begin:
 
 
 def _compile(compiler: Any, asked: Asked, options: Mapping[str, Any]) -> Callable[[], Any]:
-    """What compiles a request by ours or by XGrammar."""
+    """Return a function that compiles a request, with our compiler or XGrammar's."""
     if asked.schema is None:
         return partial(compiler.compile_structural_tag, asked.tags)
     return partial(compiler.compile_json_schema, asked.schema, **options)
@@ -81,11 +81,11 @@ def _compile(compiler: Any, asked: Asked, options: Mapping[str, Any]) -> Callabl
 def alone(
     engine: str, vocabulary: Any, work: Callable[[Begin], dict[str, Any]], seconds: float
 ) -> dict[str, Any]:
-    """What some work with an engine finds, in a process of its own, with the bytes at its peak.
+    """Do some work with an engine in a separate process, and measure the peak of memory.
 
     Returns:
-        the same with ``"bytes"``; ``{"refusal": NOT_ENDED}`` where it does not end within so many seconds,
-        or its process crashes.
+        The result of the work with ``"bytes"``; ``{"refusal": NOT_ENDED}`` if it does not end within the
+            time, or its process crashes.
     """
     vocabulary.tokenizer_info  # noqa: B018 - made once, before processes share it
 

@@ -1,16 +1,16 @@
-"""The peer: token classes by CFGzip's preprocessor, a program that comes with the package cfgzip.
+"""Token classes by CFGzip's preprocessor, a program in the package cfgzip.
 
-What: `find` looks the program up, `Peer` gives it a vocabulary and grammars, `relate` compares its classes
-with ours.
+What: `find` finds the program, `Peer` passes it a vocabulary and grammars, `relate` compares its classes with
+ours.
 When: ``python -m bench classes --peer cfgzip``.
-Limits: it reads GBNF of its own dialect, so a grammar that it refuses as written is given once more as
-XGrammar prints it. Its relation is displacement. It runs with one thread and with bounds of time and memory;
-where it meets a bound it runs once more without tokens that repeat a byte (its own option), and the
-result says so: those tokens are then alone in a class, unseen.
+Limits: it reads its own dialect of GBNF. If it refuses a grammar as written, it gets the grammar once more as
+XGrammar prints it. Its relation is displacement. It runs with one thread and with limits of time and memory.
+If it exceeds a limit, it runs once more without tokens that repeat a byte (its own option), and the result
+says so: each of those tokens is then alone in a class, without being examined.
 
-The program takes the name of a model and looks for its tokenizer in a folder laid out as huggingface_hub
-does. `Peer` writes such a folder, with a byte-level tokenizer that has the same bytes for the same ids and
-no merges; no network is used.
+The program expects the name of a model, and looks for its tokenizer in a folder with the structure of
+huggingface_hub. `Peer` writes such a folder, with a byte-level tokenizer that has the same bytes for the same
+ids and no merges; no network is used.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _TIMING = re.compile(r"cfgzip timing: (\w+)=([0-9.]+)")
 
 @dataclass
 class PeerResult:
-    """What the peer made of one grammar; ``classes`` is None where it made nothing.
+    """The peer's result for one grammar; ``classes`` is None if there is none.
 
-    ``seconds`` are those that it reports for all but the loading of its tokenizer, ``class_seconds`` those
-    of the classes alone.
+    ``seconds`` is the time that it reports, without loading its tokenizer; ``class_seconds`` is the time of
+    the classes alone.
     """
 
     classes: int | None = None
@@ -55,7 +55,7 @@ class PeerResult:
 
 
 def find() -> str:
-    """The path of the program.
+    """Return the path of the program.
 
     Raises:
         ValueError: it is not installed.
@@ -91,7 +91,7 @@ class Peer:
         root: str,
         ours: NDArray[np.int32],
     ) -> PeerResult:
-        """Classes of one grammar, held against ours (`class_of_token`)."""
+        """Compute the classes of one grammar, and compare them with ours (`class_of_token`)."""
         forms = [("as written", text, root)] if text is not None else []
         forms.append(("as XGrammar prints it", printed(grammar), "root"))
         result = PeerResult()
@@ -103,7 +103,7 @@ class Peer:
                     found = self._read()
                     result.form, result.relation = form, relate(ours, found, self.vocabulary)
                     allowed = (self.vocabulary.token_lengths > 0) & (found >= 0)
-                    result.classes = int(np.unique(found[allowed]).size)  # those that hold text
+                    result.classes = int(np.unique(found[allowed]).size)  # classes of tokens with text
                     return result
                 result.attempts.append(f"{form}: {problem}")
                 if is_refusal:
@@ -111,7 +111,7 @@ class Peer:
         return result
 
     def _attempt(self, source: str, root: str, skip: bool, result: PeerResult) -> tuple[str, bool]:
-        """What went wrong (nothing: ""), and whether the grammar was refused."""
+        """Run the program. Return what went wrong ("" if nothing), and whether the grammar was refused."""
         shutil.rmtree(self.folder / "out", ignore_errors=True)
         (self.folder / "grammar.gbnf").write_text(source, encoding="utf-8")
         command = [
@@ -144,7 +144,7 @@ class Peer:
         return reason.removeprefix("Error: ")[:200], True
 
     def _read(self) -> NDArray[np.int64]:
-        """The class of each id, -1 for none."""
+        """Read the class of each id; -1 for none."""
         import torch
 
         found = torch.load(self.folder / "out" / "tc.pt", weights_only=True).numpy().astype(np.int64)
@@ -154,9 +154,9 @@ class Peer:
 
 
 def printed(grammar: xgrammar.Grammar) -> str:
-    """A grammar as XGrammar prints it, one rule a line, in words that the peer's reader knows.
+    """Return a grammar as XGrammar prints it, one rule per line, in the syntax that the peer reads.
 
-    Lookahead assertions go, which restrict no text; a zero byte gets its longer escape.
+    Lookahead assertions are removed; they do not restrict texts. A zero byte gets its longer escape.
     """
     serialized = json.loads(grammar.serialize_json())
     if without_lookahead(serialized):
@@ -165,9 +165,9 @@ def printed(grammar: xgrammar.Grammar) -> str:
 
 
 def write_tokenizer(vocabulary: Vocabulary, hub: Path) -> int:
-    """Write a byte-level tokenizer with the same bytes for the same ids; the number of ids left out.
+    """Write a byte-level tokenizer with the same bytes for the same ids. Return the number of ids left out.
 
-    An id whose bytes another id has already is left out: a byte-level tokenizer has no way to write it.
+    If another id has the same bytes already, an id is left out: a byte-level tokenizer cannot have both.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
@@ -179,7 +179,7 @@ def write_tokenizer(vocabulary: Vocabulary, hub: Path) -> int:
             word = "".join(letters[byte] for byte in token)
             left_out += word in words
             words.setdefault(word, token_id)
-    # it insists on a token for the end of the text; an id past the vocabulary does no harm
+    # it requires a token for the end of the text; an id beyond the vocabulary does no harm
     stop = next((i for i in vocabulary.stop_token_ids if not vocabulary.tokens[i]), vocabulary.size)
     name = next(name for number in itertools.count() if (name := f"<|end{number}|>") not in words)
     tokenizer = Tokenizer(models.BPE(words | {name: stop}, []))
@@ -197,7 +197,7 @@ def write_tokenizer(vocabulary: Vocabulary, hub: Path) -> int:
 
 
 def byte_letters() -> dict[int, str]:
-    """The letter that byte-level tokenizers write for each byte (GPT-2's table)."""
+    """Return the letter that byte-level tokenizers write for each byte (GPT-2's table)."""
     plain = {byte for byte in range(256) if not (byte < 33 or 127 <= byte <= 160 or byte == 173)}
     others = (byte for byte in range(256) if byte not in plain)
     letters = {byte: chr(byte) for byte in plain}
@@ -205,12 +205,13 @@ def byte_letters() -> dict[int, str]:
 
 
 def relate(ours: NDArray[np.int32], found: NDArray[np.int64], vocabulary: Vocabulary) -> dict[str, Any]:
-    """How the peer's classes lie in ours: its relation is finer, so each should lie within one.
+    """Compare the peer's classes with ours. Its relation is finer, so each class should lie within one of
+    ours.
 
     Returns:
         ``refines``: whether it allows the same ids and each of its classes lies within one of ours.
-        ``split``: the number of its classes that do not, ``examples``: two tokens of some of those.
-        ``missing``: ids that it never allows, and we do.
+            ``split``: how many of its classes do not. ``examples``: two tokens of some of those. ``missing``:
+            how many ids it never allows although we do.
     """
     text = vocabulary.token_lengths > 0
     both = np.flatnonzero(text & (found >= 0))

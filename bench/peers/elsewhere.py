@@ -1,11 +1,11 @@
-"""Another XGrammar next to us: a version that cannot be imported beside the one that is installed.
+"""Another version of XGrammar, which cannot be imported together with the installed one.
 
-What: `Peer` runs XGrammar from a folder of its own in a process of its own, with dynamic compilation where
-that version has it, and has it serve the same schemas and documents; the process takes the times.
-When: in `bench.schemas`, with ``--xgrammar-elsewhere FOLDER``, made by ``pip install --target FOLDER
---no-deps xgrammar==0.2.6rc2``.
-Limits: another version reads some schemas in another way, so its masks are not compared. All else as in
-`bench.request`: a small other schema is served right before, garbage is collected, the collector stays on.
+What: `Peer` runs XGrammar from its own folder in a separate process, with dynamic compilation if that version
+has it, on the same schemas and documents. The process measures the times.
+When: in `bench.schemas` with ``--xgrammar-elsewhere FOLDER``; the folder is made by ``pip install --target
+FOLDER --no-deps xgrammar==0.2.6rc2``.
+Limits: another version may read schemas in another way, so its masks are not compared. All else is as in
+`bench.request`: another small schema is served right before, garbage is collected, the collector stays on.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ DYNAMIC = "enable_dynamic_compilation"
 
 
 class Peer:
-    """XGrammar of another folder over one vocabulary.
+    """XGrammar from another folder, over one vocabulary.
 
     Args:
         vocabulary: the vocabulary.
-        folder: where that version is.
-        options: of `compile_json_schema`.
+        folder: the folder of that version.
+        options: options of `compile_json_schema`.
 
     Raises:
         ValueError: there is no XGrammar, or it cannot be imported.
@@ -62,12 +62,12 @@ class Peer:
         self.name = f"XGrammar {about['version']}" + (", dynamic" if about["is_dynamic"] else "")
 
     def schema(self, schema: Any, bitmask: Any = None) -> Start:
-        """A JSON schema to its first mask, in the other process; without a matcher to be called here."""
+        """Take a JSON schema to its first mask in the other process; the result has no matcher."""
         found = self._ask({"schema": schema})
         return Start(None, **found)
 
     def document(self, request: Request, ids: Sequence[int]) -> None:
-        """Take the schema that was begun last through a document."""
+        """Take the last schema through a document."""
         found = self._ask({"ids": list(ids), "request": [request.first_mask, request.first_mask_cpu]})
         request.document, request.document_cpu = found["document"], found["document_cpu"]
         request.mask, request.token = array("d", found["mask"]), array("d", found["token"])
@@ -97,7 +97,7 @@ class Peer:
 
 
 def serve(file: str, options: dict[str, Any]) -> None:
-    """The other process: a line in, a line out."""
+    """The program of the other process: it reads a line and writes a line."""
     from importlib import metadata
 
     import xgrammar

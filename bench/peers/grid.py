@@ -1,11 +1,11 @@
-"""GRID next to us, on JSON schemas: an LALR parser over a lexer, with masks from a walk over the vocabulary.
+"""GRID on JSON schemas: an LALR parser over a lexer, with masks from a walk over the vocabulary.
 
-What: `Peer` compiles schemas with GRID, and opens sessions, which are asked for masks and given tokens.
-When: in `bench.json_schema`, where ``grid-guardrail`` and ``grid_core`` are installed, without which it has
+What: `Peer` compiles schemas with GRID, and opens sessions, which fill masks and read tokens.
+When: in `bench.json_schema`, if ``grid-guardrail`` and ``grid_core`` are installed; without the latter it has
 no kernels.
-Limits: GRID says what it leaves out of a schema, and so does this. As its documentation wants it, a schema
-whose tables conflict is compiled once more with string values united. Its package is experimental in parts;
-what is called here is what its own server backend calls.
+Limits: GRID says what it leaves out of a schema, and this is reported. If the tables of a schema have
+conflicts, it is compiled once more with string values united, as its documentation recommends. Parts of its
+package are experimental; only functions that its own server backend calls are called here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def is_installed() -> bool:
 
 
 class _Tokenizer:
-    """A vocabulary as GRID wants it."""
+    """A vocabulary in the form that GRID needs."""
 
     def __init__(self, vocabulary: Any) -> None:
         self._tokens = vocabulary.tokens
@@ -32,7 +32,7 @@ class _Tokenizer:
         stops = set(vocabulary.stop_token_ids)
         without_text = {number for number, token in enumerate(vocabulary.tokens) if not token}
         self.special_token_ids = frozenset(stops | without_text)
-        # Names are of no use but to be counted: bytes are asked for by number.
+        # Only the number of names matters: bytes are looked up by id.
         self.vocabulary = {f"<{number}>": number for number in range(vocabulary.size)}
         self.special_tokens = {f"<{number}>" for number in self.special_token_ids}
 
@@ -62,11 +62,11 @@ class Peer:
         self._trie = build_trie(self._tokenizer)
 
     def compile(self, schema: Any) -> tuple[Any, list[str]]:
-        """A schema compiled, and what it leaves out of it."""
+        """Compile a schema. Return the result, and what it leaves out."""
         from grid.errors import LALRConflictError
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of right recursion in grammars that it has made itself
+            warnings.simplefilter("ignore")  # it warns of right recursion in grammars that it has made itself
             try:
                 return self._built(schema, unite=False)
             except LALRConflictError:
@@ -86,7 +86,7 @@ class Peer:
         return guide, sorted(left_out)
 
     def begin(self, guide: Any) -> Calls:
-        """A session at the beginning of a text."""
+        """Open a session at the beginning of a text."""
         from grid.models.vllm_structured import GridGrammarSession
 
         session = GridGrammarSession(guide)

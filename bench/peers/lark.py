@@ -1,8 +1,9 @@
-"""Lark as the peer of its own grammars: its lexer and parser table, asked about single lexemes and terminals.
+"""Lark on its own grammars: its lexer and parser table, for single lexemes and terminals.
 
 What: a `Machine` cuts lexemes and shifts them as Lark does (parser "lalr", lexer "basic").
-When: in `bench.lark_judge`, on real files, and in tests that ask by brute force.
-Limits: patterns see the whole text that is given, so who cuts a part of it keeps what they look behind at.
+When: in `bench.lark_judge`, on real files, and in tests by brute force.
+Limits: patterns see the whole given text. A caller that passes a part of a text must include what patterns
+look behind at.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from lark.parsers.lalr_parser_state import ParserState
 from lark.utils import TextSlice
 
 Stack = tuple[int, ...]
-"""The parser's states, the bottom first."""
+"""The parser's states, from the bottom."""
 
 
 class Lexeme(NamedTuple):
@@ -40,25 +41,26 @@ class Machine:
         self._lexer = cast(Any, interactive.lexer_thread.lexer)
         assert isinstance(self._lexer, BasicLexer), "the contextual lexer means something else"
         self._lexer.scanner  # noqa: B018 - builds `callback`, which is read below
-        # Lark's own way to ask without running the callbacks that build trees
+        # Lark's own way to parse without running the callbacks that build trees
         self._configuration = copy(interactive.parser_state.parse_conf)
         self._configuration.callbacks = {}
         self.start: Stack = (self._configuration.start_state,)
         self._shifts: dict[tuple[Stack, str], Stack | None] = {}
 
     def lexeme(self, text: TextSlice[str], at: int = 0) -> Lexeme | None:
-        """The lexeme at a place, as `BasicLexer.next_token` finds it; None if there is none."""
+        """Return the lexeme at a place, as `BasicLexer.next_token` finds it; None if there is none."""
         matched = self._lexer.match(text, at)
         if matched is None:
             return None
         value, terminal = matched
         if terminal in self._lexer.ignore_types:
             return Lexeme(None, len(value))
-        callback = self._lexer.callback.get(terminal)  # a keyword instead of the name that matched
+        callback = self._lexer.callback.get(terminal)  # may return a keyword instead of the matched name
         return Lexeme(terminal if callback is None else callback(Token(terminal, value)).type, len(value))
 
     def shift(self, stack: Stack, terminal: str | None) -> Stack | None:
-        """The stack after a terminal is shifted, with the reductions before; None if the parser refuses."""
+        """Return the stack after a terminal was shifted, with the reductions before it; None if the parser
+        refuses it."""
         if terminal is None:
             return stack
         key = (stack, terminal)
@@ -72,8 +74,8 @@ class Machine:
         return self._shifts[key]
 
     def takes(self, text: str, covered: int) -> bool:
-        """Whether Lark, as users run it, cuts a text up to the lexeme that ends at or after ``covered`` and
-        shifts so far."""
+        """Whether Lark, as users run it, cuts a text up to the lexeme that ends at or after ``covered``, and
+        shifts all lexemes up to there."""
         interactive = self.lark.parse_interactive("")
         state = LexerThread.from_text(self._lexer, text).state
         assert state is not None
@@ -81,7 +83,7 @@ class Machine:
             try:
                 token = self._lexer.next_token(state)
                 if token.start_pos >= covered:
-                    return True  # what covers the last character is ignored
+                    return True  # the lexeme of the last character is ignored
                 interactive.feed_token(token)
             except EOFError:
                 return True  # the rest is ignored

@@ -1,13 +1,13 @@
-"""llguidance next to us, on JSON schemas and on Lark grammars: the times of its masks on the same tokens.
+"""llguidance on JSON schemas and on Lark grammars: the times of its masks on the same tokens.
 
-What: `Peer` compiles schemas and Lark grammars with llguidance, or says why it does not, and runs the same
-documents in the same tokens as we do.
-When: in `bench.schemas` and in `bench.lark`, where llguidance is installed.
-Limits: times are what is compared. llguidance has its own reading of a schema (it keeps keywords that
-XGrammar leaves out, and refuses others by name) and a lexer of its own for Lark's notation, so its masks mean
-something else; how often they differ is told for information. A document counts up to the first token that it
-refuses. Its vocabulary and slices are made before, and one thread serves. One matcher is reset for each
-document: what it has learnt of the lexer stays, which suits it better than a new one.
+What: `Peer` compiles schemas and Lark grammars with llguidance, or returns why it refuses them, and runs the
+same documents in the same tokens as we do.
+When: in `bench.schemas` and in `bench.lark`, if llguidance is installed.
+Limits: only times are compared. llguidance gives schemas its own meaning (it enforces keywords that XGrammar
+leaves out, and refuses others by name), and has its own lexer for Lark's notation, so its masks have another
+meaning; how often they differ is reported for information. A document counts up to the first token that it
+refuses. Its vocabulary and slices are made before, and it uses one thread. One matcher is reset for each
+document: what it has learned about the lexer stays, which makes it faster than a new one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bench.serving import Begin, beginning, timed
 from hybrid.testing.segmentation import tokenize_greedy
 
 HEADER = '%llguidance {"allow_initial_skip": true}\n'
-"""As in Lark, what is ignored may come first, such as a comment at the head of a file."""
+"""Allows ignored text at the beginning, such as a comment at the head of a file, as Lark does."""
 
 
 def is_installed() -> bool:
@@ -38,12 +38,12 @@ def is_installed() -> bool:
 
 
 class _Tokenizer:
-    """A vocabulary as llguidance wants it."""
+    """A vocabulary in the form that llguidance needs."""
 
     def __init__(self, vocabulary: Any) -> None:
         self.eos_token_id = int(vocabulary.stop_token_ids[0])
         self.bos_token_id = None
-        # ids without text are marked as special, as llguidance marks them: they are not to match any text
+        # ids without text get llguidance's mark of special tokens, so that they match no text
         self.tokens = [token or b"\xff[%d]" % number for number, token in enumerate(vocabulary.tokens)]
         self.special_token_ids = [
             number for number, token in enumerate(vocabulary.tokens) if not token
@@ -57,7 +57,8 @@ class _Tokenizer:
 
 @dataclass
 class PeerTimes:
-    """Documents of one schema in llguidance, in seconds a call; `refusal` says why there are none."""
+    """Times of documents of one schema in llguidance, in seconds per call; `refusal` says why there are
+    none."""
 
     refusal: str = ""
     documents: int = 0
@@ -67,7 +68,7 @@ class PeerTimes:
 
 
 class Peer:
-    """llguidance over one vocabulary, with the slices that it takes by itself.
+    """llguidance over one vocabulary, with its default slices.
 
     Raises:
         ValueError: it is not installed.
@@ -85,18 +86,18 @@ class Peer:
         self._bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
 
     def schema(self, schema: Any, bitmask: Any = None, collect: bool = True) -> Start:
-        """A JSON schema to its first mask.
+        """Take a JSON schema to its first mask.
 
         Args:
-            schema: as text, or as JSON has it.
-            bitmask: the row for masks; threads have one each.
-            collect: collect what work before has left.
+            schema: the schema, as text or as JSON data.
+            bitmask: the row for masks; each thread needs its own.
+            collect: whether to collect garbage of earlier work.
         """
         text = schema if isinstance(schema, str) else json.dumps(schema)
         return self._start("grammar_from_json_schema", text, bitmask, collect)
 
     def lark(self, text: str) -> Start:
-        """A Lark grammar to its first mask."""
+        """Take a Lark grammar to its first mask."""
         return self._start("grammar_from_lark", HEADER + text)
 
     def _start(self, read: str, text: str, bitmask: Any = None, collect: bool = True) -> Start:
@@ -113,13 +114,13 @@ class Peer:
         return start(compiled, partial(self.calls, row=row), (Exception,), collect)
 
     def calls(self, matcher: Any, row: Any = None) -> Calls:
-        """How one of its matchers is asked, with a row for masks."""
+        """Return the methods of one of its matchers, with a row for masks."""
         row = self._bitmask if row is None else row
         fill = partial(matcher.unsafe_compute_mask_ptr, row.data_ptr(), 4 * row.numel())
         return Calls(fill, matcher.consume_token, matcher.is_accepting, row, matcher.get_error)
 
     def measure(self, begun: Start, documents: Sequence[Sequence[int]]) -> PeerTimes:
-        """Run documents on a schema that was begun."""
+        """Run documents on a compiled schema."""
         found = PeerTimes(begun.error)
         if begun.calls is None:
             return found
@@ -133,12 +134,14 @@ class Peer:
         return found
 
     def taken(self, matcher: Any, documents: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Each document up to the first token that it refuses; by copies, which teach the matcher nothing."""
+        """Return each document up to the first token that it refuses. Copies are used, so that the matcher
+        learns nothing."""
         matcher.reset()
         return [list(ids[: matcher.deep_copy().try_consume_tokens(list(ids))]) for ids in documents]
 
     def differing(self, begun: Start, compiled: Any, documents: Sequence[Sequence[int]]) -> tuple[int, int]:
-        """Steps, and at how many of them its mask differs from ours in an id that has text."""
+        """Return the number of steps, and in how many of them its mask differs from ours in an id that has
+        text."""
         textual = np.array([bool(token) for token in self._vocabulary.tokens])
         textual[list(self._vocabulary.stop_token_ids)] = False
         steps = different = 0
@@ -158,7 +161,7 @@ class Peer:
 
 
 def beginning_of(begun: Start) -> Begin:
-    """A grammar's matcher for one document after the other."""
+    """Return a function that resets a grammar's matcher for the next document."""
 
     def begin() -> Calls:
         begun.compiled.reset()
@@ -169,7 +172,7 @@ def beginning_of(begun: Start) -> Begin:
 
 
 def peer_spreads(rows: Sequence[Any]) -> dict[str, Spread]:
-    """Masks on the schemas that it takes, and ours on the same; rows of `bench.schemas`."""
+    """Sum up its masks on the schemas that it accepts, and ours on the same; rows of `bench.schemas`."""
     taken = [(row, row.peer) for row in rows if row.alike and row.peer is not None and not row.peer.refusal]
     if not taken:
         return {}
@@ -183,7 +186,7 @@ def peer_spreads(rows: Sequence[Any]) -> dict[str, Spread]:
 
 
 def peer_counts(rows: Sequence[Any]) -> dict[str, int]:
-    """How many schemas it takes, and how many documents it reads to the end."""
+    """Count how many schemas it accepts, and how many documents it reads to the end."""
     peers = [row.peer for row in rows if row.peer is not None]
     return {
         "schemas": len(peers),

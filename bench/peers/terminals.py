@@ -1,10 +1,10 @@
-"""A masker that closes one terminal a token, as constrained decoding over a lexer is first written.
+"""Masks that only allow tokens within one terminal, as in simple constrained decoding over a lexer.
 
-What: `masked` says at which tokens of a document such a masker would have stood in the way: those whose bytes
-are of more than one terminal, white space among them.
+What: `masked` says which tokens of a document such masks would forbid: those that span more than one
+terminal, including white space.
 When: in `bench.invasive`.
-Limits: no masker that anybody uses: it is what "greedy" constraining means where the cost of it is discussed
-(Beurer-Kellner et al., "Guiding LLMs The Right Way", ICML 2024). It is asked about one way to cut a document.
+Limits: nobody uses such masks. They are what "greedy" constraining means where its cost is discussed
+(Beurer-Kellner et al., "Guiding LLMs The Right Way", ICML 2024). Only one way to cut a document is tested.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lark import Lark
 
 
 def masked(lark: Lark, text: str, tokens: Sequence[bytes]) -> list[bool]:
-    """For each token of a text, whether it ends one terminal and begins another.
+    """For each token of a text, return whether one terminal ends and another begins inside of it.
 
     Args:
         lark: a grammar that lexes the text, with the basic lexer.

@@ -1,9 +1,9 @@
-"""vLLM's own manager of structured outputs, around grammars that are compiled already, to be asked for steps.
+"""vLLM's own manager of structured outputs, around compiled grammars, to measure steps.
 
-What: `Managers` asks it over matchers of XGrammar and over ours, with vLLM's loop, and with the call that the
-adapter puts in its place. It is the real class; of its configuration it has what a step reads.
-When: in `bench.steps`, where vLLM's Python files can be imported (docs/vllm.md).
-Limits: releases whose loop the adapter knows.
+What: `Managers` runs it over matchers of XGrammar and over ours, with vLLM's loop, and with the call that the
+adapter puts in its place. It is the real class, with only those parts of the configuration that a step reads.
+When: in `bench.steps`, if vLLM's Python files can be imported (docs/vllm.md).
+Limits: only releases whose loop the adapter knows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import xgrammar
 
 
 class Managers:
-    """The manager, and what makes grammars for it.
+    """The manager's class, and a function that makes grammars for it.
 
     Raises:
         ImportError: vLLM cannot be imported, or its loop is not known.
@@ -41,7 +41,7 @@ class Managers:
         self.one_call = steps.in_one_call(self.loop, self.grammar, steps.KNOWN[digest])
 
     def ours(self, compiled: Any, vocabulary: Any) -> Any:
-        """A matcher as the adapter makes it, of a compiled grammar of ours."""
+        """Make a matcher of our compiled grammar, as the adapter does."""
         from adapters.vllm.serving import GrammarMatcher
         from adapters.xgrammar.compiled import CompiledGrammar
 
@@ -50,13 +50,13 @@ class Managers:
     def step(
         self, matchers: Sequence[Any], drafts: Sequence[list[int]], size: int, cores: int, is_ours: bool
     ) -> tuple[Callable[[], Any], torch.Tensor]:
-        """What asks a manager of its own for all rows of a step, and where they are written.
+        """Make a manager. Return a function that fills all rows of a step, and the bitmask that it fills.
 
         Args:
-            matchers, drafts: of each request; drafts of one length.
-            size: ids of the vocabulary.
-            cores: vLLM's pool for masks has half as many threads.
-            is_ours: whether our call takes the place of vLLM's loop.
+            matchers, drafts: the matcher and the draft of each request; all drafts have the same length.
+            size: number of ids of the vocabulary.
+            cores: number of cores; vLLM's pool for masks has half as many threads.
+            is_ours: whether our call replaces vLLM's loop.
         """
         n_drafts = len(drafts[0])
         made = self.kind.__new__(self.kind)
