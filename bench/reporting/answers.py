@@ -1,8 +1,8 @@
-"""Tables from records: the answers of the report.
+"""Tables of the report, made from records.
 
-What: `answer` makes the tables of one question; `versus` one of rows that stand engines side by side.
+What: `answer` makes the tables of one question, `versus` a table of rows that compare engines.
 When: in ``python -m bench report``.
-Limits: a number stands in a table as the record has it, rounded to three digits.
+Limits: a table has the numbers of the record, rounded to three digits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Own = Sequence[tuple[str, Record]]
 
 
 def versus(rows: Sequence[Standing], title: str, note: str = "") -> Table:
-    """Standings as a table: the best marked, and where we are behind."""
+    """Make a table of standings, marking the best engine and the rows in which we are behind."""
     engines = list(dict.fromkeys(name for row in rows for name in row.values))
     engines.sort(key=lambda name: (name != OURS, name))
     lines = []
@@ -42,7 +42,7 @@ def versus(rows: Sequence[Standing], title: str, note: str = "") -> Table:
 
 
 def answer(question: Question, done: Mapping[str, Done]) -> list[Table]:
-    """The tables of a question."""
+    """Return the tables of a question."""
     found = []
     if rows := standings(question, done):
         found.append(versus(rows, "Side by side, less is better"))
@@ -52,7 +52,7 @@ def answer(question: Question, done: Mapping[str, Done]) -> list[Table]:
 
 
 def of_kind(question: Question, done: Mapping[str, Done], kind: str) -> list[Table]:
-    """The tables of a question's records of one kind."""
+    """Return the tables of a question's records of one kind."""
     makers: Mapping[str, Callable[[Own], Iterable[Table]]] = {
         "equality": _equal_tables, "fuzz": one_by_one(others.fuzz), "grammar": _build_tables,
         "lark": _lark_tables, "classes": _class_tables, "schemas": _schema_tables,
@@ -71,11 +71,11 @@ def of_kind(question: Question, done: Mapping[str, Done], kind: str) -> list[Tab
 
 
 def one_by_one(make: Callable[[str, Record], Table]) -> Callable[[Own], Iterable[Table]]:
-    """A table for each record."""
+    """Return a function that makes a table for each record."""
     return lambda own: [make(name, record) for name, record in own]
 
 
-# --- tables that are not of one number an engine ---------------------------------------------------------
+# --- tables with more than one number for each engine ----------------------------------------------------
 
 
 def _equal_tables(own: Own) -> Iterator[Table]:
@@ -101,7 +101,7 @@ def _equal_tables(own: Own) -> Iterator[Table]:
 
 
 def source_of(name: str) -> str:
-    """Where a schema comes from: what its name begins with."""
+    """Return the source of a schema, which is the first part of its name."""
     return re.split(r"---|_+\d+$", name)[0]
 
 

@@ -1,8 +1,8 @@
 """Tables of JSON Schema as it was written: MaskBench's schemas, and the JSON-Schema-Test-Suite.
 
-What: `maskbench` and `testsuite` make tables of records of these benchmarks.
+What: `maskbench` and `testsuite` make tables from records of these benchmarks.
 When: in ``python -m bench report``.
-Limits: reasons that are rare are in the records alone.
+Limits: rare reasons are in the records only.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ TIMES = (
 
 
 def titled(engine: str, record: Record) -> str:
-    """An engine as columns name it, with its version."""
+    """Return the name of an engine for columns, with its version."""
     title = ENGINES[engine].title if engine in ENGINES else engine
     version = record["versions"].get(engine)
     return title if not version or engine.startswith("equimask") else f"{title} {version}"
 
 
 def maskbench(own: Sequence[tuple[str, Record]]) -> Iterator[Table]:
-    """What is refused and what can be written, why, and times."""
+    """Yield tables of what is refused, what can be written, reasons, and times."""
     for name, record in own:
         rows = record["rows"]
         columns = [titled(engine, record) for engine in rows]
@@ -62,7 +62,7 @@ def maskbench(own: Sequence[tuple[str, Record]]) -> Iterator[Table]:
 
 
 def testsuite(own: Sequence[tuple[str, Record]]) -> Iterator[Table]:
-    """Right, wrong and refused by draft, and by keyword."""
+    """Yield tables of right, wrong and refused tests, by draft and by keyword."""
     for _, record in own:
         rows = record["rows"]
         columns = [titled(engine, record) for engine in rows]
@@ -83,7 +83,7 @@ def testsuite(own: Sequence[tuple[str, Record]]) -> Iterator[Table]:
 
 
 def _counted(word: str, text: str) -> Cell:
-    """A number; bad where it should be none."""
+    """Return a cell with a number, marked as bad if the number should be 0."""
     is_wrong = word.startswith(("a valid", "an invalid", "never", "errors", "masks without", "tokens that"))
     return Cell(text, "bad" if is_wrong and not text.startswith("0") else "")
 
@@ -109,7 +109,7 @@ def _labels(record: Record) -> str:
 
 
 def _verdicts(counts: Any) -> Cell:
-    """Tests of one engine; bad where some are wrong."""
+    """Return a cell with the tests of one engine, marked as bad if some are wrong."""
     own = list(counts)
     right, wrong, refused = (sum(one[key] for one in own) for key in ("right", "wrong", "refused"))
     refused += sum(one["ended"] for one in own)

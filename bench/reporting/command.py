@@ -1,11 +1,12 @@
-"""``python -m bench report`` and ``python -m bench page``: all questions, their records, and pages of them.
+"""``python -m bench report`` and ``python -m bench page``: run all benchmarks, keep their records, and write
+pages.
 
-What: `report` asks the questions of `bench.reporting.questions` one after the other, equality first, and
-keeps ``records/*.json`` in a folder; `page` measures nothing. Both write ``report.html`` there, of all
-records that the folder has, and what else is asked for: Markdown, the numbers of a README.
-When: to reproduce what the README says, on a quiet machine; in several sittings with ``--only``.
-Limits: what is missing (peers, schemas, documents) is named on the page. Records that are there with the
-same arguments and sources are not made again; delete them to measure once more.
+What: `report` runs the benchmarks of `bench.reporting.questions` one after the other, equality first, and
+keeps ``records/*.json`` in a folder. `page` measures nothing. Both write ``report.html`` there from all
+records in the folder, and, if asked for, Markdown and the numbers of a README.
+When: to reproduce what the README says, on a quiet machine; in several runs with ``--only``.
+Limits: the page lists what is missing (peers, schemas, documents). Records with the same arguments and
+sources are not made again; delete them to measure once more.
 """
 
 from __future__ import annotations
@@ -138,10 +139,10 @@ def page_command(
 
 
 def check_pages(readme: Path | None) -> None:
-    """Refuses what would fail only after everything was measured.
+    """Raise errors now that would otherwise come only after all measurements.
 
     Raises:
-        ValueError: no matplotlib, or a README without markers.
+        ValueError: matplotlib is missing, or a README has no markers.
     """
     picture.pyplot()
     if readme is not None:
@@ -153,7 +154,7 @@ def check_pages(readme: Path | None) -> None:
 def write(
     console: Console, folder: Path, told: facts.Facts, markdown_file: Path | None, readme: Path | None
 ) -> None:
-    """All pages that are asked for, and ``report.html``."""
+    """Write ``report.html``, and all pages that are asked for."""
     pages = {folder / "report.html": page.render(told)}
     if markdown_file is not None:
         pages[markdown_file] = markdown.render(told)
@@ -168,11 +169,11 @@ def write(
 
 
 def choose(asked: Sequence[questions.Question], only: Sequence[str] | None) -> list[jobs.Job]:
-    """The jobs to be run.
+    """Return the jobs to run.
 
     Raises:
-        ValueError: nothing has the letter or name that is asked for, two inputs have one name, or a name
-            is no file's.
+        ValueError: no question or job has the given letter or name, two inputs have one name, or a name
+            cannot be a file's.
     """
     every = [job for one in asked for job in one.jobs]
     names = [job.name for job in every]
@@ -204,13 +205,13 @@ def choose(asked: Sequence[questions.Question], only: Sequence[str] | None) -> l
 
 
 def _absolute(spec: str) -> str:
-    """Files and folders by their whole paths, as jobs run elsewhere."""
+    """Return absolute paths of files and folders, because jobs run in another folder."""
     path = Path(spec)
     return str(path.resolve()) if path.exists() else spec
 
 
 def _command(arguments: Mapping[str, Any]) -> str:
-    """The command line, with the last parts of paths alone."""
+    """Return the command line, with only the last parts of paths."""
     words = ["python", "-m", "bench", "report"]
     for name, value in arguments.items():
         option = f"--{'markdown' if name == 'markdown_file' else name.replace('_', '-')}"

@@ -1,10 +1,10 @@
-"""``python -m bench diff A B``: two records of one benchmark, row by row.
+"""``python -m bench diff A B``: compare two records of one benchmark, row by row.
 
-What: pairs the rows of both by their names and tells of each time the median and the 90th percentile of B / A
-and in how many rows either is ahead; for folders of reports, of all records that both have.
+What: pairs the rows of both by their names. For each time, it prints the median and the 90th percentile of B
+/ A, and in how many rows either is faster. For folders of reports, it compares all records that both have.
 When: before and after a change, or on two machines.
-Limits: what is compared is every time of a row that both have (floating-point numbers above 0 in
-records); counts are left out. Machines, versions and arguments that differ are told first.
+Limits: only times are compared (floating-point numbers above 0 that a row has in both records), not counts.
+Differences of machines, versions and arguments are printed first.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ LEFT_OUT = (
     "setup_seconds",
     "summary.classes",
 )
-"""Parts of a path that are no time, or too many; ``--metric`` brings them back."""
+"""Values whose paths have one of these parts are left out; ``--metric`` includes them."""
 
 CLOSE = 1.05
-"""Two times that differ by less are told as equal."""
+"""Two times that differ by less than this factor count as equal."""
 
 
 def rows_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The rows of a record by name; a record without any is one row."""
+    """Return the rows of a record by name; a record without rows is one row."""
     found: dict[str, Any] = {}
     rows = record.get("rows", {})
     if isinstance(rows, dict):
@@ -63,7 +63,7 @@ def rows_of(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def times_of(value: Any, path: str = "") -> Iterator[tuple[str, float]]:
-    """All times below a value, by their paths; of a list the median."""
+    """Yield all times in a value with their paths; of a list, the median."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from times_of(item, f"{path}.{key}" if path else key)
@@ -74,7 +74,7 @@ def times_of(value: Any, path: str = "") -> Iterator[tuple[str, float]]:
 
 
 def ratios(a: Mapping[str, Any], b: Mapping[str, Any], metric: str | None) -> dict[str, list[float]]:
-    """B / A of every time that is asked for, over the rows that both have."""
+    """Return B / A for each chosen time, over the rows that both records have."""
     found: dict[str, list[float]] = defaultdict(list)
     ours, theirs = rows_of(a), rows_of(b)
     for name in ours.keys() & theirs.keys():
@@ -88,7 +88,7 @@ def ratios(a: Mapping[str, Any], b: Mapping[str, Any], metric: str | None) -> di
 def print_difference(
     console: Console, title: str, a: Mapping[str, Any], b: Mapping[str, Any], metric: str | None
 ) -> None:
-    """What differs in how they were made, and the table."""
+    """Print how the runs differ, and the table."""
     for key in ("machine", "packages", "commit", "arguments"):
         if a.get(key) != b.get(key):
             report.say(console, f"{title}: {key} differ: {a.get(key)} / {b.get(key)}")
@@ -102,10 +102,11 @@ def print_difference(
 
 
 def pairs(a: Path, b: Path) -> dict[str, tuple[Path, Path]]:
-    """The records to be compared, by name.
+    """Return the records to compare, by name.
 
     Raises:
-        ValueError: a file beside a folder, or two folders without a record of one name.
+        ValueError: one argument is a file and the other a folder, or two folders have no record of the same
+            name.
     """
     if a.is_dir() != b.is_dir():
         raise ValueError(
@@ -122,10 +123,10 @@ def pairs(a: Path, b: Path) -> dict[str, tuple[Path, Path]]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A record.
+    """Read a record.
 
     Raises:
-        ValueError: the file is none.
+        ValueError: the file is not a record.
     """
     record = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(record, dict) or not {"benchmark", "bench"} & record.keys():

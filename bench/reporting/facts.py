@@ -1,9 +1,9 @@
-"""All that a page tells of a folder of records.
+"""The content of a page about a folder of records.
 
-What: `gather` makes `Facts` of questions and what became of their jobs: sections with their tables, how many
-masks were compared, who is ahead where, and when and from which code each record was made.
+What: `gather` collects `Facts` from questions and the results of their jobs: sections with tables, how many
+masks were compared, which engine is ahead where, and when and from which code each record was made.
 When: in ``python -m bench report`` and ``python -m bench page``.
-Limits: records of several machines may lie in one folder; each section names those of its records.
+Limits: records of several machines may be in one folder; each section names the machines of its records.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Made:
-    """Where a record comes from."""
+    """How a record was made."""
 
     name: str
     when: str
@@ -36,7 +36,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Section:
-    """One question answered; `failures` are jobs that went wrong, with what they said."""
+    """The answer to one question; `failures` are jobs that failed, with their last output."""
 
     letter: str
     title: str
@@ -52,7 +52,7 @@ class Section:
 
     @property
     def origin(self) -> str:
-        """Where the records come from, day by day and commit by commit."""
+        """How the records were made, by day and commit."""
         groups: dict[str, list[str]] = {}
         for one in self.made:
             day, _, time = one.when.partition(" ")
@@ -66,9 +66,9 @@ class Headline:
     """The numbers of the README.
 
     Attributes:
-        schemas: the record of new schemas with most of them; None without one.
-        made: where it comes from.
-        table: of this record.
+        schemas: the record of new schemas with the most schemas; None if there is none.
+        made: how it was made.
+        table: its table.
     """
 
     schemas: Record | None = None
@@ -78,16 +78,17 @@ class Headline:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that the page tells.
+    """The content of a page.
 
     Attributes:
-        machines, packages: of all records.
-        masks, differences: compared with plain XGrammar, over all records.
+        machines, packages: those of all records.
+        masks, differences: how many masks were compared with plain XGrammar, and how many bits differ, over
+            all records.
         when: rows of "when to use what".
         behind: where a peer is ahead of us.
-        n_standings: rows with a peer in them.
-        warnings: peers that are missing, with the way out.
-        command: that makes the page again.
+        n_standings: number of rows that compare us with a peer.
+        warnings: missing peers, and how to install them.
+        command: the command that makes the page again.
     """
 
     machines: Sequence[str]
@@ -103,14 +104,14 @@ class Facts:
     command: str
 
     def section(self, name: str) -> Section:
-        """The section of a question's letter, or of "equality"."""
+        """Return the section of a question, given its letter or "equality"."""
         return next(one for one in self.sections if one.name == name)
 
 
 def gather(
     asked: Sequence[Question], done: Mapping[str, Done], command: str, warnings: Sequence[str] = ()
 ) -> Facts:
-    """All that pages tell of these records."""
+    """Collect the content of pages about these records."""
     rows = [row for one in asked for row in standings(one, done)]
     sections = [
         Section(
@@ -133,7 +134,7 @@ def gather(
 
 
 def made(name: str, record: Record) -> Made:
-    """Where a record comes from, in words."""
+    """Return how a record was made."""
     commit, load, machine = (record.get(key) or {} for key in ("commit", "load_average", "machine"))
     text = str(commit.get("id", "unknown"))[:10] + (" with changes" if commit.get("dirty") else "")
     when = str(record.get("when", "unknown")).replace("T", " ")[:16]
@@ -142,7 +143,7 @@ def made(name: str, record: Record) -> Made:
 
 
 def headline(asked: Sequence[Question], done: Mapping[str, Done]) -> Headline:
-    """What the README quotes."""
+    """Return what the README quotes."""
     found = [(name, own) for question in asked for name, own in records(question, done, "schemas")]
     if not found:
         return Headline()
@@ -151,7 +152,7 @@ def headline(asked: Sequence[Question], done: Mapping[str, Done]) -> Headline:
 
 
 def compared(done: Mapping[str, Done]) -> tuple[int, int]:
-    """Masks that were compared with plain XGrammar, and differences, over all records."""
+    """Return how many masks were compared with plain XGrammar, and the differences, over all records."""
     masks = differences = 0
     for one in done.values():
         found = _compared(one.record)
@@ -190,11 +191,11 @@ HEADLINES = (
     "compiling (equimask: all of it before the first token)",
     "a new process: all but the vocabulary",
 )  # fmt: skip
-"""What "when to use what" tells of, in this order, and what changes with the inputs; the rest is below."""
+"""The first rows of "when to use what", in this order; rows that depend on the inputs follow."""
 
 
 def place(row: Standing) -> int | None:
-    """Where a row stands among the headlines; None if it is none."""
+    """Return the place of a row among the headlines; None if it is not one."""
     if row.what in HEADLINES and not row.situation.endswith("other options"):
         return HEADLINES.index(row.what)
     starts = ("a schema for", "generate", "new schemas, many", "calls between", "tags of models")
@@ -203,7 +204,8 @@ def place(row: Standing) -> int | None:
 
 
 def when_to_use(rows: Sequence[Standing]) -> Table:
-    """For each situation what was measured, over all vocabularies and grammars: who is ahead."""
+    """Make a table that says, for each situation, which engine is ahead, over all vocabularies and
+    grammars."""
     found = []
     groups: dict[tuple[str, str], list[Standing]] = {}
     told_of = [row for row in rows if row.ratio is not None and place(row) is not None]
@@ -240,7 +242,7 @@ def when_to_use(rows: Sequence[Standing]) -> Table:
 
 
 def _factor(ratio: float) -> str:
-    """Our time / theirs, in words."""
+    """Return our time divided by theirs, in words."""
     if 1 / CLOSE < ratio < CLOSE:
         return "equal"
     return f"{report.readable(max(ratio, 1 / ratio), 'x')} {'faster' if ratio < 1 else 'slower'}"

@@ -1,8 +1,8 @@
-"""Tables of grammars that are used often: what a mask and a token cost on each, engines below each other.
+"""Tables of grammars that are used often: the cost of a mask and of a token on each, for each engine.
 
-What: `often` is of grammars in EBNF beside XGrammar, `often_lark` of Lark grammars beside llguidance.
-When: in ``python -m bench report`` and in the README's numbers.
-Limits: means of calm calls (`bench.serving`), in brackets the 99th percentile.
+What: `often` makes tables of EBNF grammars, with XGrammar; `often_lark` of Lark grammars, with llguidance.
+When: in ``python -m bench report`` and for the README's numbers.
+Limits: the numbers are means of calm calls (`bench.serving`), with the 99th percentile in brackets.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CALLS = (
 
 
 def often(own: Sequence[tuple[str, Record]]) -> Iterator[Table]:
-    """A table of each vocabulary, of all grammars that were measured."""
+    """Yield a table of all measured grammars for each vocabulary."""
     for vocabulary, records in by_vocabulary(own).items():
         taken = [(name, one["summary"]) for name, one in records if "measured" in one.get("summary", {})]
         if taken:
@@ -36,7 +36,7 @@ def often(own: Sequence[tuple[str, Record]]) -> Iterator[Table]:
 
 
 def by_vocabulary(own: Sequence[tuple[str, Record]]) -> dict[str, list[tuple[str, Record]]]:
-    """Records by the vocabulary that their names end with, by the rest of their names."""
+    """Group records by vocabulary, the last part of their names, and by the rest of their names."""
     found: dict[str, list[tuple[str, Record]]] = {}
     for name, record in own:
         given = record["arguments"]["vocabulary"]
@@ -65,7 +65,7 @@ def _often(vocabulary: str, taken: Sequence[tuple[str, Record]]) -> Table:
 def _calm(calls: Record | None) -> str:
     if not calls or not calls["calls"]:
         return ""
-    if not calls["calm_calls"]:  # the machine was never calm: all calls
+    if not calls["calm_calls"]:  # the machine was never calm, so all calls count
         return f"{readable(calls['mean'])} ({readable(calls['p99'])})"
     return f"{readable(calls['calm_mean'])} ({readable(calls['calm_p99'])})"
 
@@ -77,7 +77,7 @@ def _ratio(summary: Record) -> str:
 
 
 def often_lark(own: Sequence[tuple[str, Record]]) -> Iterator[Table]:
-    """A table of each vocabulary, of all Lark grammars."""
+    """Yield a table of all Lark grammars for each vocabulary."""
     for vocabulary, records in by_vocabulary(own).items():
         taken = [(name, row) for name, record in records for row in record["rows"] if "calls" in row]
         if taken:

@@ -1,9 +1,9 @@
-"""What a report is made of: the files that a user gives, and how much of them is used.
+"""The inputs of a report: the files that a user passes, and how much of them is used.
 
-What: `Inputs` are vocabularies, folders and files by name; `Sizes` how much is measured, `QUICK` and `FULL`
-the two that there are.
+What: `Inputs` has vocabularies, folders and files by name. `Sizes` says how much is measured; `QUICK` and
+`FULL` are the two choices.
 When: in ``python -m bench report``.
-Limits: `QUICK` is meant for 35 minutes on two slow cores, `FULL` for hours.
+Limits: `QUICK` is meant to take 35 minutes on two slow cores, `FULL` takes hours.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ DOCUMENTS: Mapping[str, Path] = {
     "c": SAMPLES / "c_like", "arithmetic": SAMPLES / "arithmetic", "cpp": SAMPLES / "cpp",
     "bython": SAMPLES / "bython",
 }  # fmt: skip
-"""What comes with the project."""
+"""Documents that come with the project."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a user gives; `documents` and `lark` are files and folders by name.
+    """What a user passes; `documents` and `lark` are files and folders by name.
 
     Attributes:
         elsewhere: a folder with another XGrammar, for new schemas; see `bench.peers.elsewhere`.
@@ -50,12 +50,12 @@ class Sizes:
     """How much is measured.
 
     Attributes:
-        more_schemas: of vocabularies after the first.
-        option_schemas: with other options than the defaults; 0 leaves them out.
-        cold_schemas: with cold caches.
-        tools: of the tags of models.
-        fuzz_minutes: of random grammars.
-        is_full: whether long jobs are run as well, and every vocabulary in every question.
+        more_schemas: number of schemas for vocabularies after the first.
+        option_schemas: number of schemas with other options than the defaults; 0 leaves these out.
+        cold_schemas: number of schemas with cold caches.
+        tools: numbers of tools for the tags of models.
+        fuzz_minutes: minutes of random grammars.
+        is_full: whether long jobs are run, too, and every vocabulary in every question.
     """
 
     equality: int
@@ -105,7 +105,7 @@ FULL = Sizes(
 
 
 def limited(sizes: Sizes, limit: int | None) -> Sizes:
-    """The sizes with at most so many schemas, documents, rows or tokens in each job."""
+    """Return sizes with at most `limit` schemas, documents, rows or tokens in each job."""
     if limit is None:
         return sizes
     names = (

@@ -1,11 +1,12 @@
-"""Benchmarks as jobs: each a process of its own, whose record is kept and not made twice.
+"""Benchmarks as jobs: each runs in a separate process, and its record is kept and not made twice.
 
-What: `Job` is one call of ``python -m bench`` or of another program, `run_all` runs those that have no record
-yet and tells how long the rest takes, `Done` is what became of one, `read_all` finds them again.
+What: `Job` is one call of ``python -m bench`` or of another program. `run_all` runs the jobs that have no
+record yet, and shows the remaining time. `Done` is the result of one, and `read_all` reads all results of a
+folder.
 When: in ``python -m bench report``.
-Limits: one job at a time, so that none disturbs another; all are in this process's group, so Ctrl-C ends
-all. A record counts as made if the arguments, the sources and the versions of all packages were the same;
-what is in the files that arguments name is not looked at.
+Limits: one job at a time, so that none disturbs another. All jobs are in this process's group, so Ctrl-C ends
+them. A record is used again if the arguments, the sources and the versions of all packages are the same; the
+contents of files that arguments name are not checked.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from bench.cases import CHECKOUT
 from equivalence.store import write_whole
 
 PATIENCE = 6
-"""A job is ended after so many times the seconds that were expected of it, and ten minutes."""
+"""A job is killed after this many times its expected seconds, plus ten minutes."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,9 @@ class Job:
     """One benchmark.
 
     Attributes:
-        name: of its record, unique; the word before the first ``-`` is its `kind`.
-        arguments: after ``python -m PROGRAM``, without ``--json``.
-        seconds: about how long it takes, for the time that is left.
+        name: name of the record, unique; the word before the first ``-`` is its `kind`.
+        arguments: the arguments after ``python -m PROGRAM``, without ``--json``.
+        seconds: estimate of its duration, for the remaining time.
         program: the module that is run.
     """
 
@@ -49,16 +50,16 @@ class Job:
 
     @property
     def kind(self) -> str:
-        """What the record is of."""
+        """The kind of the record."""
         return self.name.split("-")[0]
 
 
 @dataclass
 class Done:
-    """What became of a job.
+    """The result of a job.
 
-    ``status`` is the exit status, None if it was ended; `record` is empty where it wrote none. `said` are
-    the last lines of what it printed, where something went wrong.
+    ``status`` is the exit status; None if the job was killed. `record` is empty if the job wrote none. `said`
+    has the last lines of its output if it failed.
     """
 
     name: str
@@ -71,16 +72,18 @@ class Done:
 
 
 def key_of(job: Job, sources: str) -> str:
-    """A name for all that a record depends on; a hash, as arguments name folders of the machine."""
+    """Return a hash of everything that a record depends on. It is a hash because arguments name folders of
+    the machine."""
     return hashlib.sha256(json.dumps([job.program, job.arguments, sources]).encode()).hexdigest()[:16]
 
 
 MATTER = ("equivalence", "hybrid", "adapters", "bench", "tests/robustness", ":(exclude)bench/reporting")
-"""What numbers come from; the report itself may change without measuring again."""
+"""Code that may change the numbers. If only the report changes, nothing is measured again."""
 
 
 def sources() -> str:
-    """A name for the code that is measured, as committed and as changed since, and for all packages."""
+    """Return a text that identifies the measured code, with uncommitted changes, and the versions of all
+    packages."""
     found = [f"{one.name} {one.version}" for one in metadata.distributions()]
     for command in (["ls-files", "--stage", "--", *MATTER], ["diff", "--", *MATTER]):
         try:
@@ -88,19 +91,19 @@ def sources() -> str:
                 ["git", "-C", str(CHECKOUT), *command], capture_output=True, check=True, timeout=30
             )
         except (OSError, subprocess.SubprocessError):
-            continue  # no checkout: the version has to do
+            continue  # there is no checkout, so only the versions count
         found.append(hashlib.sha256(done.stdout).hexdigest())
     return "\n".join(sorted(found))
 
 
 def kept(job: Job, folder: Path, key: str) -> Done | None:
-    """The job as it was done before, with the same key and to the end."""
+    """Return the earlier result of a job if it succeeded and has the same key; else None."""
     done = read(folder, job.name)
     return done if done is not None and done.record and done.key == key and done.status == 0 else None
 
 
 def read(folder: Path, name: str) -> Done | None:
-    """What became of a job, whatever it was made from; None where nothing can be read."""
+    """Return the result of a job, with whatever key; None if it cannot be read."""
     try:
         done = Done(**json.loads((folder / f"{name}.done").read_text(encoding="utf-8")), is_kept=True)
         if (record := folder / f"{name}.json").exists():
@@ -111,16 +114,16 @@ def read(folder: Path, name: str) -> Done | None:
 
 
 def read_all(folder: Path) -> dict[str, Done]:
-    """All jobs of a folder by name."""
+    """Return the results of all jobs of a folder, by name."""
     found = (read(folder, path.stem) for path in sorted(folder.glob("*.done")))
     return {done.name: done for done in found if done is not None}
 
 
 def run(job: Job, folder: Path, key: str, progress: Iterable[None]) -> Done:
-    """Run a job in a process of its own; its record and what it prints go into `folder`.
+    """Run a job in a separate process; its record and its output go into `folder`.
 
     Args:
-        progress: is asked for its next item once a second.
+        progress: its next item is taken once a second.
     """
     target, log = folder / f"{job.name}.json", folder / f"{job.name}.log"
     target.unlink(missing_ok=True)
@@ -159,7 +162,7 @@ def run_all(console: Console, jobs: Sequence[Job], folder: Path) -> dict[str, Do
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
         TimeElapsedColumn(), TextColumn("left about"), TimeRemainingColumn(),
     )  # fmt: skip
-    # Estimates are of whole jobs: the speed of the last seconds would say nothing.
+    # The remaining time is estimated from whole jobs, because the speed of the last seconds means nothing.
     with Progress(*columns, console=console, speed_estimate_period=1e6) as bar:
         waiting = []
         for job in jobs:
@@ -174,7 +177,8 @@ def run_all(console: Console, jobs: Sequence[Job], folder: Path) -> dict[str, Do
             bar.update(task, description=job.name)
 
             def ticks(job: Job = job, before: float = before) -> Iterable[None]:
-                """Up to 19 twentieths while the job runs: how far it is nobody knows."""
+                """Move the bar each second, up to 95 % of the estimate, because the real progress is
+                unknown."""
                 second = 0
                 while True:
                     second += 1

@@ -1,10 +1,10 @@
-"""A report in Markdown: a page for the documentation, and the numbers of the README.
+"""A report in Markdown: a page of the documentation, and the numbers of the README.
 
 What: `render` fills the template ``page.md``; `put_into` renders ``readme.md`` between two markers of a text.
 When: in ``python -m bench page DIR --markdown docs/measurements.md --readme README.md``.
-Limits: names of schemas and grammars, and what programs said, are anybody's: `plain` takes from them what
-Markdown or HTML could read as more than text. Both templates ask for the same tables, so that a number of the
-README stands on the page.
+Limits: names of schemas and grammars, and the output of programs, are untrusted: `plain` removes what
+Markdown or HTML could interpret. Both templates use the same tables, so each number of the README is also on
+the page.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ FIRST_MASK = Path("docs") / "first-mask.svg"
 
 
 def plain(text: object) -> str:
-    """A text as Markdown shows it, on one line."""
+    """Escape a text for Markdown, on one line."""
     escaped = str(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_|\[\]])", r"\\\1", " ".join(escaped.split()))
 
 
 def as_text(table: Table) -> str:
-    """A table in Markdown, with what is said below it."""
+    """Write a table in Markdown, with the sentences below it."""
     head = f"| {' | '.join(map(plain, table.columns))} |\n|{'---|' * len(table.columns)}"
     lines = [f"| {' | '.join(plain(cell.text) for cell in row)} |" for row in table.rows]
     told = "\n".join(f"- {plain(line)}." for line in table.told)
@@ -51,15 +51,15 @@ def _filled(name: str, facts: Facts) -> str:
 
 
 def render(facts: Facts) -> str:
-    """The page."""
+    """Return the page."""
     return _filled("page.md", facts)
 
 
 def put_into(text: str, facts: Facts) -> str:
-    """A README with these numbers in place of those between its markers.
+    """Return a README in which these numbers replace the text between the markers.
 
     Raises:
-        ValueError: the text has not both markers, once and in this order.
+        ValueError: the text does not have both markers, once and in this order.
     """
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         raise ValueError(f"expected are the lines {BEGIN!r} and {END!r}, once each and in this order")
@@ -68,7 +68,7 @@ def put_into(text: str, facts: Facts) -> str:
 
 
 def draw_first_masks(path: Path, record: Mapping[str, Any]) -> None:
-    """The picture of times to the first mask, of a record of new schemas."""
+    """Draw the picture of times to the first mask, from a record of new schemas."""
     times: dict[str, list[float]] = {}
     for row in record["rows"]:
         for engine, one in row["requests"].items() if not row["differences"] else ():

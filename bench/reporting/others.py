@@ -1,7 +1,7 @@
 """Tables of the records that tests and smaller benchmarks write.
 
-What: growth, new processes, tags of models, drafts, healed prompts, random grammars, and what a server
-survives; one function for each kind of record.
+What: growth, new processes, tags of models, drafts, healed prompts, random grammars, and robustness of
+servers; one function for each kind of record.
 When: in ``python -m bench report``.
 Limits: as in `bench.reporting.answers`.
 """
@@ -41,7 +41,7 @@ NOTES = {
 
 
 def growth(own: Own) -> Iterator[Table]:
-    """Nesting, threads and batches."""
+    """Yield tables of nesting, threads and batches."""
     for name, record in own:
         for what, title in GROWTH.items():
             rows = record[what]
@@ -59,7 +59,7 @@ def growth(own: Own) -> Iterator[Table]:
 
 
 def starting(own: Own) -> Iterator[Table]:
-    """New processes: medians of each part."""
+    """Yield a table of new processes: medians of each part."""
     for name, record in own:
         lines = []
         for engine, row in record["rows"].items():
@@ -75,13 +75,13 @@ def starting(own: Own) -> Iterator[Table]:
 
 
 def fuzz(name: str, record: Record) -> Table:
-    """Random grammars by kind."""
+    """Make a table of random grammars by kind."""
     counted = ("cases", "masks", "wrong bits", "other errors", "contradictions")
     by_kind: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(counted, 0))
     for row in record["rows"]:
         side = by_kind[row["kind"]]
         for what in counted:
-            # Contradictions are XGrammar's with itself: "plain" is its own side, the rest are ours.
+            # XGrammar contradicts itself here: "plain" is its own side, the rest are ours.
             if (row["strategy"] == "plain") == (what == "contradictions"):
                 side[what] += row.get(what, 0)
     rows = [
@@ -103,7 +103,7 @@ def fuzz(name: str, record: Record) -> Table:
 
 
 def tags(name: str, record: Record) -> Table:
-    """Tags by the number of tools: medians and the most, ours and XGrammar's."""
+    """Make a table of tags by the number of tools: medians and maxima, ours and XGrammar's."""
     rows = []
     for count in dict.fromkeys(row["tools"] for row in record["rows"]):
         own = [row for row in record["rows"] if row["tools"] == count]
@@ -123,7 +123,7 @@ def tags(name: str, record: Record) -> Table:
 
 
 def many_tools(own: Own) -> Iterator[Table]:
-    """Many tools: a table for each number and shape, a line for each engine."""
+    """Yield a table for each number of tools and shape, with a line for each engine."""
     times = ("first_mask", "first_mask_cpu", "document", "document_cpu")
     columns = ["engine", "first mask", "CPU", "one call", "CPU", "a mask p50", "p99", "memory"]
     for name, record in own:
@@ -142,7 +142,7 @@ def many_tools(own: Own) -> Iterator[Table]:
 
 
 def lengths(own: Own) -> Iterator[Table]:
-    """Strings near bounds: a table for each bound, a line for each engine."""
+    """Yield a table of strings near bounds for each bound, with a line for each engine."""
     for name, record in own:
         for row in record["rows"]:
             lines = [
@@ -174,7 +174,7 @@ def _refusing(row: Mapping[str, Any]) -> str:
 
 
 def drafts(name: str, record: Record) -> Table:
-    """Tokens a pass of the model."""
+    """Make a table of tokens per pass of the model."""
     rows = [
         cells([
             row["texts"], row["method"], f"{row['documents']:,}",
@@ -188,7 +188,7 @@ def drafts(name: str, record: Record) -> Table:
 
 
 def choices(name: str, record: Record) -> Table:
-    """A call of the processor."""
+    """Make a table of calls of the processor."""
     ways = ("masks", "own choice first")
     rows = [
         cells([row["strategy"], f"{row['refused']:.0%}", *(readable(row[way]["p50"]) for way in ways)])
@@ -199,7 +199,7 @@ def choices(name: str, record: Record) -> Table:
 
 
 def healing(name: str, record: Record) -> Table:
-    """Masks behind healed prompts."""
+    """Make a table of masks after healed prompts."""
     rows = [
         [*cells([row["grammar"], row["strategy"], f"{row['masks']:,}"]), _count_of(row["different"]),
          *cells([percentiles(row["new"]), percentiles(row["kept"])])]
@@ -210,7 +210,7 @@ def healing(name: str, record: Record) -> Table:
 
 
 def invasive(name: str, record: Record) -> Table:
-    """Tokens of texts that masks forbid."""
+    """Make a table of tokens of texts that masks forbid."""
     rows = [
         cells([
             row["masks of"], f"{row['documents']:,}", f"{row['left']:,}", f"{row['steps']:,}",
@@ -222,11 +222,11 @@ def invasive(name: str, record: Record) -> Table:
     return Table(f"Tokens of a text that the grammar takes, masked: {name}", columns, rows)
 
 
-# --- what a server survives -----------------------------------------------------------------------------
+# --- robustness of servers -------------------------------------------------------------------------------
 
 
 def traffic(name: str, record: Record) -> Table:
-    """Mixed traffic."""
+    """Make a table of mixed traffic."""
     slope = record["growth_bytes_a_request"]
     rows = [
         ["requests", f"{record['requests']:,}"],
@@ -239,7 +239,7 @@ def traffic(name: str, record: Record) -> Table:
 
 
 def killed(name: str, record: Record) -> Table:
-    """Processes killed while they share a folder."""
+    """Make a table of processes that were killed while they shared a folder."""
     rows = [
         ["processes killed, while they wrote", f"{record['kills']:,}, {record['while_writing']:,}"],
         [

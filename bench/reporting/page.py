@@ -1,10 +1,10 @@
-"""A report as one HTML page that needs no network.
+"""A report as one HTML page that loads nothing.
 
 What: `render` fills the template ``page.html``.
 When: in ``python -m bench report``.
-Limits: names of schemas and grammars, and what programs said, are anybody's: jinja2 escapes all of it. Only
-pictures are put in as they are, which matplotlib has escaped. The Content-Security-Policy allows no
-script and loads nothing; styles may be inline, as those of matplotlib's elements are.
+Limits: names of schemas and grammars, and the output of programs, are untrusted: jinja2 escapes all of it.
+Only pictures are inserted unchanged; matplotlib has escaped their texts. The Content-Security-Policy allows
+no script and loads nothing; styles may be inline, because matplotlib's elements have such styles.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ HERE = Path(__file__).parent
 
 
 def environment(**options: Any) -> Any:
-    """What fills templates, with the filters that all of them have."""
-    import jinja2  # 50 ms, and only here
+    """Return the environment of all templates, with its filters."""
+    import jinja2  # takes 50 ms, and is needed only here
 
     found = jinja2.Environment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options
@@ -32,6 +32,6 @@ def environment(**options: Any) -> Any:
 
 
 def render(facts: Facts) -> str:
-    """The page."""
+    """Return the page."""
     template = environment(autoescape=True).from_string((HERE / "page.html").read_text(encoding="utf-8"))
     return template.render(facts=facts, style=(HERE / "page.css").read_text(encoding="utf-8"))

@@ -1,9 +1,9 @@
-"""The pictures of the report, as SVG within the page.
+"""The pictures of the report, as SVG inside the page.
 
-What: `pictures` draws what the records of a question have to show.
-When: in ``python -m bench report``; without matplotlib there are none, and the page says so.
-Limits: lines of one picture are of the same schemas and the same work. Names of grammars and vocabularies are
-anybody's; matplotlib escapes them.
+What: `pictures` draws pictures from the records of a question.
+When: in ``python -m bench report``. Without matplotlib there are none, and the page says so.
+Limits: all lines of one picture are for the same schemas and the same work. Names of grammars and
+vocabularies are untrusted; matplotlib escapes them.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ SIZE = (5.4, 3.3)
 
 @dataclass(frozen=True)
 class Picture:
-    """`svg` is an element to be put into a page as it is."""
+    """A picture; `svg` is an element that is inserted into a page unchanged."""
 
     title: str
     svg: str
 
 
 def pictures(question: Question, done: Mapping[str, Done]) -> list[Picture]:
-    """All pictures of a question."""
+    """Return all pictures of a question."""
     found = [
         _drawn(title, draw)
         for kind, make in _MAKERS.items()

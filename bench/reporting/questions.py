@@ -1,10 +1,10 @@
-"""What the report asks: for each question, the benchmarks that answer it.
+"""The questions of the report, and the benchmarks that answer each.
 
-What: `QUESTIONS` are all of them, in the order in which they are asked; `asked` makes their jobs from what a
-user has, with what is missing for a full answer; `recorded` finds them again in a folder of records.
+What: `QUESTIONS` lists them in order. `asked` makes their jobs from a user's inputs, and says what is missing
+for a full answer; `recorded` finds the jobs again in a folder of records.
 When: in ``python -m bench report`` and ``python -m bench page``.
-Limits: the seconds of a job are those of two slow cores; they are for the time left alone. The first word of
-a job's name is its kind, and a kind belongs to one question.
+Limits: the seconds of a job are for two slow cores, and only used for the remaining time. The first word of a
+job's name is its kind, and each kind belongs to one question.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ EBNF: Mapping[str, str] = {
     "c": str(GRAMMARS / "c_like.gbnf"),
     "arithmetic": str(GRAMMARS / "arithmetic.gbnf"),
 }
-"""Grammars of question a, by the name of their documents."""
+"""The grammars of question a, by the name of their documents."""
 
 LARK: Mapping[str, Path] = {
     "json": GRAMMARS / "json.lark",
     "sql": GRAMMARS / "sql_select.lark",
     "c": GRAMMARS / "c_like.lark",
 }
-"""Likewise in Lark's notation; documents are files whose names end with the grammar's."""
+"""The same in Lark's notation; documents are files whose suffix is the grammar's name."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Question:
     """One question, its jobs, and what is missing for them.
 
     Attributes:
-        letter: "" is equality, which is asked first.
-        kinds: of its jobs, each with what it measures.
+        letter: its letter; "" is equality, which comes first.
+        kinds: the kinds of its jobs, each with what it measures.
     """
 
     letter: str
@@ -92,7 +92,7 @@ QUESTIONS = (
 
 
 def asked(inputs: Inputs, sizes: Sizes) -> list[Question]:
-    """All questions with their jobs, and what is missing."""
+    """Return all questions with their jobs, and what is missing."""
     makers: Mapping[str, Callable[[Inputs, Sizes], list[Job]]] = {
         "": _equality, "a": _grammars, "b": _classes, "c": _schemas, "d": _growth, "e": _generating,
         "f": _break_even, "g": _tags, "h": _less_work, "i": _surviving,
@@ -121,7 +121,7 @@ def asked(inputs: Inputs, sizes: Sizes) -> list[Question]:
 
 
 def recorded(names: Iterable[str]) -> list[Question]:
-    """All questions with the jobs of these names; of a kind without any is said how to measure it."""
+    """Return all questions with the jobs of these names; for each kind without a job, how to measure it."""
     by_kind: dict[str, list[Job]] = {}
     for name in names:
         job = Job(name, (), 0)
@@ -139,7 +139,7 @@ def recorded(names: Iterable[str]) -> list[Question]:
 
 
 def missing_peers() -> list[str]:
-    """Peers that are not installed, with the way out."""
+    """Return the peers that are not installed, with the command that installs each."""
     found = []
     if not llguidance.is_installed():
         found.append("llguidance is not installed (pip install llguidance): its columns are missing")
@@ -202,7 +202,8 @@ def _grammars(inputs: Inputs, sizes: Sizes) -> list[Job]:
 
 
 def given_grammars(inputs: Inputs) -> dict[str, str]:
-    """Grammars of --grammars that have documents, by their names; the others have token classes alone."""
+    """Return the grammars of --grammars that have documents, by name; for the others, only classes are
+    computed."""
     files = [
         file
         for path in inputs.grammars
@@ -213,7 +214,7 @@ def given_grammars(inputs: Inputs) -> dict[str, str]:
 
 
 def without_documents(inputs: Inputs) -> list[str]:
-    """Grammars that cannot be measured, with the option that would help."""
+    """Return the grammars that cannot be measured, with the option that would help."""
     kinds = (("grammar", EBNF), ("Lark grammar", {**LARK, **inputs.lark}))
     return [
         f"no documents for the {kind} {name} (--documents {name}=PATH)"
@@ -320,7 +321,8 @@ def _tags(inputs: Inputs, sizes: Sizes) -> list[Job]:
 
 
 def _less_work(inputs: Inputs, sizes: Sizes) -> list[Job]:
-    """Drafts and masks of Lark grammars, healed prompts; all wait for many documents, none is quick."""
+    """Return jobs for drafts and masks of Lark grammars, and for healed prompts. All need many documents, and
+    none is quick."""
     if not sizes.drafted:
         return []
     spec = inputs.vocabularies[0]
@@ -355,7 +357,8 @@ def _surviving(inputs: Inputs, sizes: Sizes) -> list[Job]:
 
 
 def _as_written(inputs: Inputs, sizes: Sizes) -> list[Job]:
-    """Verdicts alone where the report is to be quick: XGrammar takes a second a schema to compile."""
+    """Return jobs for schemas as they were written. In a quick report, they only compute verdicts, because
+    XGrammar takes a second to compile a schema."""
     jobs = []
     for folder in inputs.schemas:
         own = ("maskbench", "--data", str(folder), "--limit", str(sizes.schemas), "--seed", str(inputs.seed))
@@ -373,5 +376,5 @@ def _as_written(inputs: Inputs, sizes: Sizes) -> list[Job]:
 
 
 def _some(inputs: Inputs, sizes: Sizes) -> Sequence[str]:
-    """All vocabularies, or the first."""
+    """Return all vocabularies in a full report, else the first."""
     return inputs.vocabularies if sizes.is_full else inputs.vocabularies[:1]

@@ -1,10 +1,10 @@
-"""Tables of JSON schemas that are new: one by one, many at once, with cold caches; and where peers are ahead.
+"""Tables of new JSON schemas: one by one, many at once, with cold caches; and where peers are ahead.
 
 What: `new_schemas`, `at_once` and `between_other_work` make a table of a record of `bench.schemas`; `ahead`
-says in words where a peer is.
-When: in ``python -m bench report`` and in the README's numbers.
-Limits: an engine's numbers are of the schemas that it takes; rows that say so stand ours beside on the same
-ones. Who is ahead by less than `CLOSE` is told as nobody.
+says in words where a peer is ahead.
+When: in ``python -m bench report`` and for the README's numbers.
+Limits: an engine's numbers are for the schemas that it accepts; some rows, which say so, have our numbers for
+the same schemas. A lead of less than `CLOSE` counts as none.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ TIMED = (
 
 
 GIVEN_UP = "given up, counted with the bound"
-"""Schemas that took XGrammar longer than the benchmark waits for it."""
+"""For schemas that took XGrammar longer than the benchmark waits."""
 
 
 def new_schemas(name: str, record: Record) -> Table:
-    """Everything of one record that a reader asks first, engines in columns."""
+    """Make a table of the most important numbers of one record, with engines in columns."""
     summary = record["summary"]
     spreads, standings = summary["spreads"], summary["standings"]
     engines = list(standings)
@@ -82,12 +82,12 @@ def new_schemas(name: str, record: Record) -> Table:
 
 
 def other_options(name: str, record: Record) -> Table:
-    """The same with other options than the defaults."""
+    """Make the same table with other options than the defaults."""
     return new_schemas(f"{name}, strict_mode=False, no caches, one thread", record)
 
 
 def in_situ(name: str, record: Record) -> Table:
-    """The same with other memory changed before each request."""
+    """Make the same table with other memory changed before each request."""
     return new_schemas(f"{name}, in situ", record)
 
 
@@ -101,7 +101,7 @@ def _shares(standing: Record, key: str) -> str:
 
 
 def ahead(record: Record) -> Sequence[str]:
-    """Where each peer is ahead, in words; on the schemas that both take."""
+    """Return in words where each peer is ahead, on the schemas that both accept."""
     spreads, found = record["summary"]["spreads"], []
     for engine in record["summary"]["standings"]:
         if engine == "ours":
@@ -124,7 +124,7 @@ def ahead(record: Record) -> Sequence[str]:
 
 
 def _leads(words: str, ours: Record | None, theirs: Record | None) -> Iterator[str]:
-    """A clause of the percentiles at which a peer leads."""
+    """Return a clause that names the percentiles at which a peer leads."""
     if not ours or not theirs or not ours["count"] or not theirs["count"]:
         return
     ratios = {share: ours[share] / theirs[share] for share in ("p50", "p90", "p99", "mean") if theirs[share]}
@@ -134,7 +134,7 @@ def _leads(words: str, ours: Record | None, theirs: Record | None) -> Iterator[s
 
 
 def at_once(name: str, record: Record) -> Table:
-    """Bursts."""
+    """Make a table of bursts."""
     engines = record["summary"]["engines"]
     bursts = len(record["bursts"])
     size = record["arguments"]["burst"]
@@ -152,7 +152,7 @@ def at_once(name: str, record: Record) -> Table:
 
 
 def between_other_work(name: str, record: Record) -> Table:
-    """Calls with cold caches, with warm ones in brackets: medians."""
+    """Make a table of calls with cold caches, with warm ones in brackets: medians."""
     spreads = record["summary"]["cold_caches"]
     whats = list(dict.fromkeys(key.split(", ")[0] for key in spreads))
     engines = [one for one in ("ours", "XGrammar", "llguidance") if f"mask, {one}, cold" in spreads]

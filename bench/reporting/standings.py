@@ -1,9 +1,9 @@
-"""Engines side by side: rows of records in which less is better, and who is ahead in them.
+"""Engines side by side: rows of records in which less is better, and which engine is ahead.
 
-What: `standings` finds the rows of a question's records, `Standing` says of one who is ahead.
+What: `standings` finds the rows of a question's records; `Standing` is a row, and says which engine is ahead.
 When: in ``python -m bench report``.
-Limits: a row has the same work for all engines in it, unless its words say otherwise. Who is ahead is what
-one run on one machine says: less than `CLOSE` between two numbers is told as no lead.
+Limits: in a row, all engines do the same work, unless its words say otherwise. The result is that of one run
+on one machine; two numbers that differ by less than `CLOSE` count as equal.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Standing:
 
     Attributes:
         situation: for whom it matters.
-        what: is measured.
+        what: what is measured.
         values: seconds by engine.
-        where: grammar, vocabulary.
+        where: the grammar and the vocabulary.
     """
 
     situation: str
@@ -42,7 +42,7 @@ class Standing:
 
     @property
     def ahead(self) -> str:
-        """The engine that is clearly best; "" for none."""
+        """The engine that is clearly best; "" if there is none."""
         order = sorted(self.values, key=lambda name: self.values[name])
         if len(order) < 2 or self.values[order[1]] < CLOSE * self.values[order[0]]:
             return ""
@@ -50,7 +50,7 @@ class Standing:
 
     @property
     def ratio(self) -> float | None:
-        """How many times the best peer's time is ours; above 1 we are behind."""
+        """Our time divided by the best peer's; above 1, we are behind."""
         peers = [value for name, value in self.values.items() if name != OURS]
         ours = self.values.get(OURS)
         return None if ours is None or not peers or not min(peers) else ours / min(peers)
@@ -61,7 +61,7 @@ class Standing:
 
     @property
     def verdict(self) -> str:
-        """Who is ahead, in words."""
+        """Which engine is ahead, in words."""
         if self.ratio is None:
             return "nobody to compare with"
         if self.is_behind:
@@ -72,7 +72,7 @@ class Standing:
 
 
 def records(question: Question, done: Mapping[str, Done], kind: str) -> Iterator[tuple[str, Record]]:
-    """Names of jobs without their kind, and their records."""
+    """Yield names of jobs without their kind, and their records."""
     for job in question.jobs:
         found = done[job.name]
         if found.record and job.kind == kind:
@@ -80,7 +80,7 @@ def records(question: Question, done: Mapping[str, Done], kind: str) -> Iterator
 
 
 def standings(question: Question, done: Mapping[str, Done]) -> list[Standing]:
-    """All rows of a question that stand engines side by side."""
+    """Return all rows of a question that compare engines."""
     makers: Mapping[str, Callable[[str, Record], Iterator[Standing]]] = {
         "schemas": _of_schemas, "situ": _of_situ, "options": _of_options, "burst": _of_burst,
         "cold": _of_cold,
@@ -103,7 +103,8 @@ def engine_name(name: str) -> str:
 
 
 def shared_times(record: Record, what: str) -> tuple[list[str], dict[str, list[float]]]:
-    """Times by engine of the schemas that all engines have one for; what was given up counts as its bound."""
+    """Return times by engine, for the schemas for which all engines have one. If an engine was given up on,
+    the bound counts."""
     requests = [row["requests"] for row in record["rows"] if not row["differences"]]
     engines = sorted({name for one in requests for name in one})
     times: dict[str, list[float]] = {engine_name(name): [] for name in engines}
@@ -183,7 +184,7 @@ TAGS = (
     ("masks of a text, ms", 1e-3, "all masks of a new text"),
     ("one the second time, us", 1e-6, "a mask the second time"),
 )
-"""What is measured of a tag: the record's key, its unit in seconds, words."""
+"""What is measured for a tag: the key in the record, its unit in seconds, a description."""
 
 
 def _of_tags(name: str, record: Record) -> Iterator[Standing]:

@@ -1,7 +1,7 @@
-"""Tables of a report: cells with a look, and numbers in few letters.
+"""Tables of a report: cells with marks, and short numbers.
 
-What: `Table` and `Cell` are what every page shows; `together` writes several numbers with their units once.
-When: in `bench.reporting.answers` and its neighbours.
+What: `Table` and `Cell` are what every page shows; `together` writes several numbers, and each unit once.
+When: in `bench.reporting.answers` and the modules beside it.
 Limits: three digits of each number.
 """
 
@@ -16,7 +16,7 @@ from bench.report import readable
 
 @dataclass(frozen=True)
 class Cell:
-    """A text; `look` is ``"best"``, ``"behind"`` (a peer is ahead of us), ``"bad"`` or nothing."""
+    """A text; `look` is ``"best"``, ``"behind"`` (a peer is ahead of us), ``"bad"`` or ""."""
 
     text: str
     look: str = ""
@@ -27,8 +27,8 @@ class Table:
     """A table.
 
     Attributes:
-        told: sentences below it, one each.
-        is_long: whether it is for the HTML page alone.
+        told: sentences below it.
+        is_long: whether it is only for the HTML page.
     """
 
     title: str
@@ -39,7 +39,8 @@ class Table:
     is_long: bool = False
 
     def only(self, *names: str) -> Table:
-        """The rows whose first cells are these, in this order; what is not there is left out."""
+        """Return the table with only the rows that have these first cells, in this order; missing rows are
+        skipped."""
         by_name = {row[0].text: row for row in self.rows}
         rows = [by_name[name] for name in names if name in by_name]
         return Table(self.title, self.columns, rows, self.note, self.told)
@@ -50,7 +51,8 @@ def cells(values: Iterable[Any]) -> list[Cell]:
 
 
 def together(values: Iterable[float | None]) -> str:
-    """Seconds one after the other, as in ``1.2 / 7.9 / 31 ms``: a unit stands behind the last that has it."""
+    """Format several seconds, as in ``1.2 / 7.9 / 31 ms``: if units are equal, only the last number has
+    it."""
     texts = [readable(value).split() if value is not None else ["-", ""] for value in values]
     found = []
     for number, (digits, unit) in enumerate(texts):
@@ -60,14 +62,14 @@ def together(values: Iterable[float | None]) -> str:
 
 
 def percentiles(spread: Mapping[str, Any] | None) -> str:
-    """p50 / p90 / p99 of a spread in seconds; "" for one of nothing."""
+    """Format p50 / p90 / p99 of a spread in seconds; "" if it is empty."""
     if not spread or not spread["count"]:
         return ""
     return together(spread[share] for share in ("p50", "p90", "p99"))
 
 
 def versioned(engine: str, record: Mapping[str, Any]) -> str:
-    """An engine as columns name it, with its version where the record has one."""
+    """Return the name of an engine for columns, with its version if the record has it."""
     if engine == "ours":
         return "equimask"
     version = record.get("packages", {}).get(engine.lower())
