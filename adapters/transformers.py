@@ -4,7 +4,7 @@ What: `GrammarLogitsProcessor` finds the matcher for each row by comparing the r
 it has masked before. So it follows everything that a decoding loop does with rows: greedy search and
 sampling, beam search (which reorders and duplicates rows), assisted decoding and prompt lookup (rows get
 shorter after a rejected draft, and the assistant calls the same object), a second `generate`, another batch
-size. `adapters.generations` says how prompts are told from generated text.
+size. `adapters.generations` says how prompts are distinguished from generated text.
 When: pass ``logits_processor=[GrammarLogitsProcessor(schema, tokenizer)]`` to `generate`, or pass a compiled
 grammar instead of schema and tokenizer. You may reuse the object. `is_complete` says which rows of the result
 are complete; with ``max_new_tokens`` all of them are (docs/completion.md).

@@ -64,7 +64,8 @@ app.command("diff")(differences.command)
 
 @app.callback()
 def main() -> None:
-    """Benchmarks next to plain XGrammar; every mask is compared before a number is reported."""
+    """Benchmarks against plain XGrammar and other peers; every mask is compared before a number is
+    reported."""
 
 
 if __name__ == "__main__":

@@ -235,7 +235,7 @@ def command(
     ] = None,
     seed: options.SeedOption = 0,
 ) -> None:
-    """Token classes alone: number, time, memory, growth; CFGzip beside them."""
+    """Measure token classes alone: number, time, memory, growth; compared with CFGzip's."""
     arguments = dict(locals())
     console = report.make_console()
     with workloads.usage_errors():

@@ -174,7 +174,7 @@ def command(
     picture_file: Annotated[Path | None, typer.Option("--picture", help="An SVG file.")] = None,
     seed: options.SeedOption = 0,
 ) -> None:
-    """Tokens for each step of the model with drafts, on real documents and on a simulated model's."""
+    """Measure tokens for each step of the model with drafts, on real documents and on a simulated model's."""
     arguments = dict(locals())
     if picture_file is not None:
         with workloads.usage_errors():

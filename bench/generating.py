@@ -43,7 +43,7 @@ def command(
     ] = 3,
     seed: options.SeedOption = 0,
 ) -> None:
-    """End to end: tokens per second of `generate`, unconstrained, plain XGrammar, ours."""
+    """Measure tokens per second of `generate`: unconstrained, with plain XGrammar, and with ours."""
     arguments = dict(locals())
     import torch
     from xgrammar.contrib.hf import LogitsProcessor

@@ -106,7 +106,8 @@ def command(
     strategy: options.StrategyOption = "classifier",
     warm: options.WarmOption = True,
 ) -> None:
-    """One grammar used often: masks, tokens, batches, building, memory; ours next to plain XGrammar."""
+    """Measure one grammar that is used often: masks, tokens, batches, building, memory; compared with plain
+    XGrammar."""
     arguments = dict(locals())
     console = report.make_console()
     threads = threads or report.usable_cores()

@@ -172,7 +172,7 @@ def command(
     most_depth: Annotated[int, typer.Option(min=1, help="Levels.")] = DEPTHS[-1],
     at_once: Annotated[int, typer.Option(min=1, help="New schemas that threads share.")] = 16,
 ) -> None:
-    """Growth with nesting, threads and rows of a batch, beside plain XGrammar."""
+    """Measure growth with nesting, threads and rows of a batch, compared with plain XGrammar."""
     arguments = dict(locals())
     console = report.make_console()
     with workloads.usage_errors():

@@ -64,7 +64,7 @@ def command(
     strategy: Annotated[list[str], typer.Option(help="Repeatable.")] = KINDS,
     seed: options.SeedOption = 0,
 ) -> None:
-    """Masks behind healed prompts, compared with a slow filter."""
+    """Compare masks after healed prompts with a slow filter."""
     arguments = dict(locals())
     console, used = opened(vocabulary)
     with workloads.usage_errors():

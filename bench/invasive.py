@@ -65,7 +65,7 @@ def command(
     most_tokens: Annotated[int, typer.Option(min=1, help="Of a document.")] = 1500,
     seed: options.SeedOption = 0,
 ) -> None:
-    """The share of steps at which a mask forbids the model's own next token."""
+    """Measure the share of steps at which a mask forbids the model's own next token."""
     arguments = dict(locals())
     console, used = opened(vocabulary)
     found = asked_for(used, arguments)

@@ -89,7 +89,8 @@ def command(
     peer_files: Annotated[int, typer.Option(min=0, help="Files for llguidance, too; 0: none.")] = 60,
     seed: options.SeedOption = 0,
 ) -> None:
-    """Lark grammars: files, tokens judged by Lark, masks, building; llguidance's masks beside ours."""
+    """Measure Lark grammars: files, tokens judged by Lark, masks, building; compared with llguidance's
+    masks."""
     arguments = {name: value for name, value in locals().items() if name not in ("grammar", "documents")}
     console = report.make_console()
     with workloads.usage_errors():

@@ -135,8 +135,8 @@ class Judge:
     def unclosed(self, place: Place, token: bytes, more: bytes) -> bool:
         """Whether a find depends on an opening that is never closed, such as that of a comment.
 
-        It does if Lark cuts a short lexeme at some place, but with one of the continuations at the end would
-        cut a lexeme there that extends beyond the token, whatever text stands between.
+        It does if Lark cuts a short lexeme at some place, but would cut a lexeme there that extends beyond
+        the token if one of the continuations followed later, whatever text came before it.
         """
         data = place.tail + token
         finds = (text for text, added in self._completed(data, True) if more.startswith(added))

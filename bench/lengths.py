@@ -197,7 +197,8 @@ def command(
     bound: Annotated[list[int] | None, typer.Option(help="Of strings of escapes; repeatable.")] = None,
     seconds: Annotated[float, typer.Option(help="After which an engine is ended.")] = 240.0,
 ) -> None:
-    """Strings with bounds: long ones, and escapes near bounds, beside XGrammar and llguidance."""
+    """Measure strings with bounds: long ones, and escapes near bounds, compared with XGrammar and
+    llguidance."""
     arguments = dict(locals())
     console = report.make_console()
     with workloads.usage_errors():

@@ -67,7 +67,7 @@ def command(
         Path | None, typer.Option("--picture", help="An SVG of times to the first mask.")
     ] = None,
 ) -> None:
-    """MaskBench on every engine: what is refused, what can be written, times; judged by jsonschema."""
+    """Run MaskBench on every engine: what is refused, what can be written, times; judged by jsonschema."""
     arguments = dict(locals())
     console = report.make_console()
     with workloads.usage_errors():

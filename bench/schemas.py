@@ -368,7 +368,8 @@ def command(
         Path | None, typer.Option(help="An SVG of the distribution of times to the first mask.")
     ] = None,
 ) -> None:
-    """JSON schemas used once: to the first mask, through a document, masks; all engines at their defaults."""
+    """Measure JSON schemas that are used once: to the first mask, through a document, masks; all engines with
+    their defaults."""
     arguments = dict(locals())
     console = report.make_console()
     setup = workloads.Setup()

@@ -98,7 +98,7 @@ def command(
     json: options.RecordOption,
     repeats: Annotated[int, typer.Option(min=1, help="Processes of each engine, in turn.")] = 5,
 ) -> None:
-    """A new process: importing, the vocabulary, the compiler, the first mask."""
+    """Measure a new process: importing, the vocabulary, the compiler, the first mask."""
     arguments = dict(locals())
     console = report.make_console()
     with workloads.usage_errors():

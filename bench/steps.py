@@ -219,7 +219,7 @@ def command(
     drafts: Annotated[list[int] | None, typer.Option(min=0, help="Drafts of each; repeatable.")] = None,
     schemas: Annotated[int, typer.Option(min=1, help="Schemas that sequences share.")] = SCHEMAS,
 ) -> None:
-    """All rows of a step of a server, beside XGrammar's batches and vLLM's own loop."""
+    """Measure all rows of a step of a server, compared with XGrammar's batches and vLLM's own loop."""
     arguments = dict(locals())
     console = report.make_console()
     with workloads.usage_errors():

@@ -122,7 +122,7 @@ def command(
     seed: options.SeedOption = 0,
     most: Annotated[int, typer.Option(min=1, help="Documents of a schema.")] = COUNTS[-1],
 ) -> None:
-    """What "auto" costs beside the best strategy, for schemas used once, ten and a thousand times."""
+    """Compare the cost of "auto" with the best strategy, for schemas used once, ten and a thousand times."""
     arguments = dict(locals())
     console = report.make_console()
     with workloads.usage_errors():

@@ -153,7 +153,7 @@ def command(
     gibibytes: maskbench.MemoryOption = 8.0,
     results: maskbench.ResultsOption = None,
 ) -> None:
-    """The JSON-Schema-Test-Suite on every engine: right, wrong or refused, by keyword and draft."""
+    """Run the JSON-Schema-Test-Suite on every engine: right, wrong or refused, by keyword and draft."""
     arguments = dict(locals())
     console = report.make_console()
     with workloads.usage_errors():

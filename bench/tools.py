@@ -184,7 +184,8 @@ def command(
     runs: Annotated[int, typer.Option(min=1, help="Of each engine, in new processes.")] = 3,
     seconds: Annotated[float, typer.Option(help="After which an engine is ended.")] = 240.0,
 ) -> None:
-    """Many tools in one request: first masks, a call and memory, beside XGrammar and llguidance."""
+    """Measure many tools in one request: first masks, a call and memory, compared with XGrammar and
+    llguidance."""
     arguments = dict(locals())
     console = report.make_console()
     with workloads.usage_errors():

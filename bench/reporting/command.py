@@ -80,7 +80,7 @@ def command(
     markdown_file: MarkdownOption = None,
     readme: ReadmeOption = None,
 ) -> None:
-    """All questions of the README at once, peers side by side, as one page."""
+    """Answer all questions of the README, with peers side by side, on one page."""
     arguments = dict(locals())
     console = report.make_console()
     with workloads.usage_errors():
@@ -127,7 +127,7 @@ def page_command(
     markdown_file: MarkdownOption = None,
     readme: ReadmeOption = None,
 ) -> None:
-    """Pages of a folder of records; nothing is measured."""
+    """Write the pages of a folder of records; nothing is measured."""
     console = report.make_console()
     with workloads.usage_errors():
         done = jobs.read_all(folder / "records")

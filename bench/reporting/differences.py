@@ -139,7 +139,7 @@ def command(
     b: Annotated[Path, typer.Argument(help="The other one.", exists=True)],
     metric: Annotated[str | None, typer.Option(help="Only times whose name contains this.")] = None,
 ) -> None:
-    """Two records side by side: ratios of every time, row by row."""
+    """Compare two records: ratios of every time, row by row."""
     console = report.make_console()
     with workloads.usage_errors():
         found = {name: (read(one), read(other)) for name, (one, other) in pairs(a, b).items()}

@@ -82,8 +82,8 @@ class Facts:
 
     Attributes:
         machines, packages: those of all records.
-        masks, differences: how many masks were compared with plain XGrammar, and how many bits differ, over
-            all records.
+        masks, differences: how many masks were compared with plain XGrammar, and how many differences were
+            found, over all records.
         when: rows of "when to use what".
         behind: where a peer is ahead of us.
         n_standings: number of rows that compare us with a peer.

@@ -103,7 +103,7 @@ def kept(job: Job, folder: Path, key: str) -> Done | None:
 
 
 def read(folder: Path, name: str) -> Done | None:
-    """Return the result of a job, with whatever key; None if it cannot be read."""
+    """Return the result of a job, with any key; None if it cannot be read."""
     try:
         done = Done(**json.loads((folder / f"{name}.done").read_text(encoding="utf-8")), is_kept=True)
         if (record := folder / f"{name}.json").exists():

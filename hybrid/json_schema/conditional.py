@@ -71,8 +71,8 @@ def check_conditional(nonterminals: Nonterminals, counts: Counts) -> None:
 
 
 def _always_ends(array: ArrayAutomaton, counts: Counts) -> bool:
-    """Whether an end can be reached from each live state whatever items came: by new items, or by an item
-    that certainly came before."""
+    """Whether an end can be reached from each live state, whatever items came before: by new items, or by an
+    item that certainly came before."""
     live, repeats = array.is_live, array.repeats
     states = [state for state in range(len(live)) if live[state]]
     for state in states:

@@ -41,7 +41,7 @@ MOST_DECLARED = 64
 
 
 MOST_KEYS = 10_000
-"""A class with this many keys has more than anybody writes."""
+"""A class with more keys than this counts as one that never runs out of keys."""
 
 
 def build_object(nonterminals: Nonterminals, of: Nonterminal) -> object:

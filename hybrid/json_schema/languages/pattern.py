@@ -111,7 +111,7 @@ class _Builder:
     """Turns trees into terms.
 
     `before` says what comes before a part: "start" (nothing), "word" or "other" (a character of that kind),
-    or "within" (some character, if nobody needs to know which).
+    or "within" (some character, if its kind does not matter).
     """
 
     def __init__(self, terms: Terms) -> None:
