@@ -252,6 +252,6 @@ def _print_classes(
 
 
 def show(token: bytes) -> str:
-    """A token as a short readable literal."""
+    """Return a token as a short readable literal."""
     text = token.decode("utf-8", "backslashreplace")
     return repr(text if len(text) <= 24 else text[:21] + "...")

@@ -92,7 +92,7 @@ def read_named(
 
 
 def _valid_instance(text: str) -> bytes | None:
-    """The first valid instance in a file of MaskBench's form."""
+    """Return the first valid instance in a file of MaskBench's form."""
     value = json.loads(text)
     tests = value.get("tests") if isinstance(value, dict) and "schema" in value else None
     for test in tests if isinstance(tests, list) else ():

@@ -76,7 +76,7 @@ class Board:
         return len(text.encode("utf-8", "replace")[: self.refusal.offset].decode("utf-8", "ignore"))
 
     def fragments(self) -> Fragments:
-        """The lines below the text."""
+        """Return the lines below the text."""
         told = self.told
         if self.refusal is not None:
             what = f"{quoted(self.refusal.found[:1])} is refused at line {self.refusal.line}, column "
@@ -136,7 +136,7 @@ def try_grammar(
 
 
 def application(board: Board, title: str) -> Any:
-    """The screen: the text, and the board below it. Ctrl-C or Ctrl-D ends it, Tab writes forced text.
+    """Make the screen: the text, and the board below it. Ctrl-C or Ctrl-D ends it, Tab writes forced text.
 
     Args:
         board: the lines below the text.

@@ -39,7 +39,7 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
 def load_vocabulary(spec: str, *, cache_dir: str | os.PathLike[str] | None = None) -> Vocabulary:
-    """The vocabulary that `spec` names.
+    """Load the vocabulary that `spec` names.
 
     Args:
         spec: ``tekken``; a path that ends in ``.npz``; a folder with a tokenizer; or a Hugging Face id. Write
@@ -66,7 +66,8 @@ def load_vocabulary(spec: str, *, cache_dir: str | os.PathLike[str] | None = Non
 
 
 def _load_tekken(cache_dir: str | os.PathLike[str] | None) -> Vocabulary:
-    """The vocabulary of Mistral's Tekken tokenizer: special ids first, then tokens in the order of ranks."""
+    """Load the vocabulary of Mistral's Tekken tokenizer: special ids first, then tokens in the order of
+    ranks."""
     try:
         file = importlib.resources.files("mistral_common") / "data" / TEKKEN_FILE
         content = json.loads(file.read_bytes())
@@ -99,7 +100,8 @@ def _not_tekken(problem: str) -> str:
 
 
 def _load_huggingface(name: str, cache_dir: str | os.PathLike[str] | None) -> Vocabulary:
-    """The vocabulary of a tokenizer from `transformers`, as wide as the model's logits if that is known."""
+    """Load the vocabulary of a tokenizer from `transformers`, as wide as the model's logits if that is
+    known."""
     try:
         import transformers
     except ImportError as error:
@@ -121,7 +123,7 @@ def _load_huggingface(name: str, cache_dir: str | os.PathLike[str] | None) -> Vo
 
 
 def _logits_width(name: str, tokenizer_size: int) -> int | None:
-    """The model's vocabulary size; None if the configuration is missing, or has a smaller size.
+    """Return the model's vocabulary size; None if the configuration is missing, or has a smaller size.
 
     A model may have more logits than its tokenizer has tokens, and a mask must be as wide as the logits.
     """

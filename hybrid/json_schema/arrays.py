@@ -75,7 +75,7 @@ def build_array(nonterminals: Nonterminals, of: Nonterminal) -> None:
 
 
 def _counted(nonterminals: Nonterminals, formula: Formula) -> Counted | None:
-    """If the formula only counts items of one nonterminal, that count; otherwise None."""
+    """Return the count if the formula only counts items of one nonterminal; otherwise None."""
     formulas = nonterminals.formulas
     value, least, most = formulas.true, 0, None
     for part in formula.args if formula.op == "and" else (formula,):
@@ -94,7 +94,7 @@ def _counted(nonterminals: Nonterminals, formula: Formula) -> Counted | None:
 
 
 def _with_counts(formulas: Formulas, formula: Formula) -> Formula:
-    """A counted formula after enough items: `steps` needs it to see that an end can be reached."""
+    """Return a counted formula after enough items: `steps` needs it to see that an end can be reached."""
     return formulas.conjunction(
         part
         for part in (formula.args if formula.op == "and" else (formula,))
@@ -144,7 +144,8 @@ def bound_unique(array: ArrayAutomaton, n_values: int | None) -> None:
 
 
 def _few_values(nonterminals: Nonterminals, formula: Formula) -> list[Any] | None:
-    """All values that items may have, if a conjunct restricts them to a few scalars; otherwise None."""
+    """Return all values that items may have, if a conjunct restricts them to a few scalars; otherwise
+    None."""
     for part in formula.args if formula.op == "and" else (formula,):
         if part.op == "atom" and part.args[0] == "items" and not part.args[1]:
             values = nonterminals.of(part.args[2]).few_scalars

@@ -60,17 +60,18 @@ class Assertions:
         self._evaluated = Evaluated(self)
 
     def root(self) -> Formula:
-        """The formula of the whole schema."""
+        """Return the formula of the whole schema."""
         schema, resolver = self.locations.root()
         return self._of(self.locations.at(schema, resolver, "", False))
 
     def formula(self, location: Location, schema: object, path: tuple) -> Formula:
-        """The formula of a subschema. `path` leads to it from the location: keywords, keys and indices."""
+        """Return the formula of a subschema. `path` leads to it from the location: keywords, keys and
+        indices."""
         is_negated: cython.bint = location.is_negated or path[0] in NEGATING
         return self._of(self.locations.at(schema, location.resolver, (location, path), is_negated))
 
     def referred(self, location: Location, keyword: str) -> Formula:
-        """The formula of the subschema that a reference of a location leads to."""
+        """Return the formula of the subschema that a reference of a location leads to."""
         key = location.number, keyword, location.is_negated
         found: Formula = self._referred.get(key)
         if found is None:
@@ -82,11 +83,11 @@ class Assertions:
         return found
 
     def constant(self, value: Any) -> Formula:
-        """The formula that only one value satisfies."""
+        """Return the formula that only one value satisfies."""
         return self._of(self.locations.constant(value))
 
     def by_type(self, formula: Formula) -> list:
-        """The meaning of a formula of locations for each type, in the order of `TYPES`."""
+        """Return the meaning of a formula of locations for each type, in the order of `TYPES`."""
         if formula.op == "atom":
             location: Location = self.locations.all[formula.args[1]]
             named = location.schema.get("type")
@@ -100,14 +101,14 @@ class Assertions:
 
     @cython.cfunc
     def _of(self, location: object) -> Formula:
-        """The formula of a location, or of True or False."""
+        """Return the formula of a location, or of True or False."""
         if isinstance(location, bool):
             return self.formulas.constant(location)
         found: Location = location
         return self.formulas.atom("location", found.number)
 
     def expand(self, formula: Formula, kind: str) -> Formula:
-        """The meaning of a formula of locations for values of one type."""
+        """Return the meaning of a formula of locations for values of one type."""
         if not formula.atoms:
             return formula
         if formula.op == "atom":
@@ -150,7 +151,7 @@ class Assertions:
         return "$ref" in location.schema and self.locations.dialect.ref_alone
 
     def _clauses(self, location: Location, kind: str) -> Iterator[Formula]:
-        """What the keywords of a location require of values of a type, cheapest keywords first."""
+        """Yield what the keywords of a location require of values of a type, cheapest keywords first."""
         schema, formulas = location.schema, self.formulas
         alone = self._is_alone(location)
         if "type" in schema and not alone:
@@ -186,7 +187,7 @@ class Assertions:
 
     @cython.cfunc
     def _inner(self, location: Location, kind: str, schema: object, path: tuple) -> Formula:
-        """What a subschema that applies to the same value requires of a type."""
+        """Return what a subschema that applies to the same value requires of a type."""
         return self.expand(self.formula(location, schema, path), kind)
 
     @cython.cfunc

@@ -64,8 +64,8 @@ class ObjectAutomaton:
         self.is_growing = True
 
     def steps(self, state: cython.Py_ssize_t) -> list:
-        """Pairs (nonterminal, target state) of the edges of a state; None as nonterminal: the edge reads
-        nothing."""
+        """Return pairs (nonterminal, target state) of the edges of a state; None as nonterminal: the edge
+        reads nothing."""
         edges: list = self.edges[state]
         skipped, extra = self.skipped[state], self.extra[state]
         if skipped < 0 and not extra:
@@ -117,7 +117,7 @@ class ArrayAutomaton:
         self.is_growing = True
 
     def steps(self, state: cython.Py_ssize_t) -> list:
-        """Pairs (nonterminal, target state) of the edges of a state."""
+        """Return pairs (nonterminal, target state) of the edges of a state."""
         edges: list = self.edges[state]
         if not self.is_conditional or not state:
             return edges

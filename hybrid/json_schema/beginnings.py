@@ -62,7 +62,8 @@ class Beginnings(NamedTuple):
 
 
 def beginnings_of(nonterminals: Nonterminals, values: list[Nonterminal]) -> Beginnings | None:
-    """The beginnings for items that may each be in one of some nonterminals; None: all beginnings count."""
+    """Return the beginnings for items that may each be in one of some nonterminals; None: all beginnings
+    count."""
     with_strings = [one for one in values if one.strings.op != "false"]
     length = min((_length(nonterminals, one) for one in with_strings), default=0)
     if len(with_strings) == len(values) and length == ENDLESS and not any(map(_has_others, values)):

@@ -28,7 +28,7 @@ _BOUND = 200_000
 
 @lru_cache(maxsize=1)
 def canonical_numbers() -> Automaton:
-    """Exactly one text for each number that has a finite decimal expansion."""
+    """Return a language with exactly one text for each number that has a finite decimal expansion."""
     fraction = "\\.[0-9]*[1-9]"
     found = pattern(f"^(?:-?[1-9][0-9]*(?:{fraction})?|0|-?0{fraction})$", _BOUND)
     assert found is not None
@@ -44,7 +44,7 @@ class Counts:
         self._asked: set[Nonterminal] = set()
 
     def of(self, one: Nonterminal) -> int | None:
-        """The number of a nonterminal's values."""
+        """Return the number of a nonterminal's values."""
         if one in self._known:
             return self._known[one]
         if one in self._asked:  # it is recursive: values of any depth, or no value at all
@@ -60,8 +60,8 @@ class Counts:
         return found
 
     def scalars(self, one: Nonterminal) -> frozenset[tuple[str, Any]] | None:
-        """The values of a nonterminal, each with its type; None: some are not scalars, or there are too
-        many."""
+        """Return the values of a nonterminal, each with its type; None: some are not scalars, or there are
+        too many."""
         if one.array is not None or one.object is not None:
             return None
         numbers, strings = self._number_texts(one), self._string_texts(one)

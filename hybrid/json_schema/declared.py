@@ -114,7 +114,7 @@ class Declarations:
         self._depth = 0
 
     def of(self, formula: Formula) -> Declared:
-        """What the locations of a formula declare together."""
+        """Return what the locations of a formula declare together."""
         if len(formula.atoms) == 1:
             return self._location(formula.ordered_atoms[0].args[1])
         found = Declared()
@@ -123,9 +123,8 @@ class Declarations:
         return found
 
     def place(self, formula: Formula, keyword: str) -> str:
-        """The pointer of the first location that has a keyword, among those of a formula and those that
-        apply to the same value; if none has it, of the first location.
-        """
+        """Return the pointer of the first location that has a keyword, among those of a formula and those
+        that apply to the same value; if none has it, of the first location."""
         first, locations = "", self._locations.all
         for atom in formula.ordered_atoms:
             location: Location = locations[atom.args[1]]

@@ -20,7 +20,7 @@ def may_end(formulas: Formulas, formula: Formula) -> bool:
 
 
 def after_item(formulas: Formulas, formula: Formula) -> tuple[dict[Formula, Formula], list[Condition]]:
-    """What each atom becomes after one item: always, or if the item satisfies conditions."""
+    """Return what each atom becomes after one item: always, or if the item satisfies conditions."""
     decided: dict[Formula, Formula] = {}
     conditions: list[Condition] = []
     for atom in formula.ordered_atoms:

@@ -135,7 +135,7 @@ VOCABULARIES = {
 
 
 def draft_named(named: Any) -> Dialect | None:
-    """The draft that a `$schema` names; None: it names something else, or a draft before draft 4."""
+    """Return the draft that a `$schema` names; None: it names something else, or a draft before draft 4."""
     found = _DRAFT_OF_URI.search(named) if isinstance(named, str) else None
     return None if found is None else DIALECTS.get(found[1] or "2020-12")
 
@@ -143,7 +143,7 @@ def draft_named(named: Any) -> Dialect | None:
 def dialect_of(
     schema: Any, metaschema_of: Callable[[str], Any] | None = None, formats: bool = True
 ) -> Dialect:
-    """The draft by which a schema must be read.
+    """Return the draft by which a schema must be read.
 
     Args:
         schema: the schema.
@@ -165,7 +165,7 @@ def dialect_of(
 
 
 def _custom(named: str, metaschema_of: Callable[[str], Any] | None, formats: bool) -> Dialect:
-    """The dialect of a metaschema that does not belong to a draft."""
+    """Return the dialect of a metaschema that does not belong to a draft."""
 
     def refused(why: str) -> SchemaRefused:
         return SchemaRefused("unsupported", "$schema", "", why)
@@ -196,8 +196,8 @@ def _custom(named: str, metaschema_of: Callable[[str], Any] | None, formats: boo
 
 
 def objects_in(schema: Any) -> list[dict[str, Any]]:
-    """All objects in a schema at any depth, in no particular order, including instances in `enum` and the
-    like."""
+    """Return all objects in a schema at any depth, in no particular order, including instances in `enum` and
+    the like."""
     found: list[dict[str, Any]] = []
     todo = [schema]
     for one in todo:  # it grows

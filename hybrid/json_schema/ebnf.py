@@ -15,7 +15,7 @@ _SURROGATES = (0xD800, 0xDFFF)
 
 
 def ebnf_of(rows: Rows, root: int) -> str:
-    """The text of a grammar; its first rule is named root."""
+    """Return the text of a grammar; its first rule is named root."""
     edges: dict[int, list[tuple[int, int, int, int]]] = {}
     for source, kind, a, b, target in rows.table().tolist():
         edges.setdefault(source, []).append((kind, a, b, target))
@@ -70,7 +70,7 @@ def _state(state: int) -> str:
 
 
 def _characters(low: int, high: int, is_byte: bool) -> str:
-    """A character class, without surrogates."""
+    """Return a character class, without surrogates."""
     first, last = _SURROGATES
     parts = [(low, min(high, first - 1)), (max(low, last + 1), high)] if not is_byte else [(low, high)]
     if low > last or high < first:

@@ -31,7 +31,7 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 
 def emit(nonterminals: Nonterminals, start: Nonterminal, layout: Layout) -> tuple[Rows, int]:
-    """The rules for all values of a nonterminal, and the number of the start rule."""
+    """Return the rules for all values of a nonterminal, and the number of the start rule."""
     emitter: Emitter = Emitter(nonterminals, layout)
     root = emitter.value(start, 0)
     for one, depth, rule in emitter.unwritten():
@@ -64,14 +64,14 @@ class Writer:
 
     @cython.cfunc
     def _live(self, edges: list) -> list:
-        """The edges from which an end can be reached."""
+        """Return the edges from which an end can be reached."""
         live = self._is_live
         return [(value, target) for value, target in edges if live[target] and value.is_productive]
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _after(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The state of the grammar after a value."""
+        """Return the state of the grammar after a value."""
         known = self._behind.get(state)
         if known is not None:
             return known
@@ -119,7 +119,7 @@ class ObjectWriter(Writer):
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def _last(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The state after all remaining declared keys are passed over, or -1 if that is impossible."""
+        """Return the state after all remaining declared keys are passed over, or -1 if that is impossible."""
         known = self._lasts.get(state)
         if known is not None:
             return known
@@ -148,7 +148,7 @@ class ObjectWriter(Writer):
 
     @cython.cfunc
     def _extras(self, state: cython.Py_ssize_t) -> list:
-        """Classes of undeclared keys that may come, each with its edges."""
+        """Return classes of undeclared keys that may come, each with its edges."""
         last = self._last(state)
         if last < 0:
             return []
@@ -160,7 +160,7 @@ class ObjectWriter(Writer):
 
     @cython.cfunc
     def _tree(self, state: cython.Py_ssize_t) -> KeyTree:
-        """The declared keys that may come next."""
+        """Return the declared keys that may come next."""
         known = self._trees.get(state)
         if known is not None:
             return known
@@ -187,7 +187,7 @@ class ObjectWriter(Writer):
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _keys(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The state of the grammar after the opening quote of a key."""
+        """Return the state of the grammar after the opening quote of a key."""
         known = self._opened.get(state)
         if known is not None:
             return known
@@ -330,7 +330,7 @@ class ArrayWriter(Writer):
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _separated(self, at: cython.Py_ssize_t, comma: str) -> cython.Py_ssize_t:
-        """The state after a comma or its mark; the white space before it was read already."""
+        """Return the state after a comma or its mark; the white space before it was read already."""
         emitter, layout = self._emitter, self._emitter.layout
         if layout.is_free:
             return emitter.blanks(emitter.literal(at, comma))

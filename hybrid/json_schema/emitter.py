@@ -69,7 +69,7 @@ class Emitter:
             yield self._todo.pop()
 
     def value(self, nonterminal: Nonterminal, depth: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The rule of a nonterminal's values."""
+        """Return the rule of a nonterminal's values."""
         depth = depth if self._has_depth else 0
         if depth > _DEEPEST:
             raise SchemaRefused("bounds", "", "", f"needs more than {_DEEPEST} levels of indentation")
@@ -84,7 +84,7 @@ class Emitter:
         return rule
 
     def _scalar_alone(self, one: Nonterminal) -> int | None:
-        """The rule of a nonterminal that has only strings or only numbers; None for others."""
+        """Return the rule of a nonterminal that has only strings or only numbers; None for others."""
         false = self._false
         if one.null or one.booleans or one.arrays is not false or one.objects is not false:
             return None
@@ -93,7 +93,7 @@ class Emitter:
         return self._numbers(one) if one.strings is false and one.numbers is not false else None
 
     def scalars(self, one: Nonterminal, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
-        """Edges that read the constants, numbers and strings of a nonterminal."""
+        """Add edges that read the constants, numbers and strings of a nonterminal."""
         rows, false = self.rows, self._false
         words = ["null"] if one.null else []
         words += ["true" if value else "false" for value in one.booleans]
@@ -133,7 +133,7 @@ class Emitter:
         return rule
 
     def _listed(self, texts: frozenset[str]) -> int:
-        """The rule of strings that a schema lists."""
+        """Return the rule of strings that a schema lists."""
         rule = self._rules.get(texts)
         if rule is None:
             rows = self.rows
@@ -148,7 +148,7 @@ class Emitter:
         return rule
 
     def _piece(self, piece: Piece, source: int, end: int) -> None:
-        """Edges that read the texts of a piece and the closing quote."""
+        """Add edges that read the texts of a piece and the closing quote."""
         rows, characters = self.rows, piece.characters
         if piece.is_counted:
             self._counted(piece, source, end)
@@ -170,7 +170,7 @@ class Emitter:
         rows.letter(after, '"', end)
 
     def _counted(self, piece: Piece, source: int, end: int) -> None:
-        """Edges that read the texts of a piece with a state for each length; each character is a call."""
+        """Add edges that read the texts of a piece with a state for each length; each character is a call."""
         strings = self._nonterminals.strings
         grid = strings.grid(piece)
         self._n_counted += grid.n_states
@@ -191,7 +191,7 @@ class Emitter:
     def _spelled(
         self, language: Automaton, every_spelling: bool, source: int, end: int, closing: bool = True
     ) -> None:
-        """Edges that read the spellings of a language, and the closing quote."""
+        """Add edges that read the spellings of a language, and the closing quote."""
         rows = self.rows
         if every_spelling:
             texts = spelled(language)
@@ -207,7 +207,7 @@ class Emitter:
                 rows.empty(first + state, end)
 
     def _wide(self, ranges: Ranges) -> int:
-        """The rule of one character that is not printable ASCII, in all spellings."""
+        """Return the rule of one character that is not printable ASCII, in all spellings."""
         key = "wide", ranges
         rule = self._rules.get(key)
         if rule is None:
@@ -216,7 +216,7 @@ class Emitter:
         return rule
 
     def _character(self, characters: Automaton, free: bool) -> int:
-        """The rule of one character of a set."""
+        """Return the rule of one character of a set."""
         key = "character", characters
         rule = self._rules.get(key)
         if rule is None:
@@ -239,7 +239,7 @@ class Emitter:
         most: object,
         is_marked: cython.bint,
     ) -> cython.Py_ssize_t:
-        """The rule of a number of items, each after a comma or its mark."""
+        """Return the rule of a number of items, each after a comma or its mark."""
         key = "item", value, depth if self._has_depth else 0, is_marked
         unit = self._rules.get(key)
         if unit is None:
@@ -250,7 +250,7 @@ class Emitter:
         return self._repeated(unit, least, most)
 
     def key(self, language: Automaton) -> cython.Py_ssize_t:
-        """The rule of the keys of a class, including the closing quote."""
+        """Return the rule of the keys of a class, including the closing quote."""
         key = "key", language
         rule = self._rules.get(key)
         if rule is None:
@@ -259,7 +259,7 @@ class Emitter:
         return rule
 
     def blanks(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The state after optional white space."""
+        """Return the state after optional white space."""
         rows = self.rows
         if not self._is_free:
             return state
@@ -282,7 +282,7 @@ class Emitter:
         return after
 
     def _blank_edges(self, source: cython.Py_ssize_t, target: cython.Py_ssize_t) -> object:
-        """Edges that read one character of JSON's white space: tab, line feed, return or blank."""
+        """Add edges that read one character of JSON's white space: tab, line feed, return or blank."""
         self.rows.characters(source, 9, 10, target)
         self.rows.characters(source, 13, 13, target)
         self.rows.characters(source, 32, 32, target)
@@ -295,7 +295,7 @@ class Emitter:
         return rule
 
     def literal(self, state: cython.Py_ssize_t, text: str) -> cython.Py_ssize_t:
-        """The state after a literal text."""
+        """Return the state after a literal text."""
         if not text:
             return state
         after = self.rows.state()
@@ -303,14 +303,14 @@ class Emitter:
         return after
 
     def comma(self, state: cython.Py_ssize_t, depth: cython.Py_ssize_t, comma: str) -> cython.Py_ssize_t:
-        """The state after a comma or its mark, with the white space around it, at a depth."""
+        """Return the state after a comma or its mark, with the white space around it, at a depth."""
         layout = self.layout
         if self._is_free:
             return self.blanks(self.literal(self.blanks(state), comma))
         return self.literal(state, layout.comma.replace(",", comma) + layout.line(depth))
 
     def colon(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The state after the colon that follows a key."""
+        """Return the state after the colon that follows a key."""
         if self._is_free:
             return self.blanks(self.literal(self.blanks(state), ":"))
         return self.literal(state, self.layout.colon)

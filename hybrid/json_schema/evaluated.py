@@ -62,13 +62,13 @@ class Subschemas(Protocol):
     strings: Strings
 
     def formula(self, location: Location, schema: Any, path: tuple[Any, ...]) -> Formula:
-        """The formula of a subschema."""
+        """Return the formula of a subschema."""
 
     def referred(self, location: Location, keyword: str) -> Formula:
-        """The formula of the subschema that a reference leads to."""
+        """Return the formula of the subschema that a reference leads to."""
 
     def expand(self, formula: Formula, kind: str) -> Formula:
-        """What a formula asks of values of a type."""
+        """Return what a formula requires of values of a type."""
 
 
 class Evaluated:
@@ -80,7 +80,7 @@ class Evaluated:
         self._under_way: set[tuple[int, str]] = set()
 
     def unevaluated_properties(self, location: Location) -> Formula:
-        """What `unevaluatedProperties` of a location requires of an object that satisfies all other
+        """Return what `unevaluatedProperties` of a location requires of an object that satisfies all other
         keywords."""
         own = location.schema["unevaluatedProperties"]
         asked = self._of.formula(location, own, ("unevaluatedProperties",))
@@ -95,7 +95,8 @@ class Evaluated:
         return self._formulas.disjunction(found)
 
     def unevaluated_items(self, location: Location) -> Formula:
-        """What `unevaluatedItems` of a location requires of an array that satisfies all other keywords."""
+        """Return what `unevaluatedItems` of a location requires of an array that satisfies all other
+        keywords."""
         asked = self._of.formula(location, location.schema["unevaluatedItems"], ("unevaluatedItems",))
         true = self._formulas.true
         found = []
@@ -108,7 +109,7 @@ class Evaluated:
         return self._formulas.disjunction(found)
 
     def _ways(self, location: Location, kind: str, keyword: str = "") -> Ways:
-        """The ways in which a location can hold. Their formulas assume that it does hold.
+        """Return the ways in which a location can hold. Their formulas assume that it does hold.
 
         Args:
             keyword: the keyword that is being read; its own evaluation does not count.
@@ -144,7 +145,7 @@ class Evaluated:
         return {one: self._formulas.disjunction(parts) for one, parts in found.items()}
 
     def _in_place(self, location: Location, kind: str, nothing: Any) -> Iterator[Ways]:
-        """The ways of each subschema that applies to the same value."""
+        """Yield the ways of each subschema that applies to the same value."""
         schema, of, formulas = location.schema, self._of, self._formulas
         keywords = of.locations.dialect.keywords
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
@@ -176,7 +177,7 @@ class Evaluated:
         return self._either(of.expand(condition, kind), then, sides[1])
 
     def _perhaps(self, formula: Formula, kind: str, nothing: Any) -> Ways:
-        """The ways of a subschema that may or may not hold."""
+        """Return the ways of a subschema that may or may not hold."""
         ways = self._of_formula(formula, kind, nothing)
         if set(ways) == {nothing}:
             return {nothing: self._formulas.true}
@@ -191,7 +192,7 @@ class Evaluated:
         return {one: formulas.disjunction(parts) for one, parts in found.items()}
 
     def _of_formula(self, formula: Formula, kind: str, nothing: Any) -> Ways:
-        """The ways of a subschema that holds."""
+        """Return the ways of a subschema that holds."""
         if formula.op != "atom":
             return {nothing: self._formulas.true}
         return self._ways(self._of.locations.all[formula.args[1]], kind)
@@ -220,7 +221,7 @@ class Evaluated:
 
 
 def _united(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What is in at least one of the two, in a canonical order."""
+    """Return what is in at least one of the two, in a canonical order."""
     if not other or one == other:
         return one
     if not one:

@@ -82,15 +82,15 @@ class Formulas:
         return found
 
     def constant(self, value: bool) -> Formula:
-        """True or false."""
+        """Return the constant true or false."""
         return self.true if value else self.false
 
     def atom(self, *content: Any) -> Formula:
-        """The atom with a content, which must be hashable."""
+        """Return the atom with a content, which must be hashable."""
         return self._make("atom", content)
 
     def negation(self, formula: Formula) -> Formula:
-        """Not the formula."""
+        """Negate a formula."""
         if formula.op == "not":
             return formula.args[0]
         if not formula.atoms:
@@ -98,15 +98,15 @@ class Formulas:
         return self._make("not", (formula,))
 
     def conjunction(self, parts: Iterable[Formula]) -> Formula:
-        """The formula that holds if all parts do."""
+        """Return the formula that holds if all parts do."""
         return self._join("and", parts, self.false, self.true)
 
     def disjunction(self, parts: Iterable[Formula]) -> Formula:
-        """The formula that holds if at least one part does."""
+        """Return the formula that holds if at least one part does."""
         return self._join("or", parts, self.true, self.false)
 
     def exactly_one(self, parts: Iterable[Formula]) -> Formula:
-        """The formula that holds if exactly one part does."""
+        """Return the formula that holds if exactly one part does."""
         rest: list = [one for one in parts if one is not self.false]
         if self.true in rest:
             rest.remove(self.true)  # this is the one; if another part is true, the formula is false
@@ -144,8 +144,8 @@ class Formulas:
         return self._make(op, tuple(found[number] for number in sorted(found)))
 
     def _literals(self, found: dict, zero: Formula, one: Formula) -> dict:
-        """The values that the literals among the parts give to their atoms; None if two contradict each
-        other."""
+        """Return the values that the literals among the parts give to their atoms; None if two contradict
+        each other."""
         part: Formula
         inner: Formula
         literals: dict = {}
@@ -182,7 +182,7 @@ class Formulas:
         return changed
 
     def substitute(self, formula: Formula, values: dict) -> Formula:
-        """The formula with some atoms replaced by other formulas."""
+        """Return the formula with some atoms replaced by other formulas."""
         if not _has_any(formula.atoms, values):
             return formula
         return self._substituted(formula, values, {})
@@ -199,7 +199,7 @@ class Formulas:
         return found
 
     def chosen(self, formula: Formula, true: frozenset, false: dict, known: dict, done: dict) -> Formula:
-        """The formula with some atoms set to true and others to false.
+        """Return the formula with some atoms set to true and others to false.
 
         Args:
             true: the atoms that are true.
@@ -231,7 +231,7 @@ class Formulas:
 
 
 def decide(formula: Formula, value: Callable[[Formula], bool]) -> bool:
-    """The truth of a formula, where `value` gives the truth of each atom that matters."""
+    """Return the truth of a formula, where `value` gives the truth of each atom that matters."""
     op: str = formula.op
     if op == "atom":
         return value(formula)

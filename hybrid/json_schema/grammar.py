@@ -129,7 +129,7 @@ class SchemaGrammar:
         return self.convert(self.ebnf)
 
     def serialize_json(self) -> str:
-        """The serialised form of `xgrammar`."""
+        """Return the serialised form of `xgrammar`."""
         return str(self.xgrammar.serialize_json())
 
     @cached_property
@@ -140,7 +140,7 @@ class SchemaGrammar:
 
 
 def in_xgrammar(grammar: xgrammar.Grammar | SchemaGrammar) -> xgrammar.Grammar:
-    """A grammar as XGrammar's object."""
+    """Return a grammar as XGrammar's object."""
     return grammar.xgrammar if isinstance(grammar, SchemaGrammar) else grammar
 
 
@@ -155,7 +155,7 @@ def grammar_of_schema(
     assert_formats: bool = True,
     documents: Documents | None = None,
 ) -> SchemaGrammar:
-    """The grammar of a schema.
+    """Return the grammar of a schema.
 
     Args:
         schema: JSON text, or the parsed schema.
@@ -207,14 +207,15 @@ def grammar_of_schema(
 def _dialect(
     schema: Any, documents: Documents | None, assert_formats: bool, names: frozenset[tuple[str, str]]
 ) -> Dialect:
-    """The dialect of a schema. If `$schema` was left out, the schema is treated as if it named none."""
+    """Return the dialect of a schema. If `$schema` was left out, the schema is treated as if it named
+    none."""
     if ("", "$schema") in names:
         schema = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
     return dialect_of(schema, None if documents is None else documents.contents, assert_formats)
 
 
 def canonical(schema: Any, instance: Any) -> Any:
-    """An instance with its keys in the order in which the grammar of a schema writes them.
+    """Return an instance with its keys in the order in which the grammar of a schema writes them.
 
     Returns:
         The instance in that order. If the schema does not allow the instance, it is unchanged.
@@ -227,7 +228,7 @@ def canonical(schema: Any, instance: Any) -> Any:
 
 
 def _ordered(instance: Any, like: Any) -> Any:
-    """An instance with its keys in the order of an equal instance; its scalars are unchanged."""
+    """Return an instance with its keys in the order of an equal instance; its scalars are unchanged."""
     if isinstance(instance, dict):
         return {name: _ordered(instance[name], inner) for name, inner in like.items()}
     if isinstance(instance, list):

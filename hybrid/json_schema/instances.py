@@ -20,8 +20,8 @@ from hybrid.json_schema.nonterminals import Nonterminals
 
 
 def key_of(value: Any) -> Any:
-    """A key that is the same for equal JSON values and different for others. 1 and 1.0 are equal, 1 and
-    true are not; objects are equal if they have the same keys and values in any order."""
+    """Return a key that is the same for equal JSON values and different for others. 1 and 1.0 are equal, 1
+    and true are not; objects are equal if they have the same keys and values in any order."""
     if isinstance(value, bool) or value is None:
         return value, "constant"
     if isinstance(value, float):
@@ -44,7 +44,7 @@ class Instances:
         self._nonterminals, self._start = nonterminals, start
 
     def text(self, value: Any) -> str | None:
-        """The text of a value, without white space; None if the grammar does not allow it."""
+        """Return the text of a value, without white space; None if the grammar does not allow it."""
         return self._text(value, self._start)
 
     def _text(self, value: Any, one: Nonterminal) -> str | None:
@@ -64,7 +64,7 @@ class Instances:
         return None if one.object is None else self._object(value, one.object)
 
     def _number(self, value: Any, one: Nonterminal) -> str | None:
-        """The number as Python writes it; if the grammar does not have that text, without exponent or
+        """Return the number as Python writes it; if the grammar does not have that text, without exponent or
         fraction."""
         texts = self._nonterminals.numbers.texts(one.numbers)
         exact = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)

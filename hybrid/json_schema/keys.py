@@ -49,13 +49,13 @@ class KeyTree:
         self.branches, self.state = branches, state
 
     def with_key(self, key: str, state: cython.Py_ssize_t) -> KeyTree:
-        """A copy of the tree with one more key."""
+        """Return a copy of the tree with one more key."""
         return _with(self, key, 0, state)
 
 
 @cython.cfunc
 def _with(tree: KeyTree, key: str, begin: cython.Py_ssize_t, state: cython.Py_ssize_t) -> KeyTree:
-    """A copy of a tree with one more key, which begins at a character of `key`."""
+    """Return a copy of a tree with one more key, which begins at a character of `key`."""
     if begin == len(key):
         return KeyTree(tree.branches, state)
     first = key[begin]

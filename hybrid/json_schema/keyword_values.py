@@ -22,12 +22,12 @@ def is_number(value: Any) -> bool:
 
 
 def decimal(value: int | float) -> Fraction:
-    """A number of a schema, as the decimal that is written there."""
+    """Return a number of a schema as the decimal that is written there."""
     return Fraction(value) if isinstance(value, int) else Fraction(repr(value))
 
 
 def decimal_of(location: Location, keyword: str) -> Fraction:
-    """A keyword's number."""
+    """Return a keyword's number."""
     value = location.schema[keyword]
     if not is_number(value) or value in (float("inf"), float("-inf")) or value != value:
         raise location.refused(keyword, f"is {value!r}, allowed are numbers", "invalid")
@@ -37,7 +37,7 @@ def decimal_of(location: Location, keyword: str) -> Fraction:
 
 
 def count_of(location: Location, keyword: str) -> int:
-    """The non-negative integer that a keyword holds."""
+    """Return the non-negative integer that a keyword holds."""
     value = location.schema[keyword]
     if not is_number(value) or value < 0 or value != int(value):
         raise location.refused(keyword, f"is {value!r}, allowed are whole numbers from 0 on", "invalid")
@@ -45,7 +45,7 @@ def count_of(location: Location, keyword: str) -> int:
 
 
 def list_of(location: Location, keyword: str) -> list[Any]:
-    """A keyword's list."""
+    """Return a keyword's list."""
     value = location.schema[keyword]
     if not isinstance(value, list):
         raise location.refused(keyword, "is not a list", "invalid")
@@ -53,7 +53,7 @@ def list_of(location: Location, keyword: str) -> list[Any]:
 
 
 def dict_of(location: Location, keyword: str) -> dict[str, Any]:
-    """The object that a keyword holds; empty if the keyword is missing."""
+    """Return the object that a keyword holds; empty if the keyword is missing."""
     value = location.schema.get(keyword, {})
     if not isinstance(value, dict):
         raise location.refused(keyword, "is not an object", "invalid")
@@ -61,7 +61,7 @@ def dict_of(location: Location, keyword: str) -> dict[str, Any]:
 
 
 def names_of(location: Location, keyword: str) -> list[str]:
-    """The list of keys that a keyword holds; empty if the keyword is missing."""
+    """Return the list of keys that a keyword holds; empty if the keyword is missing."""
     value = location.schema.get(keyword, [])
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         if isinstance(value, bool) and location.schema.get("$schema") is None:

@@ -48,7 +48,7 @@ class Layout:
 
 
 def layout_of(options: Mapping[str, Any]) -> Layout:
-    """The layout that XGrammar's options ask for.
+    """Return the layout that XGrammar's options ask for.
 
     Raises:
         GrammarError: an option has a value that is not allowed.

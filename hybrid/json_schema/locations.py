@@ -59,7 +59,7 @@ class Location:
         return self._way
 
     def refused(self, keyword: str, why: str, kind: Any = "unsupported") -> SchemaRefused:
-        """The error for a keyword of this location."""
+        """Return the error for a keyword of this location."""
         return SchemaRefused(kind, keyword, self.pointer, why)
 
 
@@ -94,11 +94,11 @@ class Locations:
         self._schema = schema
 
     def root(self) -> tuple[Any, Any]:
-        """The whole schema, and the resolver of its references."""
+        """Return the whole schema, and the resolver of its references."""
         return self._schema, self.references.root
 
     def at(self, schema: Any, resolver: Any, way: Any, is_negated: cython.bint) -> Any:
-        """The location of a subschema. If it asserts nothing: True (it allows everything) or False
+        """Return the location of a subschema. If it asserts nothing: True (it allows everything) or False
         (nothing)."""
         if schema is True or schema is False:
             return bool(schema)
@@ -120,7 +120,7 @@ class Locations:
         return location
 
     def _found(self, schema: dict, resolver: Any, way: Any) -> Location:
-        """The location of an object; None if it asserts nothing."""
+        """Return the location of an object; None if it asserts nothing."""
         dialect = self.dialect
         if resolver is not None:
             resolver = self.references.inside(resolver, schema)
@@ -153,11 +153,11 @@ class Locations:
         return found
 
     def constant(self, value: Any) -> Location | bool:
-        """The location of a subschema that allows only one value."""
+        """Return the location of a subschema that allows only one value."""
         return self.at({"enum": [value]}, None, "", False)
 
     def referred(self, location: Location, keyword: str) -> tuple[Any, Any]:
-        """The subschema that a reference of a location leads to, and its resolver."""
+        """Return the subschema that a reference of a location leads to, and its resolver."""
         name = location.schema[keyword]
         if not isinstance(name, str):
             raise location.refused(keyword, f"is {_shown(name)}, allowed is text", "invalid")
@@ -176,7 +176,7 @@ class Locations:
 
 
 def pointer_of(way: Way) -> str:
-    """The JSON pointer of a way."""
+    """Return the JSON pointer of a way."""
     if isinstance(way, str):
         return way
     above, path = way

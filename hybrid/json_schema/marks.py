@@ -24,5 +24,5 @@ _BACK = bytes.maketrans(_FROM, _TO)
 
 
 def unmarked(text: bytes) -> bytes:
-    """A text with its marks replaced by commas and brackets."""
+    """Return a text with its marks replaced by commas and brackets."""
     return text.translate(_BACK)

@@ -104,7 +104,7 @@ class Nonterminals:
         self._depth = 0  # number of verdicts that wait for others
 
     def of(self, formula: Formula) -> Nonterminal:
-        """The nonterminal of a formula of locations."""
+        """Return the nonterminal of a formula of locations."""
         found: Nonterminal = self._by_formula.get(formula)
         if found is None:
             try:
@@ -124,7 +124,7 @@ class Nonterminals:
         self._todo.append(one)
 
     def placed(self, error: SchemaRefused, formula: Formula) -> SchemaRefused:
-        """The error with a place. If it has none yet, it gets the place of a formula's locations."""
+        """Return the error with a place. If it has none yet, it gets the place of a formula's locations."""
         if error.pointer:
             return error
         pointer = self._declarations.place(formula, error.keyword)
@@ -195,8 +195,8 @@ class Nonterminals:
 
     @cython.cfunc
     def _closed(self, array: Formula, object_: Formula, declared: Declared) -> tuple:
-        """Objects and arrays that declare keys or items, closed to others, unless a subschema that applies
-        to the same value says something about the others."""
+        """Return objects and arrays that declare keys or items, closed to others, unless a subschema that
+        applies to the same value says something about the others."""
         formulas, true = self.formulas, self.formulas.true
         if declared.declares_keys and not declared.opens_keys and object_ is not formulas.false:
             names = dict.fromkeys(declared.keys, true)

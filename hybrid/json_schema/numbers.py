@@ -66,7 +66,8 @@ def _accept(formula: Formula, atoms: Sequence[Formula]) -> Callable[[tuple[bool,
 
 
 def common_step(formula: Formula) -> Fraction | None:
-    """A number such that all numbers that satisfy a formula are multiples of it; None: none was found."""
+    """Return a number such that all numbers that satisfy a formula are multiples of it; None: none was
+    found."""
     steps = {atom: step for atom in formula.atoms if (step := _step(atom)) is not None}
     needed = [step for atom, step in steps.items() if not _may_hold(formula, {atom})]
     if needed:
@@ -78,7 +79,7 @@ def common_step(formula: Formula) -> Fraction | None:
 
 
 def _step(atom: Formula) -> Fraction | None:
-    """The divisor that an atom requires."""
+    """Return the divisor that an atom requires."""
     if atom.args[0] == "integer":
         return Fraction(1)
     return Fraction(atom.args[1]) if atom.args[0] == "multiple" else None
@@ -108,7 +109,8 @@ def _outcomes(formula: Formula, false: set[Formula]) -> tuple[bool, bool]:
 
 
 def _between(formula: Formula, step: Fraction) -> list[Fraction] | None:
-    """The multiples of a number between the bounds of a formula; None: there are many, or infinitely many."""
+    """Return the multiples of a number between the bounds of a formula; None: there are many, or infinitely
+    many."""
     low: Fraction | None = None
     high: Fraction | None = None
     for part in formula.args if formula.op == "and" else (formula,):

@@ -171,7 +171,7 @@ class _Builder:
 
     @cython.cfunc
     def _edges(self, sets: list, name: str, truth: dict | None, target: object) -> list:
-        """The edges of a key whose value satisfies all of some property sets."""
+        """Return the edges of a key whose value satisfies all of some property sets."""
         if len(sets) == 1:
             value = self._value(sets[0], name, truth)
         else:
@@ -228,8 +228,8 @@ class _Builder:
 
     @cython.cfunc
     def _conditions(self, formula: Formula, name: str, truth: dict | None) -> tuple:
-        """What each atom becomes after a key: a declared key, or an undeclared key of a class, with the
-        truth of its formulas. Pairs of atoms and formulas that are decided, and conditions of `split`."""
+        """Return what each atom becomes after a key: a declared key, or an undeclared key of a class, with
+        the truth of its formulas. Pairs of atoms and formulas that are decided, and conditions of `split`."""
         atom: Formula
         formulas = self._formulas
         decided: dict = {}
@@ -253,7 +253,7 @@ class _Builder:
 
     @cython.cfunc
     def _value(self, properties: PropertySet, name: str, truth: dict | None) -> Formula:
-        """What a property set requires of the value of a key."""
+        """Return what a property set requires of the value of a key."""
         asked: list = [properties.names[name]] if truth is None and name in properties.names else []
         for pattern, value in properties.patterns:
             if self._satisfies(pattern, name, truth):
@@ -269,7 +269,7 @@ class _Builder:
 
     @cython.cfunc
     def _key_classes(self) -> list:
-        """The classes of undeclared keys that may come."""
+        """Return the classes of undeclared keys that may come."""
         formulas = self._formulas
         asked: dict = {}
         for atom in self._start.ordered_atoms:
@@ -384,13 +384,14 @@ def _has_many(language: Automaton) -> bool:
 
 
 def _used(automaton: ObjectAutomaton) -> list[int]:
-    """The classes of undeclared keys that may come."""
+    """Return the classes of undeclared keys that may come."""
     found = {number for state in range(len(automaton.extra)) for number, _ in _live_extras(automaton, state)}
     return sorted(found)
 
 
 def _live_extras(automaton: ObjectAutomaton, state: int) -> list[tuple[int, list[Any]]]:
-    """The undeclared keys that may come in a state, with the edges from which an end can be reached."""
+    """Return the undeclared keys that may come in a state, with the edges from which an end can be
+    reached."""
     if not automaton.is_live[state]:
         return []
     live = [

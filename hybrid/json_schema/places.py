@@ -61,7 +61,7 @@ class Place(NamedTuple):
         return self.beginnings is None or self.beginnings.has(text)
 
     def of_key(self, key: str) -> int:
-        """The place of a key's value."""
+        """Return the place of a key's value."""
         known = self.names.get(key)
         if known is not None:
             return known
@@ -81,7 +81,7 @@ class Places(NamedTuple):
 
 
 def places_of(nonterminals: Nonterminals, start: Nonterminal) -> Places | None:
-    """The places of a schema whose nonterminals are built; None: nothing must be remembered.
+    """Return the places of a schema whose nonterminals are built; None: nothing must be remembered.
 
     It sets `is_marked` of arrays whose commas and brackets must show that two items were equal.
 
@@ -147,7 +147,7 @@ def _items(arrays: list[Nonterminal]) -> Iterator[Nonterminal]:
 
 
 def _of_others(objects: list[Nonterminal]) -> Iterator[tuple[Automaton | None, list[Nonterminal]]]:
-    """Classes of undeclared keys, with their values: the classes of a single object; one class for
+    """Yield classes of undeclared keys, with their values: the classes of a single object; one class for
     several."""
     automaton = objects[0].object if len(objects) == 1 else None
     if automaton is None:
@@ -159,7 +159,7 @@ def _of_others(objects: list[Nonterminal]) -> Iterator[tuple[Automaton | None, l
 
 
 def _of_key(objects: list[Nonterminal], name: str | None) -> Iterator[Nonterminal]:
-    """The values of a key; for None, the values of undeclared keys."""
+    """Yield the values of a key; for None, the values of undeclared keys."""
     for one in objects:
         automaton = one.object
         assert automaton is not None
@@ -185,7 +185,7 @@ def _running_out(
 
 
 def _pruned(places: list[Place], start: int) -> Places | None:
-    """The places without those below which nothing must be remembered."""
+    """Return the places without those below which nothing must be remembered."""
     before: list[list[int]] = [[] for _ in places]
     for number, one in enumerate(places):
         for child in (one.items, *one.names.values(), *(other for _, other in one.others)):

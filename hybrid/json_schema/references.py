@@ -63,7 +63,7 @@ class Documents:
         return REGISTRY.with_resources(self._resources.items()).crawl()
 
     def contents(self, uri: str) -> Any:
-        """The document at an address, or None."""
+        """Return the document at an address, or None."""
         return self._contents.get(uri.rstrip("#"))
 
 
@@ -103,7 +103,7 @@ class References:
         return (registry.crawl() if self._is_dynamic else registry).resolver(name)
 
     def inside(self, resolver: Any, schema: dict[str, Any]) -> Any:
-        """The resolver of references in a subschema."""
+        """Return the resolver of references in a subschema."""
         dialect = self._dialect
         name = schema.get(dialect.id_keyword)
         if resolver is None or not isinstance(name, str):
@@ -129,7 +129,7 @@ class References:
         return tuple(sorted(outermost.items()))
 
     def _anchors_of(self, resolver: Any, uri: str) -> list[str]:
-        """The dynamic anchors of a resource; `_RECURSIVE` stands for `$recursiveAnchor`."""
+        """Return the dynamic anchors of a resource; `_RECURSIVE` stands for `$recursiveAnchor`."""
         found = self._anchors.get(uri)
         if found is None:
             try:
@@ -144,7 +144,7 @@ class References:
         return found
 
     def lookup(self, resolver: Any, keyword: str, name: str) -> tuple[Any, Any]:
-        """The subschema that a reference leads to, and its resolver.
+        """Return the subschema that a reference leads to, and its resolver.
 
         Raises:
             LookupError: there is nothing (or, as `OtherDraft`, a document of another draft).
@@ -168,7 +168,7 @@ class References:
         return self._dynamic(resolver, name) if keyword == "$dynamicRef" else _plain(resolver, name)
 
     def _recursive(self, resolver: Any) -> Any:
-        """The outermost resource with `$recursiveAnchor`, if the reference's own resource has it."""
+        """Return the outermost resource with `$recursiveAnchor`, if the reference's own resource has it."""
         own = _plain(resolver, "#")
         if _is_recursive(own.contents):
             for uri in _passed(resolver):
@@ -177,8 +177,8 @@ class References:
         return own
 
     def _dynamic(self, resolver: Any, name: str) -> Any:
-        """The schema in the outermost resource that has the dynamic anchor, if the referenced schema has
-        it."""
+        """Return the schema in the outermost resource that has the dynamic anchor, if the referenced schema
+        has it."""
         own = _plain(resolver, name)
         uri, _, anchor = _absolute(resolver, name).partition("#")
         if not anchor or anchor.startswith("/") or not _has(own.resolver, uri, anchor):
@@ -208,7 +208,7 @@ class OtherDraft(LookupError):
 
 
 def specification(dialect: Dialect) -> Any:
-    """The specification of a draft in `referencing`."""
+    """Return the specification of a draft in `referencing`."""
     return _specification(dialect.uri)
 
 
@@ -229,7 +229,7 @@ def load_referencing() -> None:
 
 
 def documents_of(registry: Any) -> Documents | None:
-    """The documents of a registry that a caller passed.
+    """Return the documents of a registry that a caller passed.
 
     Raises:
         ArgumentError: it is not a registry, or contains something that is not JSON.
@@ -249,7 +249,7 @@ def documents_of(registry: Any) -> Documents | None:
 
 
 def _passed(resolver: Any) -> tuple[str, ...]:
-    """The resources on the way to a place, outermost first."""
+    """Return the resources on the way to a place, outermost first."""
     return tuple(dict.fromkeys((*reversed([*resolver._previous]), resolver._base_uri)))
 
 
@@ -264,14 +264,14 @@ def _has(resolver: Any, uri: str, name: str) -> bool:
 
 
 def _absolute(resolver: Any, name: str) -> str:
-    """The absolute address of a reference."""
+    """Return the absolute address of a reference."""
     from urllib.parse import urljoin
 
     return f"{resolver._base_uri}{name}" if name.startswith("#") else urljoin(resolver._base_uri, name)
 
 
 def _plain(resolver: Any, name: str) -> Any:
-    """The static meaning of a reference. The resolver records where the reference came from."""
+    """Return the static meaning of a reference. The resolver records where the reference came from."""
     found = type(resolver)(base_uri="", registry=resolver._registry).lookup(_absolute(resolver, name))
     inner = found.resolver
     return type(found)(found.contents, resolver._evolve(base_uri=inner._base_uri, registry=inner._registry))

@@ -69,7 +69,7 @@ class Rows:
         self._n_states = 0
 
     def rule(self, name: str) -> cython.Py_ssize_t:
-        """A new rule."""
+        """Add a rule, and return its number."""
         self.names.append(name)
         return len(self.names) - 1
 
@@ -80,7 +80,7 @@ class Rows:
         return number
 
     def state(self) -> cython.Py_ssize_t:
-        """A new state."""
+        """Add a state, and return its number."""
         self._n_states += 1
         return self._n_states - 1
 
@@ -211,11 +211,11 @@ class Rows:
             self.empty(first + source, state)
 
     def table(self) -> NDArray[np.int64]:
-        """All edges, int64[n, 5]: source, type, a, b, target."""
+        """Return all edges, int64[n, 5]: source, type, a, b, target."""
         return self._edges.table().copy()
 
     def reading(self, root: int, printed: Any = None) -> ReadGrammar:
-        """The grammar in the form that `equivalence.network` reads.
+        """Return the grammar in the form that `equivalence.network` reads.
 
         Args:
             root: the start rule.

@@ -45,7 +45,7 @@ Case = tuple[Formula, Formula]
 def split(
     nonterminals: Nonterminals, formula: Formula, decided: dict[Formula, Formula], conditions: list[Condition]
 ) -> list[Case]:
-    """The cases of a value.
+    """Return the cases of a value.
 
     Args:
         nonterminals: decide which formulas may have a value.
@@ -97,7 +97,7 @@ class _Splitter:
         self._leaves = self.n_listed = 0
 
     def cases(self, known: Formula, after: Formula) -> list[Case]:
-        """The cases of a value that satisfies `known`; their formulas do not repeat `known`."""
+        """Return the cases of a value that satisfies `known`; their formulas do not repeat `known`."""
         formulas = self._formulas
         self._nonterminals.check()
         required, after, unknown = self._required(after)
@@ -119,7 +119,7 @@ class _Splitter:
         return [(formulas.conjunction((required, value)), rest) for value, rest in found]
 
     def _required(self, after: Formula) -> tuple[Formula, Formula, list[Formula]]:
-        """What the value must satisfy, what is left of the formula then, and the conditions still
+        """Return what the value must satisfy, what is left of the formula then, and the conditions still
         undecided."""
         formulas = self._formulas
         required: list[Formula] = []
@@ -201,7 +201,7 @@ class _Splitter:
     def _merged(
         self, condition: Formula, opposite: Formula, so: list[Case], not_so: list[Case]
     ) -> list[Case]:
-        """The cases of both sides. Cases with the same continuation are merged."""
+        """Return the cases of both sides. Cases with the same continuation are merged."""
         formulas = self._formulas
         values_so, values_not = {rest: v for v, rest in so}, {rest: v for v, rest in not_so}
         found = []

@@ -117,7 +117,7 @@ class Strings:
         self._languages: dict[Formula, Automaton] = {}
 
     def clauses(self, location: Location, keywords: frozenset[str]) -> Iterator[Formula]:
-        """What the keywords of a location require of strings."""
+        """Yield what the keywords of a location require of strings."""
         schema, formulas = location.schema, self._formulas
         if "minLength" in schema:
             yield self.longer(count_of(location, "minLength"))
@@ -136,17 +136,17 @@ class Strings:
                 yield self._known(("format", name, is_bounded, is_long), language)
 
     def longer(self, least: int) -> Formula:
-        """The formula of strings with at least this many characters."""
+        """Return the formula of strings with at least this many characters."""
         return self._formulas.atom("longer", least) if least > 0 else self._formulas.true
 
     def among(self, texts: Sequence[str]) -> Formula:
-        """The formula of strings that equal one of some texts."""
+        """Return the formula of strings that equal one of some texts."""
         if not texts:
             return self._formulas.false
         return self._formulas.atom("language", ("words", frozenset(texts)))
 
     def pattern(self, location: Location, keyword: str, source: Any) -> Formula:
-        """The formula of strings in which a pattern matches somewhere."""
+        """Return the formula of strings in which a pattern matches somewhere."""
         if not isinstance(source, str):
             raise location.refused(keyword, f"is {source!r}, allowed is text", "invalid")
         found = self._patterns.get(source)
@@ -163,7 +163,7 @@ class Strings:
         return found
 
     def _known(self, source: Any, language: Automaton | None) -> Formula:
-        """The formula of a language, in its simplest form."""
+        """Return the formula of a language, in its simplest form."""
         assert language is not None
         if language.is_universal:
             return self._formulas.true
@@ -190,7 +190,7 @@ class Strings:
         return text in source[1] if source[0] == "words" else self._automata[source].contains(text)
 
     def pieces(self, formula: Formula) -> tuple[Piece, ...]:
-        """The language of a formula. No piece is empty; if nothing satisfies the formula, there are no
+        """Return the language of a formula. No piece is empty; if nothing satisfies the formula, there are no
         pieces.
 
         Raises:
@@ -225,7 +225,7 @@ class Strings:
                 yield Piece(words(texts))
 
     def grid(self, piece: Piece) -> Grid:
-        """The states of a counted piece.
+        """Return the states of a counted piece.
 
         Raises:
             TooLarge: it needs more states than the bound allows.
@@ -258,9 +258,8 @@ class Strings:
             yield before, begin, None
 
     def _language(self, formula: Formula) -> Automaton:
-        """The automaton of a formula without lengths. Automata are joined in pairs, smallest first, and
-        minimised in between.
-        """
+        """Return the automaton of a formula without lengths. Automata are joined in pairs, smallest first,
+        and minimised in between."""
         found = self._languages.get(formula)
         if found is not None:
             return found
@@ -283,14 +282,13 @@ class Strings:
         return found
 
     def listed(self, formula: Formula) -> frozenset[str] | None:
-        """All texts of a formula. None if it uses languages that are not lists, or if it allows all texts
-        but some.
-        """
+        """Return all texts of a formula. None if it uses languages that are not lists, or if it allows all
+        texts but some."""
         found = self._listed(formula) if formula.atoms else None
         return None if found is None or found.is_inverted else found.texts
 
     def _listed(self, formula: Formula) -> Listed | None:
-        """The texts of a formula whose languages are all lists; None for other formulas."""
+        """Return the texts of a formula whose languages are all lists; None for other formulas."""
         if formula not in self._lists:
             self._lists[formula] = self._find_listed(formula)
         return self._lists[formula]
@@ -345,7 +343,7 @@ class Strings:
         return joined
 
     def whole(self, formula: Formula) -> Automaton:
-        """The language of a formula as one automaton. Lengths become states.
+        """Return the language of a formula as one automaton. Lengths become states.
 
         Raises:
             TooLarge: it needs more states than the bound allows.
@@ -359,7 +357,7 @@ class Strings:
         return joined
 
     def _within(self, language: Automaton, least: int, most: int | None) -> Automaton:
-        """The texts of a language whose length is in a range."""
+        """Return the texts of a language whose length is in a range."""
         if max(least, most or 0) >= self._bound:
             raise TooLarge(self._bound)
         return intersection([language, window(least, most)], self._bound)
@@ -390,7 +388,7 @@ def _grid(language: Automaton, least: int, most: int | None, bound: int) -> Grid
 
 
 def _pieces_of(automaton: Automaton, tails: Sequence[Any]) -> Iterator[Piece]:
-    """The pieces of an automaton in which some states are followed by counted characters."""
+    """Yield the pieces of an automaton in which some states are followed by counted characters."""
     if not automaton.is_empty:
         yield Piece(automaton)
     for tail in tails:

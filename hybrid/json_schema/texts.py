@@ -45,7 +45,7 @@ class TreeWriter:
         self._todo = []
 
     def state_of(self, tree: KeyTree) -> cython.Py_ssize_t:
-        """The state in which a tree starts."""
+        """Return the state in which a tree starts."""
         found = self._nodes.get(tree)
         if found is not None:
             return found
@@ -85,7 +85,7 @@ class TreeWriter:
         self._rows.letter(state, label[0], found)
 
     def _spell(self, state: cython.Py_ssize_t, label: str, target: cython.Py_ssize_t) -> object:
-        """Edges that read a label, each character in all its spellings."""
+        """Add edges that read a label, each character in all its spellings."""
         rows = self._rows
         for i, letter in enumerate(label):
             after = target if i == len(label) - 1 else rows.state()
@@ -101,7 +101,7 @@ class TreeWriter:
             state = after
 
     def _escaped(self, state: cython.Py_ssize_t, letter: str, target: cython.Py_ssize_t) -> object:
-        """A character as `\\u` code units with four digits in upper or lower case."""
+        """Return a character as `\\u` code units with four digits in upper or lower case."""
         rows, units = self._rows, letter.encode("utf-16-be", "surrogatepass")
         for i in range(0, len(units), 2):
             behind = rows.state()
@@ -182,7 +182,7 @@ def _add_within(
     last: cython.Py_ssize_t,
     target: cython.Py_ssize_t,
 ) -> cython.int:
-    """An edge that reads the characters from `low` to `high` that are also from `first` to `last`."""
+    """Add an edge that reads the characters from `low` to `high` that are also from `first` to `last`."""
     if low <= last and high >= first:
         rows.characters(source, max(low, first), min(high, last), target)
     return 0

@@ -19,7 +19,7 @@ from equivalence.arguments import one_or_more, shown
 
 
 def text_of(text: Any) -> bytes:
-    """The argument of `accept_string` as bytes.
+    """Return the argument of `accept_string` as bytes.
 
     Raises:
         ArgumentError: it is neither text nor bytes, or has half of a surrogate pair.
@@ -38,7 +38,7 @@ def text_of(text: Any) -> bytes:
 
 
 def temperature_of(value: SupportsFloat | None) -> float | None:
-    """A temperature rounded to 32 bits, as XGrammar keeps it.
+    """Return a temperature rounded to 32 bits, as XGrammar keeps it.
 
     Raises:
         ArgumentError: it is not a number, below 0, or not finite in 32 bits.
@@ -60,7 +60,7 @@ def _no_temperature(value: object) -> str:
 
 
 def stop_ids(values: int | Iterable[int] | None, size: int) -> tuple[int, ...] | None:
-    """The distinct ids that end a sequence, in the order given; None stands for the vocabulary's.
+    """Return the distinct ids that end a sequence, in the order given; None stands for the vocabulary's.
 
     Raises:
         VocabularyError: there is none, or one is not an integer or not an id of the vocabulary.

@@ -83,7 +83,7 @@ class Follower:
 
     @abstractmethod
     def text_read(self) -> bytes:
-        """The whole text read so far."""
+        """Return the whole text read so far."""
 
     @abstractmethod
     def check_made(self, steps: int) -> None:
@@ -99,7 +99,7 @@ class Follower:
 
     @abstractmethod
     def fork(self) -> Follower:
-        """An independent follower in the same state."""
+        """Return an independent follower in the same state."""
 
     @abstractmethod
     def is_terminated(self) -> bool:
@@ -111,11 +111,11 @@ class Follower:
 
     @abstractmethod
     def find_jump_forward_string(self, deadline: Deadline) -> str:
-        """The text that must come next, or the part of it that is found in time."""
+        """Return the text that must come next, or the part of it that is found in time."""
 
     @abstractmethod
     def get_captures(self, deduplicate: bool) -> Any:
-        """The spans captured so far."""
+        """Return the spans captured so far."""
 
 
 class OuterFollower(Follower):

@@ -84,7 +84,7 @@ class Automaton:
         return self.accepting == (True,) and self.rows[0] == ((0, LAST, 0),)
 
     def step(self, state: int, character: int) -> int:
-        """The state after a character, or -1."""
+        """Return the state after a character, or -1."""
         starts = self._starts.get(state)
         if starts is None:
             starts = self._starts[state] = [low for low, _, _ in self.rows[state]]
@@ -131,7 +131,7 @@ class Automaton:
         return lengths[0]
 
     def words(self, limit: int) -> list[str] | None:
-        """All its texts, if there are at most `limit`; else None. The list must not be changed."""
+        """Return all its texts, if there are at most `limit`; else None. The list must not be changed."""
         if limit not in self._words:
             self._words[limit] = self._find_words(limit)  # 0.1 ms for a format
         return self._words[limit]
@@ -155,9 +155,8 @@ class Automaton:
         return sorted(found) if len(found) <= limit else None
 
     def ranges(self) -> NDArray[np.int64]:
-        """Its edges, int64[n, 4], read-only: rows (source, first character, last character,
-        target).
-        """
+        """Return its edges, int64[n, 4], read-only: rows (source, first character, last character,
+        target)."""
         found = self._ranges
         if found is None:
             flat = [(source, *edge) for source, row in enumerate(self.rows) for edge in row]
@@ -166,7 +165,7 @@ class Automaton:
 
 
 def minimal(rows: Sequence[Sequence[Edge]], accepting: Sequence[bool]) -> Automaton:
-    """The canonical automaton of a deterministic one whose start is state 0."""
+    """Return the canonical automaton of a deterministic one whose start is state 0."""
     look()
     return Automaton(*minimised(rows, accepting))
 
@@ -185,19 +184,18 @@ def _merged(edges: list[Edge]) -> Row:
 
 @lru_cache(maxsize=1)
 def universal() -> Automaton:
-    """All texts."""
+    """Return the language of all texts."""
     return Automaton((((0, LAST, 0),),), (True,))
 
 
 def empty() -> Automaton:
-    """No text."""
+    """Return the empty language."""
     return Automaton((), ())
 
 
 def words(texts: Iterable[str]) -> Automaton:
-    """The language of some texts: a trie, whose nodes are merged from the ends (Revuz: Minimisation of
-    Acyclic Deterministic Automata in Linear Time, 1992).
-    """
+    """Return the language of some texts: a trie, whose nodes are merged from the ends (Revuz: Minimisation of
+    Acyclic Deterministic Automata in Linear Time, 1992)."""
     below: list[dict[int, int]] = [{}]
     ends: set[int] = set()
     for text in texts:
@@ -243,7 +241,8 @@ def _renumbered(rows: Sequence[Row], accepting: Sequence[bool], first: int) -> A
 
 
 def without(language: Automaton, texts: Iterable[str]) -> Automaton:
-    """A language without some texts. It takes time linear in their characters, and is not always minimal."""
+    """Return a language without some texts. It takes time linear in their characters, and is not always
+    minimal."""
     finite = language.words(64)
     if finite is not None:
         gone = set(texts)
@@ -281,7 +280,7 @@ def without(language: Automaton, texts: Iterable[str]) -> Automaton:
 
 
 def _rerouted(row: Row, below: dict[int, int]) -> Row:
-    """The edges of a state, with new targets for single characters."""
+    """Return the edges of a state, with new targets for single characters."""
     found = []
     for low, high, target in row:
         for code in sorted(code for code in below if low <= code <= high):
@@ -296,7 +295,7 @@ def _rerouted(row: Row, below: dict[int, int]) -> Row:
 
 @lru_cache(maxsize=1024)
 def one_of(ranges: Ranges) -> Automaton:
-    """The language of single characters from some ranges."""
+    """Return the language of single characters from some ranges."""
     return minimal([[(low, high, 1) for low, high in ranges], []], [False, True])
 
 
@@ -306,7 +305,7 @@ def combine(
     bound: int,
     needed: Collection[int] = (),
 ) -> Automaton:
-    """The texts that `accept` selects by the languages that contain them.
+    """Return the texts that `accept` selects by the languages that contain them.
 
     Args:
         automata: the automata of the languages.
@@ -324,7 +323,7 @@ def combine(
 
 
 def intersection(automata: Sequence[Automaton], bound: int) -> Automaton:
-    """The texts that all of some languages contain.
+    """Return the texts that all of some languages contain.
 
     Raises:
         TooLarge: the product has more states than the bound.
@@ -333,7 +332,7 @@ def intersection(automata: Sequence[Automaton], bound: int) -> Automaton:
 
 
 def sign_vectors(automata: Sequence[Automaton], bound: int) -> list[tuple[tuple[bool, ...], Automaton]]:
-    """The non-empty cells of the partition of all texts by some languages, each with its language.
+    """Return the non-empty cells of the partition of all texts by some languages, each with its language.
 
     Raises:
         TooLarge: the product has more states than the bound.
@@ -343,14 +342,14 @@ def sign_vectors(automata: Sequence[Automaton], bound: int) -> list[tuple[tuple[
 
 
 def complement(automaton: Automaton) -> Automaton:
-    """All other texts."""
+    """Return the language of all other texts."""
     return combine([automaton], lambda signs: not signs[0], automaton.n_states + 2)
 
 
 def _product(
     automata: Sequence[Automaton], needed: Sequence[bool], with_dead: bool, bound: int
 ) -> tuple[list[tuple[bool, ...]], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The reachable product.
+    """Compute the reachable part of the product.
 
     Returns:
         The combinations of languages in which a text may end; for each state, the number of its
@@ -401,7 +400,7 @@ def is_endless(language: Automaton) -> bool:
 
 
 def ending_states(language: Automaton) -> list[int]:
-    """The states that reach no cycle: only finitely many texts continue from them."""
+    """Return the states that reach no cycle: only finitely many texts continue from them."""
     n = len(language.rows)
     reached: list[set[int]] = [{target for _, _, target in row} for row in language.rows]
     left = [len(targets) for targets in reached]

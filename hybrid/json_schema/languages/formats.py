@@ -43,7 +43,7 @@ _DURATION = (
 
 
 def _host(letter: str) -> str:
-    """Labels of letters and digits, with hyphens inside."""
+    """Return a pattern for labels of letters and digits, with hyphens inside."""
     shapes = []
     for labels, length in ((3, 63), (5, 49), (12, 20)):
         label = f"{letter}(?:(?:{letter}|-){{0,{length - 2}}}{letter})?"
@@ -56,7 +56,8 @@ _IPV4 = f"{_BYTE}(?:\\.{_BYTE}){{3}}"
 
 
 def _ipv6() -> str:
-    """Eight groups, of which one run of zeros may be left out; the last two may be an IPv4 address."""
+    """Return a pattern for eight groups, of which one run of zeros may be left out; the last two may be an
+    IPv4 address."""
     group = "[0-9A-Fa-f]{1,4}"
     shapes = [f"(?:{group}:){{7}}{group}", f"(?:{group}:){{6}}{_IPV4}"]
     for before in range(8):
@@ -75,23 +76,23 @@ _WIDE = "[\\u{80}-\\u{10FFFF}]"
 
 
 def _mail(atom: str, quoted: str, letter: str, addresses: str = f"{_IPV4}|IPv6:{_IPV6}") -> str:
-    """The grammar of RFC 5321, section 4.1.2, which has no bounds on lengths. The bounds of section 4.5.3.1
-    are not asserted.
-    """
+    """Return a pattern for the grammar of RFC 5321, section 4.1.2, which has no bounds on lengths. The bounds
+    of section 4.5.3.1 are not asserted."""
     local = f'(?:{atom}+(?:\\.{atom}+)*|"(?:{quoted}|\\\\[\\x20-\\x7e])*")'
     label = f"{letter}(?:(?:{letter}|-)*{letter})?"
     return f"{local}@(?:{label}(?:\\.{label})*|\\[(?:{addresses})\\])"
 
 
 def _bounded_mail(atom: str, quoted: str, letter: str) -> str:
-    """The same grammar with the bounds of section 4.5.3.1: 64 characters before the ``@`` (31 if they are
-    quoted, because each may be written as two), and a host name after it."""
+    """Return a pattern for the same grammar with the bounds of section 4.5.3.1: 64 characters before the
+    ``@`` (31 if they are quoted, because each may be written as two), and a host name after it."""
     local = f'(?:(?=[^@]{{1,64}}@){atom}+(?:\\.{atom}+)*|"(?:{quoted}|\\\\[\\x20-\\x7e]){{0,31}}")'
     return f"{local}@(?:{_host(letter)}|\\[{_IPV4}\\])"
 
 
 def _uri(wide: str, with_scheme: bool, ipv6: str = f"{_IPV6}|") -> str:
-    """A URI; an IRI if `wide` allows characters beyond ASCII; a reference if no scheme is needed."""
+    """Return a pattern for a URI; for an IRI if `wide` allows characters beyond ASCII; for a reference if no
+    scheme is needed."""
     plain = f"(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{{2}}{wide})"
     segment, no_colon = f"(?:{plain}|[:@])", f"(?:{plain}|@)"
     authority = (
@@ -170,7 +171,7 @@ NOT_REGULAR = frozenset({"regex"})
 
 @cache
 def format_language(name: str, under_lengths: bool = False, within_bounds: bool = False) -> Automaton | None:
-    """The language of a format; None: it is not asserted.
+    """Return the language of a format; None: it is not asserted.
 
     Args:
         under_lengths: whether the schema also bounds lengths. Then addresses have no IPv6 address.

@@ -49,7 +49,8 @@ class Grid(NamedTuple):
 
 
 def n_pairs(language: Automaton, least: int, most: int | None) -> int:
-    """The number of states of `grid_of`. If it is not counted, the result is more than `MOST_LOOKED_AT`."""
+    """Return the number of states of `grid_of`. If it is not counted, the result is more than
+    `MOST_LOOKED_AT`."""
     if language.is_empty:
         return 0
     if _is_too_large(language, least, most):
@@ -58,7 +59,7 @@ def n_pairs(language: Automaton, least: int, most: int | None) -> int:
 
 
 def grid_of(language: Automaton, least: int, most: int | None, bound: int) -> Grid:
-    """The grid of a language and a range of lengths.
+    """Return the grid of a language and a range of lengths.
 
     Args:
         language: a non-empty language.
@@ -131,7 +132,8 @@ def _numbered(
 
 
 def few_words(grid: Grid, limit: int) -> list[str] | None:
-    """All texts of a grid with an upper bound of lengths, if there are at most `limit`; otherwise None."""
+    """Return all texts of a grid with an upper bound of lengths, if there are at most `limit`; otherwise
+    None."""
     ends = set(grid.accepting.tolist())
     counts = [0] * grid.n_states
     for state in ends:
@@ -165,8 +167,8 @@ def _is_too_large(language: Automaton, least: int, most: int | None) -> bool:
 
 @lru_cache(maxsize=2)
 def _useful(language: Automaton, least: int, most: int | None) -> NDArray[np.uint8]:
-    """Which pairs are reachable and lead to an end: uint8[lengths, states], read-only. If lengths have no
-    upper bound, the last length stands for all greater ones."""
+    """Find which pairs are reachable and lead to an end: uint8[lengths, states], read-only. If lengths have
+    no upper bound, the last length stands for all greater ones."""
     last: cython.Py_ssize_t = least if most is None else most
     first_end: cython.Py_ssize_t = least
     is_endless: cython.bint = most is None

@@ -45,7 +45,7 @@ class Tail(NamedTuple):
 
 
 def window(least: int, most: int | None) -> Automaton:
-    """All texts whose length is in a range."""
+    """Return all texts whose length is in a range."""
     end = least if most is None else most
     rows = [[(0, LAST, i + 1)] for i in range(end)] + [[(0, LAST, end)] if most is None else []]
     return minimal(rows, [i >= least for i in range(end + 1)])
@@ -55,7 +55,7 @@ def window(least: int, most: int | None) -> Automaton:
 def with_length(
     language: Automaton, least: int, most: int | None, bound: int
 ) -> tuple[Automaton, tuple[Tail, ...]]:
-    """The texts of a language whose length is in a range: those of an automaton, and those of tails.
+    """Return the texts of a language whose length is in a range: those of an automaton, and those of tails.
 
     Raises:
         TooLarge: it needs more states than the bound, or more than `MOST_PRODUCT` for a product.
@@ -79,7 +79,7 @@ def with_length(
 def _tails(
     language: Automaton, least: int, most: int | None, bound: int
 ) -> tuple[Automaton, tuple[Tail, ...]] | None:
-    """The automaton and the tails; None if there are too many tails."""
+    """Return the automaton and the tails; None if there are too many tails."""
     looping = {
         state
         for state, row in enumerate(language.rows)

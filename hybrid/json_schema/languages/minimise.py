@@ -222,7 +222,7 @@ class Minimiser:
 
     @cython.cfunc
     def written(self, n_colors: cython.Py_ssize_t) -> tuple:
-        """One state for each color, in the order in which they are reached from the first."""
+        """Return one state for each color, in the order in which they are reached from the first."""
         representative: cython.longlong[::1] = np.full(n_colors, -1, np.int64)
         number: cython.longlong[::1] = np.full(n_colors, -1, np.int64)
         i: cython.Py_ssize_t
@@ -281,7 +281,7 @@ class Minimiser:
 
 
 def minimised(rows: Sequence, accepting: Sequence) -> tuple:
-    """The minimal automaton of an automaton whose start is state 0.
+    """Return the minimal automaton of an automaton whose start is state 0.
 
     Args:
         rows: for each state, its edges (first character, last character, state), disjoint.

@@ -42,7 +42,7 @@ def number_texts(
     bound: int,
     integral: bool = False,
 ) -> Automaton:
-    """The texts of all numbers that a combination of atoms accepts.
+    """Return the texts of all numbers that a combination of atoms accepts.
 
     Args:
         atoms: the atoms.
@@ -83,16 +83,15 @@ def _tabled(atoms: tuple[Atom, ...], accepted: frozenset[tuple[bool, ...]], boun
 def _side_by_side(
     atoms: tuple[Atom, ...], accept: Callable[[tuple[bool, ...]], bool], bound: int, integral: bool = False
 ) -> Automaton:
-    """The product of the minimal automata of the atoms. For the divisors 4, 7 and 2.5 beside a bound it
-    takes 8 ms; the product of their machines took 0.9 s.
-    """
+    """Return the product of the minimal automata of the atoms. For the divisors 4, 7 and 2.5 beside a bound
+    it takes 8 ms; the product of their machines took 0.9 s."""
     parts = [_texts((), lambda signs: True, bound, integral), *(_alone(atom, bound) for atom in atoms)]
     return combine(parts, lambda signs: signs[0] and accept(signs[1:]), bound, (0,))
 
 
 @lru_cache(maxsize=512)
 def _alone(atom: Atom, bound: int) -> Automaton:
-    """The texts without exponent that one atom accepts."""
+    """Return the texts without exponent that one atom accepts."""
     return _texts((atom,), lambda signs: signs[0], bound)
 
 
@@ -102,7 +101,8 @@ def _is_integral(atoms: tuple[Atom, ...], accepted: frozenset[tuple[bool, ...]])
 
 
 def _by_sign(atoms: tuple[Atom, ...], accepted: frozenset[tuple[bool, ...]], bound: int) -> Automaton:
-    """The language of a combination that depends only on the sign. Exponents do not change the sign."""
+    """Return the language of a combination that depends only on the sign. Exponents do not change the
+    sign."""
     takes = {sign: holds(atoms, Fraction(sign)) in accepted for sign in (-1, 0, 1)}
     number, zero = r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?", r"0(?:\.0+)?"
     exponent = r"(?:[eE][+-]?[0-9]+)?$"
@@ -117,7 +117,7 @@ def _by_sign(atoms: tuple[Atom, ...], accepted: frozenset[tuple[bool, ...]], bou
 
 
 def holds(atoms: Sequence[Atom], value: Fraction) -> tuple[bool, ...]:
-    """For each atom, whether it holds for a value."""
+    """For each atom, find whether it holds for a value."""
     found = []
     for atom in atoms:
         if atom[0] == "integer":
@@ -132,8 +132,8 @@ def holds(atoms: Sequence[Atom], value: Fraction) -> tuple[bool, ...]:
 
 
 def digits_of(value: Fraction) -> tuple[str, str]:
-    """The digits of a decimal's absolute value before and after the point, without leading and trailing
-    zeros."""
+    """Return the digits of a decimal's absolute value before and after the point, without leading and
+    trailing zeros."""
     value = abs(value)
     places = 0
     denominator = value.denominator
@@ -151,7 +151,7 @@ def digits_of(value: Fraction) -> tuple[str, str]:
 
 
 def text_of(value: Fraction) -> str:
-    """The shortest text of a decimal without exponent."""
+    """Return the shortest text of a decimal without exponent."""
     whole, fraction = digits_of(value)
     return ("-" if value < 0 else "") + whole + ("." + fraction if fraction else "")
 
@@ -185,7 +185,7 @@ class _Bound:
         return (-1, order) if order else (max(at - 1, -2 - len(self._fraction)), 0)
 
     def cuts(self, state: Any) -> tuple[int, ...]:
-        """The digits at which the next step changes."""
+        """Return the digits at which the next step changes."""
         at, order = state
         if order or at >= len(self._whole):
             return ()
@@ -244,7 +244,7 @@ class _Residue:
         return state if state == -1 else (10 * state + digit) % self._modulus
 
     def cuts(self, state: Any) -> tuple[int, ...]:
-        """The digits at which the next step changes."""
+        """Return the digits at which the next step changes."""
         if state == -1:
             return ()
         if isinstance(state, tuple) and state[0] == self._places:
@@ -261,12 +261,13 @@ class _Residue:
         return int(residue * 10 ** (self._places - places) % self._modulus)
 
     def unit(self, divisor: Fraction) -> int:
-        """A divisor in units of the last place: it divides the numbers whose result it divides."""
+        """Return a divisor in units of the last place: it divides the numbers whose result it divides."""
         return self._units[divisor]
 
 
 def _machines(atoms: Sequence[Atom], bound: int, integral: bool) -> tuple[list[Any], Reader]:
-    """The machines of some atoms, and a function that computes the atoms from the sign and their results.
+    """Return the machines of some atoms, and a function that computes the atoms from the sign and their
+    results.
 
     Args:
         integral: whether all numbers that are read are integers.
@@ -331,7 +332,7 @@ def _reaches(at: int, below: bool, closed: bool, negative: bool, results: Sequen
 def _texts(
     atoms: Sequence[Atom], accept: Callable[[tuple[bool, ...]], bool], bound: int, integral: bool = False
 ) -> Automaton:
-    """The product of the machines of all atoms and the syntax of numbers."""
+    """Return the product of the machines of all atoms and the syntax of numbers."""
     machines, read = _machines(atoms, bound, integral)
     is_signed = any(atom[0] in ("ge", "gt", "among") for atom in atoms)
     # (position in the number, whether a minus was read, whether a digit other than 0 was read, states of the
@@ -368,7 +369,8 @@ def _texts(
 def _follow(
     machines: list[Any], where: str, negative: bool, is_nonzero: bool, inner: tuple[Any, ...], integral: bool
 ) -> list[tuple[int, int, Any]]:
-    """What may be read next, as pairs of a first and a last character, each with the state that follows."""
+    """Return what may be read next, as pairs of a first and a last character, each with the state that
+    follows."""
     found: list[tuple[int, int, Any]] = []
     if where == "begin" and not negative:
         found.append((_MINUS, _MINUS, ("begin", True, False, inner)))

@@ -36,7 +36,7 @@ Term = int
 
 @lru_cache(maxsize=2048)
 def pattern(source: str, bound: int) -> Automaton:
-    """The texts in which a pattern matches somewhere.
+    """Return the texts in which a pattern matches somewhere.
 
     Raises:
         Unsupported, InvalidPattern: it cannot be read.
@@ -53,7 +53,7 @@ def pattern(source: str, bound: int) -> Automaton:
 
 
 def _later(builder: _Builder, tree: Tree) -> Term:
-    """Texts in which a tree matches after at least one character."""
+    """Return the term of texts in which a tree matches after at least one character."""
     terms = builder.terms
     if not _asks_for(tree, ("boundary",)):
         return terms.cat(terms.some(), builder.term(tree, ALL, "within"))
@@ -118,7 +118,7 @@ class _Builder:
         self.terms = terms
 
     def term(self, tree: Tree, then: Term, before: str) -> Term:
-        """The texts of a tree followed by texts of a term."""
+        """Return the term of the texts of a tree followed by texts of a term."""
         kind, terms = tree[0], self.terms
         if not _asks_for(tree, _ASSERTIONS):
             return self.plain(tree, then)
@@ -138,7 +138,7 @@ class _Builder:
         return self._repeat(tree, then, before)
 
     def plain(self, tree: Tree, then: Term = EMPTY) -> Term:
-        """The texts of a tree without assertions, followed by texts of a term."""
+        """Return the term of the texts of a tree without assertions, followed by texts of a term."""
         kind, terms = tree[0], self.terms
         if kind == "cat":
             for part in reversed(tree[1]):
@@ -161,7 +161,7 @@ class _Builder:
         return self._looking_back(parts[: last + 1], then, before) if last >= 0 else then
 
     def _looking_back(self, parts: tuple[Tree, ...], then: Term, before: str) -> Term:
-        """Parts of which the last depends on what comes before it."""
+        """Return the term of parts of which the last depends on what comes before it."""
         first, rest = parts[0], parts[1:]
         if not rest:
             return self.term(first, then, before)
@@ -180,7 +180,7 @@ class _Builder:
         return self._behind(self.plain(("cat", parts[:n])), parts[n:], then, before)
 
     def _behind(self, first: Term, rest: tuple[Tree, ...], then: Term, before: str) -> Term:
-        """Parts that depend on what comes before them, after a part that does not."""
+        """Return the term of parts that depend on what comes before them, after a part that does not."""
         terms = self.terms
         found = [self._looking_back(rest, then, before)] if terms.nullable(first) else []
         if _asks_for(("cat", rest), ("boundary",)):
@@ -200,7 +200,7 @@ class _Builder:
         return terms.both((asked, then))
 
     def _repeat(self, tree: Tree, then: Term, before: str) -> Term:
-        """A repetition of a part with assertions."""
+        """Return the term of a repetition of a part with assertions."""
         _, part, least, most = tree
         if _asks_for(part, ("start", "boundary")):
             raise Unsupported("an anchor inside a repeat")

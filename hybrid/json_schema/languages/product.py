@@ -87,7 +87,7 @@ class Product:
 
     @cython.cfunc
     def number(self) -> cython.Py_ssize_t:
-        """The number of the vector `after`; -1 if it is left out."""
+        """Return the number of the vector `after`; -1 if it is left out."""
         i: cython.Py_ssize_t
         is_live: cython.bint = False
         for i in range(self.width):
@@ -177,7 +177,7 @@ class Product:
 
 
 def product(tables: Sequence, needed: Sequence, with_dead: bool, bound: int) -> tuple:
-    """The vectors of states that automata reach by the same text.
+    """Return the vectors of states that automata reach by the same text.
 
     Args:
         tables: for each automaton, its edges, int64[n, 4] ordered by source and first character, and its

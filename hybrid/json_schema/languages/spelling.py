@@ -25,7 +25,7 @@ _LOW = 0x400  # number of low surrogates that may follow each high one
 
 @lru_cache(maxsize=1024)
 def spelled(language: Automaton) -> Automaton:
-    """All spellings of all texts of a language. State n of the result is state n of the language.
+    """Return all spellings of all texts of a language. State n of the result is state n of the language.
 
     The result is deterministic, but not minimal.
     """
@@ -52,7 +52,7 @@ class _Speller:
         return Automaton(tuple(self._rows), tuple(accepting))
 
     def _node(self, key: object, edges: list[Edge]) -> int:
-        """A state with some edges, made once for each key."""
+        """Return a state with some edges, made once for each key."""
         number = self._nodes.get(key)
         if number is None:
             number = self._nodes[key] = len(self._rows)
@@ -60,7 +60,7 @@ class _Speller:
         return number
 
     def _escape(self, row: Row) -> int | None:
-        """The state after a backslash."""
+        """Return the state after a backslash."""
         edges = []
         for letter, stands_for in _SHORT.items():
             for low, high, target in row:
@@ -72,7 +72,7 @@ class _Speller:
         return self._node(("escape", tuple(edges)), edges) if edges else None
 
     def _digits(self, row: Row) -> int | None:
-        """The state after `\\u`: four digits, which may be the first half of a surrogate pair."""
+        """Return the state after `\\u`: four digits, which may be the first half of a surrogate pair."""
         basic = _within(row, ((0, 0xD7FF), (0xE000, 0xFFFF)))
         beyond = [
             (low - _PLANE, high - _PLANE, target) for low, high, target in _within(row, ((_PLANE, LAST),))
@@ -91,14 +91,15 @@ class _Speller:
         return self._hexadecimal(sorted(basic + pairs), 0x10000, 0)
 
     def _second(self, row: list[Edge]) -> int:
-        """The state after the first half of a pair: `\\u` and a low surrogate follow."""
+        """Return the state after the first half of a pair: `\\u` and a low surrogate follow."""
         digits = self._hexadecimal([(0xDC00 + a, 0xDC00 + b, target) for a, b, target in row], 0x10000, 0)
         assert digits is not None
         letter = self._node(("u", digits), [(ord("u"), ord("u"), digits)])
         return self._node(("\\", letter), [(0x5C, 0x5C, letter)])
 
     def _hexadecimal(self, row: list[Edge], span: int, base: int) -> int | None:
-        """The state from which hexadecimal digits spell the numbers of a row minus a base, within a span."""
+        """Return the state from which hexadecimal digits spell the numbers of a row minus a base, within a
+        span."""
         if not row:
             return None
         if span == 1:
@@ -125,7 +126,7 @@ class _Speller:
 
 
 def _blocks(row: list[Edge], size: int) -> list[tuple[int, int]]:
-    """Runs of aligned blocks that lead to the same state: the first and the last block of each run."""
+    """Return runs of aligned blocks that lead to the same state: the first and the last block of each run."""
     found: dict[int, int] = {}
     for low, high, _ in row:
         first, last = low // size, high // size
@@ -141,7 +142,7 @@ def _blocks(row: list[Edge], size: int) -> list[tuple[int, int]]:
 
 
 def _digit_ranges(low: int, high: int) -> list[tuple[int, int]]:
-    """The ranges of characters of the hexadecimal digits from low to high."""
+    """Return the ranges of characters of the hexadecimal digits from low to high."""
     if low == 0 and high == 15:
         return [(48, 57), (65, 70), (97, 102)]
     if low < 10:
@@ -150,7 +151,7 @@ def _digit_ranges(low: int, high: int) -> list[tuple[int, int]]:
 
 
 def _within(row: Row | list[Edge], ranges: tuple[tuple[int, int], ...]) -> list[Edge]:
-    """The parts of edges that read characters in some ranges."""
+    """Return the parts of edges that read characters in some ranges."""
     return [
         (max(low, first), min(high, last), target)
         for low, high, target in row

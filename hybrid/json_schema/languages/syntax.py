@@ -34,7 +34,7 @@ class InvalidPattern(Exception):
 
 
 def joined(ranges: list[tuple[int, int]]) -> Ranges:
-    """Ranges in order, merged where they touch."""
+    """Return ranges in order, merged where they touch."""
     found: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if found and low <= found[-1][1] + 1:
@@ -45,7 +45,7 @@ def joined(ranges: list[tuple[int, int]]) -> Ranges:
 
 
 def others(ranges: Ranges) -> Ranges:
-    """All other characters."""
+    """Return the ranges of all other characters."""
     found: list[tuple[int, int]] = []
     following = 0
     for low, high in ranges:
@@ -70,7 +70,7 @@ _MOST_REPEATS = 1_000_000
 
 
 def parse(source: str) -> Tree:
-    """The tree of a pattern.
+    """Parse a pattern.
 
     Raises:
         Unsupported: a construct that is refused.
@@ -229,7 +229,7 @@ class _Parser:
         return ((code, code),)
 
     def _code(self, letter: str, in_class: bool) -> int:
-        """The code point of an escaped character."""
+        """Read the code point of an escaped character."""
         if letter in _CONTROLS:
             return _CONTROLS[letter]
         if letter == "b" and in_class:
@@ -253,7 +253,7 @@ class _Parser:
         return ord(letter)
 
     def _unit(self, letter: str) -> int:
-        """A code unit of four digits; two that form a surrogate pair are one character."""
+        """Read a code unit of four digits; two that form a surrogate pair are one character."""
         code = self._hexadecimal(4, letter)
         if 0xD800 <= code < 0xDC00 and self._peek("\\u"):
             digits = self.source[self.at + 2 : self.at + 6]
@@ -319,7 +319,7 @@ _GENERAL = dict(pair.split("=") for pair in _NAMES.split(" "))
 
 @lru_cache(maxsize=64)
 def _property(name: str) -> Ranges:
-    """The characters with a Unicode property: general categories, and a few other properties."""
+    """Return the characters with a Unicode property: general categories, and a few other properties."""
     key, _, value = name.rpartition("=")
     if key not in ("", "General_Category", "gc"):
         raise Unsupported(f"the property \\p{{{name}}}")

@@ -111,15 +111,15 @@ class Terms:
         return self._nullable[term]
 
     def chars(self, ranges: tuple) -> cython.Py_ssize_t:
-        """The term of one character from some ranges."""
+        """Return the term of one character from some ranges."""
         return self._of((CHARS, ranges)) if ranges else C_NOTHING
 
     def some(self) -> cython.Py_ssize_t:
-        """The term of all texts with at least one character."""
+        """Return the term of all texts with at least one character."""
         return self.cat(self.chars(_ANY_CHARACTER), C_ALL)
 
     def cat(self, one: cython.Py_ssize_t, other: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """One term, then another."""
+        """Return the concatenation of two terms."""
         if one == C_NOTHING or other == C_NOTHING:
             return C_NOTHING
         if one == C_EMPTY:
@@ -138,7 +138,7 @@ class Terms:
             self._depth -= 1
 
     def repeat(self, term: cython.Py_ssize_t, least: Any, most: Any) -> cython.Py_ssize_t:
-        """A term repeated `least` to `most` times, or without upper bound if `most` is None."""
+        """Return a term repeated `least` to `most` times, or without upper bound if `most` is None."""
         if most == 0 or term == C_EMPTY:
             return C_EMPTY
         if term == C_NOTHING:
@@ -152,11 +152,11 @@ class Terms:
         return term if least == 1 and most == 1 else self._of((REPEAT, term, least, most))
 
     def either(self, parts: Any) -> cython.Py_ssize_t:
-        """The union of some terms."""
+        """Return the union of some terms."""
         return self._join(OR, parts, C_NOTHING, C_ALL)
 
     def both(self, parts: Any) -> cython.Py_ssize_t:
-        """The intersection of some terms."""
+        """Return the intersection of some terms."""
         return self._join(AND, parts, C_ALL, C_NOTHING)
 
     def _join(
@@ -185,14 +185,15 @@ class Terms:
         return self._of((op, frozenset(found)))
 
     def other(self, term: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The complement of a term."""
+        """Return the complement of a term."""
         if term in (C_NOTHING, C_ALL):
             return C_ALL if term == C_NOTHING else C_NOTHING
         content: tuple = self._all[term]
         return content[1] if content[0] == NOT else self._of((NOT, term))
 
     def loop(self, builder: Any, part: Any, then: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """A repetition of a tree with assertions, followed by a term. Its continuation is the loop itself.
+        """Return a repetition of a tree with assertions, followed by a term. Its continuation is the loop
+        itself.
 
         Args:
             builder: what turns the tree into a term (`hybrid.json_schema.languages.pattern`).
@@ -206,7 +207,7 @@ class Terms:
         return self._of((LOOP, len(self._loops) - 1))
 
     def _unfold(self, number: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """A loop that is entered at least once. Iterations that read nothing are left out: they add
+        """Return a loop that is entered at least once. Iterations that read nothing are left out: they add
         nothing."""
         known = self._unfolded.get(number)
         if known is not None:
@@ -235,7 +236,7 @@ class Terms:
         return self._intervals
 
     def first(self, term: cython.Py_ssize_t) -> Any:
-        """The sets of characters on which the derivatives of a term depend, one bit for each."""
+        """Return the sets of characters on which the derivatives of a term depend, one bit for each."""
         found = self._first.get(term)
         if found is None:
             self._first[term] = 0  # for a loop inside of itself
@@ -264,7 +265,8 @@ class Terms:
         return self.first(term[1])
 
     def derivative(self, term: cython.Py_ssize_t, members: Any) -> cython.Py_ssize_t:
-        """The derivative of a term by a character; `members` has the bits of the sets that contain it."""
+        """Return the derivative of a term by a character; `members` has the bits of the sets that
+        contain it."""
         key = (term, members & self.first(term))
         known = self._derivatives.get(key)
         if known is not None:
