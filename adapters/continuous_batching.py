@@ -189,7 +189,7 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         return row
 
     def _matcher(self, state: Any, grammar: CompiledGrammar) -> GrammarMatcher | None:
-        """A matcher that has read what the request has generated; None if its grammar rejects that."""
+        """Make a matcher that has read what the request has generated; None if its grammar rejects that."""
         # a request that lost its cache starts again, with what it had generated as the end of its prompt
         begun = state.initial_tokens[state._true_initial_tokens :] if state._true_initial_tokens else []
         tokens = [*begun, *state.generated_tokens]

@@ -84,7 +84,8 @@ class DraftCandidates(CandidateGenerator):
                 self._drafts.learn(matcher)
 
     def get_candidates(self, input_ids: torch.Tensor, **_: Any) -> tuple[torch.Tensor, None]:
-        """The row with a draft appended, and no logits, because a draft is not drawn from a distribution."""
+        """Return the row with a draft appended, and no logits, because a draft is not drawn from a
+        distribution."""
         self._follow(input_ids)
         # the model chooses one more token than the draft has
         room = self._most if self._max_length is None else self._max_length - input_ids.shape[1] - 1
@@ -166,7 +167,7 @@ class GrammarDrafts:
         return decode(with_drafts, input_ids, generation_config=generation_config, **arguments)
 
     def _matcher(self, processors: Iterable[Any]) -> GrammarMatcher | HealingMatcher | None:
-        """A matcher like that of the call's `GrammarLogitsProcessor`."""
+        """Make a matcher like that of the call's `GrammarLogitsProcessor`."""
         masking = [one for one in processors if isinstance(one, GrammarLogitsProcessor)]
         if not masking:
             return None

@@ -90,7 +90,7 @@ class State:
         self.length = length
 
     def fork(self) -> State:
-        """An independent copy."""
+        """Return an independent copy."""
         twin = State(self.matcher.fork(), self.ids[: self.length], self.group)
         twin.prompt_length, twin.fed, twin.ended = self.prompt_length, self.fed, self.ended
         return twin
@@ -118,11 +118,11 @@ class Generation:
         self.longest = prompt.shape[1]
 
     def states(self) -> Iterable[State]:
-        """All states, those of the last call first."""
+        """Return all states, those of the last call first."""
         return itertools.chain(self.rows, *self.spare.values())
 
     def find(self, host: Ids) -> list[State | None]:
-        """For each row a state from which it can be reached, if possible one that need not go back."""
+        """For each row, find a state from which it can be reached, if possible one that need not go back."""
         by_group: dict[int, list[State]] = defaultdict(list)
         for state in self.rows:
             by_group[state.group].append(state)

@@ -86,8 +86,8 @@ def compiled_grammars(
 
 
 def white_space(compiler: GrammarCompiler, given: int | None = None) -> int:
-    """The bound on white space for adapters that need not behave like XGrammar. Without a bound, small models
-    may write white space until their tokens are used up.
+    """Return the bound on white space for adapters that need not behave like XGrammar. Without a bound, small
+    models may write white space until their tokens are used up.
 
     Args:
         compiler: its bound is used if `given` is None.
@@ -98,7 +98,8 @@ def white_space(compiler: GrammarCompiler, given: int | None = None) -> int:
 
 
 def compiler_of(tokenizer: Any) -> GrammarCompiler:
-    """The compiler for a tokenizer: the same one for the same object, while its length does not change.
+    """Return the compiler for a tokenizer: the same one for the same object, while its length does not
+    change.
 
     Args:
         tokenizer: a tokenizer of `transformers`, a `hybrid.Vocabulary`, or a compiler, which is returned.

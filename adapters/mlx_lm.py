@@ -93,7 +93,7 @@ def is_wrapper(tokenizer: Any) -> bool:
 
 
 def mlx_core() -> Any:
-    """The module `mlx.core`.
+    """Import the module `mlx.core`.
 
     Raises:
         ImportError: it is not installed, or does not work on this machine.

@@ -122,7 +122,7 @@ def sampling_from(given: Any) -> Sampling:
 def first_choices(
     rows: Sequence[State], scores: torch.Tensor, sampling: Sampling, limit: int | None = None
 ) -> dict[int, int]:
-    """The rows in which the grammar allows what the model chooses by itself, with the chosen tokens.
+    """Return the rows in which the grammar allows what the model chooses by itself, with the chosen tokens.
 
     Args:
         rows: the states of all rows. Rows that have ended choose nothing.
@@ -159,7 +159,7 @@ def first_choices(
 def second_choices(
     rows: Sequence[int], scores: torch.Tensor, masked: torch.Tensor, sampling: Sampling
 ) -> dict[int, int]:
-    """The choices of rows whose first choice was refused.
+    """Return the choices of rows whose first choice was refused.
 
     Args:
         rows: the numbers of these rows.
@@ -270,7 +270,7 @@ def _closes(matcher: Any, left: int | None) -> bool:
 
 
 def only(scores: torch.Tensor, chosen: dict[int, int]) -> torch.Tensor:
-    """A copy of the scores. In rows with a chosen token, all other scores are -inf."""
+    """Return a copy of the scores. In rows with a chosen token, all other scores are -inf."""
     if len(chosen) == len(scores):
         masked = torch.full_like(scores, -torch.inf, memory_format=torch.contiguous_format)
     else:

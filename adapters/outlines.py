@@ -23,7 +23,7 @@ INSTALL = "pip install 'equimask[outlines]'"
 
 
 def generator(model: Any, output_type: Any, **options: Any) -> Any:
-    """A generator of Outlines that writes texts of an output type.
+    """Make a generator of Outlines that writes texts of an output type.
 
     Args:
         model: a model from `outlines.from_transformers` or `outlines.from_mlxlm`.
@@ -78,7 +78,7 @@ def _compiler(model: Any) -> GrammarCompiler:
 
 
 def _processor_and_tokenizer(model: Any) -> tuple[Any, Any]:
-    """The class of the logits processor for a model, and the model's tokenizer.
+    """Return the class of the logits processor for a model, and the model's tokenizer.
 
     Raises:
         ArgumentError: `generator` does not support the model.

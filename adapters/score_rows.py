@@ -34,15 +34,15 @@ class HistoryError(HybridError, RuntimeError):
 
 
 def text_of(tokens: Iterable[int], vocabulary: Vocabulary) -> str:
-    """The last bytes of some tokens, for messages."""
+    """Return the last bytes of some tokens, for messages."""
     known = vocabulary.tokens
     text = b"".join(known[token] for token in tokens if 0 <= token < len(known))
     return repr(text) if len(text) <= 60 else f"...{text[-60:]!r}"
 
 
 def expected(state: State) -> str:
-    """What the grammar expects where a row was refused, for messages. Empty if that takes too long, or if the
-    row is still inside of a healed prefix."""
+    """Return what the grammar expects where a row was refused, for messages. Empty if that takes too long, or
+    if the row is still inside of a healed prefix."""
     explain = getattr(state.matcher, "explain", None)  # a healing matcher has none
     if explain is None:
         return ""
@@ -53,7 +53,7 @@ def expected(state: State) -> str:
 
 
 def no_token(row: int, state: State, ids: list[int], vocabulary: Vocabulary) -> NoAllowedToken:
-    """The error of a row for which no token is left, of the ids that the grammar allows."""
+    """Return the error of a row for which no token is left, of the ids that the grammar allows."""
     some = [f"{token} ({text_of([token], vocabulary)})" for token in ids[:8]] + ["..."] * (len(ids) > 8)
     why = (
         f"The grammar allows {len(ids)}: {', '.join(some)}; another logits processor set all of them to "
@@ -85,7 +85,7 @@ def check_call(input_ids: Any, scores: Any) -> None:
 
 
 def bitmask_row(ids: Iterable[int], size: int) -> torch.Tensor:
-    """A row of a bitmask with the bits of ``ids`` set; with all bits set if there are no ids."""
+    """Return a row of a bitmask with the bits of ``ids`` set; with all bits set if there are no ids."""
     chosen = [token for token in ids if 0 <= token < size]
     bits = np.zeros(-(-size // 32) * 32, np.uint8) if chosen else np.ones(-(-size // 32) * 32, np.uint8)
     bits[chosen] = 1
@@ -93,6 +93,6 @@ def bitmask_row(ids: Iterable[int], size: int) -> torch.Tensor:
 
 
 def unpack(bitmask: torch.Tensor, size: int) -> torch.Tensor:
-    """The bits of a bitmask as booleans, one per id."""
+    """Return the bits of a bitmask as booleans, one per id."""
     bits = (bitmask.unsqueeze(-1) >> torch.arange(32, dtype=torch.int32)) & 1
     return bits.flatten(-2)[..., :size].bool()

@@ -175,7 +175,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             raise
 
     def allowed(self, input_ids: torch.Tensor, width: int) -> torch.Tensor:
-        """Which ids are allowed next in each row, as bool[rows, width]. For scores that are not torch
+        """Return which ids are allowed next in each row, as bool[rows, width]. For scores that are not torch
         tensors.
 
         Args:
@@ -240,7 +240,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
                 raise ArgumentError(f"max_new_tokens is {limit}, allowed for this grammar is {allowed}")
 
     def new_matcher(self) -> GrammarMatcher | HealingMatcher:
-        """A new matcher like that of the first row, before any text."""
+        """Make a new matcher like that of the first row, before any text."""
         return self._matcher(0, 1)
 
     # --- which state does each row have? ---
@@ -268,8 +268,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         return generation.rows
 
     def _seek(self, host: Ids) -> Generation:
-        """The generation to which the rows belong, by the rule of `adapters.generations`, moved to these
-        rows."""
+        """Return the generation to which the rows belong, by the rule of `adapters.generations`, moved to
+        these rows."""
         now, (count, length) = self._generation, host.shape
         if now is None:
             return self._begin(host)
@@ -363,7 +363,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         return State(matcher, generation.prompt[row], generation.groups[row])
 
     def _matcher(self, row: int, count: int) -> GrammarMatcher:
-        """A new matcher for row `row` of `count` rows."""
+        """Make a new matcher for row `row` of `count` rows."""
         grammar = self._grammars[row * len(self._grammars) // count]
         prefix = self._prefixes[row * len(self._prefixes) // count]
         if not prefix:
@@ -372,7 +372,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         return cast(GrammarMatcher, healing)  # it has all methods that are used here
 
     def _move(self, sources: list[State], host: Ids) -> list[State]:
-        """States for the rows, made from states from which they can be reached."""
+        """Return states for the rows, made from states from which they can be reached."""
         waiting = Counter(map(id, sources))
         rows = []
         for source, row in zip(sources, host, strict=True):

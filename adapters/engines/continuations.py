@@ -29,7 +29,7 @@ MODEL_BYTES = 4 << 20
 
 
 def encode_of(tokenizer: Any) -> Encode | None:
-    """A function that tokenises texts with a tokenizer; None if the tokenizer cannot do that."""
+    """Return a function that tokenises texts with a tokenizer; None if the tokenizer cannot do that."""
 
     def encode(text: str) -> list[int]:
         return [*tokenizer.encode(text, add_special_tokens=False)]
@@ -60,7 +60,7 @@ class Continuations:
         self.continued = 0
 
     def model(self, grammar: CompiledGrammar) -> DraftModel:
-        """The draft model of a grammar."""
+        """Return the draft model of a grammar."""
         found = self._models.get(grammar)
         if found is None:
             found = self._models[grammar] = DraftModel(grammar, **self._options)

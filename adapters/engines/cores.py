@@ -16,14 +16,14 @@ from typing import Any
 
 
 def usable() -> int:
-    """How many cores this process may use, at least 1."""
+    """Return how many cores this process may use, at least 1."""
     import joblib  # imported late, as it takes 0.1 s
 
     return int(joblib.cpu_count())
 
 
 def pool() -> ThreadPoolExecutor:
-    """A pool with the number of threads that Python chooses for this number of cores."""
+    """Make a pool with the number of threads that Python chooses for this number of cores."""
     return ThreadPoolExecutor(min(32, usable() + 4))
 
 

@@ -68,7 +68,7 @@ class Proposer:
         self._models: OrderedDict[str, DraftModel] = OrderedDict()
 
     def model(self, grammar: CompiledGrammar) -> DraftModel:
-        """The draft model of a grammar, for example to save, load or merge it."""
+        """Return the draft model of a grammar, for example to save, load or merge it."""
         key = grammar_key(grammar)
         with self._lock:
             found = self._models.get(key)
@@ -91,7 +91,7 @@ class Proposer:
         most: int | None = None,
         stops: Sequence[int] | None = None,
     ) -> list[int]:
-        """Tokens that are likely to follow, each allowed after those before it.
+        """Return tokens that are likely to follow, each allowed after those before it.
 
         Args:
             request: the name of the request.

@@ -64,7 +64,7 @@ class Notice:
         return f"Request {_short(self.request_id)}: {'; '.join(parts)}"
 
     def as_field(self) -> dict[str, Any]:
-        """The notice as JSON data, for the answer of an engine."""
+        """Return the notice as JSON data, for the answer of an engine."""
         found: dict[str, Any] = {}
         if self.relaxed:
             found["not_enforced"] = _listed(self.relaxed)
@@ -83,7 +83,7 @@ _hooks: list[Hook] = []
 
 
 def notice_of(engine: str, request_id: str, compiled: CompiledGrammar, not_closing: str | None) -> Notice:
-    """The notice for a request and its grammar."""
+    """Return the notice for a request and its grammar."""
     narrowed = tuple(one for one in compiled.narrowed if not one.is_general)
     return Notice(engine, request_id, compiled.relaxed, not_closing, narrowed)
 
@@ -159,6 +159,6 @@ def _listed(found: Sequence[Relaxation | Narrowing]) -> list[dict[str, str]]:
 
 
 def _short(text: str) -> str:
-    """A caller's text, shortened, on one line of printable characters."""
+    """Return a caller's text, shortened, on one line of printable characters."""
     cut = text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 3]}..."
     return "".join(one if one.isprintable() else "\ufffd" for one in cut)

@@ -42,7 +42,7 @@ class Settings:
         return f"{self.enabled}_SEMANTICS"
 
     def semantics(self) -> str:
-        """The semantics of JSON schemas: "xgrammar" (the default) or "json-schema".
+        """Return the semantics of JSON schemas: "xgrammar" (the default) or "json-schema".
 
         Raises:
             ValueError: it has another value.
@@ -127,7 +127,7 @@ class Settings:
 
     @staticmethod
     def switch(name: str, off: str) -> bool:
-        """The value of a variable that is 0 or 1; the default is 1.
+        """Return the value of a variable that is 0 or 1; the default is 1.
 
         Args:
             name: the name of the variable.
@@ -165,11 +165,11 @@ class Settings:
         return f"{self.enabled}_NOTICES"
 
     def hook(self) -> str | None:
-        """The operator's hook as ``module:function``; None if there is none."""
+        """Return the operator's hook as ``module:function``; None if there is none."""
         return os.environ.get(self.notices) or None
 
     def compile_seconds(self) -> float:
-        """The time limit of one compilation in seconds.
+        """Return the time limit of one compilation in seconds.
 
         Raises:
             ValueError: it is not a positive number.
@@ -177,11 +177,12 @@ class Settings:
         return self.positive(self.seconds, DEFAULT_SECONDS, "seconds")
 
     def cache_folder(self) -> str | None:
-        """The folder in which compiled grammars are kept for other processes; None if there is none."""
+        """Return the folder in which compiled grammars are kept for other processes; None if there is
+        none."""
         return os.environ.get(self.folder) or None
 
     def positive(self, name: str, default: float, unit: str) -> float:
-        """A positive number from a variable.
+        """Return a positive number from a variable.
 
         Raises:
             ValueError: it is not a positive number.

@@ -97,7 +97,7 @@ class Backend(XGrammarGrammarBackend):
         return Grammar(matcher, self.vocab_size, ctx, stops, key_string, grammar_stats)
 
     def _init_value_dispatch(self, key: Key, *arguments: Any, **options: Any) -> Any:
-        """The grammar of a request, or an `InvalidGrammarObject` with the reason why there is none."""
+        """Return the grammar of a request, or an `InvalidGrammarObject` with the reason why there is none."""
         try:
             found = super()._init_value_dispatch(key, *arguments, **options)
         except OverBudget as error:
@@ -126,14 +126,14 @@ class ReasoningBackend(ReasonerGrammarBackend):
 
 
 def pool_for(theirs: ThreadPoolExecutor) -> ThreadPoolExecutor:
-    """A pool for compilations that replaces SGLang's, which has not been used yet, and has a size for all
-    cores of the machine."""
+    """Make a pool for compilations. It replaces SGLang's pool, which has not been used yet, and has threads
+    for all cores of the machine."""
     theirs.shutdown(wait=False)
     return pool()
 
 
 def kept_for(n_ranks: int) -> Kept:
-    """The cache of a backend."""
+    """Return the cache of a backend."""
     return Kept(cache_bytes(), _measured if n_ranks == 1 else _nominal, _is_final)
 
 

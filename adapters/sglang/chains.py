@@ -63,7 +63,7 @@ def draft_chains(server_args: Any, encode: Any = None) -> None:
 
 
 def with_chains(prepare: Any, encode: Any) -> Any:
-    """The worker's method, extended to put chains into the rows of requests with grammars."""
+    """Make the worker's method, extended to put chains into the rows of requests with grammars."""
 
     @functools.wraps(prepare)
     def prepared(self: Any, batch: Any) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -34,7 +34,7 @@ logger = logging.getLogger("sglang.equimask")
 def create_backend(
     server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Iterable[int] | None = None, *_: Any
 ) -> Any:
-    """The backend that ``--grammar-backend equimask`` names.
+    """Make the backend that ``--grammar-backend equimask`` names.
 
     Args:
         server_args: SGLang's arguments.

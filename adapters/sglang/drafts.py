@@ -57,8 +57,8 @@ def read_at_once() -> None:
 
 
 def at_once(by_sglang: Generate, walk: Callable[..., None]) -> Generate:
-    """One call for all trees of our grammars, and SGLang's walk for each other tree. For batches without our
-    grammars, SGLang's function.
+    """Make a function that fills all trees of our grammars in one call, and calls SGLang's walk for each
+    other tree. For batches without our grammars, it calls SGLang's function.
 
     Args:
         by_sglang: SGLang's function.
@@ -126,5 +126,5 @@ def _fill(grammars: dict[int, Grammar], trees: Tree, bitmask: torch.Tensor) -> s
 
 
 def _numbers(part: torch.Tensor, places: list[int]) -> NDArray[np.int64]:
-    """Some rows of a tensor, in the form that compiled code needs."""
+    """Return some rows of a tensor, in the form that compiled code needs."""
     return np.ascontiguousarray(part.numpy()[places], np.int64)

@@ -150,7 +150,7 @@ class Grammar(XGrammarGrammar):
         fill_rows(entries, vocab_mask)
 
     def copy(self) -> Grammar:
-        """A new object for the same grammar, at its start."""
+        """Make a new object for the same grammar, at its start."""
         stats = self.grammar_stats
         if stats:
             stats = dataclasses.replace(stats, is_cache_hit=True, tree_traversal_time=[])
@@ -195,12 +195,12 @@ class ReasoningGrammar(ReasonerGrammarObject):
         fill_rows(entries, vocab_mask)
 
     def copy(self) -> ReasoningGrammar:
-        """A copy in the same state."""
+        """Return a copy in the same state."""
         return wrapped_anew(super().copy())
 
 
 def wrapped_anew(made: ReasonerGrammarObject) -> ReasoningGrammar:
-    """A wrapper that SGLang has made, as an object of our class, which fills batches in one call."""
+    """Return a wrapper that SGLang has made, as an object of our class, which fills batches in one call."""
     made.__class__ = ReasoningGrammar
     return made
 

@@ -37,7 +37,7 @@ class Kept(MutableMapping[Key, Any]):
         self._entries: OrderedDict[Key, tuple[Any, int]] = OrderedDict()
 
     def get(self, key: Key, default: Any = None) -> Any:
-        """The grammar, which now counts as used. SGLang's backends call this."""
+        """Return the grammar, which now counts as used. SGLang's backends call this."""
         if key not in self._entries:
             return default
         value, size = self._entries[key]

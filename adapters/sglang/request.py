@@ -59,7 +59,7 @@ def bind() -> None:
 
 
 def _marked(around: Callable[..., Any], by_sglang: Callable[..., Any]) -> Callable[..., Any]:
-    """An extension of a method of SGLang."""
+    """Make an extension of a method of SGLang."""
 
     @functools.wraps(by_sglang)
     def bound(*arguments: Any, **options: Any) -> Any:

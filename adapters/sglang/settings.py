@@ -12,7 +12,7 @@ DEFAULT_MEBIBYTES = 512.0
 
 
 def cache_bytes() -> int:
-    """The bound of the cache of compiled grammars in bytes: ``EQUIMASK_SGLANG_CACHE_MB``.
+    """Return the bound of the cache of compiled grammars in bytes: ``EQUIMASK_SGLANG_CACHE_MB``.
 
     Raises:
         ValueError: it is not a positive number.

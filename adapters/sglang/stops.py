@@ -17,7 +17,7 @@ from equivalence.network.reading import read_grammar
 
 
 def stops_of(request: Any) -> set[int]:
-    """The ids at which SGLang ends a request: those of the request, of the model and of the tokenizer.
+    """Return the ids at which SGLang ends a request: those of the request, of the model and of the tokenizer.
 
     Args:
         request: SGLang's request. Attributes that it does not have count as empty.
@@ -36,8 +36,8 @@ def stops_of(request: Any) -> set[int]:
 
 
 def named_ids(compiled: Any) -> set[int]:
-    """The ids that a grammar reads by number, as in formats with special tokens. If they ended the text, it
-    could never be completed.
+    """Return the ids that a grammar reads by number, as in formats with special tokens. If they ended the
+    text, it could never be completed.
 
     Args:
         compiled: an `adapters.xgrammar.CompiledGrammar`.

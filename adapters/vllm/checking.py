@@ -43,7 +43,7 @@ class SchemaCheck:
         self._kept: dict[bytes, str] = {}
 
     def __call__(self, schema: Any) -> str:
-        """Why a schema is refused; "" if it is not, or if the time was over before that was known.
+        """Return why a schema is refused; "" if it is not, or if the time was over before that was known.
 
         Args:
             schema: JSON text, or the parsed value.

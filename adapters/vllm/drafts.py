@@ -46,7 +46,7 @@ class GrammarDrafts:
         """There is nothing to load."""
 
     def propose(self, sampled_token_ids: list[list[int]], *_: Any, **__: Any) -> list[list[int]]:
-        """An empty draft for each request; the scheduler adds tokens."""
+        """Return an empty draft for each request; the scheduler adds tokens."""
         return [[] for _ in sampled_token_ids]
 
 
@@ -117,7 +117,7 @@ def continue_drafts(manager: Any, vllm_config: Any, unknown: Any) -> None:
 
 
 def continued(update: Any) -> Any:
-    """The scheduler's method, extended to continue the drafts of requests with grammars."""
+    """Make the scheduler's method, extended to continue the drafts of requests with grammars."""
 
     @functools.wraps(update)
     def update_draft_token_ids(self: Any, draft_token_ids: Any) -> None:
@@ -138,7 +138,7 @@ def continued(update: Any) -> Any:
 
 
 def draft_of(drafts: Any, manager: Any, request: Any) -> list[int]:
-    """A request's draft, continued if its grammar allows all of it."""
+    """Return a request's draft, continued if its grammar allows all of it."""
     draft: list[int] = request.spec_token_ids
     try:
         grammar = request.structured_output_request.grammar

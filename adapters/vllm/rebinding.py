@@ -141,7 +141,7 @@ def _look_at(manager: ModuleType, backend: ModuleType) -> None:
 
 
 def _names_read(kind: type) -> set[str]:
-    """The names that the methods of a class use."""
+    """Return the names that the methods of a class use."""
     found: set[str] = set()
     for value in vars(kind).values():
         found |= _names_of(getattr(value, "__func__", value))  # for static methods
@@ -149,7 +149,7 @@ def _names_read(kind: type) -> set[str]:
 
 
 def _names_of(function: Any) -> set[str]:
-    """The names that a Python function uses; none for other objects."""
+    """Return the names that a Python function uses; none for other objects."""
     code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
     return {*code.co_names} if isinstance(code, CodeType) else set()
 
@@ -182,7 +182,7 @@ class WarmBackend:
 
 
 def _warming(begin: Callable[..., None], backend: WarmBackend) -> Callable[..., None]:
-    """A manager's ``__init__`` that warms everything up, if requests may use XGrammar's backend."""
+    """Make a manager's ``__init__`` that warms everything up, if requests may use XGrammar's backend."""
 
     @functools.wraps(begin)
     def begun(self: Any, vllm_config: Any, *arguments: Any, **options: Any) -> None:

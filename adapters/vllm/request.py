@@ -47,7 +47,7 @@ def bind(kind: Any) -> None:
 
 
 def _telling(create: Callable[..., Any]) -> Callable[..., Any]:
-    """The method that makes the grammar of a request in a thread, extended to report notices."""
+    """Make the method that makes the grammar of a request in a thread, extended to report notices."""
 
     @functools.wraps(create)
     def created(self: Any, request: Any) -> Any:
@@ -61,7 +61,7 @@ def _telling(create: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _limiting(fill: Callable[..., Any]) -> Callable[..., Any]:
-    """The method that fills the masks of a step, extended to first set the number of tokens left."""
+    """Make the method that fills the masks of a step, extended to first set the number of tokens left."""
 
     @functools.wraps(fill)
     def filled(self: Any, requests: Any, names: Any, drafts: Any, *arguments: Any, **options: Any) -> Any:
@@ -110,7 +110,7 @@ def _keep(manager: Any, request: Any, drafts: Sequence[int]) -> None:
 
 
 def most_tokens(manager: Any, request: Any) -> int:
-    """The limit of tokens of a request: its own, or the model's."""
+    """Return the limit of tokens of a request: its own, or the model's."""
     room = getattr(manager.vllm_config.model_config, "max_model_len", None)
     most = int(request.max_tokens)
     return most if room is None else min(most, int(room) - int(request.num_prompt_tokens))

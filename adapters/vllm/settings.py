@@ -17,7 +17,8 @@ class VllmSettings(Settings):
         return f"{self.enabled}_CHECK_SECONDS"
 
     def check_seconds(self) -> float:
-        """Seconds that the front end may spend on one JSON schema with ``semantics="json-schema"``.
+        """Return how many seconds the front end may spend on one JSON schema with
+        ``semantics="json-schema"``.
 
         Raises:
             ValueError: it is not a positive number.

@@ -49,7 +49,8 @@ def bind(manager: ModuleType, backend: ModuleType) -> None:
 
 
 def digest(manager: Any, grammar: Any) -> str:
-    """A digest of the sources of the methods that a step calls. A missing or replaced method changes it."""
+    """Return a digest of the sources of the methods that a step calls. A missing or replaced method changes
+    it."""
     found = hashlib.sha256()
     for kind, names in zip((manager, grammar), READ, strict=True):
         for name in names:
@@ -81,7 +82,7 @@ class _Step(NamedTuple):
 
 
 def in_one_call(by_vllm: Loop, grammar: Any, is_strided: bool) -> Loop:
-    """The manager's ``grammar_bitmask``.
+    """Make a replacement for the manager's ``grammar_bitmask``.
 
     Args:
         by_vllm: vLLM's own function.
@@ -124,7 +125,7 @@ def _step_of(
     names: list[str],
     scheduled: dict[str, list[int]],
 ) -> _Step:
-    """Which requests have which rows. None are ours if a request has more drafts than rows."""
+    """Find which requests have which rows. None are ours if a request has more drafts than rows."""
     kind: Any = _matcher()
     found = _Step([], [], [], [], [], 0)
     stride = manager.vllm_config.num_speculative_tokens + 1
@@ -168,7 +169,7 @@ def _fill(step: _Step, bitmask: Any) -> bool:
 
 
 def _runs(others: list[tuple[str, int]], names: list[str]) -> list[tuple[list[str], int]]:
-    """Groups of requests that follow each other in a step, with the first row of each group."""
+    """Return groups of requests that follow each other in a step, with the first row of each group."""
     found: list[tuple[list[str], int]] = []
     place = {name: at for at, name in enumerate(names)} if others else {}
     last = -2
@@ -190,7 +191,8 @@ def _matcher() -> type:
 
 @functools.cache
 def _asked() -> tuple[Callable[..., list[int]], Callable[..., Any]]:
-    """The functions that `hybrid.BatchGrammarMatcher` calls after its checks, which are not needed here."""
+    """Return the functions that `hybrid.BatchGrammarMatcher` calls after its checks, which are not needed
+    here."""
     from hybrid.api.batch import rows_alone
     from hybrid.api.draft_rows import fill_drafts
 

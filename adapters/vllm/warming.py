@@ -21,7 +21,7 @@ logger = logging.getLogger("vllm.equimask")
 
 
 def warm(make: Callable[[], Any]) -> Any:
-    """A backend, ready for requests.
+    """Make a backend, ready for requests.
 
     Args:
         make: makes vLLM's backend over our names.

@@ -101,7 +101,7 @@ def _are_ours(matchers: Any) -> bool:
 
 
 def _pairs(matchers: Sequence[Any], given: Iterable[Any]) -> list[tuple[Any, Any]]:
-    """Each matcher with its argument."""
+    """Return each matcher with its argument."""
     values = list(given)
     if len(values) != len(matchers):
         raise BatchError(

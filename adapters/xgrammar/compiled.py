@@ -136,7 +136,7 @@ class CompiledGrammar(xgrammar.CompiledGrammar):
 def taken_over(
     plain: xgrammar.CompiledGrammar, tokenizer_info: xgrammar.TokenizerInfo | None = None, **options: Any
 ) -> CompiledGrammar:
-    """A compiled grammar for our matchers, from one of plain XGrammar.
+    """Return a compiled grammar for our matchers, from one of plain XGrammar.
 
     Args:
         plain: XGrammar's compiled grammar.

@@ -154,7 +154,7 @@ class GrammarCompiler:
         self._compiling.clear_cache()
 
     def get_cache_size_bytes(self) -> int:
-        """Bytes of the cached grammars."""
+        """Return the size of the cached grammars in bytes."""
         return self._compiling.hybrid.get_cache_size_bytes()
 
     @property
@@ -164,7 +164,7 @@ class GrammarCompiler:
 
 
 def _schema_text(schema: Any) -> str:
-    """A schema as JSON text."""
+    """Return a schema as JSON text."""
     if isinstance(schema, str):
         return schema
     if isinstance(schema, type) and hasattr(schema, "model_json_schema"):
@@ -177,7 +177,7 @@ def _schema_text(schema: Any) -> str:
 
 
 def _tag_text(*args: Any, **kwargs: Any) -> str:
-    """A structural tag as JSON text, from the arguments of either form.
+    """Return a structural tag as JSON text, from the arguments of either form.
 
     Raises:
         TypeError: the arguments have neither form.

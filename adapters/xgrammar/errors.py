@@ -20,7 +20,7 @@ Answer = TypeVar("Answer")
 
 
 def as_xgrammar(error: HybridError) -> Exception:
-    """The error that a program written for XGrammar expects instead of one of ours."""
+    """Return the error that a program written for XGrammar expects instead of one of ours."""
     cause = error.__cause__
     if (
         isinstance(error, GrammarError)
@@ -39,7 +39,7 @@ _kinds: dict[type[HybridError], type[HybridError]] = {}
 
 
 def _expected_kind(kind: type[HybridError]) -> type[HybridError]:
-    """One of our error types, or a subclass with the same name that also has XGrammar's base class."""
+    """Return one of our error types, or a subclass with the same name that also has XGrammar's base class."""
     if kind not in _kinds:
         wanted: tuple[type[Exception], ...] = (RuntimeError,)
         if issubclass(kind, OF_ARGUMENTS):

@@ -119,7 +119,7 @@ class GrammarMatcher(hybrid.GrammarMatcher):
 
     @with_its_errors
     def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
-        """The pairs (name, text) captured so far, in the order in which they ended."""
+        """Return the pairs (name, text) captured so far, in the order in which they ended."""
         return list(super().get_captures(deduplicate=deduplicate))
 
     def _debug_print_internal_state(self) -> str:

@@ -27,13 +27,13 @@ def __getattr__(name: str) -> Any:
 def _get_matcher_from_grammar_and_tokenizer_info(
     grammar: xgrammar.Grammar | str, tokenizer_info: xgrammar.TokenizerInfo | None = None, **kwargs: Any
 ) -> GrammarMatcher:
-    """A matcher of a grammar, by default for a vocabulary without ids."""
+    """Make a matcher of a grammar, by default for a vocabulary without ids."""
     info = xgrammar.TokenizerInfo([]) if tokenizer_info is None else tokenizer_info
     return GrammarMatcher(GrammarCompiler(info, cache_enabled=False).compile_grammar(grammar), **kwargs)
 
 
 def _get_matcher_from_grammar(grammar: xgrammar.Grammar | str, **kwargs: Any) -> GrammarMatcher:
-    """A matcher that reads texts, and terminates as soon as the grammar can end."""
+    """Make a matcher that reads texts, and terminates as soon as the grammar can end."""
     options = {"terminate_without_stop_token": True, **kwargs}
     return _get_matcher_from_grammar_and_tokenizer_info(grammar, **options)
 

@@ -19,7 +19,7 @@ from hybrid import Vocabulary
 
 @cache
 def without_ids() -> Vocabulary:
-    """A vocabulary for a tokenizer without ids, for reading texts only. It has one id that is never
+    """Make a vocabulary for a tokenizer without ids, for reading texts only. It has one id that is never
     allowed."""
     return Vocabulary.from_bytes([b""])
 
@@ -32,5 +32,5 @@ _vocabularies = ByIdentity(_made_of)
 
 
 def vocabulary_of(info: xgrammar.TokenizerInfo) -> Vocabulary:
-    """The vocabulary of a tokenizer."""
+    """Return the vocabulary of a tokenizer."""
     return _vocabularies.of(info)

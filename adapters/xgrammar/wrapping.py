@@ -50,7 +50,8 @@ def wrap(made: Any, *, tokenizer_info: xgrammar.TokenizerInfo | None = None, **o
 
 
 def _for_matchers(plain: xgrammar.CompiledGrammar) -> CompiledGrammar:
-    """The grammar without a reference to XGrammar's, which `_wrapped` would otherwise keep alive forever."""
+    """Return the grammar without a reference to XGrammar's, which `_wrapped` would otherwise keep alive
+    forever."""
     wrapped = taken_over(plain)
     return CompiledGrammar(wrapped.hybrid, wrapped.tokenizer_info)
 
