@@ -126,8 +126,8 @@ class ReasoningBackend(ReasonerGrammarBackend):
 
 
 def pool_for(theirs: ThreadPoolExecutor) -> ThreadPoolExecutor:
-    """Make a pool for compilations. It replaces SGLang's pool, which has not been used yet, and has threads
-    for all cores of the machine."""
+    """Make a pool for compilations with threads for the usable cores. It replaces SGLang's pool, which has
+    not been used yet and has threads for all cores of the machine."""
     theirs.shutdown(wait=False)
     return pool()
 
