@@ -263,6 +263,27 @@ def test_an_item_is_refused_in_whatever_way_it_is_written() -> None:
         assert matcher.accept_string(f"[{first},{other}]") and matcher.is_completed()
 
 
+@pytest.mark.parametrize("name", ["strings", "short strings", "anything", "two keys"])
+def test_texts_may_end_within_an_escape(name: str) -> None:
+    schema = SCHEMAS[name]
+    first, again = r'"a","\ud83d\ude00","ab\\u12"', r'"\u0061\u0062","\ud83d\ude00"'
+    if name == "two keys":
+        first, again = r'"a":1,"\ud83d\ude00":2,"\\u12":3', r'"\u0062":4,"\ud83d\ude00":5'
+    if name == "short strings":
+        first, again = '"a","ab"', r'"\u0061\u0062","\u0063"'
+    opening = "{" if name == "two keys" else "["
+    matcher = matcher_of(schema)
+    assert matcher.accept_string(f"{opening}{first},")
+    n_accepted = 0
+    for letter in again:
+        ids = allowed(matcher)
+        assert ids == [token for token in range(VOCABULARY.size) if matcher.fork().accept_token(token)]
+        if not matcher.accept_string(letter):
+            break
+        n_accepted += 1
+    assert n_accepted >= len(r'"\u0061')
+
+
 def test_what_was_taken_back_may_come_again() -> None:
     matcher = matcher_of(UNIQUE["strings"])
     for text in ('["a"', ",", '"b"', ","):

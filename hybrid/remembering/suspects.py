@@ -26,7 +26,7 @@ MOST_TRIED = 4_096
 """After a backslash or within a character, each allowed id is tried if there are at most so many; otherwise
 only ids with a quotation mark or a backslash."""
 
-_WITHIN_CHARACTER = re.compile(rb"\\\\u[0-9a-fA-F]{0,4}\Z")
+_WITHIN_CHARACTER = re.compile(rb"\\u[0-9a-fA-F]{0,4}\Z")
 """A complete escape matches, too, since it may be the first half of a character."""
 
 
