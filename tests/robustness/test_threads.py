@@ -1,0 +1,166 @@
+"""Threads that share grammars, caches, draft models and tables, while these grow and are replaced.
+
+What: several threads follow random texts of shared grammars, one of which has too little room for its tables;
+compile the same schemas in both meanings; read sizes and statistics; and clear caches. Each mask is compared
+with that of a second matcher, or with what one thread found before. In free-threaded Python, importing all
+modules leaves the interpreter's lock off.
+When: after a change of what threads share (docs/processes.md, "Threads"); above all in free-threaded Python:
+``make unit PYTHON=python3.14t``.
+Limits: some seconds. Errors of this kind may need hours; ThreadSanitizer finds more of them
+(CONTRIBUTING.md).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from bench.cases import CHECKOUT
+from hybrid import (
+    Budget,
+    CompiledGrammar,
+    GrammarCompiler,
+    GrammarMatcher,
+    HybridError,
+    Vocabulary,
+    allocate_token_bitmask,
+)
+from hybrid.drafts import DraftModel
+
+WORDS = [b'": ', b'", "', b'{"', b'"}', b"]}", b"true", b"null", b"12", b"ab", b"\xc3\xa9", b"  "]
+TOKENS = [*(bytes([byte]) for byte in range(256)), *WORDS, b""]
+VOCABULARY = Vocabulary.from_bytes(TOKENS, stop_token_ids=len(TOKENS) - 1)
+
+SCHEMAS = [
+    json.dumps(schema)
+    for schema in (
+        {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}},
+        {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 40}, "uniqueItems": True},
+        {"type": "string", "format": "date-time"},
+        {"type": "number", "multipleOf": 0.25, "minimum": -3},
+        {"anyOf": [{"const": {"x": [1, 2]}}, {"type": "object", "required": ["y"], "minProperties": 2}]},
+        {"type": "object", "patternProperties": {"^[a-f]+[0-9]{2,5}$": {"enum": [1, "two", None]}}},
+        {"$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}}}, "$ref": "#/$defs/n"},
+        {"type": "no such type"},
+    )
+]
+
+MEANINGS = ("xgrammar", "json-schema")
+STEPS = 150
+THREADS = 6
+
+
+def first_mask(compiler: GrammarCompiler, schema: str) -> Any:
+    try:
+        matcher = GrammarMatcher(compiler.compile_json_schema(schema))
+    except HybridError as error:
+        return type(error)
+    row = allocate_token_bitmask(1, VOCABULARY.size)
+    matcher.fill_next_token_bitmask(row)
+    return row.numpy().tobytes()
+
+
+def allowed(row: Any) -> list[int]:
+    bits = row.numpy().view("uint8")
+    return [token for token in range(VOCABULARY.size) if bits[0, token >> 3] >> (token & 7) & 1]
+
+
+def follow(compiled: CompiledGrammar, model: DraftModel, randomness: random.Random) -> None:
+    """Read a random text with two matchers, which have to agree at each step."""
+    matcher, other = GrammarMatcher(compiled), GrammarMatcher(compiled)
+    row, other_row = (allocate_token_bitmask(1, VOCABULARY.size) for _ in range(2))
+    for _ in range(40):
+        matcher.fill_next_token_bitmask(row)
+        other.fill_next_token_bitmask(other_row)
+        assert row.equal(other_row)
+        twin = matcher.fork()
+        assert all(twin.accept_token(token) for token in model.propose(matcher, 3))
+        token = randomness.choice(allowed(row))
+        assert matcher.accept_token(token) and other.accept_token(token)
+        model.learn(matcher)
+        if matcher.is_terminated():
+            return
+        assert matcher.is_completed() == other.is_completed()
+        if randomness.random() < 0.1:
+            matcher.rollback(1)
+            other.rollback(1)
+
+
+def test_threads_share_everything() -> None:
+    alone = {meaning: GrammarCompiler(VOCABULARY, semantics=meaning) for meaning in MEANINGS}
+    expected = {
+        (meaning, schema): first_mask(alone[meaning], schema) for meaning in MEANINGS for schema in SCHEMAS
+    }
+    shared = {meaning: GrammarCompiler(VOCABULARY, semantics=meaning) for meaning in MEANINGS}
+    narrow = GrammarCompiler(VOCABULARY, budget=Budget(table_bytes=1 << 18))
+    grammars = [
+        narrow.compile_builtin_json_grammar(),
+        shared["xgrammar"].compile_builtin_json_grammar(),
+        shared["json-schema"].compile_json_schema(SCHEMAS[1]),
+    ]
+    models = [DraftModel(compiled) for compiled in grammars]
+    errors: list[BaseException] = []
+
+    def compile_one(randomness: random.Random) -> None:
+        meaning, schema = randomness.choice(MEANINGS), randomness.choice(SCHEMAS)
+        assert first_mask(shared[meaning], schema) == expected[meaning, schema]
+
+    def follow_one(randomness: random.Random) -> None:
+        which = randomness.randrange(len(grammars))
+        follow(grammars[which], models[which], randomness)
+
+    def look(randomness: random.Random) -> None:
+        assert all(compiled.memory_size_bytes > 0 for compiled in grammars)
+        compiler = shared[randomness.choice(MEANINGS)]
+        assert compiler.stats() and compiler.get_cache_size_bytes() >= 0
+        if randomness.random() < 0.3:
+            compiler.clear_cache()
+
+    kinds: list[Callable[[random.Random], None]] = [compile_one, follow_one, look]
+
+    def work(seed: int) -> None:
+        randomness = random.Random(seed)
+        try:
+            for _ in range(STEPS):
+                randomness.choices(kinds, (6, 3, 1))[0](randomness)
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    threads = [threading.Thread(target=partial(work, seed)) for seed in range(THREADS)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not errors
+    assert grammars[0].classifier is not None and grammars[0].classifier.session.serial > 0  # it was replaced
+
+
+@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python has one lock")
+def test_imports_leave_the_lock_off() -> None:
+    program = """
+import importlib, pathlib, sys
+for package in ("equivalence", "hybrid"):
+    for path in sorted(pathlib.Path(package).rglob("*.py")):
+        if path.name != "__main__.py":
+            importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
+print(sys._is_gil_enabled())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n", done.stderr
