@@ -56,6 +56,7 @@ DIRECTIVES = {
     "cdivision": True,
     "infer_types": True,  # what is computed from typed values needs no types of its own
     "embedsignature": False,
+    "freethreading_compatible": True,  # tests/robustness/free_threading.py; docs/processes.md says how
     "binding": False,  # plain built-in functions: called faster, and seen by profilers
 }
 
