@@ -13,6 +13,8 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from equivalence import UnsupportedGrammar, Vocabulary
 from hybrid import BatchGrammarMatcher, CompiledGrammar, GrammarCompiler, GrammarMatcher, StrategyError
@@ -200,7 +202,7 @@ def next_token(ids: list[int], step: int, draw: random.Random) -> int:
     """A token of few letters, so that things come again; towards the end one that closes something."""
     texts = [one for one in ids if one != STOP]
     readable = [one for one in texts if TOKENS[one].strip()] or texts
-    few = [one for one in readable if one in LETTERS or TOKENS[one] in b'[]{},:"12']
+    few = [one for one in readable if one in LETTERS or TOKENS[one] in b'[]{},:"12\\u8-.e']
     closing = [one for one in readable if TOKENS[one] in (b"]", b"}", b'"]', b'"')]
     return draw.choice(closing if step > 40 and closing else few or readable)
 
@@ -282,6 +284,14 @@ def test_texts_may_end_within_an_escape(name: str) -> None:
             break
         n_accepted += 1
     assert n_accepted >= len(r'"\u0061')
+
+
+@pytest.mark.parametrize("begun", ["[0,-0", "[0,-0.0", "[1.0,0,-0", "[100,1", "[[0],[-0", "[10,1.", "[1,10e-"])
+def test_numbers_may_become_equal_by_an_exponent(begun: str) -> None:
+    matcher = matcher_of(UNIQUE["anything"])
+    assert matcher.accept_string(begun)
+    taken = [token for token in range(VOCABULARY.size) if matcher.fork().accept_token(token)]
+    assert allowed(matcher) == taken
 
 
 def test_what_was_taken_back_may_come_again() -> None:
@@ -434,3 +444,18 @@ def test_texts_without_white_space() -> None:
     assert without_space(b'{ "a b" : [ 1 , "\\u0061\\n" ] }') == '{"a b":[1,"a\\n"]}'
     assert without_space(b'["\\u00') == '["'
     assert without_space('["\u00e9'.encode()[:-1]) == '["'
+
+
+@given(st.text(st.sampled_from('a"\\/\u00e9\U0001f600\ud83d\ude00'), max_size=6), st.randoms())
+def test_all_spellings_of_a_text_are_alike_and_begin_alike(text: str, randomness: random.Random) -> None:
+    def spelled(letter: str) -> str:
+        units = np.frombuffer(letter.encode("utf-16-le", "surrogatepass"), "<u2").tolist()
+        escaped = "".join(f"\\u{unit:04{randomness.choice('xX')}}" for unit in units)
+        plain = json.dumps(letter, ensure_ascii=False)[1:-1]
+        return escaped if "\ud800" <= letter <= "\udfff" else randomness.choice([escaped, plain])
+
+    written = '"' + "".join(map(spelled, text)) + '"'
+    whole = without_space(written.encode())
+    assert whole == json.dumps(json.loads(written), ensure_ascii=False)
+    for cut in range(len(written) + 1):
+        assert whole.startswith(without_space(written[:cut].encode()))

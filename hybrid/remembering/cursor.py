@@ -10,6 +10,7 @@ after it.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NamedTuple
 
 from equivalence import BudgetExceeded
@@ -29,6 +30,12 @@ QUOTE, BACKSLASH, COMMA, COLON = b'"\\,:'
 OPENING, CLOSING = b"[{", b"]}"
 IN_NUMBER = "0123456789.eE+-"
 ENDING_SCALAR = CLOSING + WHITE_SPACE + b","
+
+
+_FIRST_HALF = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}")
+_SECOND_HALF = re.compile(r"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_SECOND_HALF_BEGUN = re.compile(r"(?:\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?)?")
+"""The escapes of the two halves of a character beyond 16 bits, and the beginnings of the second one."""
 
 
 class Repeated(Exception):
@@ -314,14 +321,29 @@ def without_space(text: bytes) -> str:
                 parts.append(letter)
             at += 1
         elif letter == "\\":
-            taken = 6 if source[at + 1 : at + 2] == "u" else 2
-            escape = source[at : at + taken]
-            if len(escape) < taken:
+            escape = _escape_at(source, at)
+            if escape is None:
                 break
             parts.append(json.dumps(json.loads(f'"{escape}"'), ensure_ascii=False)[1:-1])
-            at += taken
+            at += len(escape)
         else:
             is_string = letter != '"'
             parts.append(letter)
             at += 1
     return "".join(parts)
+
+
+def _escape_at(source: str, at: int) -> str | None:
+    """Return the escape at a place, or both escapes of a character beyond 16 bits; None if the text ends
+    before the character is known."""
+    end = at + (6 if source[at + 1 : at + 2] == "u" else 2)
+    escape = source[at:end]
+    if len(escape) < end - at:
+        return None
+    if _FIRST_HALF.fullmatch(escape):
+        other = source[end : end + 6]
+        if _SECOND_HALF.fullmatch(other):
+            return escape + other
+        if _SECOND_HALF_BEGUN.fullmatch(other):
+            return None
+    return escape

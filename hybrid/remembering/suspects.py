@@ -19,7 +19,15 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from hybrid.remembering.cursor import ESCAPED, IN_SCALAR, IN_STRING, Container, Cursor, is_consistent
+from hybrid.remembering.cursor import (
+    ESCAPED,
+    IN_NUMBER,
+    IN_SCALAR,
+    IN_STRING,
+    Container,
+    Cursor,
+    is_consistent,
+)
 from hybrid.remembering.vocabulary import Kinds
 
 MOST_TRIED = 4_096
@@ -43,7 +51,13 @@ def suspects(cursor: Cursor, kinds: Kinds, words: NDArray[np.uint32], size: int)
     if not cursor.is_watching:
         is_within = cursor.mode in (IN_STRING, ESCAPED)  # without a quotation mark, the string goes on
         return np.flatnonzero(bits & kinds.opening & (kinds.with_quote | (not is_within)))
-    likewise = [(text, one) for text, one in _being_read(cursor) if is_consistent(text, one.texts)]
+    # a fraction or an exponent can make a number equal to one that begins differently: -0, -0e1
+    is_number = cursor.mode == IN_SCALAR
+    likewise = [
+        (text, one)
+        for text, one in _being_read(cursor)
+        if is_consistent(text, one.texts) or (is_number and text[-1:] in IN_NUMBER)
+    ]
     if cursor.mode == IN_STRING:
         begun = _begun_string(cursor)
         if begun is not None:
@@ -125,4 +139,4 @@ def _being_read(cursor: Cursor) -> Iterator[tuple[str, Container]]:
 
 def rests(begun: str, texts: frozenset[str]) -> list[bytes]:
     """Find the texts that complete an unfinished item to an earlier one."""
-    return [one[len(begun) :].encode() for one in texts if one.startswith(begun)]
+    return [one[len(begun) :].encode("utf-8", "surrogatepass") for one in texts if one.startswith(begun)]
