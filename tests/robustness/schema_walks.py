@@ -1,0 +1,208 @@
+"""Random walks under ``semantics="json-schema"``: masks, dead ends, and whether finished texts are valid.
+
+What: compiles the schemas of a folder, in both strict modes, and follows random tokens of each mask until the
+text ends. Looked at are masks without any token, tokens of a mask that are refused, and exceptions; at some
+steps, whether the mask has exactly the tokens that `accept_token` takes; at the end, whether the text is
+valid by ``jsonschema`` with formats asserted.
+When: ``python -m tests.robustness.schema_walks --schemas FOLDER --minutes N --seed S``;
+`tests/robustness/test_schema_walks.py` walks a little.
+Limits: a vocabulary of bytes and some longer tokens. Walks visit few states, and no instance is tried that
+masks do not lead to. There is no verdict on texts with numbers that a float does not hold exactly, because
+``jsonschema`` computes with floats, nor on texts of schemas with `format: regex`, which is not asserted.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from bench import report, workloads
+from bench.json_schema.judge import Judge, formats
+from hybrid import GrammarCompiler, GrammarMatcher, HybridError, Vocabulary, allocate_token_bitmask
+from hybrid.json_schema.languages.formats import NOT_REGULAR
+
+LONGER = [
+    b'","', b'",', b'"]', b'["', b'": ', b'{"', b'"}', b"]}", b'"a"', b"ab", b"true", b"null", b"  ", b"1.0",
+    b"1e0", b"-0", b"\\u0061", b"\\ud83d", b"\\/", b"\xc3\xa9", b"\xf0\x9f\x98\x80", b"},{", b",1", b"[]",
+]  # fmt: skip
+TOKENS = [*(bytes([byte]) for byte in range(256)), *LONGER]
+STOP = len(TOKENS)
+
+FREQUENT = [token for token, text in enumerate(TOKENS) if len(text) > 1 or text in b'\\u"0168da3,[]{}:.e-']
+"""Tokens that are drawn more often: those of JSON's structure, of numbers and of escapes."""
+
+CLOSING = [TOKENS.index(text) for text in (b'"', b"}", b"]", b'"]', b'"}', b"]}")]
+"""Tokens that a text is ended with."""
+
+LENGTHS = (10, 30, 80, 160)
+"""After one of these numbers of steps, a walk closes what is open."""
+
+MOST_STEPS = 1500
+COMPARED = 0.02
+"""The share of steps at which a mask is compared with `accept_token` of each token."""
+
+
+class Inexact(Exception):
+    """A number is not exactly that of any float."""
+
+
+@dataclass
+class Found:
+    """What was seen."""
+
+    schemas: int = 0
+    refused: int = 0
+    walks: int = 0
+    masks: int = 0
+    compared: int = 0
+    judged: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def exact(text: str) -> float:
+    """Read a number.
+
+    Raises:
+        Inexact: it has another value than the float.
+    """
+    value = float(text)
+    try:
+        is_exact = Decimal(text) == Decimal(value)
+    except InvalidOperation as error:  # its exponent has too many digits
+        raise Inexact from error
+    if not is_exact:
+        raise Inexact
+    return value
+
+
+class Walk:
+    """Walks along the masks of one grammar."""
+
+    def __init__(self, compiled: Any, schema: Any, randomness: random.Random, found: Found) -> None:
+        self._compiled, self._random, self._found = compiled, randomness, found
+        self._judge = None if NOT_REGULAR & set(formats(schema)) else Judge(schema)
+        self._row = allocate_token_bitmask(1, STOP + 1)
+        self.text = b""
+
+    def run(self) -> str:
+        """Follow random tokens to the end. Return what is wrong, or an empty text."""
+        matcher = GrammarMatcher(self._compiled)
+        self.text = b""
+        length = self._random.choice(LENGTHS)
+        for step in range(MOST_STEPS):
+            tokens = self._allowed(matcher)
+            self._found.masks += 1
+            if not tokens:
+                return "no token is allowed"
+            if self._random.random() < COMPARED:
+                self._found.compared += 1
+                wrong = set(tokens) ^ {
+                    token for token in range(STOP + 1) if matcher.fork().accept_token(token)
+                }
+                if wrong:
+                    return f"the mask is wrong: {sorted(wrong)[:10]}"
+            token = self._choice(tokens, step > length)
+            if not matcher.accept_token(token):
+                return f"token {token} is in the mask, and is refused"
+            if token == STOP:
+                return self._verdict()
+            self.text += TOKENS[token]
+        return ""
+
+    def _allowed(self, matcher: GrammarMatcher) -> list[int]:
+        matcher.fill_next_token_bitmask(self._row)
+        bits = np.unpackbits(self._row.numpy().view(np.uint8), bitorder="little")[: STOP + 1]
+        return [int(token) for token in np.flatnonzero(bits)]
+
+    def _choice(self, tokens: list[int], is_ending: bool) -> int:
+        draw = self._random.random()
+        if STOP in tokens and (is_ending or draw < 0.2 or len(tokens) == 1):
+            return STOP
+        texts = [token for token in tokens if token != STOP]
+        preferred = CLOSING if is_ending else FREQUENT
+        few = [token for token in texts if token in preferred]
+        return self._random.choice(few if few and draw < (0.95 if is_ending else 0.7) else texts)
+
+    def _verdict(self) -> str:
+        if self._judge is None:
+            return ""
+        try:
+            value = json.loads(self.text, parse_float=exact)
+        except Inexact:
+            return ""
+        verdict = self._judge.verdict(value)
+        self._found.judged += verdict.valid is not None
+        return f"the text is invalid: {', '.join(verdict.why)}" if verdict.valid is False else ""
+
+
+def walk_all(schemas: Sequence[tuple[str, Any]], seed: int, ends: float, walks: int = 3) -> Found:
+    """Walk through random schemas until a time of `time.monotonic`, or through each once if that is past.
+
+    Args:
+        schemas: names and schemas.
+        walks: walks through each grammar.
+    """
+    randomness, found = random.Random(seed), Found()
+    vocabulary = Vocabulary.from_bytes([*TOKENS, b""], stop_token_ids=STOP)
+    compiler = GrammarCompiler(vocabulary, semantics="json-schema", cache_enabled=False)
+    order = list(schemas)
+    randomness.shuffle(order)
+    number = 0
+    while number < len(order) or time.monotonic() < ends:
+        name, schema = order[number % len(order)]
+        number += 1
+        is_strict = randomness.random() < 0.5
+        walk: Walk | None = None
+        found.schemas += 1
+        try:
+            compiled = compiler.compile_json_schema(json.dumps(schema), strict_mode=is_strict)
+            walk = Walk(compiled, schema, randomness, found)
+            for _ in range(walks):
+                found.walks += 1
+                wrong = walk.run()
+                if wrong:
+                    found.problems.append(f"{name}, strict_mode={is_strict}: {wrong} in {walk.text!r}")
+        except HybridError as error:
+            if walk is not None:
+                found.problems.append(f"{name}, strict_mode={is_strict}: {error!r} in {walk.text!r}")
+            found.refused += 1
+        except Exception:  # noqa: BLE001 - this is what is looked for
+            text = b"" if walk is None else walk.text
+            found.problems.append(f"{name}, strict_mode={is_strict}: {traceback.format_exc()} in {text!r}")
+    return found
+
+
+def command(
+    schemas: Annotated[Path, typer.Option(help="A folder of schema files.", exists=True, file_okay=False)],
+    minutes: Annotated[float, typer.Option(help="Time; each schema is walked through at least once.")] = 5.0,
+    seed: Annotated[int, typer.Option(help="Another seed, other walks.")] = 0,
+    json_path: Annotated[Path | None, typer.Option("--json", help="Write the counts and problems.")] = None,
+) -> None:
+    """Random walks under semantics="json-schema": masks, dead ends, and valid texts."""
+    files = workloads.load_schema_files(schemas)
+    cases = [(file.name, file.schema) for file in files]
+    found = walk_all(cases, seed, time.monotonic() + 60 * minutes)
+    counts = {name: value for name, value in vars(found).items() if name != "problems"}
+    print(", ".join(f"{value:,} {name}" for name, value in counts.items()), f"{len(found.problems)} problems")
+    kinds = Counter(problem.partition(" in b")[0] for problem in found.problems)
+    for kind, count in kinds.most_common():
+        print(f"{count} times {kind}")
+    if json_path is not None:
+        report.write_json(json_path, {**counts, "problems": found.problems})
+    if found.problems:
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    typer.run(command)

@@ -1,0 +1,69 @@
+"""A little of `tests.robustness.schema_walks`, and that it notices what is wrong.
+
+What: walks through schemas whose keywords depend on each other; a matcher that allows too much or too little.
+When: after any change of the meaning of schemas, or of masks.
+Limits: the command walks through real schemas for as long as it is told.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
+from tests.robustness.schema_walks import STOP, TOKENS, Found, Inexact, Walk, exact, walk_all
+
+SCHEMAS: list[tuple[str, Any]] = [
+    ("unique", {"type": "array", "uniqueItems": True}),
+    ("keys", {"type": "object", "minProperties": 2, "propertyNames": {"maxLength": 3}}),
+    ("formats", {"anyOf": [{"type": "string", "format": name} for name in ("date-time", "ipv6", "email")]}),
+    ("numbers", {"type": "number", "multipleOf": 0.25, "exclusiveMinimum": -2, "maximum": 1e9}),
+    ("conditions", {
+        "type": "object", "properties": {"a": {"enum": [1, "x"]}, "b": {"type": "integer"}},
+        "if": {"properties": {"a": {"const": 1}}, "required": ["a"]}, "then": {"required": ["b"]},
+        "else": {"maxProperties": 1},
+    }),
+    ("patterns", {"type": "string", "pattern": "^(?!ab)[a-c]{2,6}\\d*$", "maxLength": 8}),
+    ("recursive", {"$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}, "maxItems": 2}},
+                   "$ref": "#/$defs/n"}),
+    ("one of", {"oneOf": [{"type": "integer", "minimum": 3}, {"type": "integer", "maximum": 5}]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_walks_find_nothing(seed: int) -> None:
+    found = walk_all(SCHEMAS, seed, 0.0, walks=20)
+    assert found.problems == []
+    assert found.schemas == len(SCHEMAS) and not found.refused
+    assert found.walks == 20 * len(SCHEMAS)
+    assert found.masks > 2000 and found.compared > 10 and found.judged > 100
+
+
+def test_what_is_wrong_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    vocabulary = Vocabulary.from_bytes([*TOKENS, b""], stop_token_ids=STOP)
+    compiled = GrammarCompiler(vocabulary, semantics="json-schema").compile_json_schema({"type": "integer"})
+
+    def run(schema: Any) -> set[str]:
+        walk = Walk(compiled, schema, random.Random(1), Found())
+        return {walk.run().partition(":")[0] for _ in range(100)}
+
+    assert run({"type": "integer"}) == {""}
+    assert run({"type": "string"}) == {"the text is invalid"}
+    assert run({"type": "string", "format": "regex"}) == {""}  # there is no verdict
+    whole = Walk._allowed
+    monkeypatch.setattr(Walk, "_allowed", lambda self, matcher: [*whole(self, matcher), TOKENS.index(b"x")])
+    assert run({}) >= {"the mask is wrong", f"token {ord('x')} is in the mask, and is refused"}
+    monkeypatch.setattr(Walk, "_allowed", lambda self, matcher: [])
+    assert run({}) == {"no token is allowed"}
+    monkeypatch.setattr(GrammarMatcher, "accept_token", lambda *_: 1 / 0)
+    monkeypatch.setattr(Walk, "_allowed", whole)
+    assert "ZeroDivisionError" in walk_all(SCHEMAS[:1], 0, 0.0).problems[0]
+
+
+def test_numbers_that_floats_do_not_hold_have_no_verdict() -> None:
+    assert exact("0.25") == 0.25 and exact("1.5e3") == 1500
+    for text in ("0.1", "1e400", "9007199254740993.0", "1e99999999999999999999"):
+        with pytest.raises(Inexact):
+            exact(text)
