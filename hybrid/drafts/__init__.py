@@ -1,4 +1,4 @@
-"""Drafts: tokens that are likely to come next, as what followed in the same states of a grammar before."""
+"""Drafts: likely next tokens, from those that followed in the same states of a grammar before."""
 
 from hybrid.drafts.model import Draft, DraftModel, links
 from hybrid.drafts.verifying import verify

@@ -1,12 +1,12 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Chains of guesses along a classifier's configurations, without a matcher that moves.
+"""Chains of guesses along a classifier's configurations, without moving a matcher.
 
-What: `chain` guesses token after token, and follows each by the steps that its session knows; `learn` counts
-the last steps of a sequence, whose history has the configuration before each.
-When: by `hybrid.drafts.model`, for sequences of strategy "classifier" in the session under way.
-Limits: what is not known is asked of `guide`: the top of a stack, a step, a forced text. Tables are those of
-the sequence's session, which it does not leave meanwhile.
+What: `chain` guesses one token after the other, and follows each by the cached steps of the session. `learn`
+counts the last steps of a sequence; the history of the sequence has the configuration before each step.
+When: by `hybrid.drafts.model`, for sequences of strategy "classifier" in the current session.
+Limits: `guide` finds what is not cached: the top of a stack, a step, a forced text. All tables are those of
+the sequence's session, which the sequence does not leave meanwhile.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ TRIES = cython.declare(cython.Py_ssize_t, 3)
 def read_last(
     known: CachedSequence, made: cython.Py_ssize_t, last: cython.pointer(cython.Py_ssize_t)
 ) -> cython.int:
-    """Write the ids that were read before a step, the last one first; -1 before them, and before text."""
+    """Write the ids that were read before a step, the last one first. Where there are no more ids, or text
+    was read, write -1."""
     n: cython.Py_ssize_t = 0
     while n < RECENT and made > 0:
         made -= 1
@@ -63,12 +64,12 @@ def learn(
     """Count the last steps of a sequence.
 
     Args:
-        counts: what is written.
+        counts: the counts, which are changed.
         known: the sequence.
-        new: steps; more than were made are all of them.
-        begin: the first step whose configuration is one of the session.
-        tops: what is known of the configurations of its session.
-        guide: has ``top(known, configuration)``, which finds what is not.
+        new: how many of the last steps are counted. A number that is too large means all.
+        begin: the first step whose configuration belongs to the session.
+        tops: what `guide.top` returned for configurations of the session.
+        guide: has a method ``top(known, configuration)``, which finds what is not in `tops`.
     """
     last = cython.declare(cython.Py_ssize_t[8])
     first: cython.Py_ssize_t = max(known.made - new, 0)
@@ -96,19 +97,17 @@ def chain(
     most: cython.Py_ssize_t,
     threshold: cython.double,
 ) -> list:
-    """Tokens that are likely to follow, each allowed after those before it.
+    """Return likely next tokens, each allowed after those before it.
 
     Args:
-        counts: what guesses are made from.
+        counts: the counts from which guesses are made.
         known: the sequence, which does not move.
-        tops, guide: as of `learn`; ``guide.step(known, configuration, token)`` finds a step that is not
-            known, 0 for none, and -1 for a token that ends the sequence; ``guide.forced(known, configuration,
-            last, before)`` gives a token that spells forced text and its share.
-        most: tokens.
-        threshold: the chain ends before it would be less likely than that.
-
-    Returns:
-        Their ids.
+        tops, guide: as for `learn`. ``guide.step(known, configuration, token)`` finds a step that is not
+            cached: the configuration, 0 if there is none, or -1 for a token that ends the sequence.
+            ``guide.forced(known, configuration, last, before)`` returns a token that begins forced text, and
+            its share.
+        most: most tokens.
+        threshold: the chain ends before its probability falls below this.
     """
     last = cython.declare(cython.Py_ssize_t[8])
     tokens = cython.declare(cython.Py_ssize_t[8])
@@ -153,12 +152,12 @@ def chain(
 
 
 def first_own(known: CachedSequence) -> int:
-    """The first step before which the configuration is one of the session."""
+    """Return the first step whose configuration belongs to the session."""
     return known.brought
 
 
 def last_read(known: CachedSequence, most: cython.Py_ssize_t) -> list:
-    """The last ids that were read, at most so many, in order; those behind the last text."""
+    """Return the last ids that were read, at most `most`, in order. Ids before the last text are left out."""
     found: list = []
     at: cython.Py_ssize_t = known.made
     while at > 0 and len(found) < most:

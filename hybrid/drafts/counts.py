@@ -1,21 +1,21 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""What followed what: counts of next tokens, by what a text is made of where they stood.
+"""Counts of next tokens, by the tokens before them and by the parser's stack.
 
-What: a *key* is some of the last tokens together with a hash of the top of the parser's stack. `Counts` keeps
-for each of the keys of `LEVELS`, coarse ones and fine ones, the tokens that followed most often, and guesses
-the next token from all of them: each finer key moves the shares of the coarser ones by what it has seen
-(Witten and Bell 1991, method C: a key seen n times with d different tokens weighs n / (n + d)).
+What: a *key* is some of the last tokens together with a hash of the top of the parser's stack. For each key
+of `LEVELS`, from coarse to fine, `Counts` keeps the tokens that followed most often. It guesses the next
+token from all of them: each finer key changes the shares of the coarser ones by its own counts (Witten and
+Bell 1991, method C: a key that was seen n times with d different tokens weighs n / (n + d)).
 When: one for each `hybrid.drafts.DraftModel`.
-Limits: guesses. Keys are hashes of 60 bits, a key has at most six tokens, and in a full table a new key takes
-the place of one that was not met lately. In free-threaded Python, each method is a critical section
-of the counts.
+Limits: the results are guesses. Keys are hashes of 60 bits. A key has at most six tokens. In a full table, a
+new key replaces one that was not seen recently. In free-threaded Python, each method is a critical section of
+the counts.
 
-Which keys: measured by tokens a step on 30 documents after 50 others (Qwen vocabulary, drafts of 8, a
+Which keys: measured by tokens per step on 30 documents after 50 others (Qwen vocabulary, drafts of 8, a
 prototype that learned whole documents and forgot nothing). Tokens alone, four to none: JSON 3.87, Java 1.56,
 SQL 3.51. Four to none, each with the two topmost states: 4.25, 1.52, 3.53. The stack alone: 2.10, 1.18, 1.60.
-Both mixed, with six tokens as the finest key: 4.24, 1.63, 3.78. What stands below has one key less. Counting
-each token at once, and not at the end of its document, gives 4.69, 2.00, 3.97.
+Both mixed, with six tokens as the finest key: 4.24, 1.63, 3.78. `LEVELS` has one key less. Counting each
+token at once, and not at the end of its document, gives 4.69, 2.00, 3.97.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ class Counts:
     """Counts of next tokens by keys.
 
     Args:
-        most: slots that there may be at most, a power of two from `FIRST_SLOTS` on.
+        most: most slots, a power of two that is at least `FIRST_SLOTS`.
 
     Attributes:
         slots: int32[n, 16], n a power of two.
-        used: slots that hold a key.
+        used: number of slots that hold a key.
     """
 
     def __init__(self, most: cython.Py_ssize_t) -> None:
@@ -94,7 +94,7 @@ class Counts:
     @cython.cfunc
     @cython.exceptval(check=False)
     def find(self, place: cython.Py_ssize_t, check: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The slot of a key, -1 if there is none."""
+        """Return the slot of a key, or -1 if there is none."""
         at = (place & (self.rows.shape[0] // WAYS - 1)) * WAYS
         for i in range(at, at + WAYS):
             if self.rows[i, 1] == check and self.rows[i, 0] == place and self.rows[i, 2] > 0:
@@ -103,7 +103,7 @@ class Counts:
 
     @cython.cfunc
     def claim(self, place: cython.Py_ssize_t, check: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The slot of a key, which takes the place of the one that was not met for longest."""
+        """Return the slot of a key. A new key replaces the one that was not seen for the longest time."""
         found = self.find(place, check)
         if found >= 0:
             return found
@@ -132,7 +132,8 @@ class Counts:
     @cython.cfunc
     @cython.exceptval(check=False)
     def add(self, slot: cython.Py_ssize_t, token: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.void:
-        """Count a token in a slot; where there is no room for one more, the rarest one loses."""
+        """Count a token in a slot. If there is no room for another token, the count of the rarest one
+        decreases."""
         rarest: cython.Py_ssize_t = 4
         k: cython.Py_ssize_t = 4
         while k < FIELDS:
@@ -161,7 +162,8 @@ class Counts:
                 k += 2
 
     def _grow(self) -> None:
-        """Twice the slots. Those of a place are divided among two, so that there is room for all."""
+        """Double the number of slots. The slots of a place are divided between two places, so that all of
+        them fit."""
         made = np.zeros((2 * self.rows.shape[0], FIELDS), np.int32)
         new: cython.int[:, ::1] = made
         old: cython.int[:, ::1] = self.rows
@@ -186,7 +188,8 @@ class Counts:
         top: cython.Py_ssize_t,
         token: cython.Py_ssize_t,
     ) -> cython.int:
-        """See `learn`; recent: `RECENT` tokens, the last one first, -1 where there is none."""
+        """Count a token; see `learn`. `recent` has `RECENT` tokens, the last one first, and -1 where there
+        are no more."""
         with cython.critical_section(self):
             self.look_up(recent, top)
             for i in range(N_LEVELS):
@@ -198,8 +201,8 @@ class Counts:
     def look_up(
         self, recent: cython.pointer(cython.const[cython.Py_ssize_t]), top: cython.Py_ssize_t
     ) -> cython.void:
-        """Write all keys to `places` and `checks`, and have their slots fetched: each is a wait in a table of
-        megabytes, and so they are waited for together (13 us for a draft of Java in place of 18)."""
+        """Write all keys to `places` and `checks`, and prefetch their slots. Each slot is a cache miss in a
+        table of megabytes; waiting for all of them at once makes a draft of Java take 13 us instead of 18."""
         first: cython.Py_ssize_t = 1
         second: cython.Py_ssize_t = 2
         taken: cython.Py_ssize_t = 0
@@ -224,14 +227,14 @@ class Counts:
         prior: cython.Py_ssize_t,
         share: cython.double,
     ) -> cython.Py_ssize_t:
-        """Write guesses to `tokens` and `shares`, the likeliest first; how many. Callers hold the counts'
-        critical section, until they have read them.
+        """Write guesses to `tokens` and `shares`, the likeliest first. Return how many. Callers hold the
+        counts' critical section until they have read them.
 
         Args:
-            recent: as of `learn_one`.
-            top: as of `learn`.
+            recent: as for `learn_one`.
+            top: as for `learn`.
             prior: a token that the grammar forces, or -1.
-            share: of it, before any counts.
+            share: the share of this token before any counts.
         """
         self.look_up(recent, top)
         n: cython.Py_ssize_t = 0
@@ -262,8 +265,8 @@ class Counts:
     @cython.cfunc
     @cython.exceptval(check=False)
     def put(self, n: cython.Py_ssize_t, token: cython.Py_ssize_t, share: cython.double) -> cython.Py_ssize_t:
-        """Add to the share of a guess and keep the likeliest first; how many there are then. A new one takes
-        the place of the last one, if there are many."""
+        """Add to the share of a guess, and keep the likeliest guesses first. Return how many guesses there
+        are. If there is no room, a new guess replaces the last one."""
         at: cython.Py_ssize_t = 0
         while at < n and self.tokens[at] != token:
             at += 1
@@ -286,8 +289,9 @@ class Counts:
         """Count a token.
 
         Args:
-            recent: what was read before it, the last one at the end.
-            top: three hashes of 20 bits, of one, two and three states; 0 where the stack is unknown.
+            recent: the tokens before it, the last one at the end.
+            top: three hashes of 20 bits, of the topmost state, the two and the three topmost states; 0 if the
+                stack is unknown.
             token: an id.
         """
         last = cython.declare(cython.Py_ssize_t[8])
@@ -297,12 +301,12 @@ class Counts:
     def guesses(
         self, recent: list, top: cython.Py_ssize_t, prior: cython.Py_ssize_t = -1, share: cython.double = 0.0
     ) -> list:
-        """Likely next tokens and their shares, the likeliest first: at most eight.
+        """Return likely next tokens and their shares, the likeliest first: at most eight.
 
         Args:
-            recent, top: as of `learn`.
+            recent, top: as for `learn`.
             prior: a token that the grammar forces, or -1.
-            share: of it, before any counts.
+            share: the share of this token before any counts.
         """
         last = cython.declare(cython.Py_ssize_t[8])
         newest_first(recent, last)
@@ -315,7 +319,7 @@ class Counts:
     # ---------------------------------------------------------------- as a whole
 
     def copied(self) -> Any:
-        """int32[n, 16]: a copy of the slots."""
+        """Return a copy of the slots, int32[n, 16]."""
         with cython.critical_section(self):
             old: cython.int[:, ::1] = self.rows
         made = np.empty((old.shape[0], FIELDS), np.int32)
@@ -355,16 +359,16 @@ def newest_first(recent: list, last: cython.pointer(cython.Py_ssize_t)) -> cytho
 @cython.inline
 @cython.exceptval(check=False)
 def top_of(top: cython.Py_ssize_t, depth: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The hash of so many states from the top, 0 for none."""
+    """Return the hash of some topmost states; 0 for none."""
     return (top >> (TOP_BITS * (depth - 1))) & TOP if depth else 0
 
 
 def check_slots(slots: Any, n_tokens: int) -> str:
-    """What is wrong with slots that somebody gives, the empty text if nothing is.
+    """Return what is wrong with slots from outside; an empty text if nothing is.
 
     Args:
         slots: an array.
-        n_tokens: ids that there are.
+        n_tokens: number of ids.
     """
     if slots.dtype != np.int32 or slots.ndim != 2 or slots.shape[1] != 16:
         return f"it is {slots.dtype} of shape {slots.shape}"

@@ -1,12 +1,12 @@
-"""Forced text in tokens: the ones that the model's own tokenizer would write.
+"""Forced text as tokens: those that the model's own tokenizer would write.
 
-What: where the grammar leaves one way to go on, `Forced` says which token the model would most likely begin
-it with. What was read before matters, as a tokenizer looks to the left; and what comes after matters too:
-forced text that is the beginning of a longer token may be written with more behind it.
+What: if the grammar allows only one continuation, `Forced` finds the token with which the model would most
+likely begin it. The text before matters, because a tokenizer looks to the left. The text after matters, too:
+forced text that is the beginning of a longer token may be written by that token.
 When: by `hybrid.drafts.model`.
-Limits: a tokenizer may do what it likes. Ids whose bytes are not those of the text are not used, and where
-what was read is not cut as the tokenizer would cut it, the forced text is cut by itself. Without a tokenizer
-the longest token that fits is taken, which is what byte pair encodings do to most short words.
+Limits: a tokenizer may do anything. Ids whose bytes are not those of the text are not used. If the text so
+far is not divided as the tokenizer would divide it, the forced text is divided by itself. Without a
+tokenizer, the longest token that fits is used; byte pair encodings do the same with most short words.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Forced:
     """First tokens of forced texts.
 
     Args:
-        vocabulary: of the tokens.
-        stops: ids that end the sequence, which spell nothing.
-        encode: the model's tokenizer; None: the longest token that fits.
+        vocabulary: the vocabulary.
+        stops: the ids that end the sequence; they spell no text.
+        encode: the model's tokenizer. None: use the longest token that fits.
     """
 
     def __init__(self, vocabulary: Vocabulary, stops: Iterable[int], encode: Encode | None) -> None:
@@ -47,17 +47,18 @@ class Forced:
         self._known: dict[tuple[bytes, bytes], tuple[int, float]] = {}
 
     def behind(self, last: Iterable[int], text: bytes) -> tuple[int, float]:
-        """As `first`, behind some tokens (below 0: none); of an empty text nothing is forced."""
+        """Return what `first` returns after some tokens (below 0: no token). An empty text forces nothing."""
         if not text:
             return -1, 0.0
         return self.first(b"".join(self._tokens[token] for token in last if token >= 0), text)
 
     def first(self, before: bytes, text: bytes) -> tuple[int, float]:
-        """The token that forced text most likely begins with, and its share; -1 and 0 if there is none.
+        """Return the token with which forced text most likely begins, and its share; -1 and 0 if there is
+        none.
 
         Args:
-            before: what the last tokens read.
-            text: the text, not empty.
+            before: the text of the last tokens.
+            text: the forced text, not empty.
         """
         text = text[:MOST_BYTES]
         key = (before, text)
@@ -80,7 +81,7 @@ class Forced:
         return max(within, key=lambda token: (len(self._tokens[token]), -token), default=-1)
 
     def _encoded(self, left: bytes, text: bytes) -> int:
-        """The token that the tokenizer writes at the end of some bytes, -1 if none begins there."""
+        """Return the token that the tokenizer writes after some bytes; -1 if no token begins there."""
         if self._encode is None:
             return -1
         try:

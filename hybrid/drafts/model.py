@@ -328,7 +328,8 @@ class DraftModel:
 
 
 class _Guide:
-    """What `hybrid.drafts.chains` asks for of a sequence; it holds the classifier's lock while it looks."""
+    """The questions of `hybrid.drafts.chains` about a sequence. It holds the classifier's lock while it
+    answers."""
 
     __slots__ = ("_forced", "_tokens")
 
@@ -336,7 +337,8 @@ class _Guide:
         self._tokens, self._forced = tokens, forced
 
     def top(self, follower: ClassifierFollower, config: int) -> int:
-        """Three hashes of a configuration's top, and whether text is forced there; remembered."""
+        """Return three hashes of the top of a configuration's stacks, and whether text is forced there. The
+        result is cached."""
         session, found = follower.session, 0
         with follower.lock:
             for depth in (3, 2, 1):
@@ -351,7 +353,7 @@ class _Guide:
         return found
 
     def step(self, follower: ClassifierFollower, config: int, token: int) -> int:
-        """The configuration after a token, 0 if it is not accepted, -1 if it ends the sequence."""
+        """Return the configuration after a token, 0 if it is not accepted, or -1 if it ends the sequence."""
         session = follower.session
         with follower.lock:
             if not follower.is_current(session):
@@ -366,7 +368,8 @@ class _Guide:
                 return 0
 
     def forced(self, follower: ClassifierFollower, config: int, last: int, before: int) -> tuple[int, float]:
-        """The token that forced text most likely begins with, and its share, after two tokens (-1: none)."""
+        """Return the token with which forced text most likely begins after two tokens (-1: no token), and its
+        share."""
         session = follower.session
         text = session.forced.get(config)
         if text is None:
@@ -381,13 +384,13 @@ class _Guide:
 
 
 def _followed(matcher: GrammarMatcher) -> Follower:
-    """Who follows the grammar; what keeps a limit of tokens stands around it."""
+    """Return the follower of the grammar, without the one that keeps a limit of tokens."""
     follower = matcher._follower
     return follower.inner if isinstance(follower, ClosingFollower) else follower
 
 
 def _goes_along(follower: Follower) -> TypeGuard[ClassifierFollower]:
-    """Whether a sequence is followed along the configurations of the session under way."""
+    """Whether a sequence is followed along the configurations of the current session."""
     return (
         isinstance(follower, ClassifierFollower)
         and not follower.ends_freely
@@ -396,10 +399,11 @@ def _goes_along(follower: Follower) -> TypeGuard[ClassifierFollower]:
 
 
 def links(draft: Draft) -> tuple[list[int], list[int]]:
-    """A tree by its links: first child and next sibling, of the root (number 0), and then of each token.
+    """Return a tree as links: the first child and the next sibling of the root (number 0), and then of each
+    token.
 
     Returns:
-        What `GrammarMatcher.traverse_draft_tree` takes as its first two arguments, -1 where there is none.
+        The first two arguments of `GrammarMatcher.traverse_draft_tree`; -1 if there is no such node.
     """
     child, sibling = [-1] * (len(draft.tokens) + 1), [-1] * (len(draft.tokens) + 1)
     for number in range(len(draft.tokens), 0, -1):
@@ -409,7 +413,7 @@ def links(draft: Draft) -> tuple[list[int], list[int]]:
 
 
 def grammar_key(compiled: CompiledGrammar) -> str:
-    """What counts belong to: a grammar over a vocabulary."""
+    """Return a key for counts: equal for the same grammar over the same vocabulary."""
     known = _keys.get(compiled)
     if known is None:
         grammar = compiled.grammar
@@ -423,14 +427,14 @@ def grammar_key(compiled: CompiledGrammar) -> str:
 
 
 def _last_read(follower: Follower, most: int) -> list[int]:
-    """The last ids that a sequence has read, in order; those behind the last text."""
+    """Return the last ids that a sequence has read, in order. Ids before the last text are left out."""
     if isinstance(follower, ClassifierFollower):
         return list(chains.last_read(follower, most))
     return follower.last_read(most) if isinstance(follower, EngineFollower) else []
 
 
 def _takes(matcher: GrammarMatcher, token: int) -> bool:
-    """Advance by a token if it is allowed; what takes too much to decide is not drafted."""
+    """Advance by a token if it is allowed. Return False as well if the decision takes too much."""
     try:
         return matcher.accept_token(token)
     except BudgetExceeded:
@@ -438,7 +442,7 @@ def _takes(matcher: GrammarMatcher, token: int) -> bool:
 
 
 def _forced_bytes(matcher: GrammarMatcher) -> bytes:
-    """The beginning of what is forced."""
+    """Return the beginning of the forced text."""
     follower = _followed(matcher)
     if isinstance(follower, ClassifierFollower):
         return follower.forced_bytes(FORCED_BYTES, Deadline())

@@ -135,7 +135,7 @@ _HISTOGRAMS = (
     ),
     Family(
         "equimask_first_mask_seconds", "histogram",
-        "Time of the first mask of a grammar, behind its compilation.",
+        "Time of a grammar's first mask, after its compilation.",
         _BY, _spreads("first_mask_seconds"),
     ),
 )  # fmt: skip
@@ -147,11 +147,11 @@ _CALLS = (
         ("place",), _named(memory=("memory", "hits"), disk=("disk", "hits")),
     ),
     Family(
-        "equimask_cache_misses", "counter", "Calls that did not find it there.",
+        "equimask_cache_misses", "counter", "Calls that did not find their grammar.",
         ("place",), _named(memory=("memory", "misses"), disk=("disk", "misses")),
     ),
     Family(
-        "equimask_cache_evictions", "counter", "Grammars that had to go for others.",
+        "equimask_cache_evictions", "counter", "Grammars that were removed to make room for others.",
         ("place",), _named(memory=("memory", "evictions"), disk=("disk", "evictions")),
     ),
     Family(
@@ -159,7 +159,7 @@ _CALLS = (
         ("by",), _named(thread=("shared",), process=("disk", "shared")),
     ),
     Family(
-        "equimask_disk_troubles", "counter", "What went wrong with the folder of grammars.",
+        "equimask_disk_troubles", "counter", "Problems with the folder of grammars.",
         ("what",),
         _named(damaged=("disk", "damaged"), failure=("disk", "failures"), overdue=("disk", "overdue")),
     ),
@@ -180,12 +180,12 @@ _KEYWORDS = (
         ("keyword",), _each("refusals"),
     ),
     Family(
-        "equimask_relaxations", "counter", "Schemas that were compiled without a keyword of theirs.",
+        "equimask_relaxations", "counter", "Schemas that were compiled without one of their keywords.",
         ("keyword",), _each("relaxations"),
     ),
     Family(
         "equimask_unread_schemas", "counter",
-        "Schemas whose relaxations were not counted, as too long or too many.",
+        "Schemas whose relaxations were not counted, because they were too long or too many.",
         (), _one("unread"),
     ),
 )  # fmt: skip
