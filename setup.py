@@ -56,7 +56,7 @@ DIRECTIVES = {
     "cdivision": True,
     "infer_types": True,  # what is computed from typed values needs no types of its own
     "embedsignature": False,
-    "freethreading_compatible": True,  # tests/robustness/free_threading.py; docs/processes.md says how
+    "freethreading_compatible": True,  # docs/processes.md says why
     "binding": False,  # plain built-in functions: called faster, and seen by profilers
 }
 
@@ -82,7 +82,7 @@ ORDINARY_LEVEL = "-Os"
 
 def _flags(level: str) -> list[str]:
     if sys.platform == "win32":
-        return ["/O2"]
+        return ["/O2", "/volatile:ms"]  # equivalence/arrays/atomic.pxd
     return [level, "-g0", "-Wno-unused-function", "-Wno-sign-compare"]
 
 
