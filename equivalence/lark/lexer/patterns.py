@@ -66,7 +66,6 @@ class Positions:
         label: the label of the pattern that a node belongs to.
         sets: the sets of characters that nodes read.
         masks: after `close`: for each set its kinds, as bits of an integer.
-        obliged: whether some pattern looks ahead.
     """
 
     def __init__(self) -> None:
@@ -75,7 +74,6 @@ class Positions:
         self.label: list[int] = []
         self.sets: list[Characters] = []
         self.masks: tuple[int, ...] = ()
-        self.obliged = False
         self._set_numbers: dict[Characters, int] = {}
         self._sets_of_items: dict[tuple[str, int], int] = {}
         self._closures: dict[int, tuple[Thread, ...] | None] = {}
@@ -190,7 +188,6 @@ class Positions:
         return node
 
     def _ahead(self, wanted: bool, build: Callable[[int], int], following: int) -> int:
-        self.obliged = True
         return self._node(AHEAD, wanted, build(self._node(END, -1)), following)
 
     def _behind_set(self, body: Any, flags: int) -> int:
@@ -223,7 +220,6 @@ class Positions:
             if flags & re.MULTILINE:
                 return self._not_ahead([other], following)
             # at the very end, or before one last newline
-            self.obliged = True
             end = self._node(END, -1)
             more = self._node(READ, self._set(((10, 10),)), self._node(READ, self._set(ALL), end))
             start = self._node(CHOICE, (self._node(READ, self._set(other), end), more))
