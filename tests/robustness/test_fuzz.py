@@ -122,6 +122,19 @@ def test_a_planted_error_is_counted_and_listed(monkeypatch: pytest.MonkeyPatch) 
     assert "ZeroDivisionError" in fuzzer.totals.found[0].text
 
 
+def test_what_xgrammar_contradicts_after_a_hand_over_is_not_ours() -> None:
+    """Token 0 is read as an id and by its text; then XGrammar's masks are not what it accepts."""
+    source = """root ::= Token(0) q | [^\\u00e0-\\u4e2d]?
+p ::= Token(1) Token(2) | [\\x0c-\\u20ac]{129}
+q ::= p
+"""
+    drawn = Drawn("token_ids", "ebnf", source, (), ids=3)
+    case = Case("both ways", drawn, tokens=("\xde".encode(), b"", b"", b"]\x0c", b""), stops=(4,), walks=20)
+    outcome = run_case(case, vocabulary_of(case, {}))
+    assert not outcome.findings and not outcome.other
+    assert outcome.contradictions["plain"] and outcome.contradictions["classifier"]
+
+
 def test_what_is_refused_is_counted_by_name() -> None:
     endless = replace(WORDS, drawn=Drawn("ebnf", "ebnf", "root ::= root{2}\n", ()))
     outcome = run_case(endless, vocabulary_of(endless, {}))

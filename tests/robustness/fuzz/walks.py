@@ -24,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from equivalence import BudgetExceeded, HybridError
+from hybrid.representatives.follower import EngineFollower
 from tests.robustness.fuzz.inputs import Case
 from tests.robustness.fuzz.truth import Truth, bits_of
 
@@ -87,6 +88,15 @@ class Side:
     matcher: Any
     parents: list[Any] = field(default_factory=list)
     alive: bool = True
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its masks are plain XGrammar's own: on strategy "engine", or because a classifier has
+        handed over, as after an id that was read both as text and as an id."""
+        has_handed_over = self.compiled.classifier is not None and isinstance(
+            self.matcher._follower, EngineFollower
+        )
+        return self.compiled.strategy == "engine" or has_handed_over
 
 
 class Walk:
@@ -318,7 +328,7 @@ class Walk:
             side = alive[number]
             self.outcome.masks[side.strategy] += 1
             different = np.flatnonzero(row != truth)
-            if side.compiled.strategy == "engine" and plain is not None and different.size:
+            if side.is_plain and plain is not None and different.size:
                 own = different[row[different] != plain[different]]
                 self.outcome.contradictions[side.strategy] += different.size - own.size
                 different = own
