@@ -45,7 +45,7 @@ cdef class Rows:
 
 
 # Inlined into its callers, so that a cached mask runs no code of another module. The size is read before the address, and written
-# after it: arrays that replace others are larger, so that a reader never looks behind their end.
+# after it: arrays that replace others are larger, so that a reader never looks beyond their end.
 cdef inline Py_ssize_t size_of_sources(Rows rows) noexcept nogil:
     return published(&rows.size)
 

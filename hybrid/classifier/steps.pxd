@@ -42,7 +42,7 @@ cdef inline void put(Step* record, Py_ssize_t configuration, Py_ssize_t token, P
 
 
 # The number of the last slot is read before the address, and written after it: a reader may use only a part of a table that has
-# just replaced another one, and then not find a step. It never looks behind the end of a table.
+# just replaced another one, and then not find a step. It never looks beyond the end of a table.
 cdef inline Py_ssize_t last_slot(Steps steps) noexcept nogil:
     return published(&steps.last)
 

@@ -31,9 +31,6 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 STEP = Kind("configuration token following unused", np.int32)
 
-FIRST_STEPS = cython.declare(cython.Py_ssize_t, 256)
-"""Slots of the first table."""
-
 
 @cython.final
 @cython.cclass
@@ -50,16 +47,11 @@ class Steps:
     def __init__(self) -> None:
         self.former = []
         self.count = 0
-        self.use(absent(STEP, FIRST_STEPS))
+        self.use(absent(STEP, 256))
 
     def __len__(self) -> int:
         """Number of known steps."""
         return self.count
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the tables."""
-        return 16 * (2 * self.table.shape[0] - FIRST_STEPS)
 
     @property
     def next_nbytes(self) -> int:
