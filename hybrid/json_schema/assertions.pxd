@@ -29,4 +29,5 @@ cdef class Assertions:
     cdef Formula _object_constant(self, dict value)
     cdef Formula _array_constant(self, list value)
     cdef Formula _properties(self, Location location)
+    cdef object _ways(self)
     cdef Formula _items(self, Location location)

@@ -57,7 +57,6 @@ class Assertions:
         self.sets = PropertySets(formulas)
         self._keywords = locations.dialect.keywords
         self._expanded, self._referred, self._under_way = {}, {}, set()
-        self._evaluated = Evaluated(self)
 
     def root(self) -> Formula:
         """Return the formula of the whole schema."""
@@ -109,7 +108,7 @@ class Assertions:
 
     def expand(self, formula: Formula, kind: str) -> Formula:
         """Return the meaning of a formula of locations for values of one type."""
-        if not formula.atoms:
+        if formula.is_constant:
             return formula
         if formula.op == "atom":
             return self._expand(formula.args[1], kind)
@@ -291,7 +290,7 @@ class Assertions:
             if keyword in schema and keyword in keywords:
                 yield from self._dependent(location, keyword)
         if "unevaluatedProperties" in schema and "unevaluatedProperties" in keywords:
-            yield self._evaluated.unevaluated_properties(location)
+            yield self._ways().unevaluated_properties(location)
 
     @cython.cfunc
     def _properties(self, location: Location) -> Formula:
@@ -331,7 +330,14 @@ class Assertions:
         if schema.get("uniqueItems") is True:
             yield formulas.atom("unique")
         if "unevaluatedItems" in schema and "unevaluatedItems" in keywords:
-            yield self._evaluated.unevaluated_items(location)
+            yield self._ways().unevaluated_items(location)
+
+    @cython.cfunc
+    def _ways(self) -> object:
+        """What other subschemas have evaluated. Few schemas ask, and the two objects keep each other."""
+        if self._evaluated is None:
+            self._evaluated = Evaluated(self)
+        return self._evaluated
 
     @cython.cfunc
     def _items(self, location: Location) -> Formula:

@@ -115,8 +115,8 @@ class Declarations:
 
     def of(self, formula: Formula) -> Declared:
         """Return what the locations of a formula declare together."""
-        if len(formula.atoms) == 1:
-            return self._location(formula.ordered_atoms[0].args[1])
+        if formula.op == "atom":
+            return self._location(formula.args[1])
         found = Declared()
         for number in sorted([atom.args[1] for atom in formula.atoms]):
             found.add(self._location(number))

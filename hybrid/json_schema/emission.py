@@ -115,6 +115,7 @@ class ObjectWriter(Writer):
             state = self._todo.pop()
             self._go_on(state, self._behind[state])
             self._keys_below.finish()
+        self._keys_below = None  # it keeps this object
 
     @cython.cfunc
     @cython.exceptval(-2, check=False)

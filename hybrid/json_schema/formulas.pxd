@@ -2,7 +2,8 @@ cdef class Formula:
     cdef readonly str op
     cdef readonly tuple args
     cdef readonly object number
-    cdef readonly frozenset atoms
+    cdef readonly bint is_constant
+    cdef frozenset _atoms  # None for an atom, which is its only one
 
 
 cdef class Formulas:

@@ -37,18 +37,27 @@ class Formula:
         op: "true", "false", "atom", "not", "and", "or" or "one".
         args: the parts; for an atom, its content.
         number: its number in the table, in order of creation.
-        atoms: all atoms in it.
+        is_constant: whether it is true or false, the only formulas without atoms.
     """
 
-    def __init__(self, op: str, args: tuple, number: int, atoms: frozenset) -> None:
+    def __init__(self, op: str, args: tuple, number: int) -> None:
         self.op, self.args, self.number = op, args, number
-        self.atoms = atoms or (frozenset((self,)) if op == "atom" else frozenset())
+        self.is_constant = op == "true" or op == "false"
+        # An atom does not keep itself: such cycles kept all that belongs to a schema alive until garbage was
+        # collected. Then 800 objects a schema were garbage, and collecting it took a sixth of the time.
+        self._atoms = None if op == "atom" else _atoms_of(args)
+
+    @property
+    def atoms(self) -> frozenset:
+        """All atoms in it."""
+        return frozenset((self,)) if self._atoms is None else self._atoms
 
     @property
     def ordered_atoms(self) -> list:
         """All atoms in it, in order of creation. Code that makes formulas from atoms must use this order: the
         order of the set depends on addresses, and then the numbers of the formulas would, too."""
-        return list(self.atoms) if len(self.atoms) < 2 else sorted(self.atoms, key=_number)
+        atoms = self.atoms
+        return list(atoms) if len(atoms) < 2 else sorted(atoms, key=_number)
 
     def __repr__(self) -> str:
         if self.op in ("true", "false"):
@@ -70,15 +79,10 @@ class Formulas:
         self.false = self._make("false", ())
 
     def _make(self, op: str, args: tuple) -> Formula:
-        part: Formula
         key = (op, args)  # parts are compared by identity
         found = self._made.get(key)
         if found is None:
-            atoms = frozenset()
-            if op != "atom" and args:
-                part = args[0]
-                atoms = part.atoms if len(args) == 1 else atoms.union(*[one.atoms for one in args])
-            found = self._made[key] = Formula(op, args, len(self._made), atoms)
+            found = self._made[key] = Formula(op, args, len(self._made))
         return found
 
     def constant(self, value: bool) -> Formula:
@@ -93,7 +97,7 @@ class Formulas:
         """Negate a formula."""
         if formula.op == "not":
             return formula.args[0]
-        if not formula.atoms:
+        if formula.is_constant:
             return self.constant(formula is self.false)
         return self._make("not", (formula,))
 
@@ -167,7 +171,7 @@ class Formulas:
         decided: Formula
         changed = False
         for number, part in list(found.items()):
-            if part.op == "atom" or not _has_any(part.atoms, literals):
+            if part.op == "atom" or not _has_any(part, literals):
                 continue
             if part.op == "not":
                 inner = part.args[0]
@@ -183,14 +187,14 @@ class Formulas:
 
     def substitute(self, formula: Formula, values: dict) -> Formula:
         """Return the formula with some atoms replaced by other formulas."""
-        if not _has_any(formula.atoms, values):
+        if not _has_any(formula, values):
             return formula
         return self._substituted(formula, values, {})
 
     def _substituted(self, formula: Formula, values: dict, done: dict) -> Formula:
         if formula.op == "atom":
             return values.get(formula, formula)
-        if not _has_any(formula.atoms, values):
+        if not _has_any(formula, values):
             return formula
         found = done.get(formula)
         if found is None:
@@ -208,7 +212,8 @@ class Formulas:
                 choice that concerns few parts is cheap.
             done: cache of the results of other parts, for this choice only. It is updated.
         """
-        if formula.atoms.isdisjoint(true):
+        is_chosen = formula in true if formula._atoms is None else not formula._atoms.isdisjoint(true)
+        if not is_chosen:
             found = known.get(formula)
             if found is None:
                 found = known[formula] = self.substitute(formula, false)
@@ -260,7 +265,7 @@ def decides(formula: Formula, atom: Formula, value: bool, outcome: bool) -> bool
     """
     if formula is atom:
         return value is outcome
-    if atom not in formula.atoms:
+    if formula._atoms is None or atom not in formula._atoms:
         return False
     op, args = formula.op, formula.args
     one: Formula
@@ -286,15 +291,34 @@ def decides(formula: Formula, atom: Formula, value: bool, outcome: bool) -> bool
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def _has_any(atoms: frozenset, values: dict) -> cython.bint:
-    """Whether some atoms are among the keys. `isdisjoint` would look at every key of the dict, even if the
-    set is small."""
+def _has_any(formula: Formula, values: dict) -> cython.bint:
+    """Whether some atoms of a formula are among the keys. `isdisjoint` would look at every key of the dict,
+    even if there are few atoms."""
+    atoms: frozenset = formula._atoms
+    if atoms is None:
+        return formula in values
     if len(atoms) > len(values):
         return not atoms.isdisjoint(values)
     for atom in atoms:  # noqa: SIM110 - C functions have no generators
         if atom in values:
             return True
     return False
+
+
+@cython.cfunc
+def _atoms_of(parts: tuple) -> frozenset:
+    """All atoms in some formulas."""
+    part: Formula
+    if len(parts) == 1:
+        part = parts[0]
+        return part.atoms
+    found: set = set()
+    for part in parts:
+        if part._atoms is None:
+            found.add(part)
+        else:
+            found.update(part._atoms)
+    return frozenset(found)
 
 
 def _sorted(parts: list) -> tuple:

@@ -145,9 +145,9 @@ class Nonterminals:
         declared: Declared
         formulas = self.formulas
         null, boolean, number, string, array, object_ = self.assertions.by_type(formula)
-        if number is not formulas.false and number.atoms and self._numbers_empty(number):
+        if number is not formulas.false and not number.is_constant and self._numbers_empty(number):
             number = formulas.false
-        if string is not formulas.false and string.atoms and self._strings_empty(string):
+        if string is not formulas.false and not string.is_constant and self._strings_empty(string):
             string = formulas.false
         names: tuple = ()
         if array is not formulas.false or object_ is not formulas.false:
@@ -159,7 +159,7 @@ class Nonterminals:
         found: Nonterminal = self._by_content.get(key)
         if found is not None:
             return found
-        if boolean.atoms:
+        if not boolean.is_constant:
             booleans = tuple([value for value in (True, False) if _takes(boolean, value)])
         else:
             booleans = (True, False) if boolean is formulas.true else ()
@@ -210,7 +210,7 @@ class Nonterminals:
 
     def may_hold(self, formula: Formula) -> cython.bint:
         """Whether a formula's nonterminal may contain a value. False only if it certainly contains none."""
-        if not formula.atoms:
+        if formula.is_constant:
             return formula is self.formulas.true
         return self._verdict(self.of(formula)) is not False
 

@@ -117,7 +117,7 @@ class _Builder:
         start = self._start
         part: Formula
         atom: Formula
-        for part in start.args if start.op == "and" else (start,) if start.atoms else ():
+        for part in start.args if start.op == "and" else () if start.is_constant else (start,):
             atom = part.args[0] if part.op == "not" else part
             if atom.op != "atom":
                 return None
@@ -278,7 +278,7 @@ class _Builder:
             elif atom.args[0] == "names":
                 asked[atom.args[1]] = None
         fixed = {formulas.true: True, formulas.false: False}
-        languages = [one for one in asked if one.atoms]
+        languages = [one for one in asked if not one.is_constant]
         if self._closed_to_others(languages):
             return []
         if not languages and not self._names:

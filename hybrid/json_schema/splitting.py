@@ -59,7 +59,7 @@ def split(
     formulas = nonterminals.formulas
     values = dict(decided)
     for atom, condition, if_so, if_not in conditions:
-        if not condition.atoms:
+        if condition.is_constant:
             values[atom] = if_so if condition is formulas.true else if_not
         else:
             unknown = formulas.atom("value", condition)

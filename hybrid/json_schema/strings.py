@@ -284,7 +284,7 @@ class Strings:
     def listed(self, formula: Formula) -> frozenset[str] | None:
         """Return all texts of a formula. None if it uses languages that are not lists, or if it allows all
         texts but some."""
-        found = self._listed(formula) if formula.atoms else None
+        found = None if formula.is_constant else self._listed(formula)
         return None if found is None or found.is_inverted else found.texts
 
     def _listed(self, formula: Formula) -> Listed | None:
