@@ -7,6 +7,7 @@ Limits: grammars are compiled over single bytes, which decides on texts as any v
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import Any
 
@@ -334,3 +335,38 @@ def test_a_grammar_of_the_schema_is_what_is_compiled() -> None:
     assert isinstance(compiled.grammar, SchemaGrammar)
     assert compiled.strategy == "classifier"
     assert compiled.relaxed == ()
+
+
+@pytest.mark.parametrize("is_strict", [True, False])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"a": {"type": "string"}, "b": {"$ref": "#/$defs/n"}}},
+        {"patternProperties": {"^a+$": {"enum": [1, "two", None]}}, "additionalProperties": {"minimum": 3}},
+        {"type": "array", "items": {"type": "string", "format": "date"}, "uniqueItems": True},
+        {"oneOf": [{"const": {"x": [1]}}, {"type": "number", "multipleOf": 0.5}, {"not": {"minLength": 1}}]},
+        {"if": {"required": ["k"]}, "then": {"minProperties": 2}, "else": {"unevaluatedProperties": False}},
+        {"properties": {"child": {"$ref": "#"}}, "required": ["name"]},
+    ],
+)
+def test_nothing_is_left_for_garbage_collection(schema: dict[str, Any], is_strict: bool) -> None:
+    """All objects of a schema end with its compilation.
+
+    They used to keep one another alive: 850 objects a schema, and collecting them took a sixth of the time of
+    a server that compiles schemas. Free-threaded Python stops all threads meanwhile.
+    """
+    text = json.dumps({**schema, "$defs": {"n": {"type": "integer", "minimum": 3}}})
+
+    def compile_once() -> None:
+        grammar = grammar_of_schema(text, {"strict_mode": is_strict})
+        assert grammar.read is grammar.read
+        grammar.forget()
+
+    compile_once()  # fills the caches of patterns and formats
+    gc.collect()
+    gc.disable()
+    try:
+        compile_once()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -29,5 +29,6 @@ cdef class Assertions:
     cdef Formula _object_constant(self, dict value)
     cdef Formula _array_constant(self, list value)
     cdef Formula _properties(self, Location location)
+    cpdef object release(self)
     cdef object _ways(self)
     cdef Formula _items(self, Location location)

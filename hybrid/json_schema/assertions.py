@@ -332,9 +332,13 @@ class Assertions:
         if "unevaluatedItems" in schema and "unevaluatedItems" in keywords:
             yield self._ways().unevaluated_items(location)
 
+    def release(self) -> object:
+        """Give up the object that keeps this one."""
+        self._evaluated = None
+
     @cython.cfunc
     def _ways(self) -> object:
-        """What other subschemas have evaluated. Few schemas ask, and the two objects keep each other."""
+        """What other subschemas have evaluated; few schemas ask."""
         if self._evaluated is None:
             self._evaluated = Evaluated(self)
         return self._evaluated

@@ -123,6 +123,13 @@ class Nonterminals:
         one.object = None
         self._todo.append(one)
 
+    def release(self) -> object:
+        """Give up all objects and arrays; then the nonterminals cannot be used any more."""
+        one: Nonterminal
+        for one in self.all:
+            one.object = one.array = None
+        self.assertions.release()
+
     def placed(self, error: SchemaRefused, formula: Formula) -> SchemaRefused:
         """Return the error with a place. If it has none yet, it gets the place of a formula's locations."""
         if error.pointer:
