@@ -19,6 +19,7 @@ cdef class Seen:
 cdef class Calls(Seen):
     cdef ComputingSequence known
     cdef object bitmask
+    cdef Py_ssize_t filled
     cdef object follower
     cdef public object _compiled
     cdef public tuple _stops

@@ -41,8 +41,14 @@ OF_GEOMETRY = cython.declare(cython.Py_ssize_t, -1 if LAYOUT is None else LAYOUT
 OF_MEMORY = cython.declare(cython.Py_ssize_t, -1 if LAYOUT is None else LAYOUT.of_memory)
 
 
-FILLED = cython.declare(cython.Py_ssize_t, 0)
-"""Number of masks that the matchers of this process have filled."""
+COUNTERS = cython.declare(cython.Py_ssize_t, 64)
+BETWEEN = cython.declare(cython.Py_ssize_t, 16)
+FILLED = cython.declare(cython.Py_ssize_t[1024])
+"""Numbers of masks that the matchers of this process have filled. Their sum counts: each matcher adds to one of
+64 numbers, 128 bytes apart. One number for all threads would be a place of memory that they wait for."""
+
+NEXT = cython.declare(cython.Py_ssize_t, 0)
+"""Number of matchers so far."""
 
 MOST_SHARED_BYTES = 1 << 26
 """Largest bitmask that is remembered for all matchers: it is kept alive until another one is checked."""
@@ -125,8 +131,13 @@ class Calls(Seen):
     Attributes:
         known: the follower, if it runs on a classifier; else `None`.
         bitmask: the tensor of the last mask; `None` if the next one must be checked.
+        filled: place of its count among `FILLED`.
         follower: follows the sequence.
     """
+
+    def __cinit__(self) -> None:
+        count(cython.address(NEXT), 1)
+        self.filled = NEXT % COUNTERS * BETWEEN
 
     @property
     def _follower(self) -> Any:
@@ -214,7 +225,7 @@ class Calls(Seen):
                 fetch_row(source, address, n_bytes)
                 if self.is_same(self.bitmask):
                     copy_row(source, address, n_bytes)
-                    count(cython.address(FILLED), 1)
+                    count(cython.address(FILLED[self.filled]), 1)
                     return (source & 1) == 1
         return self._fill_row(bitmask, index, debug_print)
 
@@ -238,13 +249,13 @@ class Calls(Seen):
 
 def count_masks(masks: cython.Py_ssize_t) -> None:
     """Count masks that were filled outside of `Calls`."""
-    count(cython.address(FILLED), masks)
+    count(cython.address(FILLED[0]), masks)
 
 
 def forget_masks() -> None:
     """Start counting from 0: in a forked process the masks so far are the parent's."""
-    global FILLED
-    FILLED = 0
+    for i in range(COUNTERS):
+        FILLED[i * BETWEEN] = 0
 
 
 forking.in_child(forget_masks)
@@ -252,7 +263,10 @@ forking.in_child(forget_masks)
 
 def masks_filled() -> int:
     """How many masks the matchers of this process have filled since it started or was forked."""
-    return FILLED
+    masks: cython.Py_ssize_t = 0
+    for i in range(COUNTERS):
+        masks += FILLED[i * BETWEEN]
+    return masks
 
 
 @cython.cfunc
