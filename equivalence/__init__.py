@@ -3,7 +3,7 @@
 The lower layer of the project: it knows vocabularies and grammars, no tensors, matchers or frameworks.
 """
 
-# ruff: noqa: E402 - what is not compiled is said before anything compiled is imported
+# ruff: noqa: E402 - missing compiled modules are reported before any of them is imported
 
 from equivalence import built
 

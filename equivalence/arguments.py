@@ -23,7 +23,7 @@ def shown(value: object) -> str:
     """A value for a message, shortened. If it cannot be written, its class is named."""
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 - whatever a class of the caller's does
+    except Exception:  # noqa: BLE001 - the caller's class may raise anything
         text = ""
     return text if 0 < len(text) <= SHOWN else f"of type {type(value).__name__}"
 

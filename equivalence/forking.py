@@ -16,7 +16,7 @@ while a grammar is compiled.
 
 from __future__ import annotations
 
-import concurrent.futures.thread  # noqa: F401 - its handler of forks, and that of logging, come before ours
+import concurrent.futures.thread  # noqa: F401 - its fork handler and that of logging must come before ours
 import functools
 import itertools
 import logging

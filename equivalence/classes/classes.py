@@ -73,7 +73,7 @@ def compute_classes(
         check_count(f"capacity.{name}", bound)
     check_count("max_states", max_states)
     check_seconds("seconds", seconds)
-    vocabulary.byte_order  # noqa: B018 - with the trie; not a part of any one computation
+    vocabulary.byte_order  # noqa: B018 - made with the trie, outside of any computation
     deadline = Deadline(seconds)
     with deadline.interruptible():
         read = read_grammar(grammar)

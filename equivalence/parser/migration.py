@@ -55,7 +55,7 @@ def bring(space: Space, other: Space, configuration: cython.Py_ssize_t) -> int:
         for i in range(tops + 1, end, 2):
             space.configurations.pool[at + i - begin] = found[other.configurations.pool[i]]
         number = space.put(end - begin)
-    return number  # noqa: RET504 - an object, with the lock held
+    return number  # noqa: RET504 - an object that is read while the lock is held
 
 
 @cython.cfunc

@@ -44,8 +44,9 @@ OF_MEMORY = cython.declare(cython.Py_ssize_t, -1 if LAYOUT is None else LAYOUT.o
 COUNTERS = cython.declare(cython.Py_ssize_t, 64)
 BETWEEN = cython.declare(cython.Py_ssize_t, 16)
 FILLED = cython.declare(cython.Py_ssize_t[1024])
-"""Numbers of masks that the matchers of this process have filled. Their sum counts: each matcher adds to one of
-64 numbers, 128 bytes apart. One number for all threads would be a place of memory that they wait for."""
+"""Numbers of masks that the matchers of this process have filled; their sum counts. Each matcher adds to one
+of 64 numbers, 128 bytes apart: threads that add to one number wait for one another. With 16 threads of
+free-threaded Python, a known mask and token took a third less time so."""
 
 NEXT = cython.declare(cython.Py_ssize_t, 0)
 """Number of matchers so far."""

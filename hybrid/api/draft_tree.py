@@ -203,7 +203,7 @@ def _on_the_cpu(values: Any) -> NDArray[Any] | None:
     if isinstance(values, torch.Tensor) and values.device.type == "cpu":
         try:
             return np.asarray(values.detach().numpy())
-        except Exception:  # noqa: BLE001 - a tensor without memory of its own, or of a type that numpy lacks
+        except Exception:  # noqa: BLE001 - the tensor has no memory, or a type that numpy does not have
             return None
     return np.asarray(values) if isinstance(values, np.ndarray) else None
 

@@ -49,7 +49,7 @@ def find_layout() -> Layout | None:
         return None
     try:
         return _find()
-    except Exception:  # noqa: BLE001 - another torch, of unknown layout
+    except Exception:  # noqa: BLE001 - another version of torch, whose layout is unknown
         return None
 
 

@@ -150,7 +150,7 @@ class BaseStore:
         """`read_text` for callers that hold the interpreter's lock."""
         with cython.nogil:
             configuration = self.read_text(configuration, text, begin, end)
-        return configuration  # noqa: RET504 - with the lock held
+        return configuration  # noqa: RET504 - read while the lock is held
 
     def advances(
         self,
@@ -198,7 +198,7 @@ class BaseStore:
             return known
         with cython.nogil:
             known = self.mask_of(configuration)
-        return known  # noqa: RET504 - an object, with the lock held
+        return known  # noqa: RET504 - an object that is read while the lock is held
 
     def class_masks(
         self,

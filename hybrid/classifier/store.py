@@ -148,7 +148,7 @@ class Store(BaseStore):
             return following
         with cython.nogil:
             configuration = self.read_text(configuration, text, begin, end)
-        return configuration  # noqa: RET504 - with the lock held
+        return configuration  # noqa: RET504 - read while the lock is held
 
     @cython.cfunc
     @cython.nogil

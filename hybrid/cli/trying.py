@@ -125,7 +125,7 @@ def try_grammar(
         HybridError: the grammar or the vocabulary cannot be used, or prompt_toolkit is not installed.
     """
     try:
-        import prompt_toolkit  # noqa: F401 - an extra
+        import prompt_toolkit  # noqa: F401 - an optional dependency
     except ModuleNotFoundError as error:
         raise NotInstalled("python -m hybrid try", "prompt_toolkit", "try") from error
     named = read_named(grammar, root, strict, semantics)

@@ -88,7 +88,7 @@ class CompileFuture(Future[CompiledGrammar]):
             if self._deadline is None:
                 return
             compiled = call(deadline)
-        except BaseException as error:  # noqa: BLE001 - every error belongs to the caller of `result`
+        except BaseException as error:  # noqa: BLE001 - `result` raises every error for its caller
             with contextlib.suppress(InvalidStateError):  # it was cancelled meanwhile
                 self.set_exception(error)
         else:

@@ -9,7 +9,7 @@ Python waits until the computations end by themselves.
 
 from __future__ import annotations
 
-import concurrent.futures.thread  # noqa: F401 - it waits for its threads after our calls, as it is listed before
+import concurrent.futures.thread  # noqa: F401 - imported first: it waits for its threads after our calls have ended
 import contextlib
 import threading
 from collections.abc import Callable

@@ -84,7 +84,7 @@ class Library:
         try:
             self._load(path)
             self.serialize(self.convert({"function": "from_ebnf", "arguments": ['root ::= "a"', "root"]}))
-        except Exception:  # noqa: BLE001 - whatever it is, the package may know better
+        except Exception:  # noqa: BLE001 - on any error, the whole package is imported
             for name in [name for name in sys.modules if name.split(".")[0] in ("torch", "tvm_ffi")]:
                 del sys.modules[name]
             core = importlib.import_module("xgrammar.base").__dict__["_core"]
@@ -190,7 +190,7 @@ def run_task(library: Library, channel: socket.socket) -> None:
             send_frame(channel, b"L", str(len(answer)).encode())
         else:
             send_frame(channel, b"R", answer)
-    except BaseException as error:  # noqa: BLE001 - it is told to who asked
+    except BaseException as error:  # noqa: BLE001 - it is sent to the caller
         memory = isinstance(error, MemoryError) or "bad_alloc" in str(error) or is_lost_for_memory(error)
         text = str(error) or f"{type(error).__name__} without a message"
         send_frame(channel, b"M" if memory else b"E", text[:100_000].encode("utf-8", "replace"))

@@ -134,7 +134,7 @@ class References:
         if found is None:
             try:
                 contents = resolver._registry[uri].contents
-            except Exception:  # noqa: BLE001 - of several types: the resource is a part of another
+            except Exception:  # noqa: BLE001 - errors of several types: the resource is a part of another
                 contents = {}
             names = [one.get("$dynamicAnchor") for one in objects_in(contents)]
             found = [name for name in names if isinstance(name, str) and _has(resolver, uri, name)]
@@ -195,7 +195,7 @@ class References:
         if found is None:
             try:
                 contents = resolver._registry[uri].contents
-            except Exception:  # noqa: BLE001 - of several types: a part of the schema without its own address
+            except Exception:  # noqa: BLE001 - errors of several types: this part of the schema has no address of its own
                 contents = None
             named = contents.get("$schema") if isinstance(contents, Mapping) else None
             draft = draft_named(named)
@@ -259,7 +259,7 @@ def _has(resolver: Any, uri: str, name: str) -> bool:
 
     try:
         return isinstance(resolver._registry.anchor(uri, name).value, DynamicAnchor)
-    except Exception:  # noqa: BLE001 - of several types: there is no such anchor
+    except Exception:  # noqa: BLE001 - errors of several types: there is no such anchor
         return False
 
 

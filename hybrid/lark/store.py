@@ -182,7 +182,7 @@ class Store(BaseStore):
         self.checked(configuration)
         with cython.nogil:
             found = self.only_byte(configuration)
-        return found  # noqa: RET504 - an object, with the lock held
+        return found  # noqa: RET504 - an object that is read while the lock is held
 
     @cython.cfunc
     @cython.nogil

@@ -223,7 +223,7 @@ class _Pair:
         plain_answer = plain() if plain_first else None
         try:
             answer = ours()
-        except Exception as error:  # noqa: BLE001 - reported with the way here
+        except Exception as error:  # noqa: BLE001 - reported with the tokens that led to it
             answer = None
             self.differ("error", token_id, False, True, repr(error))
         return answer, plain_answer if plain_first else plain()
