@@ -21,9 +21,9 @@ of an int in place of reading it. With Python 3.11, medians of two alternating r
 known mask took 18% longer (351 -> 416 ns), a known token 37% (167 -> 229 ns), the document behind a
 first mask of 40 of MaskBench's schemas 10%; first masks took as long. 5% was allowed.
 
-Rejected: profile-guided optimisation (gcc 12, profiles of 600 schemas in three modes). The extensions became a
-tenth smaller. A first mask took 3 to 4% less CPU time under `semantics="json-schema"`, and no less at defaults,
-for a second build and a run with profiles for every wheel.
+Rejected: profile-guided optimisation (gcc 12, profiles of 600 schemas in three modes). The extensions became
+a tenth smaller. A first mask took 3 to 4% less CPU time under `semantics="json-schema"`, and no less at
+defaults, for a second build and a run with profiles for every wheel.
 
 Every extension knows a hash of what it was made from (`equivalence.built`), so that code which was edited
 and not built again is refused where it is imported.
