@@ -350,10 +350,10 @@ def test_a_grammar_of_the_schema_is_what_is_compiled() -> None:
     ],
 )
 def test_nothing_is_left_for_garbage_collection(schema: dict[str, Any], is_strict: bool) -> None:
-    """All objects of a schema end with its compilation.
+    """A compilation leaves no cycles of references.
 
-    They used to keep one another alive: 850 objects a schema, and collecting them took a sixth of the time of
-    a server that compiles schemas. Free-threaded Python stops all threads meanwhile.
+    There were 850 objects in cycles for each schema, and collecting them took a sixth of the time of a server
+    that compiles schemas. Free-threaded Python stops all threads while it collects garbage.
     """
     text = json.dumps({**schema, "$defs": {"n": {"type": "integer", "minimum": 3}}})
 

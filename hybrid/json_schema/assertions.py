@@ -333,12 +333,12 @@ class Assertions:
             yield self._ways().unevaluated_items(location)
 
     def release(self) -> object:
-        """Give up the object that keeps this one."""
+        """Break the cycle of references with `Evaluated`."""
         self._evaluated = None
 
     @cython.cfunc
     def _ways(self) -> object:
-        """What other subschemas have evaluated; few schemas ask."""
+        """Return the object that finds what other subschemas have evaluated. Few schemas need it."""
         if self._evaluated is None:
             self._evaluated = Evaluated(self)
         return self._evaluated

@@ -115,7 +115,7 @@ class ObjectWriter(Writer):
             state = self._todo.pop()
             self._go_on(state, self._behind[state])
             self._keys_below.finish()
-        self._keys_below = None  # it keeps this object
+        self._keys_below = None  # it refers to this object
 
     @cython.cfunc
     @cython.exceptval(-2, check=False)

@@ -3,7 +3,7 @@ cdef class Formula:
     cdef readonly tuple args
     cdef readonly object number
     cdef readonly bint is_constant
-    cdef frozenset _atoms  # None for an atom, which is its only one
+    cdef frozenset _atoms  # None: it is an atom, the only one in itself
 
 
 cdef class Formulas:

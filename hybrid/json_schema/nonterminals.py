@@ -124,7 +124,7 @@ class Nonterminals:
         self._todo.append(one)
 
     def release(self) -> object:
-        """Give up all objects and arrays; then the nonterminals cannot be used any more."""
+        """Break all cycles of references. The nonterminals cannot be used after that."""
         one: Nonterminal
         for one in self.all:
             one.object = one.array = None
