@@ -1,8 +1,9 @@
-"""Healed prompts: every first mask, compared with a slow filter of all tokens by bytes.
+"""Healed prompts: masks of what is left of a prompt, compared with a slow filter of all tokens by bytes.
 
 What: prompts are beginnings of documents, cut at every byte of their last two tokens, and healed by one and
-by two tokens. Each first mask after them is compared with a filter that checks every token of the vocabulary:
-whether it spells a part of what is left, or all of it and then a text that a new matcher accepts.
+by two tokens. A mask for each remainder, also after each further byte, is compared with a filter that checks
+every token of the vocabulary: whether it spells a part of what is left, or all of it and then a text that a
+new matcher accepts.
 When: ``python -m bench healing --document FILE --vocabulary FOLDER --json FILE``.
 Limits: the filter makes a new matcher for each token that goes beyond what is left. Each remainder is tested
 once. Exits with status 1 if a mask differs.

@@ -226,9 +226,10 @@ def test_it_is_loud_where_the_scheduler_is_another(plugin):
         kind(settings_of(OURS))
 
 
-def test_a_setting_that_cannot_be_read_is_an_error_at_start(plugin, monkeypatch):
-    monkeypatch.setenv("EQUIMASK_VLLM_DRAFTS", "yes")
-    with pytest.raises(ValueError, match="EQUIMASK_VLLM_DRAFTS is 'yes'"):
+@pytest.mark.parametrize("name", ["DRAFTS", "FORMATS", "MAX_WHITESPACE"])
+def test_a_setting_that_cannot_be_read_is_an_error_at_start(plugin, monkeypatch, name):
+    monkeypatch.setenv(f"EQUIMASK_VLLM_{name}", "yes")
+    with pytest.raises(ValueError, match=f"EQUIMASK_VLLM_{name} is 'yes'"):
         plugin()
 
 

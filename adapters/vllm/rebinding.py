@@ -59,6 +59,8 @@ def register() -> None:
     SETTINGS.compile_seconds()
     SETTINGS.drafts()
     SETTINGS.closes()
+    SETTINGS.assert_formats()
+    SETTINGS.max_whitespace_cnt()
     manager, backend = _modules()
     _look_at(manager, backend)
     if is_registered():
