@@ -115,7 +115,7 @@ def test_masks_of_every_short_text_are_what_lark_says(grammar: SmallGrammar) -> 
         assert found[-2] is False, "a special id is never allowed"
         assert found[-1] == matcher.is_completed(), text
         whole = oracle.complete(text)
-        # Lark gives back the opening of what is never closed; the machine does not (docs/limits.md)
+        # Lark gives back the opening of what is never closed; the machine does not (docs/lark.md)
         assert found[-1] == whole or (whole and "/*" in text and grammar.name == "lazy comment"), text
         for token, bit, wanted in zip(tokens, found, oracle.allowed_tokens(text, tokens), strict=False):
             assert bit == wanted, (text, token)
