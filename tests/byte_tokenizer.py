@@ -1,8 +1,8 @@
-"""A tokenizer of bytes and some special tokens, as transformers has them.
+"""A transformers tokenizer whose tokens are single bytes and some special tokens.
 
 What: `byte_tokenizer` makes it.
-When: by tests that run the managers of engines, which want a tokenizer.
-Limits: no merges, so a text has an id for each byte.
+When: in tests that run an engine's grammar manager, which needs a tokenizer.
+Limits: there are no merges, so a text has one id for each byte.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 
 def byte_tokenizer(stop: str, special: Sequence[str]) -> PreTrainedTokenizerFast:
-    """Bytes, a stop token and other special tokens."""
+    """Return a tokenizer of all bytes, a stop token and other special tokens."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     words = {text: i for i, text in enumerate(alphabet)}
     tokenizer = Tokenizer(models.BPE(vocab=words, merges=[]))

@@ -1,8 +1,8 @@
-"""Compilers with a cache folder: what the tests of caches ask of it.
+"""Helpers for the tests of caches: compilers with a cache folder, and a gate that holds them up.
 
-What: a compiler over a small vocabulary and a folder, what it found there, and which files there are; `Gate`
-holds a computation until it is let go.
-When: in ``test_cache*.py`` and other tests that wait for several threads.
+What: a compiler over a small vocabulary and a folder, the entries that it found there, and the files in the
+folder; `Gate` holds compilations up until it is opened.
+When: in ``test_cache*.py`` and in other tests that wait for several threads.
 Limits: small vocabularies.
 """
 
@@ -35,7 +35,7 @@ class Point(BaseModel):
 
 
 class Writing(GrammarCompiler):
-    """A compiler whose calls return when what they compiled is written."""
+    """A compiler whose calls return only after the compiled grammar has been written."""
 
     def _now(self, request: Any) -> CompiledGrammar:
         compiled = super()._now(request)
@@ -61,7 +61,7 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 class Gate:
-    """Holds compilations up until it is opened, and counts them."""
+    """Hold compilations up until the gate is opened, and count them."""
 
     def __init__(self, compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch) -> None:
         self.opened, self.reached, self.count = threading.Event(), threading.Event(), 0

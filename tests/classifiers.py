@@ -1,6 +1,7 @@
-"""Classifiers of small grammars: what the tests of classifiers, and of what completes them, begin with.
+"""Helpers for the tests of classifiers and of their completion.
 
-What: a small vocabulary, budgets and numbers of examples, and how a random grammar becomes a classifier.
+What: a small vocabulary, budgets, numbers of examples, and functions that compile a random grammar to a
+classifier.
 When: in ``test_classifier*.py`` and in the tests of promotion.
 Limits: small vocabularies and grammars.
 """
@@ -46,7 +47,7 @@ NESTED = 'root ::= ("(" root ")" | "a"{2,9} | "+" root "x")*'
 
 
 def vocabulary_of(tokens: list[bytes]) -> Vocabulary:
-    """The tokens, and a stop id behind them."""
+    """Return a vocabulary of the tokens, followed by a stop id."""
     return Vocabulary.from_bytes([*tokens, b""], stop_token_ids=len(tokens))
 
 
@@ -63,7 +64,7 @@ def mask_of(matcher: GrammarMatcher, size: int) -> list[int]:
 
 
 def classifier_case(case: GrammarCase, on_demand: bool) -> tuple[CompiledGrammar, Vocabulary]:
-    """The example compiled; one that is refused or outgrows its budget is left out."""
+    """Compile the example; reject one that is refused or exceeds its budget."""
     vocabulary = vocabulary_of(case.vocabulary)
     try:
         compiled = compiled_of(case.ebnf, vocabulary, on_demand=on_demand, budget=SMALL)
@@ -75,7 +76,8 @@ def classifier_case(case: GrammarCase, on_demand: bool) -> tuple[CompiledGrammar
 
 
 def walk(compiled: CompiledGrammar, seed: int, steps: int) -> tuple[list[int], list[list[int]]]:
-    """Random tokens, and the mask before each; a text that cannot go on begins again."""
+    """Read random tokens and record the mask before each; start a new text when the old one cannot
+    continue."""
     rng = random.Random(seed)
     matcher = GrammarMatcher(compiled)
     ids, masks = [], []

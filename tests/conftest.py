@@ -1,10 +1,10 @@
-"""What the tests share: the cases that every engine runs, a real vocabulary and the corpora.
+"""Shared fixtures and helpers: the cases that every engine runs, a real vocabulary and the corpora.
 
 What: `load_cases` reads ``tests/cases/*.toml``; the fixtures `tekken` and `corpora` give real data.
 When: imported by tests as ``from tests.conftest import load_cases``.
-Limits: the corpora are optional; tests that use them are skipped where there are none.
+Limits: the corpora are optional; tests that use them are skipped if they are missing.
 
-The form of a case is described in `bench.cases`.
+The format of a case is described in `bench.cases`.
 """
 
 from __future__ import annotations
@@ -32,17 +32,16 @@ if os.environ.get("CI"):
 
 
 def pytest_collection_finish() -> None:
-    """What imports and collection have made stays to the end: later collections of garbage leave it out.
+    """Exclude all objects that imports and collection have made from later garbage collections.
 
-    These are 600,000 objects. The benchmarks collect garbage before each time that they take, and that took
-    longer than all else in their tests.
-    """
+    These are 600,000 objects. The benchmarks collect garbage before each time measurement, which took longer
+    than everything else in their tests."""
     gc.collect()
     gc.freeze()
 
 
 def load_cases(*, kind: str | None = None, feature: str | None = None) -> list[Case]:
-    """The cases of one kind or with one feature, or all of them, in the order of files and lines."""
+    """Return the cases of one kind or with one feature, or all of them, in the order of files and lines."""
     return [
         case
         for case in _all_cases()
@@ -63,10 +62,9 @@ def _all_cases() -> tuple[Case, ...]:
 
 @pytest.fixture(autouse=True)
 def memory_of_its_own(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every compiler has a memory cache of its own, so that no test finds what another one has compiled.
+    """Give every compiler its own memory cache, so that no test finds what another one has compiled.
 
-    Without it, compilers of one vocabulary share it: what is marked `shared_memory` does.
-    """
+    Otherwise, compilers of one vocabulary share a cache; tests marked `shared_memory` keep that behaviour."""
     if request.node.get_closest_marker("shared_memory") is None:
         monkeypatch.setattr(
             "hybrid.api.compiler.shared_cache", lambda _, limit_bytes: MemoryCache(limit_bytes)
@@ -81,7 +79,7 @@ def tekken() -> Vocabulary:
 
 @pytest.fixture(scope="session")
 def corpora() -> Path:
-    """The folder of real vocabularies, schemas and samples; the test is skipped where there is none."""
+    """The folder of real vocabularies, schemas and samples; the test is skipped if there is none."""
     named = os.environ.get("EQUIMASK_CORPORA")
     if named:
         folder = Path(named)
@@ -95,7 +93,7 @@ def corpora() -> Path:
 
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
-    """Models run in one thread of torch: their steps are so small that two are slower."""
+    """Run models in one torch thread: their steps are so small that two threads are slower."""
     import torch
 
     before = torch.get_num_threads()

@@ -1,7 +1,7 @@
-"""A tiny random model and an oracle: what the tests of `adapters.transformers` generate with.
+"""Helpers for the tests of `adapters.transformers`: a tiny random model and an oracle for masks.
 
-What: a tokenizer, a model, compiled grammars; `run` goes through `Oracle`, which knows where the prompt ends
-and compares each mask with that of a fresh matcher that has read the whole row.
+What: a tokenizer, a model and compiled grammars; `run` generates through `Oracle`, which knows where the
+prompt ends and compares each mask with that of a fresh matcher that has read the whole row.
 When: in ``test_transformers*.py``.
 Limits: the texts mean nothing; the model's weights are random.
 """
@@ -34,7 +34,7 @@ SCHEMA = {
 
 
 def _tokenizer() -> PreTrainedTokenizerFast:
-    """Byte level, all bytes and a few merges; `<eos>` and `<pad>` are added tokens."""
+    """Return a byte-level tokenizer: all bytes and a few merges; `<eos>` and `<pad>` are added tokens."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     merges = [
         ("t", "r"),
@@ -85,7 +85,7 @@ def make_model(seed: int, vocab_size: int = len(TOKENIZER)) -> LlamaForCausalLM:
 
 
 class Oracle(LogitsProcessor):
-    """Calls a processor and recomputes each of its masks without any memory."""
+    """Call a processor, and recompute each of its masks from scratch to compare them."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ def expected_ids(grammar: CompiledGrammar, tokens: list[int], stops=(EOS,)) -> l
 
 
 def run(model, processor, grammars, prompts, **options) -> list[str]:
-    """The texts generated after the prompts (or after a tensor of ids)."""
+    """Generate after the prompts (or after a tensor of ids), and return the new texts."""
     torch.manual_seed(options.pop("seed", 0))
     inputs = TOKENIZER(prompts, return_tensors="pt", padding=True) if isinstance(prompts, list) else prompts
     length = inputs["input_ids"].shape[1]
@@ -153,7 +153,7 @@ def ids(text: str) -> dict[str, torch.Tensor]:
 
 
 def call(processor, *rows: list[int]) -> list[list[int]]:
-    """The ids that are left to each row, for hand-made rows."""
+    """Return the ids that are allowed for each of some hand-made rows."""
     masked = processor(torch.tensor(rows), torch.ones(len(rows), VOCABULARY.size))
     return [torch.nonzero(row > -INF).flatten().tolist() for row in masked]
 

@@ -1,17 +1,17 @@
-"""By brute force: whether Lark's lexer and parser table take a text, and which tokens keep it viable.
+"""A brute-force oracle: does Lark accept a text, and which tokens keep it viable?
 
-What: an `Oracle` answers whether a text is complete, whether it is a viable prefix, and which tokens keep it
-one.
+What: an `Oracle` answers whether a text is complete, whether it is a viable prefix, and after which tokens it
+still is one.
 When: in `tests.robustness.fuzz`, and in tests of the code that answers the same without brute force.
-Limits: continuations are tried up to a length, over an alphabet; a cut character also becomes one other. True
-is certain. False means that none was found; it is exact where the lexer decides within that length. Patterns
-that look behind their own beginning are not for the search that shares work (`viable_by_definition` takes
-them).
+Limits: continuations are tried up to a length, over an alphabet; a cut character is also completed to one
+character outside of it. True is certain. False means that no continuation was found; it is exact if the lexer
+decides within that length. The search that shares work does not support patterns that look behind their own
+beginning (`viable_by_definition` does).
 
-A text p, of bytes, is a *viable prefix* if for some continuation c, maybe none, the basic lexer cuts p + c at
-least up to the lexeme that covers the last byte of p, and the parser shifts the terminals of all lexemes up
-to that one. Ignored lexemes are invisible to the parser. What follows need not be lexed or parsed, so a
-viable prefix need not be the beginning of a sentence.
+A text p, of bytes, is a *viable prefix* if there is a continuation c, possibly empty, such that the basic
+lexer cuts p + c at least up to the lexeme that covers the last byte of p, and the parser shifts the terminals
+of all lexemes up to that one. Ignored lexemes are invisible to the parser. What follows need not be lexed or
+parsed, so a viable prefix need not be the beginning of a sentence.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from bench.peers.lark import Lexeme, Machine, Stack
 
 
 class Reached(NamedTuple):
-    """All that later text depends on.
+    """The state after a text: everything that later text depends on.
 
     Attributes:
-        stack: after the lexemes that no continuation changes.
+        stack: the parser's stack after the lexemes that no continuation can change.
         open: the characters after these lexemes.
-        tail: bytes of a character that is not complete.
+        tail: the bytes of an incomplete character at the end.
     """
 
     stack: Stack
@@ -43,12 +43,13 @@ class Reached(NamedTuple):
 
 
 class Oracle:
-    """Exact answers about one grammar, up to the length of the continuations that are tried.
+    """Exact answers about one grammar, up to a maximal length of continuations.
 
     Args:
         lark: a grammar with parser "lalr" and lexer "basic".
         alphabet: the characters of continuations.
-        length: the most characters of a continuation, not counting the one that completes a cut character.
+        length: the maximal number of characters of a continuation, not counting the one that completes a cut
+            character.
     """
 
     def __init__(self, lark: Lark, alphabet: str, length: int) -> None:
@@ -78,12 +79,13 @@ class Oracle:
     def viable(self, text: str | bytes) -> bool:
         """Whether a continuation was found that makes the text a viable prefix.
 
-        As every beginning of a viable prefix is one, no continuation is sought where a beginning had none.
-        """
+        Every beginning of a viable prefix is one too, so if a beginning has no continuation, none is searched
+        for here."""
         return self._reach(_encoded(text)) is not None
 
     def allowed_tokens(self, text: str | bytes, tokens: Sequence[bytes]) -> tuple[bool, ...]:
-        """For each token whether text and token together are a viable prefix; none is if the text is not."""
+        """For each token, whether the text followed by it is a viable prefix; all False if the text is not
+        one."""
         reached = self._reach(_encoded(text))
         if reached is None:
             return (False,) * len(tokens)
@@ -93,14 +95,14 @@ class Oracle:
         return self._allowed[key]
 
     def texts(self, most: int) -> Iterator[str]:
-        """All viable prefixes of at most so many characters of the alphabet, the short ones first."""
+        """Return all viable prefixes of at most this many characters of the alphabet, shortest first."""
         found = [""]
         for _ in range(most + 1):
             yield from found
             found = [text + more for text in found for more in self.alphabet if self.viable(text + more)]
 
     def viable_by_definition(self, text: str | bytes) -> bool:
-        """`viable`, word by word as the definition has it, and with nothing shared; slow."""
+        """`viable`, implemented literally by the definition, without shared work; slow."""
         data = _encoded(text)
         try:
             start, tail = _characters(data)

@@ -1,10 +1,10 @@
 """Lark grammars with their machines, built once for all tests: small ones, random ones and those that ship.
 
-What: `built` gives the `lark.Lark`, the lexer's machine and the parser's of a grammar by its name;
-`random_grammar` draws rules over a few terminals; `larks_own` asks Lark's own parser about a sequence of
-terminals.
+What: `built` returns, by the name of a grammar, its `lark.Lark`, the lexer's machine and the parser's
+machine; `random_grammar` draws rules over a few terminals; `larks_own` asks Lark's own parser about a
+sequence of terminals.
 When: imported by ``tests/test_lalr*.py`` and ``tests/test_factored*.py``.
-Limits: single characters are the terminals of random grammars, so that a text is a sequence of terminals.
+Limits: the terminals of random grammars are single characters, so a text is a sequence of terminals.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def built(name: str) -> Built:
 
 
 def build(text: str) -> Built:
-    """The machines of a grammar with the start rule ``start``."""
+    """Build the machines of a grammar with the start rule ``start``."""
     grammar = lark.Lark(text, parser="lalr", lexer="basic", start="start")
     machine = read_machine(grammar, tuple(terminal_names(grammar)))
     return Built(grammar, build_lexer(grammar, may_follow(machine)[:-1, :-1]), machine)
@@ -56,7 +56,7 @@ def machine_of(text: str) -> LalrMachine:
 
 
 def random_grammar(rng: random.Random) -> Built | None:
-    """A grammar over `TERMINALS`, None where Lark refuses what was drawn; empty right sides are frequent."""
+    """Draw a grammar over `TERMINALS`; None if Lark refuses it. Empty right sides are frequent."""
     rules = ["start", *("one", "two", "three")[: rng.randint(0, 3)]]
     letters = [f'"{letter}"' for letter in TERMINALS[: rng.randint(2, 4)]]
     lines = []
@@ -74,7 +74,7 @@ def random_grammar(rng: random.Random) -> Built | None:
 
 
 def some_random_grammars(seed: int, count: int) -> list[Built]:
-    """The first few that Lark builds and that have more than a handful of states."""
+    """Return the first few that Lark builds and that have more than a handful of states."""
     rng = random.Random(seed)
     found: list[Built] = []
     while len(found) < count:
@@ -85,7 +85,7 @@ def some_random_grammars(seed: int, count: int) -> list[Built]:
 
 
 def random_stack_path(machine: LalrMachine, most: int, rng: random.Random) -> list[tuple[int, ...]]:
-    """Stacks that one random sequence of terminals leads to; each terminal is one that can be shifted."""
+    """Return the stacks along a random sequence of terminals, each of which can be shifted."""
     from equivalence.lark.lalr.reference import shift
 
     stacks: list[tuple[int, ...]] = [(machine.start,)]
@@ -102,7 +102,7 @@ def random_stack_path(machine: LalrMachine, most: int, rng: random.Random) -> li
 
 
 def larks_own(grammar: lark.Lark, terminals: Sequence[str]) -> int:
-    """How many terminals of a sequence Lark's own parser shifts; `END` may be the last one."""
+    """Count the terminals of a sequence that Lark's own parser shifts; `END` may be the last one."""
     interactive = grammar.parse_interactive("")
     for place, terminal in enumerate(terminals):
         try:

@@ -1,6 +1,6 @@
-"""Small Lark grammars that stress one feature of lexer or parser each.
+"""Small Lark grammars, each of which stresses one feature of the lexer or the parser.
 
-What: `SMALL_GRAMMARS`, each with its alphabet and tokens to ask `tests.lark_brute_force` about.
+What: `SMALL_GRAMMARS`, each with its alphabet and with tokens to ask `tests.lark_brute_force` about.
 When: in tests of the code that answers without brute force.
 Limits: continuations of ``length`` characters decide all lexemes of a grammar.
 """
@@ -21,11 +21,11 @@ class SmallGrammar:
     """A grammar that stresses one feature.
 
     Attributes:
-        name: of the feature.
-        text: in Lark's syntax, with the rule ``start``.
-        alphabet: characters of texts and continuations.
-        tokens: to ask about, the alphabet's characters among them; some are never allowed.
-        length: of continuations, enough to decide all lexemes.
+        name: the name of the feature.
+        text: the grammar in Lark's syntax, with the rule ``start``.
+        alphabet: the characters of texts and continuations.
+        tokens: the tokens to ask about, including the alphabet's characters; some are never allowed.
+        length: the length of continuations, enough to decide all lexemes.
     """
 
     name: str
@@ -39,7 +39,7 @@ class SmallGrammar:
         return Lark(self.text, parser="lalr", lexer="basic", start="start")
 
     def oracle(self) -> Oracle:
-        """A new one, with nothing remembered."""
+        """Return a new oracle that has remembered nothing yet."""
         return Oracle(self.lark, self.alphabet, self.length)
 
 

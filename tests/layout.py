@@ -1,10 +1,10 @@
-"""Which module imports which, and how long files and functions are, read from the source.
+"""Read from the source which module imports which, and how long files and functions are.
 
-What: `read_imports` gives the modules of a tree with what each imports; `circles` and `upward` judge such
-imports; `long_files` and `long_functions` judge sizes.
-When: by `tests.test_layout`, on the project and on small trees made up for the checkers.
-Limits: names are followed as they are written. What a package's `__init__` imports counts for that package,
-not for each module within it; a module's name put together while the program runs is not seen.
+What: `read_imports` returns the modules of a tree with the modules that each imports; `circles` and `upward`
+check these imports; `long_files` and `long_functions` check sizes.
+When: in `tests.test_layout`, on the project and on small trees made up to test the checks.
+Limits: names are followed as they are written. Imports in a package's `__init__` count for that package, not
+for each module within it; a module name that is put together at run time is not seen.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Imports = Mapping[str, Collection[str]]
 
 
 def read_imports(root: Path, packages: Iterable[str]) -> dict[str, set[str]]:
-    """Of each module below some packages, which others of them it imports, inside of functions too.
+    """Return, for each module in some packages, which of the others it imports, also inside functions.
 
-    Imports under `if TYPE_CHECKING` count, too; those of modules outside do not. `from package import name`
-    counts as an import of the module `package.name` where there is one, else of `package`. A `.pxd` is part
-    of its module.
+    Imports under `if TYPE_CHECKING` count too; imports of modules outside do not. `from package import name`
+    counts as an import of the module `package.name` if there is one, else of `package`. A `.pxd` is part of
+    its module.
 
     Args:
         root: the folder that holds the packages.
@@ -49,7 +49,7 @@ def read_imports(root: Path, packages: Iterable[str]) -> dict[str, set[str]]:
 
 
 def _module_of(name: str, modules: Collection[str]) -> str:
-    """The module that a name is, or is defined in; "" for one outside of the tree."""
+    """Return the module that a name refers to or is defined in; "" for one outside of the tree."""
     if name in modules:
         return name
     before = name.rpartition(".")[0]
@@ -57,7 +57,7 @@ def _module_of(name: str, modules: Collection[str]) -> str:
 
 
 def _names(file: Path) -> Iterator[str]:
-    """All that a file imports, as `module` or `module.name`."""
+    """Return everything that a file imports, as `module` or `module.name`."""
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".pxd":
         for module, names, whole in _DECLARED.findall(text):
@@ -82,11 +82,11 @@ def _names(file: Path) -> Iterator[str]:
 
 
 def by_room(imports: Imports, room_of: Callable[[str], str]) -> dict[str, set[str]]:
-    """Imports between rooms.
+    """Return the imports between rooms.
 
     Args:
-        imports: between modules.
-        room_of: the room of a module.
+        imports: the imports between modules.
+        room_of: a function from a module to its room.
     """
     rooms: dict[str, set[str]] = {}
     for module, imported in imports.items():
@@ -97,8 +97,8 @@ def by_room(imports: Imports, room_of: Callable[[str], str]) -> dict[str, set[st
 
 
 def room_in(parent: str) -> Callable[[str], str]:
-    """The rule that puts a module into the folder, or the file, of a package: `a.b.c` is of room `b` in `a`;
-    the package's own `__init__` is room `__init__`, and all that lies outside room "".
+    """Return a function that maps a module to its folder or file within a package: `a.b.c` is in room `b` of
+    `a`; the package's own `__init__` is room `__init__`, and everything outside is room "".
 
     Args:
         parent: the package's name.
@@ -113,7 +113,7 @@ def room_in(parent: str) -> Callable[[str], str]:
 
 
 def circles(imports: Imports) -> list[list[str]]:
-    """The sets of modules that lead back to themselves, each sorted; none is as it should be."""
+    """Return the sets of modules that import one another in a circle, each sorted; there should be none."""
     found: list[list[str]] = []
     reached = {module: _reached(module, imports) for module in imports}
     for module in sorted(imports):
@@ -123,7 +123,7 @@ def circles(imports: Imports) -> list[list[str]]:
 
 
 def _reached(module: str, imports: Imports) -> set[str]:
-    """The modules that one leads to; itself only if something leads back."""
+    """Return all modules that a module leads to; the module itself only if something leads back to it."""
     seen: set[str] = set()
     waiting = list(imports[module])
     while waiting:
@@ -135,13 +135,13 @@ def _reached(module: str, imports: Imports) -> set[str]:
 
 
 def upward(rooms: Imports, order: Iterable[str]) -> list[str]:
-    """What does not go one way: imports of rooms that come later in an order, rooms that it leaves out, and
-    names of it that are no rooms.
+    """Return what violates an order of rooms: imports of rooms that come later in it, rooms that it leaves
+    out, and names in it that are not rooms.
 
     Args:
         rooms: which room imports which.
-        order: the rooms, from the one that imports none of the others on; of several in one string, written
-            "a, b", none may import another.
+        order: the rooms, starting with the one that imports no other; rooms in one string, written "a, b",
+            may not import one another.
     """
     place = {room: i for i, step in enumerate(order) for room in step.split(", ")}
     wrong = [f"{room} has no place" for room in rooms if room not in place]
@@ -157,12 +157,12 @@ def upward(rooms: Imports, order: Iterable[str]) -> list[str]:
 
 
 def sources(root: Path, packages: Iterable[str]) -> list[Path]:
-    """The Python files below some packages of a folder."""
+    """Return the Python files in some packages of a folder."""
     return sorted(file for package in packages for file in (root / package).rglob("*.py"))
 
 
 def long_files(files: Iterable[Path], most: int) -> list[str]:
-    """Files of more lines than `most`, as "file: lines"."""
+    """Return the files of more than `most` lines, as "file: lines"."""
     found = []
     for file in files:
         lines = len(file.read_text(encoding="utf-8").splitlines())
@@ -172,8 +172,8 @@ def long_files(files: Iterable[Path], most: int) -> list[str]:
 
 
 def long_functions(files: Iterable[Path], most: int) -> list[str]:
-    """Functions of more lines than `most`, decorators and nested functions included, as "file function:
-    lines"."""
+    """Return the functions of more than `most` lines, including decorators and nested functions, as "file
+    function: lines"."""
     found = []
     for file in files:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

@@ -1,9 +1,9 @@
-"""Small lexers that the tests of `equivalence.lark.lexer` share, and what Lark makes of all short texts.
+"""Small lexers for the tests of `equivalence.lark.lexer`, and what Lark makes of all short texts.
 
 What: `GRAMMARS` names grammars whose terminals interact (order, keywords, ignoring, giving back,
 look-around), each with the characters that matter to it; `lark_grammar` builds one as the machine needs it.
 When: imported by ``tests/test_lexing*.py``.
-Limits: their rules accept any sequence of terminals: only the lexer is of interest.
+Limits: the rules accept any sequence of terminals: only the lexer is of interest.
 """
 
 from __future__ import annotations
@@ -87,16 +87,15 @@ GRAMMARS = {
 
 @cache
 def lark_grammar(name: str) -> Any:
-    """A `lark.Lark` of one of `GRAMMARS`."""
+    """Return the `lark.Lark` of one of `GRAMMARS`."""
     return build_lark(GRAMMARS[name][0])
 
 
 def build_lark(text: str) -> Any:
-    """A `lark.Lark` with the lexer that the machine follows.
+    """Build a `lark.Lark` with the lexer that the machine follows.
 
-    Without the optional package that warns of terminals which overlap: it is slow, and fails on some
-    patterns.
-    """
+    The optional package that warns about overlapping terminals is not used: it is slow, and fails on some
+    patterns."""
     with mock.patch("lark.lexer.has_interegular", False):
         return lark.Lark(text, parser="lalr", lexer="basic", start="start")
 

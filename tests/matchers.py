@@ -1,8 +1,8 @@
-"""Our matcher beside plain XGrammar's: asked the same, held to the same answers.
+"""Compare our matcher with plain XGrammar's: both get the same calls and must give the same answers.
 
 What: `Sides` is a pair of matchers of one grammar over one of two small vocabularies.
 When: in the tests of the matcher, ``test_matcher*.py``.
-Limits: small made vocabularies; real ones are compared in ``test_equality.py``.
+Limits: small invented vocabularies; real ones are compared in ``test_equality.py``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def plain_compiled_by(vocabulary: Vocabulary, grammar: str) -> xgrammar.Compiled
 
 
 class Sides:
-    """Our matcher and plain XGrammar's, asked the same and held to the same answer."""
+    """Our matcher and plain XGrammar's, which get the same calls and must give the same answers."""
 
     def __init__(self, ours: GrammarMatcher, plain: Any, size: int) -> None:
         self.ours, self.plain, self.size = ours, plain, size
@@ -69,7 +69,7 @@ class Sides:
         )
 
     def same(self, method: str, *arguments: Any) -> Any:
-        """The answer of both sides to a method, or `RuntimeError` if both raise it."""
+        """Return the common answer of both sides to a method, or `RuntimeError` if both raise it."""
         answers = [_outcome(getattr(side, method), *arguments) for side in (self.ours, self.plain)]
         assert answers[0] == answers[1], f"{method}{arguments}: ours {answers[0]}, plain {answers[1]}"
         return answers[0]

@@ -1,4 +1,5 @@
-"""What the tests of wrong arguments share: a small grammar on all strategies, and buffers that show writing.
+"""Helpers for the tests of wrong arguments: a small grammar on all strategies, and buffers that reveal
+writes.
 
 When: imported by ``test_misuse*.py`` and ``test_draft_tree.py``.
 """

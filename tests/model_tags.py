@@ -1,9 +1,9 @@
-"""Structural tags of models that call tools: of each family that XGrammar knows, and of tokens.
+"""Structural tags of models that call tools: one for each family that XGrammar knows, and one of token ids.
 
-What: `tag_of` makes the tag of a family for some tools; `path_of` draws tokens that a matcher of plain
-XGrammar accepts, through tags and the arguments of tools, so that masks can be compared along them.
-When: by `tests.test_model_tags` over a small vocabulary, `tests.robustness.model_tags` over a real one.
-Limits: families are those of the XGrammar that is installed.
+What: `tag_of` makes the tag of a family for some tools; `path_of` draws tokens that a plain XGrammar matcher
+accepts, through tags and the arguments of tools, so that masks can be compared along them.
+When: in `tests.test_model_tags` over a small vocabulary, in `tests.robustness.model_tags` over a real one.
+Limits: the families are those of the installed XGrammar.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ def parameters(number: int) -> dict[str, Any]:
 
 
 def tag_of(family: str, n_tools: int, reasoning: bool, ids: tuple[int, ...] = ()) -> str:
-    """The tag of a family as JSON.
+    """Return the tag of a family as JSON.
 
     Args:
-        ids: of `OF_TOKENS`, the tokens that a call begins and ends by, then those of reasoning.
+        ids: only for `OF_TOKENS`: the tokens that begin and end a call, then those that begin and end
+            reasoning.
     """
     if family != OF_TOKENS:
         tools = [
@@ -72,7 +73,7 @@ def tag_of(family: str, n_tools: int, reasoning: bool, ids: tuple[int, ...] = ()
 
 
 def pieces_of(tag: str) -> list[str | int]:
-    """The texts and ids that the parts of a tag begin and end by, each once."""
+    """Return the texts and ids with which the parts of a tag begin and end, each once."""
     found: dict[str | int, None] = {}
 
     def visit(at: Any) -> None:
@@ -95,7 +96,8 @@ def pieces_of(tag: str) -> list[str | int]:
 def path_of(
     plain: xgrammar.CompiledGrammar, tag: str, vocabulary: Vocabulary, rng: random.Random, steps: int
 ) -> list[int]:
-    """Tokens that plain XGrammar accepts from the start: forced ones, parts of the tag, and random ones."""
+    """Draw tokens that plain XGrammar accepts from the start: forced ones, parts of the tag, and random
+    ones."""
     matcher = xgrammar.GrammarMatcher(plain)
     bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
     stops = set(vocabulary.stop_token_ids)

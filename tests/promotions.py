@@ -1,6 +1,6 @@
-"""Classifiers that become complete: what the tests of completing and of promotion share.
+"""Helpers for the tests of completing and promoting classifiers.
 
-What: a classifier's states and the piece at hand, and use of it along a random text.
+What: the states of a classifier, whether it is complete, and its masks along a random text.
 When: in ``test_completing.py`` and ``test_promotion.py``.
 Limits: small vocabularies and grammars.
 """
@@ -38,7 +38,7 @@ def is_complete(compiled: CompiledGrammar) -> bool:
 
 
 def use(compiled: CompiledGrammar, seed: int = 1, steps: int = 40) -> list[bytes]:
-    """Serve one sequence, and give its masks."""
+    """Serve one sequence, and return its masks."""
     return masks_along(compiled, seed, steps)
 
 

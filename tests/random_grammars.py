@@ -97,7 +97,7 @@ class GrammarCase(NamedTuple):
 
 @dataclass
 class _Pieces:
-    """What the rules written so far are made of: the texts that tokens are cut from."""
+    """The texts that tokens are cut from: those that the rules written so far are made of."""
 
     texts: list[str] = field(default_factory=list)
 
@@ -186,7 +186,7 @@ def grammar_cases(draw: st.DrawFn, max_tokens: int = 24) -> GrammarCase:
 
 
 def compiles(ebnf: str) -> bool:
-    """Whether XGrammar takes the text as a grammar and survives compiling it."""
+    """Whether XGrammar accepts the text as a grammar and can compile it without crashing."""
     try:
         grammar = xgrammar.Grammar.from_ebnf(ebnf)
     except RuntimeError:
@@ -195,11 +195,10 @@ def compiles(ebnf: str) -> bool:
 
 
 def _is_only_itself(serialised: str) -> bool:
-    """Whether some rule is nothing but repeats of itself, maybe by way of other rules: ``p ::= p{2}``.
+    """Whether some rule consists only of repeats of itself, possibly through other rules: ``p ::= p{2}``.
 
-    XGrammar 0.2.8 ends the process with a segmentation fault when it compiles such a grammar, even where the
-    rule is unreachable. ``p ::= p`` and ``p ::= p{2} | "a"`` are fine.
-    """
+    XGrammar 0.2.8 ends the process with a segmentation fault when it compiles such a grammar, even if the
+    rule is unreachable. ``p ::= p`` and ``p ::= p{2} | "a"`` are fine."""
     content = json.loads(serialised)
     data, starts = content["grammar_expr_data"], content["grammar_expr_indptr"]
 

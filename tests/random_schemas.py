@@ -1,8 +1,8 @@
-"""Random JSON schemas over all keywords, and instances that come near to them.
+"""Random JSON schemas over all keywords, and instances that nearly or fully satisfy them.
 
 What: `random_schema` and `random_instance`.
-When: by laws of JSON Schema's own meaning.
-Limits: few keys, short strings and small numbers, so that instances often meet what schemas ask.
+When: in tests that compare with JSON Schema's own meaning.
+Limits: few keys, short strings and small numbers, so that instances often satisfy schemas.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KEYWORDS = (
 
 
 def random_schema(chance: random.Random, depth: int) -> dict[str, Any]:
-    """A schema with two definitions, which it may refer to."""
+    """Return a schema with two definitions, to which it may refer."""
     found = _schema(chance, depth)
     root = dict(found) if isinstance(found, dict) else {"not": {}} if found is False else {}
     root["$defs"] = {"x": _schema(chance, depth - 1), "y": _schema(chance, depth - 2)}
@@ -49,7 +49,7 @@ def _schema(chance: random.Random, depth: int) -> Any:
 
 
 def _keyword(chance: random.Random, keyword: str, depth: int) -> dict[str, Any]:
-    """A keyword with its value, and at times with those that belong to it."""
+    """Return a keyword with its value, and sometimes with related keywords."""
     if keyword in _COUNTS:
         return {keyword: chance.randint(0, 3)}
     if keyword in _ONE_SCHEMA:
@@ -93,7 +93,7 @@ def _value(chance: random.Random, keyword: str) -> Any:
 
 
 def random_instance(chance: random.Random, depth: int) -> Any:
-    """A value, nested at most so deep."""
+    """Return a value that is nested at most this deep."""
     kind = chance.random()
     if depth > 0 and kind < 0.35:
         names = chance.sample((*KEYS, "d", "x1"), chance.randint(0, 3))

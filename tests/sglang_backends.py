@@ -1,8 +1,8 @@
-"""Backends of the adapter of SGLang over the stand-in, a small vocabulary, and masks as lists of ids.
+"""Backends of the SGLang adapter over the stand-in, a small vocabulary, and masks as lists of ids.
 
-What: `installed` puts the stand-in among the modules, `maker` makes backends as SGLang does, `stock` is the
-stand-in's own.
-When: by tests of `adapters.sglang` that need no SGLang.
+What: `installed` puts the stand-in into `sys.modules`, `maker` makes backends as SGLang does, `stock` makes
+the stand-in's own backend.
+When: in tests of `adapters.sglang` that do not need SGLang.
 Limits: one stand-in at a time.
 """
 
@@ -41,14 +41,16 @@ DIGITS = [*range(ord("0"), ord("9") + 1)]
 
 
 def taken_out() -> dict[str, ModuleType]:
-    """The modules of SGLang, or of what stands in for it, and of its adapter, which are imported no more."""
+    """Remove the modules of SGLang (or of its stand-in) and of the adapter from `sys.modules`, and return
+    them."""
     names = [n for n in sys.modules if n == "sglang" or n.startswith(("sglang.", "adapters.sglang"))]
     return {name: sys.modules.pop(name) for name in names}
 
 
 @contextlib.contextmanager
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Put]:
-    """What puts a stand-in among the modules, and takes away what adapters of another one left there."""
+    """Yield a function that installs a stand-in for SGLang and imports the adapter anew; restore all modules
+    afterwards."""
     for name in ("", "_COMPILE_SECONDS", "_CACHE_DIR", "_CACHE_MB"):
         monkeypatch.delenv(f"EQUIMASK_SGLANG{name}", raising=False)
     before = taken_out()
@@ -68,7 +70,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Put]:
 
 
 def maker(put: Put) -> Callable[..., Any]:
-    """What makes backends, as SGLang's registry does."""
+    """Return a function that makes backends as SGLang's registry does."""
 
     def made(texts=TEXTS, override=None, tp_size=1, pp_size=1, speculates=None, **serving):
         adapter, modules = put(**serving)
@@ -81,7 +83,7 @@ def maker(put: Put) -> Callable[..., Any]:
 
 
 def stock(override=None, **options):
-    """SGLang's own backend, as the stand-in has it."""
+    """Return SGLang's own backend, as the stand-in implements it."""
     tokenizer = SimpleNamespace(texts=TEXTS, override=override)
     return XGrammarGrammarBackend(tokenizer, SIZE, model_eos_token_ids=[STOP], **options)
 

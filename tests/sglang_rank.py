@@ -1,8 +1,8 @@
-"""One rank of several that serve a model: what it decides about a stream of requests, for comparison.
+"""One of several ranks that serve a model: what it decides about a stream of requests, for comparison.
 
 What: ``python -m tests.sglang_rank RANK RANKS FILE`` prints which requests found their grammar, which errors
-they got, and what their masks are; FILE is where the ranks meet.
-When: by `tests/test_sglang_managers.py`, in processes of which some compile slower than others.
+they got, and what their masks are; the ranks meet through FILE.
+When: in `tests/test_sglang_managers.py`, in several processes, some of which compile more slowly than others.
 Limits: one machine.
 """
 
@@ -27,7 +27,7 @@ TOKENIZER = byte_tokenizer("<|eos|>", [])
 
 
 def texts() -> list[tuple[str, str]]:
-    """Requests that come again and again, among them some that are wrong and some that take long."""
+    """Return requests that repeat; some are invalid, and some take long to compile."""
     randomness = random.Random(2)
     kinds = [("regex", f"{number}[a-c]{{1,{number + 1}}}") for number in range(12)]
     kinds += [("ebnf", "root ::= nowhere"), ("json_schema", '{"type": "integer"}'), ("json_schema", "{")]
@@ -36,7 +36,7 @@ def texts() -> list[tuple[str, str]]:
 
 
 def without_time(error: str) -> str:
-    """What XGrammar says, but for when it said so."""
+    """Return XGrammar's message without its time stamp."""
     return re.sub(r"\[[\d:]+\]", "", error)
 
 

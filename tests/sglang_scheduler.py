@@ -1,9 +1,9 @@
-"""SGLang's scheduler as far as grammars go: its own manager, batches and draft trees, around either backend.
+"""The grammar part of SGLang's scheduler: its own manager, batches and draft trees, around either backend.
 
-What: `Scheduler` gives requests their grammars, and masks as SGLang's sampling asks for them; `allowed` reads
+What: `Scheduler` gives requests their grammars, and computes masks as SGLang's sampling does; `allowed` reads
 a row, `draft_tree` makes a tree of drafts.
-When: where SGLang is importable (docs/sglang.md); neither its kernels nor a model run.
-Limits: what SGLang reads of its configuration is put where it reads it.
+When: where SGLang can be imported (docs/sglang.md); neither its kernels nor a model run.
+Limits: the parts of the configuration that SGLang reads are patched where it reads them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SERVING = {
 
 
 class Request(SimpleNamespace):
-    """What the manager reads of a request."""
+    """The attributes of a request that the manager reads."""
 
     grammar: Any
     error: str
@@ -67,14 +67,14 @@ class Request(SimpleNamespace):
 
 
 class Scheduler:
-    """A `GrammarManager` of SGLang's, and what stands around it.
+    """SGLang's `GrammarManager` and the objects that it needs.
 
     Args:
-        backend: name of a grammar backend.
-        tokenizer, size, stops: of the model.
-        tp_size: ranks that there are, or seem to be where there is no group.
-        group: of torch's, with one process for each rank.
-        **serving: what `SERVING` says, otherwise.
+        backend: the name of a grammar backend.
+        tokenizer, size, stops: the tokenizer, vocabulary size and stop ids of the model.
+        tp_size: the number of ranks; without a group it is only what SGLang is told.
+        group: a torch process group, with one process for each rank.
+        **serving: options that replace those of `SERVING`.
     """
 
     def __init__(
@@ -138,7 +138,8 @@ class Scheduler:
         return request
 
     def rows(self, requests: Sequence[Request | None], apply: bool = True) -> torch.Tensor:
-        """The mask of a batch, a row for each (None where there is no grammar), and what logits get of it."""
+        """Return the mask of a batch, one row for each request (None: no grammar), after checking the logits
+        masked by it."""
         batch = SimpleNamespace(
             grammars=[request and request.grammar for request in requests], device="cpu", grammar_mask=None,
             temperatures=[1.0] * len(requests), vocab_size=self.size,
@@ -159,7 +160,8 @@ class Scheduler:
         trees: Sequence[tuple[list[int], list[int], list[int]]],
         by_sglang: bool = False,
     ) -> torch.Tensor:
-        """The mask of a tree of drafts for each request; node by node where SGLang is asked for it."""
+        """Return the mask of a tree of drafts for each request; `by_sglang` computes it node by node in
+        SGLang."""
         tensors = [torch.tensor([tree[i] for tree in trees]) for i in range(3)]
         generate = SPECULATION[NAME]
         if not by_sglang:
@@ -168,7 +170,7 @@ class Scheduler:
 
 
 def _from_source(*names: str) -> dict[str, Any]:
-    """Functions of SGLang's module for speculation, which imports kernels that need a device."""
+    """Return functions of SGLang's module for speculation, whose imports need kernels and a device."""
     source = Path(sglang.__path__[0]) / "srt" / "speculative" / "spec_utils.py"
     found = [node for node in ast.parse(source.read_text()).body if getattr(node, "name", "") in names]
     assert len(found) == len(names)
@@ -183,14 +185,15 @@ assert {name: [*inspect.signature(SPECULATION[name]).parameters] for name in PAR
 
 
 def allowed(row: torch.Tensor, size: int) -> np.ndarray:
-    """Which ids a row allows."""
+    """Return which ids a row allows."""
     return np.unpackbits(row.numpy().view(np.uint8), bitorder="little")[:size].astype(bool)
 
 
 def draft_tree(
     grammar: Any, size: int, n: int, randomness: random.Random
 ) -> tuple[list[int], list[int], list[int]]:
-    """A tree of drafts as first children, next siblings and tokens; most are what a grammar allows there."""
+    """Return a tree of drafts as first children, next siblings and tokens; the grammar allows most of the
+    tokens."""
     children: list[list[int]] = [[] for _ in range(n)]
     tokens, parents = [0] * n, [-1] * n
     for node in range(1, n):

@@ -1,9 +1,10 @@
-"""What stands in for SGLang where it is not installed: modules of its names, with what the adapter relies on.
+"""A stand-in for SGLang where it is not installed: modules of its names, with everything that the adapter
+relies on.
 
-What: `stand_in` makes the module tree; base classes, the backend for XGrammar and the wrapper for models
-that think do with compilers, matchers and caches what SGLang 0.5.23's do, over a tokenizer that is a list of
+What: `stand_in` makes the module tree; base classes, the backend for XGrammar and the wrapper for models that
+think use compilers, matchers and caches as those of SGLang 0.5.23 do, over a tokenizer that is a list of
 texts.
-When: by tests of `adapters.sglang`; SGLang's own classes are run by `tests/test_sglang_managers.py`.
+When: in tests of `adapters.sglang`; `tests/test_sglang_managers.py` runs SGLang's own classes.
 Limits: everything else of SGLang is missing.
 """
 
@@ -264,7 +265,7 @@ class GrammarManager:
 
 
 class Request:
-    """What is read of a request; and how it ends, one token after the other."""
+    """The attributes of a request that are read, and how it ends, one token after the other."""
 
     def __init__(self, rid, kind, text, max_new_tokens=999, stop_token_ids=None, reasoning=False, **known):
         self.rid, self.grammar_key, self.require_reasoning, self.grammar = rid, (kind, text), reasoning, None
@@ -277,7 +278,7 @@ class Request:
         vars(self).update(known)
 
     def take(self, token):
-        """As a step of decoding does."""
+        """Read a token, as a step of decoding does."""
         self.output_ids.append(token)
         if self.to_finish:
             self.finished_reason = self.to_finish
@@ -294,7 +295,7 @@ class Request:
 def traverse_tree(
     retrieve_next_token, retrieve_next_sibling, draft_tokens, grammar, allocate_token_bitmask, vocab_size=None
 ):
-    """Masks of the drafts that a grammar allows, node by node."""
+    """Write the masks of the drafts that a grammar allows, node by node."""
 
     def visit(node):
         if grammar.is_terminated():
@@ -315,7 +316,7 @@ def traverse_tree(
 def generate_token_bitmask(
     reqs, retrieve_next_token_cpu, retrieve_next_sibling_cpu, draft_tokens_cpu, vocab_size
 ):
-    """Masks of the drafts of a batch, tree by tree."""
+    """Return the masks of the drafts of a batch, tree by tree."""
     rows, grammar, nodes = None, None, draft_tokens_cpu.shape[-1]
     for place, request in enumerate(reqs):
         if request.grammar is not None:
@@ -331,10 +332,10 @@ def generate_token_bitmask(
 
 
 def stand_in(**serving: Any) -> dict[str, ModuleType]:
-    """Modules by name, to be put among `sys.modules`.
+    """Return modules by name, to be put into `sys.modules`.
 
     Args:
-        **serving: what the server's options say, where it is not the default.
+        **serving: server options that differ from the defaults.
     """
     packages = [
         "sglang",
@@ -388,7 +389,7 @@ def stand_in(**serving: Any) -> dict[str, ModuleType]:
 
 
 def request_of(backend: Any, kind: str, text: str, reasoning: bool = False) -> Any:
-    """What a request gets from a backend, as SGLang's manager asks for it."""
+    """Return what a request gets from a backend, as SGLang's manager asks for it."""
     key = kind, text
     found, is_hit = backend.get_cached_or_future_value(key, reasoning)
     if not is_hit:
@@ -398,7 +399,7 @@ def request_of(backend: Any, kind: str, text: str, reasoning: bool = False) -> A
 
 
 def rows_of(grammars: list[Any], size: int) -> torch.Tensor:
-    """The mask of a batch, as SGLang's sampling asks for it."""
+    """Return the mask of a batch, as SGLang's sampling asks for it."""
     mask = torch.full((len(grammars), (size + 31) // 32), -1, dtype=torch.int32)
     entries = [
         GrammarRow(row, grammar) for row, grammar in enumerate(grammars) if not grammar.is_terminated()
