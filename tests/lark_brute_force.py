@@ -116,7 +116,7 @@ class Oracle:
     # ---- the search that shares work
 
     def _reach(self, data: bytes) -> Reached | None:
-        """What a text leads to; None if it is no viable prefix."""
+        """Return the state after a text; None if the text is not a viable prefix."""
         if data not in self._texts:
             before = self._reach(data[:-1])
             self._texts[data] = None if before is None else self._extend(before, data[-1:])
@@ -137,14 +137,14 @@ class Oracle:
         return now if not tail or self._completions(now) else None
 
     def _completions(self, reached: Reached) -> list[Reached]:
-        """What the characters lead to that complete the one that is cut."""
+        """Return the states after each character that completes the cut one."""
         whole = Reached(reached.stack, reached.open, b"")
         steps = [self._step(whole, item) for item in self._completing(reached.tail)]
         return [after for after in steps if after is not None]
 
     def _completing(self, tail: bytes) -> list[str]:
-        """The characters of the alphabet that begin with some bytes, and one that may stand for all
-        others."""
+        """Return the characters of the alphabet that begin with these bytes, and one other that stands for
+        all the rest."""
         found = [item for item in self.alphabet if item.encode().startswith(tail)]
         for second, more in product((b"", b"\x80", b"\x90", b"\xa0", b"\xbf"), (b"", b"\x80", b"\x80\x80")):
             try:
@@ -156,7 +156,7 @@ class Oracle:
         return found
 
     def _step(self, reached: Reached, character: str) -> Reached | None:
-        """What one more character leads to; None if the text is no viable prefix any more."""
+        """Return the state after one more character; None if the text is not a viable prefix any more."""
         key = (reached, character)
         if key not in self._steps:
             after = self._settle(reached.stack, reached.open + character)
@@ -191,7 +191,7 @@ class Oracle:
         return self._viable[reached]
 
     def _is_shifted(self, stack: Stack, text: str, covered: int) -> bool:
-        """Whether the lexemes that cover so many characters can be shifted."""
+        """Whether the lexemes that cover the first `covered` characters can be shifted."""
         while covered > 0:
             lexeme = self._lexeme(text)
             shifted = None if lexeme is None else self.machine.shift(stack, lexeme.terminal)
@@ -212,6 +212,6 @@ def _encoded(text: str | bytes) -> bytes:
 
 
 def _characters(data: bytes) -> tuple[str, bytes]:
-    """The complete characters, and the bytes of one that is cut at the end."""
+    """Return the complete characters, and the bytes of a character that is cut at the end."""
     decoder = codecs.getincrementaldecoder("utf-8")("strict")
     return decoder.decode(data), decoder.getstate()[0]

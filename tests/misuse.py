@@ -38,7 +38,7 @@ def buffer(words: int = 40 * WORDS) -> torch.Tensor:
 
 
 def words_of(bitmask: torch.Tensor) -> torch.Tensor:
-    """All words of the storage, whatever became of the tensor."""
+    """All words of the storage, even if the tensor itself was changed."""
     return torch.empty(0, dtype=torch.int32).set_(bitmask.untyped_storage())
 
 

@@ -160,8 +160,7 @@ class Scheduler:
         trees: Sequence[tuple[list[int], list[int], list[int]]],
         by_sglang: bool = False,
     ) -> torch.Tensor:
-        """Return the mask of a tree of drafts for each request; `by_sglang` computes it node by node in
-        SGLang."""
+        """Return the mask of a tree of drafts for each request; with `by_sglang`, node by node."""
         tensors = [torch.tensor([tree[i] for tree in trees]) for i in range(3)]
         generate = SPECULATION[NAME]
         if not by_sglang:
@@ -170,7 +169,8 @@ class Scheduler:
 
 
 def _from_source(*names: str) -> dict[str, Any]:
-    """Return functions of SGLang's module for speculation, whose imports need kernels and a device."""
+    """Return functions from the source of SGLang's speculation module, which cannot be imported without a
+    device."""
     source = Path(sglang.__path__[0]) / "srt" / "speculative" / "spec_utils.py"
     found = [node for node in ast.parse(source.read_text()).body if getattr(node, "name", "") in names]
     assert len(found) == len(names)
@@ -192,8 +192,7 @@ def allowed(row: torch.Tensor, size: int) -> np.ndarray:
 def draft_tree(
     grammar: Any, size: int, n: int, randomness: random.Random
 ) -> tuple[list[int], list[int], list[int]]:
-    """Return a tree of drafts as first children, next siblings and tokens; the grammar allows most of the
-    tokens."""
+    """Return a tree of drafts as first children, next siblings and tokens, most of them allowed."""
     children: list[list[int]] = [[] for _ in range(n)]
     tokens, parents = [0] * n, [-1] * n
     for node in range(1, n):

@@ -1,4 +1,4 @@
-"""The adapter of SGLang, over a stand-in for it: how it is found, what requests get, and what is kept."""
+"""The adapter of SGLang, over a stand-in: how SGLang finds it, what requests get, and what is cached."""
 
 import json
 import subprocess
@@ -387,7 +387,7 @@ def fail(*_, **__):
 
 @pytest.fixture
 def pair(make):
-    """Two grammars after a token; the first one's matcher can be made to fail."""
+    """Two grammars that have read one token; the first one's matcher can be made to fail."""
     backend = make()
     found = [request_of(backend, "ebnf", EBNF) for _ in range(2)]
     for grammar in found:

@@ -1,4 +1,4 @@
-"""The adapter of vLLM, over a stand-in for it: what is bound, what is refused, and what requests get."""
+"""The adapter of vLLM, over a stand-in: what is patched, what is refused, and what requests get."""
 
 import json
 import logging
@@ -42,7 +42,7 @@ TAG = json.dumps({
 
 @pytest.fixture
 def vllm(monkeypatch):
-    """Puts a stand-in among the modules, and takes away what adapters of another one left there."""
+    """Install a stand-in for vLLM, and remove what adapters over another stand-in have left behind."""
 
     def put(backend: str = BACKEND, manager: str = MANAGER) -> tuple[ModuleType, ModuleType, ModuleType]:
         modules = stand_in(backend, manager)
@@ -353,7 +353,7 @@ def test_an_engine_starts_where_nothing_compiles_in_time(vllm, monkeypatch, capl
 
 @pytest.fixture
 def two(vllm):
-    """Two matchers of one grammar, after a token."""
+    """Two matchers of one grammar that have read one token."""
     adapter, manager, _ = vllm()
     adapter.register()
     made = manager.StructuredOutputManager(small())

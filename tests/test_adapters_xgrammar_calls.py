@@ -1,4 +1,4 @@
-"""Calls of the drop-in that plain XGrammar does not have in every version, or answers at other cost."""
+"""Methods of the drop-in that not every version of XGrammar has, or that cost something else there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_one_vocabulary_for_each_tokenizer() -> None:
 
 
 def test_sizes_are_counted_when_asked_for() -> None:
-    """What a text that is new makes counts at once, one that was read before makes nothing."""
+    """Reading a new text adds to the size at once; reading a text again adds nothing."""
     info = xgrammar.TokenizerInfo(TEXTS, stop_token_ids=[STOP], vocab_size=288)
     compiler = xgr.GrammarCompiler(info)
     made = compiler.compile_grammar('root ::= "a" [b-c]{1,9} "d"')
@@ -34,7 +34,7 @@ def test_sizes_are_counted_when_asked_for() -> None:
 
 
 def pair(**options: object) -> list[xgrammar.GrammarMatcher]:
-    """A matcher of plain XGrammar's and one of ours, two steps behind the start."""
+    """A matcher of plain XGrammar and one of ours, each two steps after the start."""
     made = []
     for module, grammar in ((xgrammar, xgrammar.GrammarCompiler(INFO).compile_grammar(EBNF)), (xgr, None)):
         matcher = module.GrammarMatcher(grammar or compiled("ebnf", "auto"), **options)

@@ -1,6 +1,7 @@
-"""Errors of the adapter for XGrammar, and what passes through it: programs for XGrammar catch what they know.
+"""Errors of the drop-in are those that programs written for XGrammar catch; and what it passes on to
+XGrammar.
 
-When: what `adapters.xgrammar` raises, or gives to XGrammar.
+When: after changes of what `adapters.xgrammar` raises, or passes to XGrammar.
 Limits: masks and arguments are tested in `tests.test_adapters_xgrammar`.
 """
 

@@ -1,4 +1,4 @@
-"""Compiled grammars in files: the same masks, and an error for everything else that a file may hold.
+"""Compiled grammars in files give the same masks; everything else that a file may hold gives an error.
 
 What: masks along walks, compiled and loaded; damage, other versions and vocabularies; forged files; writing.
 When: after any change of `hybrid.files`, or of the tables of the classifier.
@@ -71,7 +71,7 @@ def small() -> bytes:
 
 
 def masks_along(compiled: CompiledGrammar, seed: int, steps: int) -> list[bytes]:
-    """The masks of a random walk, which depends on nothing but the masks."""
+    """Return the masks of a random walk that depends only on the masks."""
     matcher = GrammarMatcher(compiled)
     vocabulary = compiled.vocabulary
     bitmask = allocate_token_bitmask(1, vocabulary.size)
@@ -258,7 +258,7 @@ def test_more_than_the_budget_is_not_decompressed() -> None:
 
 
 def forged(header: dict[str, Any] | None = None, **arrays: Any) -> bytes:
-    """A file with a fitting digest and other contents; None takes a member out."""
+    """Return a file with changed members and a valid digest; a member that is None is left out."""
     found, members = unpack(small(), 1 << 30)
     del found["members"]
     for name, value in arrays.items():
@@ -354,7 +354,8 @@ def test_a_grammar_that_the_engine_cannot_read_is_refused() -> None:
 
 
 def test_what_is_missing_from_a_complete_automaton_is_never_made_up() -> None:
-    """Merged pending sets have the members of one of them; the other strategy answers instead."""
+    """Masks stay right when rows are missing: another strategy answers. Merged pending sets have the members
+    of one of them."""
     wanted = masks_along(compiled_as("small"), 3, 60)
     whole = from_bytes(small(), VOCABULARY)
     assert masks_along(whole, 3, 60) == wanted and "went on in" not in whole.reason
@@ -388,7 +389,7 @@ def test_a_stream_that_grows_without_end_is_not_followed() -> None:
 @pytest.mark.kernels
 @pytest.mark.parametrize("seed", range(4))
 def test_forged_numbers_are_refused_or_harmless(seed: int) -> None:
-    """Any number of any member is changed to one nearby or of its neighbours, and what loads is run."""
+    """Change numbers of members to nearby or neighbouring values; run every file that still loads."""
     rng = random.Random(seed)
     names = sorted(unpack(small(), 1 << 30)[1])
     names.remove("grammar")

@@ -1,4 +1,4 @@
-"""The benchmarks run, compare, count and write what they say; how fast anything is is not asserted."""
+"""The benchmarks run, compare, count and write their results; no speed is asserted."""
 
 from __future__ import annotations
 

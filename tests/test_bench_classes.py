@@ -1,4 +1,4 @@
-"""``python -m bench classes``: its figures are right where they can be known; none is asserted to be fast."""
+"""``python -m bench classes`` reports correct figures where they can be known; no speed is asserted."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ for name, value in (("load_tokenizer_s", 1), ("compute_token_classes_total_s", 2
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that answers as the peer's does: refuses, runs out of memory, then gives classes."""
+    """A program that answers as the peer's does: it refuses, runs out of memory, then gives classes."""
     folder = tmp_path / "bin"
     folder.mkdir()
     path = folder / cfgzip.PROGRAM

@@ -1,4 +1,4 @@
-"""What `--cold-caches` counts and times; how fast anything is is not asserted."""
+"""What `--cold-caches` counts and times; no speed is asserted."""
 
 from __future__ import annotations
 

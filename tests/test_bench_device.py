@@ -1,4 +1,4 @@
-"""The benchmark of masked logits runs, on the CPU, and compares what it times."""
+"""The benchmark of masked logits runs on the CPU, and compares the results that it times."""
 
 from __future__ import annotations
 

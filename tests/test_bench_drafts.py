@@ -3,7 +3,7 @@
 What: small vocabularies and documents; the arithmetic of serving; the n-gram model; the masker of one
 terminal.
 When: after a change of these benchmarks.
-Limits: no figure is asserted.
+Limits: no measured value is asserted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def ran(folder: Path, *arguments: str) -> dict:
-    """The record of a benchmark."""
+    """Run a benchmark and return its record."""
     command: typer.Typer = commands.app
     options = ["--vocabulary", f"{folder}/v.npz", "--json", f"{folder}/out.json"]
     result = CliRunner().invoke(command, [*arguments, *options], catch_exceptions=False)

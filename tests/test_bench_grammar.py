@@ -1,4 +1,4 @@
-"""What `bench grammar` compares, counts and cuts; how fast anything is is not asserted."""
+"""What `bench grammar` compares, counts and cuts; no speed is asserted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of Lark grammars: its judge is right, wrong masks are found, and what it says is written."""
+"""The benchmark of Lark grammars: its judge is right, it finds wrong masks, and it writes its results."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def narrow(vocabulary: Vocabulary) -> Any:
 
 
 def judged(judge: Judge, text: str, token: bytes) -> bytes | None:
-    """What the judge finds for a token after a text, which is part of a sentence."""
+    """Return the judge's verdict on a token after a text, which is part of a sentence."""
     rest = {"let x1 = 12": ";", "let x": " = 1;", "": ""}
     whole = text + next(end for start, end in rest.items() if text.startswith(start))
     (place,) = judge.places(whole, [len(text.encode())])

@@ -1,4 +1,4 @@
-"""MaskBench and the test suite of JSON Schema, on schemas of our own: outcomes, judges, kept results."""
+"""MaskBench and the JSON Schema test suite, on schemas of our own: outcomes, judges, cached results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ENGINE = "equimask:xgrammar"
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A folder as MaskBench has it, and a vocabulary beside it."""
+    """A folder laid out like MaskBench's, and a vocabulary beside it."""
     folder = tmp_path / "data"
     folder.mkdir()
     for name, (schema, instances) in SCHEMAS.items():

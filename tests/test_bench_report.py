@@ -1,8 +1,9 @@
-"""The report: all questions on tiny inputs, the page in a browser, records kept, differences of records.
+"""The report: all questions on tiny inputs, the page in a browser, stored records, differences between
+records.
 
-What: jobs run in this process, without what starts others and on small grammars; one real job shows how
-failures are told.
-Limits: the browser's test is skipped where there is no Chromium.
+What: jobs run in this process on small grammars, without the parts that start other processes; one real job
+shows how failures are reported.
+Limits: the browser's test is skipped if there is no Chromium.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ RECORDS = {
 
 
 def run_there(job: jobs.Job, folder: Path, key: str) -> jobs.Done:
-    """A job as if it had run."""
+    """Pretend that a job has run."""
     done = jobs.Done(job.name, key, 0, 0.1, record=RECORDS[job.kind])
     (folder / f"{job.name}.json").write_text(json.dumps(done.record))
     told = {"name": job.name, "key": key, "status": 0, "seconds": 0.1}
@@ -105,7 +106,8 @@ def run_there(job: jobs.Job, folder: Path, key: str) -> jobs.Done:
 
 
 def run_here(job: jobs.Job, folder: Path, key: str, progress: Any) -> jobs.Done:
-    """A job in this process; what would start others is left out, and fails in question d."""
+    """Run a job in this process, without the parts that start other processes; the job of question d
+    fails."""
     arguments = [*job.arguments, "--json", str(folder / f"{job.name}.json")]
     if job.program != "bench":
         return run_there(job, folder, key)
@@ -142,7 +144,7 @@ def run_here(job: jobs.Job, folder: Path, key: str, progress: Any) -> jobs.Done:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of everything; its jobs that ran are in ``ran``, twice."""
+    """A report of everything; ``ran`` lists the jobs that ran, twice."""
     folder = tmp_path_factory.mktemp("report")
     words = [b'{"', b'": ', b'"a"', b"12", b"}", b"int ", b"SELECT "]
     tokens = [bytes([value]) for value in range(256)] + [b"", *words]
@@ -245,7 +247,7 @@ def test_the_readme_quotes_the_page() -> None:
 
 
 def test_the_readme_quotes_maskbench() -> None:
-    """Its template and the README have the figures of docs/json-schema.md."""
+    """The README and its template have the figures of docs/json-schema.md."""
     template, readme, page = (
         Path(CHECKOUT, name).read_text()
         for name in ("bench/reporting/readme.md", "README.md", "docs/json-schema.md")

@@ -1,4 +1,4 @@
-"""Requests on all engines side by side, bursts and the picture; how fast anything is is not asserted."""
+"""Requests on all engines side by side, bursts and the picture; no speed is asserted."""
 
 from __future__ import annotations
 
@@ -325,7 +325,7 @@ def test_the_picture_is_small_and_names_all_engines(folder: Path) -> None:
 
 
 def test_another_xgrammar_serves_the_same_schemas(folder: Path, tmp_path: Path) -> None:
-    """The same version in a folder of its own, in another process."""
+    """The same version of XGrammar, installed in another folder, serves them in another process."""
     other = tmp_path / "elsewhere"
     other.mkdir()
     package = Path(xgrammar.__file__).parent

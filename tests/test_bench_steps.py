@@ -1,4 +1,4 @@
-"""What `python -m bench steps` compares and writes; how fast anything is is not asserted."""
+"""What `python -m bench steps` compares and writes; no speed is asserted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from equivalence import Vocabulary
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[int, Any]]:
-    """Runs the command over bytes, with few calls; its exit status and its record."""
+    """Run the command over bytes, with few calls; return its exit status and its record."""
     path, target = tmp_path / "bytes.vocab.npz", tmp_path / "out.json"
     Vocabulary.from_bytes([*(bytes([byte]) for byte in range(256)), b""], stop_token_ids=[256]).save(path)
     monkeypatch.setattr(steps, "TURNS", {"warm": (1, 2), "cold": (1, 1), "busy": (1, 1)})

@@ -1,10 +1,11 @@
-"""Budgets: every phase of a compilation looks at its deadline, and nothing is left of what was given up.
+"""Budgets: every phase of a compilation checks its deadline, and an abandoned compilation leaves nothing
+behind.
 
-What: compilations that are cancelled at each of their looks in turn, on every strategy, with both answers to
-a budget; equal calls of which some are cancelled; memory, counts, and what is not done twice.
-When: after any change of a phase of compiling, or of who is told to stop.
-Limits: nothing is timed here: how soon a kernel looks is measured (docs/limits.md). The clock and the cells
-themselves are tested in ``test_deadline.py``, the other process in ``test_guard.py`` where it is there.
+What: compilations that are cancelled at each of their checks in turn, on every strategy, with both settings
+of `on_budget`; equal calls, some of which are cancelled; memory, counts, and work that is not done twice.
+When: after any change of a phase of compiling, or of how callers are cancelled.
+Limits: nothing is timed here: how soon a kernel notices is measured (docs/limits.md). The clock and the cells
+themselves are tested in ``test_deadline.py``, the guard process in ``test_guard.py`` where it is available.
 """
 
 from __future__ import annotations
@@ -62,10 +63,10 @@ CALLS: dict[str, tuple[str, Callable[[GrammarCompiler], CompiledGrammar], set[st
 
 
 class Looks:
-    """Counts the looks of one thread at its deadlines, and cancels the one that is looked at in one of them.
+    """Count how often one thread checks its deadlines, and cancel the deadline of one of these checks.
 
-    A part of a deadline is cancelled alone: the whole has time left then, as after half of its seconds.
-    """
+    If that deadline is part of another one, only the part is cancelled: the whole still has time left, as
+    after half of its seconds."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count, self.last = 0, -1
@@ -91,14 +92,15 @@ class Looks:
 
     @contextlib.contextmanager
     def cancelling(self, last: int = -1) -> Iterator[None]:
-        """While this lasts, count from 0, and cancel at look `last`."""
+        """In this context, count from 0, and cancel at check `last`."""
         self.count, self.last = 0, last
         yield
         self.last = -1
 
 
 def compiler_of(strategy: str, on_budget: Any = "raise", **options: Any) -> GrammarCompiler:
-    """One that finds classes when it compiles (``test_deferred_classes.py`` has those that do not)."""
+    """Return a compiler that finds classes when it compiles (``test_deferred_classes.py`` tests those that do
+    not)."""
     options.setdefault("on_demand", strategy == "auto")
     return GrammarCompiler(VOCABULARY, strategy=strategy, on_budget=on_budget, cache_enabled=False, **options)
 
@@ -169,7 +171,7 @@ def test_a_network_alone_stops_at_each_look(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_sets_below_are_bounded() -> None:
-    """Rules that tail call one another, each called by others: their sets grow with the square."""
+    """Rules that tail call one another, each called by others: their below sets grow quadratically."""
     n = 60
     rules = [f'r{i} ::= "{chr(97 + i % 26)}" r{i + 1} | "({i}" r{i} ")" r{(7 * i) % n}' for i in range(n)]
     grammar = xgrammar.Grammar.from_ebnf("\n".join(["root ::= r0", *rules, f'r{n} ::= "e"']))
@@ -189,7 +191,7 @@ def overdue(_: Any, deadline: Deadline) -> BudgetExceeded:
 
 @pytest.fixture
 def arrays(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Any]]]:
-    """References to what compilations make, which are ended in the middle of exploring."""
+    """Weak references to the arrays of compilations that are cancelled in the middle of exploring."""
     made: list[weakref.ref[Any]] = []
     inner, build = explore._explore, build_network
     deadlines: list[Deadline] = []

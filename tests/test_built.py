@@ -1,4 +1,6 @@
-"""Compiled modules: what was built from other source is refused, and so is what was not built."""
+"""Compiled modules: those that were built from other source are refused, and so are modules that were not
+built.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ MODULE = "equivalence.arrays.interning"
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of the smallest part of the code that compiled modules can be imported from."""
+    """A copy of the smallest part of the code from which compiled modules can be imported."""
     for folder in ("arrays",):
         shutil.copytree(CHECKOUT / "equivalence" / folder, tmp_path / "equivalence" / folder)
     (tmp_path / "equivalence" / "__init__.py").write_text(
@@ -31,7 +33,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def imported(checkout: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """What comes of importing a compiled module there."""
+    """Import a compiled module there, in another process, and return the result."""
     environment = os.environ | {"PYTHONPATH": str(checkout)} | variables
     command = [sys.executable, "-c", f"import {MODULE} as one; print(one.__file__)"]
     return subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True)

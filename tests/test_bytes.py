@@ -1,4 +1,4 @@
-"""The bound on memory: it is met by name, sound classes stand in for it, and real memory stays within it."""
+"""The bound on memory: errors name it, sound classes stand in beyond it, and real memory stays within it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_partition_is_bounded() -> None:
 
 
 def peaks(specification: str, grammar: str, bounds: list[int]) -> list[tuple[int, bool, int]] | None:
-    """For each bound: whether classes could be had, and how much the resident size rose."""
+    """Return for each bound whether classes could be computed, and by how much the resident size rose."""
     from hybrid.cli.vocabulary_spec import load_vocabulary
 
     vocabulary = load_vocabulary(specification).prepare()

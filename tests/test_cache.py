@@ -1,7 +1,7 @@
-"""Compiled grammars on disk: what is found again, what is not, and what is forgotten.
+"""Compiled grammars on disk: what is found again, what is not, and what is deleted.
 
-What: entries found by other compilers and processes, and what tells them apart; forgetting. Damage, eviction
-and equal calls at once have files of their own beside this one.
+What: entries that other compilers and processes find, and what distinguishes entries; deletion. Damage,
+eviction and simultaneous equal calls have their own files.
 When: after any change of `hybrid.compile.cache`, of `GrammarCompiler._cached` or of artefacts.
 Limits: small vocabularies; times are measured, not tested (docs/caches.md).
 """
@@ -224,7 +224,8 @@ def test_what_is_under_way_when_the_cache_is_cleared_is_not_kept(monkeypatch: py
 
 
 def test_errors_are_freed_at_once() -> None:
-    """Otherwise they keep the frames of their callers, and what these hold, until the next collection."""
+    """Otherwise they would keep the frames of their callers, and what these hold, until the next
+    collection."""
     compiler = GrammarCompiler(VOCABULARY)
     gc.collect()
     gc.disable()

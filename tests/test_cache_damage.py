@@ -1,6 +1,6 @@
-"""Caches on damaged disks: every kind of damage is found, mended and said once.
+"""Caches on damaged disks: every kind of damage is found, repaired and reported once.
 
-What: entries that are cut, changed or foreign, files in the place of folders, and file systems that fail.
+What: entries that are cut, changed or foreign, files in place of folders, and file systems that fail.
 When: after any change of `hybrid.compile.cache`, of `GrammarCompiler._cached` or of artefacts.
 Limits: small vocabularies.
 """
@@ -28,7 +28,7 @@ from tests.test_artifact import VOCABULARY, masks_along
 
 
 def rebuilt(folder: Path, caplog: pytest.LogCaptureFixture) -> bool:
-    """Whether a new compiler finds the damage, compiles the same and mends the file."""
+    """Whether a new compiler finds the damage, compiles the same grammar and repairs the file."""
     caplog.clear()
     compiler = compiler_in(folder)
     compiled = compiler.compile_regex(REGEX)

@@ -1,6 +1,6 @@
-"""What goes first where a cache is full, and what is left by processes that are killed.
+"""What a full cache evicts first, and what killed processes leave behind.
 
-What: the order of eviction, its bound, files of others; processes ended while they write.
+What: the order of eviction, its bound, files of other programs; processes that are killed while they write.
 When: after any change of `hybrid.compile.cache`, of `GrammarCompiler._cached` or of artefacts.
 Limits: small vocabularies; times are measured, not tested (docs/caches.md).
 """
@@ -143,7 +143,7 @@ KILLED = [f"(a{letter}|[0-9]{{{number}}})+" for letter in "bcd" for number in (1
 
 
 def _write_for_ever(folder: str, seed: int) -> None:
-    """In a process of its own: compiles and deletes grammars in a folder until it is killed."""
+    """In another process: compile and delete grammars in a folder until killed."""
     store.open = InPieces  # type: ignore[attr-defined]
     rng = random.Random(seed)
     limit = rng.choice([10_000, -1])
@@ -157,7 +157,7 @@ def _write_for_ever(folder: str, seed: int) -> None:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a file that was not renamed any more has all of an entry."""
+    """Whether a file that has not been renamed yet holds all of an entry."""
     try:
         from_bytes(path.read_bytes()[len(MAGIC) + KEY_BYTES :], VOCABULARY)
     except ArtifactError:

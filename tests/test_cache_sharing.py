@@ -1,6 +1,8 @@
-"""Equal calls at once, and calls for later: one computation, whoever waits or is interrupted.
+"""Simultaneous equal calls, and calls in the background, share one computation, even if a caller is
+interrupted.
 
-What: threads that ask for the same; errors and interrupts meanwhile; the ``_async`` methods and their end.
+What: threads that ask for the same grammar; errors and interrupts meanwhile; the ``_async`` methods and their
+end.
 When: after any change of `hybrid.compile.memory_cache` or of `hybrid.compile.background`.
 Limits: small vocabularies; times are measured, not tested (docs/caches.md).
 """

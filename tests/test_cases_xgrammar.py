@@ -1,7 +1,8 @@
-"""The cases themselves are right: plain XGrammar, over single bytes, accepts and rejects what they say.
+"""The cases themselves are right: plain XGrammar, over single bytes, accepts and rejects the strings as they
+claim.
 
 What: every string of every case in ``tests/cases`` on an `xgrammar.GrammarMatcher`, whole and byte by byte.
-When: first of all; the other tests take the cases for granted.
+When: first of all; the other tests assume that the cases are right.
 Limits: a vocabulary of 256 single bytes and a stop token, so it says nothing about longer tokens.
 """
 
@@ -38,13 +39,13 @@ def matcher(case: Case) -> xgrammar.GrammarMatcher:
 
 
 def in_language(case: Case, string: bytes) -> bool:
-    """Whether the string is accepted as a whole and the stop token after it."""
+    """Whether the whole string is accepted, and the stop token after it."""
     whole = matcher(case)
     return whole.accept_string(string) and whole.accept_token(STOP_TOKEN_ID) and whole.is_terminated()
 
 
 def length_accepted(case: Case, string: bytes) -> int:
-    """How many bytes are accepted, one token each."""
+    """The number of bytes that are accepted, each as one token."""
     single = matcher(case)
     for position, byte in enumerate(string):
         if not single.accept_token(byte):

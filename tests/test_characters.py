@@ -1,4 +1,4 @@
-"""Characters to bytes: automata over code points read what their encodings are, and nothing else."""
+"""Characters to bytes: automata over code points read exactly the encodings of these code points."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EDGES = (
 
 
 def reads(edges: np.ndarray, data: bytes) -> bool:
-    """Whether the edges lead from state 0 to state 1 over some bytes."""
+    """Whether the edges lead from state 0 to state 1 when they read some bytes."""
     states = {0}
     for byte in data:
         states = {int(t) for s, _, low, high, t in edges if s in states and low <= byte <= high}

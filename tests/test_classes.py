@@ -1,4 +1,4 @@
-"""Token classes worked out by hand, and what `compute_classes` returns besides them."""
+"""Token classes worked out by hand, and what else `compute_classes` returns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def parts(found: TokenClasses, tokens: list[bytes]) -> set[frozenset[bytes]]:
 
 
 def groups(*texts: str) -> set[frozenset[bytes]]:
-    """Classes written as words: ``groups("a aa", "b")``."""
+    """Return classes that are written as words: ``groups("a aa", "b")``."""
     return {frozenset(word.encode() for word in text.split()) for text in texts}
 
 
@@ -181,7 +181,7 @@ def test_max_states() -> None:
 
 
 def test_many_outcomes_without_anything_left_to_read() -> None:
-    """Only labels of a counter, more than are merged one by one."""
+    """The labels of a counter alone are more than are merged one by one."""
     tokens = [b"a" * length for length in range(1, 520)]
     found = classes('root ::= "a"{1,4000}', tokens)
     assert found.n_classes == len(tokens), "each length is read up to another number of units left"

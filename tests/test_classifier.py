@@ -1,8 +1,8 @@
-"""The parser stack classifier: its masks and steps are those of the grammar, whatever it has met before.
+"""The parser stack classifier: its masks and steps are those of the grammar, whatever it has read before.
 
-What: masks against the slow reference on random grammars, ahead of time and on demand; nothing is left to
-find after building ahead; forks, rollbacks and batches against reading from scratch; ambiguous and deep
-texts, whose configurations stay small. Full tables have a file of their own beside this one.
+What: masks against the slow reference on random grammars, ahead of time and on demand; after building ahead,
+nothing remains to be found; forks, rollbacks and batches against reading from scratch; ambiguous and deep
+texts, whose configurations stay small. Full tables have their own file.
 When: after any change of `hybrid.classifier` or of the kernels that it shares with the exploration.
 Limits: what it shares with other strategies is compared with XGrammar in ``test_matcher.py``.
 """
@@ -92,7 +92,7 @@ def test_ahead_of_time_leaves_nothing_to_find(case: GrammarCase, rng: random.Ran
 @settings(max_examples=EXAMPLES // 2, deadline=None)
 @given(case=grammar_cases(), rng=st.randoms(use_true_random=False))
 def test_any_way_to_a_text_is_the_same(case: GrammarCase, rng: random.Random) -> None:
-    """Tokens, bytes, forks and rollbacks: the text decides, not how it was read."""
+    """Masks depend on the text only, not on how it was read: by tokens, bytes, forks or rollbacks."""
     compiled, vocabulary = classifier_case(case, on_demand=True)
     matcher = GrammarMatcher(compiled)
     history = [b""]
@@ -120,7 +120,7 @@ def test_any_way_to_a_text_is_the_same(case: GrammarCase, rng: random.Random) ->
 
 @pytest.mark.parametrize("case", load_cases(), ids=str)
 def test_cases(case: Case) -> None:
-    """Each string of a case byte by byte, with the mask before each byte."""
+    """Read each string of a case byte by byte, and compare the mask before each byte."""
     vocabulary = Vocabulary.from_bytes([bytes([value]) for value in range(256)] + [b""], stop_token_ids=256)
     compiler = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False)
     compiled = compiler.compile_grammar(case.parse())
@@ -148,7 +148,7 @@ GROWING = {
 
 @pytest.mark.parametrize("name", GROWING)
 def test_configurations_of_ambiguous_texts_stay_small(name: str) -> None:
-    """A text twice as long meets no new configurations but those of new counts, and none gets larger."""
+    """A text twice as long adds no configurations except for new counts, and none gets larger."""
     grammar, period = GROWING[name]
     vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
     compiled = compiled_of(grammar, vocabulary)

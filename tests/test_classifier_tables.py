@@ -1,6 +1,6 @@
-"""The tables of a classifier: filled, full, begun anew, and taken over.
+"""The tables of a classifier: filled, full, started anew, and copied.
 
-What: masks before and after tables are full; what a session begins with and brings over from the one before;
+What: masks before and after tables are full; what a new session starts with and copies from the previous one;
 what a store refuses; budgets that are too small.
 When: after any change of `hybrid.classifier.store` or `hybrid.classifier.classifier`.
 Limits: small vocabularies and grammars.
@@ -51,7 +51,7 @@ def test_full_tables_begin_anew_with_the_same_masks() -> None:
 
 @pytest.mark.parametrize("grammar", [NESTED, 'root ::= e\ne ::= e "+" e | "(" e ")" | "a"{1,3}'])
 def test_what_is_brought_is_the_same(grammar: str) -> None:
-    """Every configuration of one store, brought to another and back."""
+    """Copy every configuration of one store to another and back."""
     vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
     compiled = compiled_of(grammar, vocabulary)
     classifier = compiled.classifier
@@ -99,7 +99,7 @@ def test_what_a_store_refuses() -> None:
 
 
 def test_bytes_that_are_used_up_leave_tables_whole() -> None:
-    """Every growth may be refused, and asked for again with more bytes: nothing is lost or half made."""
+    """Any growth may be refused and repeated with more bytes: nothing is lost or left half made."""
     vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
     compiled = compiled_of(NESTED, vocabulary)
     assert compiled.classifier is not None
@@ -167,7 +167,7 @@ def test_remembered_steps_and_rows() -> None:
 
 
 def test_what_a_complete_automaton_lacks_is_never_guessed() -> None:
-    """An automaton that calls itself complete, without its summaries: matchers go on elsewhere."""
+    """If an automaton claims to be complete but lacks summaries, matchers continue with another strategy."""
     vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
     fresh, compiled = GrammarMatcher(compiled_of(NESTED, vocabulary)), compiled_of(NESTED, vocabulary)
     classifier = compiled.classifier
@@ -192,7 +192,8 @@ def test_what_a_complete_automaton_lacks_is_never_guessed() -> None:
 
 
 def test_too_small_a_budget_goes_on_with_representatives() -> None:
-    """A stack that does not fit even empty tables: the matcher goes on elsewhere, in the same state."""
+    """When a stack does not fit even into empty tables, the matcher continues with another strategy, in the
+    same state."""
     vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
     grammar = 'root ::= "(" root ")" | "a"'
     compiled = compiled_of(grammar, vocabulary, budget=Budget(table_bytes=4_000_000))
