@@ -25,7 +25,7 @@ from hybrid.cli.vocabulary_spec import load_vocabulary
 from hybrid.compile.memory_cache import MemoryCache
 from tests.versions import meant_here
 
-# a landing must not hang on the luck of a draw: CI draws the same examples every time, a developer new ones
+# CI draws the same examples every time, so that it never fails by chance; a developer gets new ones
 hypothesis.settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     hypothesis.settings.load_profile("ci")

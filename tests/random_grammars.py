@@ -109,7 +109,7 @@ def quoted(text: str) -> str:
 
 NAMES = ["root", "p", "q", "r", "s"]
 
-# Strategies are made once, and functions draw from them: to draw from strategies that hold strategies took
+# Strategies are made once, and functions draw from them: drawing from nested strategies took
 # longer than most of the tests.
 _COUNTS = {most: st.integers(1, most) for most in (2, 3, 4, MAX_RULES)}
 _LENGTH = st.sampled_from([0, 1, 1, 2, 2, 3])

@@ -61,7 +61,7 @@ def main(rank: int, ranks: int, meeting: str) -> list[list[str]]:
         is_hit = not scheduler.manager.process_req_with_grammar(request)
         journal.append([f"{number}", "found" if is_hit else "compiled", without_time(request.error)])
         waiting += [] if is_hit else [request]
-        while waiting and (number % 7 == 0 or number == 119):  # requests come while others wait
+        while waiting and (number % 7 == 0 or number == 119):  # new requests arrive while others wait
             for ready in scheduler.manager.get_ready_grammar_requests():
                 waiting.remove(ready)
                 mask = b"" if ready.error else scheduler.rows([ready]).numpy().tobytes()

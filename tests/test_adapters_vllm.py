@@ -42,7 +42,8 @@ TAG = json.dumps({
 
 @pytest.fixture
 def vllm(monkeypatch):
-    """Install a stand-in for vLLM, and remove what adapters over another stand-in have left behind."""
+    """A function that installs a stand-in for vLLM and imports the adapter anew; the adapter is removed at
+    the end."""
 
     def put(backend: str = BACKEND, manager: str = MANAGER) -> tuple[ModuleType, ModuleType, ModuleType]:
         modules = stand_in(backend, manager)

@@ -1,4 +1,6 @@
-"""The XGrammar drop-in beside plain XGrammar: the same names, the same arguments, the same answers."""
+"""The XGrammar drop-in and plain XGrammar have the same names, take the same arguments and give the same
+answers.
+"""
 
 import inspect
 import json
@@ -101,7 +103,7 @@ def plainly(name: str) -> xgrammar.CompiledGrammar:
 
 
 def filled(matcher: Any) -> tuple[bool, list[int]]:
-    """What a matcher says of applying its mask, and the mask."""
+    """Fill a mask; return whether the matcher says that it must be applied, and the mask."""
     bitmask = xgr.allocate_token_bitmask(1, INFO.vocab_size)
     return bool(matcher.fill_next_token_bitmask(bitmask)), bitmask[0].tolist()
 
@@ -111,7 +113,7 @@ def allowed(words: list[int]) -> list[int]:
 
 
 def assert_alike(ours: Any, plain: Any) -> list[int]:
-    """Both give the same answers here; the ids that the mask allows."""
+    """Assert that both give the same answers; return the ids that the mask allows."""
     for question in ("is_terminated", "is_completed", "get_captures"):
         assert getattr(ours, question)() == getattr(plain, question)(), question
     assert ours.get_captures(deduplicate=False) == plain.get_captures(deduplicate=False)
@@ -206,7 +208,7 @@ def test_draft_trees(strategy: str) -> None:
 
 def test_bitmasks_of_other_libraries() -> None:
     class Lent:
-        """What only speaks DLPack."""
+        """A tensor that supports only DLPack."""
 
         def __init__(self, tensor: torch.Tensor) -> None:
             self.tensor = tensor

@@ -78,9 +78,9 @@ def judged(judge: Judge, text: str, token: bytes) -> bytes | None:
         ("", b"le", True),
         ("", b"m", False),
         ("let x1 = 12", b"+", True),
-        ("let x1 = 12", b"3", True),  # the number goes on
+        ("let x1 = 12", b"3", True),  # the number continues
         ("let x1 = 12", b" 3", False),
-        ("let x1 = 12", b" /* let let", True),  # whatever: it is in a comment
+        ("let x1 = 12", b" /* let let", True),  # any text: it is in a comment
         ("let x1 = 12", b" /* */ 3", False),
         ("let x1 = 12", b' + "', True),  # only with a quote
         ("let x1 = 12", b"++", False),

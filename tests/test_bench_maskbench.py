@@ -23,7 +23,7 @@ SCHEMAS: dict[str, tuple[Any, list[tuple[bool, Any]]]] = {
         {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
         [(True, {"a": 1}), (True, {"b": 2, "a": 1}), (True, {"a": 1, "c": 3}), (False, {"a": "x"})],
     ),
-    # It does not read not; and the last two instances are labelled wrongly.
+    # It does not support `not`; and the last two instances are labelled wrongly.
     "negated": (
         {"type": "integer", "not": {"const": 3}},
         [(True, 4), (False, 3), (False, "x"), (True, 3), (False, 6)],
@@ -103,7 +103,7 @@ def test_workers_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(running, "WORKER", "tests.json_schema_worker")
     names = ("first", "hangs", "crashes", "grows", "last")
     rows = {}
-    # to grow may take a while where others keep the machine busy
+    # growing may take a while on a busy machine
     for seconds, some in ((120, ("first", "crashes", "grows", "last")), (2, ("first", "hangs", "last"))):
         lane = running.Lane(running.Settings("none", seconds=seconds, gibibytes=0.5))
         try:
@@ -120,7 +120,7 @@ def test_workers_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         "over memory",
         "done",
     ]
-    assert rows["hangs"]["first_mask"] == 1.0  # what it had said before
+    assert rows["hangs"]["first_mask"] == 1.0  # its earlier output
     counted = summary.Standing()
     for name, row in rows.items():
         if name not in ("first", "last"):

@@ -186,7 +186,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 folder / "README.md",
             ]
             result = CliRunner().invoke(app, list(map(str, arguments)))
-            assert result.exit_code == 1, result.output  # for the job that fails, and it alone
+            assert result.exit_code == 1, result.output  # only for the job that fails
             assert re.findall("did not end well: (.*)", result.output) == ["starting-tiny"], result.output
     (folder / "ran").write_text("\n".join(ran))
     return folder
@@ -308,7 +308,7 @@ def test_a_browser_shows_it(made: Path, tmp_path: Path) -> None:
 
 
 def test_a_job_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "500")  # a message is cut into lines, within a long path too
+    monkeypatch.setenv("COLUMNS", "500")  # a message is wrapped, even within a long path
     job = jobs.Job("wrong", ("classes", "--vocabulary", str(tmp_path / "none.npz")), 1)
     done = jobs.run_all(make_console(), [job], tmp_path)["wrong"]
     assert done.status == 2 and not done.record and "none.npz" in "".join(done.said)

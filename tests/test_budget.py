@@ -116,7 +116,7 @@ def test_every_look_ends_a_compilation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looks, compiler = Looks(monkeypatch), compiler_of(strategy)
-    call(compiler)  # whoever waits for the other process to start looks more often
+    call(compiler)  # a caller that waits for the guard process to start checks more often
     with looks.cancelling():
         call(compiler)
     total, met = looks.count, set()

@@ -115,5 +115,5 @@ def test_real_memory_stays_within_the_bound(text: str, tmp_path: Path) -> None:
         pytest.skip("the system does not say")
     fits = [fit for _, fit, _ in found]
     assert not fits[0] and fits[-1] and fits == sorted(fits)
-    # 6 MiB for what is not counted: Python's objects, pages of code, what the allocator keeps
+    # 6 MiB for memory that is not counted: Python's objects, pages of code, the allocator's reserve
     assert all(peak <= 1.2 * bound + 6 * MIB for bound, _, peak in found), found

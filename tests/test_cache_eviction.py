@@ -53,7 +53,7 @@ def test_the_least_recently_used_go_first_and_ties_by_name(tmp_path: Path) -> No
     reader = compiler_in(tmp_path)
     tied = sorted(names[1:3])
     used = texts[names.index(tied[0])]
-    reader.compile_regex(used)  # which makes it the newest
+    reader.compile_regex(used)  # this makes it the newest
     limit = total - most // 2
     compiler = compiler_in(tmp_path, cache_dir_limit_bytes=limit)
     compiler.compile_regex("zx")
@@ -109,7 +109,7 @@ def test_only_files_of_the_cache_are_deleted(tmp_path: Path) -> None:
     for name in mine + partials + locks:
         (tmp_path / name).write_bytes(bytes(5000))
         os.utime(tmp_path / name, (10**9, 10**9))
-    os.utime(tmp_path / partials[1])  # somebody may still write it
+    os.utime(tmp_path / partials[1])  # another process may still be writing it
     (tmp_path / f"compiled-{'0' * 64}.equimask").mkdir()
     compiler_in(tmp_path, cache_dir_limit_bytes=entry.stat().st_size + 5000).compile_regex("b")
     left = {path.name for path in tmp_path.iterdir()}
@@ -170,7 +170,7 @@ def is_whole(path: Path) -> bool:
 )
 def test_processes_that_are_killed_while_they_write(tmp_path: Path) -> None:
     wanted = {text: masks_along(GrammarCompiler(VOCABULARY).compile_regex(text), 1, 40) for text in KILLED}
-    context = multiprocessing.get_context("fork")  # compiled kernels are there at once
+    context = multiprocessing.get_context("fork")  # compiled kernels are available at once
     rng = random.Random(7)
     seeds = itertools.count()
 
@@ -184,7 +184,7 @@ def test_processes_that_are_killed_while_they_write(tmp_path: Path) -> None:
 
     began = time.monotonic()
     patience = 1.0
-    # on a busy machine it takes longer until some were killed while they wrote, and others had written
+    # on a busy machine it takes longer until some were killed while writing, and others have written
     while not (unfinished() and entries(tmp_path)) and time.monotonic() < began + 90:
         running = [start() for _ in range(3)]
         ends = time.monotonic() + 8
@@ -210,7 +210,7 @@ def test_processes_that_are_killed_while_they_write(tmp_path: Path) -> None:
         assert masks_along(compiler.compile_regex(text), 1, 40) == masks
     found = compiler.stats()["disk"]
     assert found["hits"] > 0 and found["damaged"] == 0 and found["hits"] + found["writes"] == len(KILLED)
-    for path in partials:  # and what a crash of the machine could make of them
+    for path in partials:  # and the states in which a crash of the machine could leave them
         os.replace(path, tmp_path / path.name[: path.name.index(".equimask") + 9])
     compiler = compiler_in(tmp_path)
     for text, masks in wanted.items():

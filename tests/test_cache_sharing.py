@@ -38,7 +38,7 @@ def test_equal_calls_share_one_computation(
         futures = [pool.submit(compiler.compile_regex, REGEX) for _ in range(8)]
         assert gate.reached.wait(30)
         other = pool.submit(compiler.compile_regex, "z")
-        wait_for(lambda: gate.count == 2)  # which is not held up by the first
+        wait_for(lambda: gate.count == 2)  # the first one does not hold it up
         time.sleep(0.05)
         gate.opened.set()
         assert len({id(future.result()) for future in futures}) == 1 and other.result() is not None

@@ -41,11 +41,11 @@ TOKENS = [b"", *WORDS.split()]
 @pytest.mark.parametrize(
     ("ebnf", "wanted"),
     [
-        # any number of digits: however many a token has, it is read
+        # any number of digits: a token is read however many it has
         ("root ::= [0-9]+", groups("1 12 123")),
-        # whoever may read "a" may read "ab"; "b" is read after it
+        # where "a" is allowed, "ab" is too; "b" is read after "a"
         ('root ::= "ab"', groups("a ab", "b")),
-        # a token is read if as many letters are left: by number of letters, not of bytes
+        # a token is read if that many letters are left; letters are counted, not bytes
         ('root ::= "a"{0,3}', groups("a", "aa", "aaa")),
         ('root ::= "a"{0,500}', groups("a", "aa", "aaa", "aaaa")),
         ("root ::= [aé]{0,3}", groups("a é", "aa éé", "aaa")),
@@ -57,7 +57,7 @@ TOKENS = [b"", *WORDS.split()]
         ('root ::= "(" root ")" | "a"', groups("( a ((", ")")),
         # left recursion: an item is read at the start and after a comma, a comma after an item
         ('root ::= root "," "a" | "a"', groups("a a,", ", ,a")),
-        # rules that read nothing, and rules that no text ends
+        # a rule that reads nothing, and a rule that no text completes
         ('root ::= ""', set()),
         ('root ::= "a" root', groups("a aa aaa aaaa")),
     ],

@@ -51,7 +51,7 @@ def test_full_tables_begin_anew_with_the_same_masks() -> None:
 
 @pytest.mark.parametrize("grammar", [NESTED, 'root ::= e\ne ::= e "+" e | "(" e ")" | "a"{1,3}'])
 def test_what_is_brought_is_the_same(grammar: str) -> None:
-    """Copy every configuration of one store to another and back."""
+    """Every configuration of one store is the same after it was copied to another store and back."""
     vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
     compiled = compiled_of(grammar, vocabulary)
     classifier = compiled.classifier

@@ -1,4 +1,4 @@
-"""The command line: what it prints, and how it refuses."""
+"""The command line: what it prints, and which errors it reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DIGITS = "root ::= [0-9]+"
 
 @pytest.fixture
 def vocabulary(tmp_path: Path) -> str:
-    """The path of a small vocabulary: all bytes and some words, the last id stops."""
+    """The path of a small vocabulary: all bytes and some words; the last id is the stop token."""
     tokens = [*(bytes([b]) for b in range(256)), b"12", b"true", b"12a", b""]
     path = tmp_path / "small.npz"
     Vocabulary.from_bytes(tokens, stop_token_ids=[len(tokens) - 1]).save(path)
@@ -89,7 +89,7 @@ NESTED = 'root ::= "(" root ")" | [0-9]+'
 
 @pytest.fixture
 def grammars(tmp_path: Path) -> list[str]:
-    """Files with a grammar, with a schema, and with neither."""
+    """Files that hold a grammar, a schema, and neither."""
     (tmp_path / "nested.gbnf").write_text(NESTED)
     (tmp_path / "schema.json").write_text(json.dumps({"type": "boolean"}))
     (tmp_path / "broken.gbnf").write_text("root ::= (")

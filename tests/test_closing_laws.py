@@ -1,6 +1,7 @@
-"""Closing in time is decided over tokens: a text is closable within n tokens if and only if masks say so.
+"""A text is closable within n tokens, not bytes, if and only if masks allow n tokens that complete it.
 
-Vocabularies here do not spell every byte, so that a shortest text in bytes often has no tokens at all.
+These vocabularies do not spell every byte, so the shortest completion in bytes often cannot be written in
+tokens.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def test_what_was_not_searched_to_its_end_is_masked_without_a_limit(monkeypatch:
     assert closing(matcher, 6) == [1]
     with pytest.raises(BudgetExceeded, match="within the bounds of a search"):
         matcher.shortest_completion()
-    assert matcher.closes_within(0) is False  # no search is needed for that
+    assert matcher.closes_within(0) is False  # this needs no search
 
 
 def test_law_closable_within_n_tokens_if_and_only_if_allowed() -> None:
@@ -113,7 +114,7 @@ def test_law_closable_within_n_tokens_if_and_only_if_allowed() -> None:
 
 
 def _holds_here(ours: GrammarMatcher, plain: xgrammar.GrammarMatcher, left: int, size: int) -> bool | None:
-    """Whether the law was looked at, and holds; None where the search was given up."""
+    """Check the law here; False if it could not be checked, None if our search was given up."""
     needed = fewest_tokens(plain, left, size)
     if needed is None:
         return False

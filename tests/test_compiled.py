@@ -1,4 +1,6 @@
-"""Compiled grammars: each a variant of one type; nothing of them changes but what is added to the reason."""
+"""Compiled grammars: each is a variant of one type, and nothing of it changes except additions to its
+reason.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, fields

@@ -1,11 +1,11 @@
 """The compiler: XGrammar's methods on every strategy, what was decided and why, errors, cache and threads.
 
-What: every ``compile_*`` method; `CompiledGrammar`'s facts; the fall back to the engine; what is refused and
-with which error; the memory cache; compiling in several threads.
+What: every ``compile_*`` method; the attributes of `CompiledGrammar`; the fallback to the engine; what is
+refused, and with which error; the memory cache; compiling in several threads.
 When: after any change of the compiler, the strategies or the budget.
 Limits: a byte vocabulary; masks are compared with plain XGrammar in the other test files.
 
-Grammars that crash XGrammar's compiler are given to ours only.
+Grammars that crash XGrammar's compiler are compiled only with ours.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ def test_arguments_that_are_not_allowed(
 
 
 def test_an_unknown_serialisation_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not by the classes, and not by what looks for trouble before them."""
+    """Neither the classes nor the check for endless rules before them read it."""
     monkeypatch.setattr("equivalence.network.dialect.LAYOUT", "v77")
     monkeypatch.setattr(
         "hybrid.compile.compilation.refuse_endless_rules", lambda serialized: pytest.fail("was read")
@@ -326,7 +326,7 @@ def test_other_calls_give_other_objects() -> None:
 
 
 def test_models_of_one_name_are_not_mixed_up() -> None:
-    """Two classes can look alike when printed; what they ask for counts."""
+    """Two models with the same printed form differ in the cache if their schemas differ."""
     one, other = create_model("Item", a=(int, ...)), create_model("Item", b=(int, ...))
     assert repr(one) == repr(other)
     compiler = GrammarCompiler(VOCABULARY)
@@ -375,8 +375,8 @@ def test_no_cache() -> None:
 
 
 def test_the_cache_forgets_as_many_bytes_as_it_counted() -> None:
-    """A classifier grows in use, and the cache finds out: when it is asked for again, or in its turn, or when
-    somebody asks for the cache's size."""
+    """A classifier grows in use. The cache measures it again when it is requested, when its turn comes, and
+    when the cache's size is requested."""
     compiler = GrammarCompiler(VOCABULARY, strategy="classifier")
     grown = compiler.compile_grammar('root ::= "a" root | "b"')
     counted = compiler._memory.size_bytes
@@ -397,12 +397,12 @@ def test_the_cache_forgets_as_many_bytes_as_it_counted() -> None:
         compiled.memory_size_bytes for compiled, _ in compiler._memory._kept.values()
     )
     compiler._memory.limit_bytes = 1
-    compiler.compile_regex("0")  # which is found, and dropped with all the others
+    compiler.compile_regex("0")  # it is found, and dropped with all the others
     assert compiler.get_cache_size_bytes() == 0 and compiler.stats()["memory"]["evictions"] == 6
 
 
 def test_the_cache_counts_what_it_holds_after_use() -> None:
-    """A grammar that grew in use would leave a wrong sum when it is forgotten."""
+    """The size does not grow in use; otherwise the sum would be wrong after an eviction."""
     compiler = GrammarCompiler(VOCABULARY)
     compiled = compiler.compile_builtin_json_grammar()
     before = compiled.memory_size_bytes

@@ -1,8 +1,9 @@
-"""Completing a classifier piece by piece: masks never change, and all states are found.
+"""Completing a classifier piece by piece never changes masks, and finds all states.
 
-What: a classifier completed beside its matchers, on random grammars; from files; what cannot be completed.
+What: a classifier that is completed while matchers use it, on random grammars; from files; what cannot be
+completed.
 When: after any change of `hybrid.classifier.completing` or `hybrid.classifier.reachable`.
-Limits: who completes what, and when, is tested in ``test_promotion.py``.
+Limits: which classifiers are completed, and when, is tested in ``test_promotion.py``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tests.test_artifact import VOCABULARY
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pieces as small as they can be, so that there are many moments between two of them."""
+    """Make pieces as small as possible, so that there are many moments between two of them."""
     monkeypatch.setattr(completing, "PIECE", 1)
     monkeypatch.setattr(completing, "CONTEXTS", 1)
 
@@ -103,7 +104,7 @@ def test_all_states_are_found(grammar: str, small_pieces: None) -> None:
 
 
 def both(grammar: str) -> tuple[CompiledGrammar, CompiledGrammar]:
-    """Ahead of time, and on demand by "auto"."""
+    """Compile a grammar ahead of time, and on demand with "auto"."""
     return text_of(grammar)(GrammarCompiler(VOCABULARY, strategy="classifier")), text_of(grammar)(
         GrammarCompiler(VOCABULARY)
     )

@@ -82,7 +82,7 @@ def spelled(matcher: GrammarMatcher, tokens: list[int]) -> bytes:
 
 
 def closing(matcher: GrammarMatcher, left: int) -> list[int]:
-    """The ids of the closing mask."""
+    """Return the ids of the closing mask."""
     size = matcher.compiled_grammar.vocabulary.size
     bitmask = allocate_token_bitmask(1, size)
     needed = matcher.fill_closing_bitmask(bitmask, left)
@@ -92,7 +92,8 @@ def closing(matcher: GrammarMatcher, left: int) -> list[int]:
 
 
 def expected(matcher: GrammarMatcher, left: int) -> list[int]:
-    """The same, token by token: what is read, and is known to be completed by less tokens than are left."""
+    """Return the same token by token: the allowed tokens after which fewer tokens than are left complete the
+    text."""
     kept = []
     for token in allowed(matcher, matcher.compiled_grammar.vocabulary.size)[1]:
         after = matcher.fork()
@@ -106,7 +107,7 @@ def expected(matcher: GrammarMatcher, left: int) -> list[int]:
 
 
 def walk(matcher: GrammarMatcher, left: int, seed: int) -> int:
-    """Random tokens under closing masks until none is left; how many there were."""
+    """Read random tokens under closing masks until none is left; return how many were read."""
     draw, taken = random.Random(seed), 0
     while taken < left and not matcher.is_terminated():
         token = draw.choice(closing(matcher, left - taken))
@@ -119,7 +120,8 @@ def walk(matcher: GrammarMatcher, left: int, seed: int) -> int:
 
 
 def least_length(reference: ReferenceGrammar, text: bytes, most_texts: int) -> tuple[int, bool]:
-    """How many bytes complete a text at least, breadth first; and whether a text of so many does."""
+    """Return the least number of bytes that complete a text, by breadth-first search, and True; or a lower
+    bound and False if there are too many texts."""
     level, seen = [text], {reference.displacement_key(text)}
     length = 0
     while level:
@@ -131,7 +133,7 @@ def least_length(reference: ReferenceGrammar, text: bytes, most_texts: int) -> t
         for one in level:
             for byte in reference.next_bytes(one):
                 key = reference.displacement_key(one + bytes([byte]))
-                if key not in seen:  # texts that leave equal stacks behind are completed alike
+                if key not in seen:  # texts with equal stacks have the same completions
                     seen.add(key)
                     following.append(one + bytes([byte]))
         level, length = following, length + 1
@@ -186,7 +188,7 @@ def test_closing_masks_are_exact_and_never_stuck(
     assume(plan is not None)
     assert plan is not None
     left, draw = max(len(plan) + more, 1), random.Random(seed)
-    # a search that a busy machine cuts short finds less than the same search after it
+    # a search that times out on a busy machine finds less than the next search does
     with mock.patch.multiple(plans_module, SECONDS_HERE=60.0, SECONDS_AT_TOKENS=60.0):
         while left and not matcher.is_terminated():
             ids = closing(matcher, left)
@@ -206,7 +208,8 @@ SMALL = {
 
 
 def least_by_forks(matcher: xgrammar.GrammarMatcher, most: int) -> int:
-    """How many bytes of a few letters complete a text at least, by plain XGrammar alone; -1: more."""
+    """Return the least number of bytes, from a few letters, that complete a text, by plain XGrammar alone; -1
+    if more than `most`."""
     level = [matcher.fork()]
     for length in range(most + 1):
         if any(one.is_completed() for one in level):
@@ -276,7 +279,7 @@ def test_a_worked_example(strategy: str) -> None:
     plan = matcher.shortest_completion()
     assert plan is not None
     assert spelled(matcher, plan) == b'{"a":"  ","b":[0,0]}'
-    assert TOKENS[plan[0]] == b'{"'  # fewest tokens, and no shorter piece where a longer one does as well
+    assert TOKENS[plan[0]] == b'{"'  # the fewest tokens, and the longest one if several would do
     assert matcher.accept_string('{"a": "xyz", "b": [17, 4')
     assert spelled(matcher, matcher.shortest_completion()) == b"]}"
     matcher.accept_string(", ")
@@ -371,7 +374,7 @@ def test_a_text_that_cannot_end_in_time_is_an_error() -> None:
 def test_what_nothing_ends_has_no_completion() -> None:
     matcher = matcher_of('root ::= "a" never | "b"\nnever ::= "x" never')
     assert spelled(matcher, matcher.shortest_completion()) == b"b"
-    assert closing(matcher, 100) == [ord("b")]  # after "a" no text ends
+    assert closing(matcher, 100) == [ord("b")]  # no text that starts with "a" ever ends
     matcher.accept_string("a")
     assert matcher.shortest_completion() is None
     with pytest.raises(MatcherError, match="nothing ends it"):
@@ -394,7 +397,7 @@ def test_bytes_that_no_token_spells_are_avoided_and_stop_tokens_spell_nothing() 
     ours = GrammarMatcher(matcher.compiled_grammar, override_stop_tokens=[3])
     assert ours.shortest_completion() is None
     joined = matcher_of('root ::= "a" "bc"', vocabulary=vocabulary)
-    assert joined.shortest_completion() == [0, 1]  # no byte of it is a token by itself
+    assert joined.shortest_completion() == [0, 1]  # none of its bytes is a token
 
 
 @pytest.mark.parametrize("least", [60_000, 70_000])
@@ -418,7 +421,7 @@ def test_tables_that_are_full_begin_anew(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(plans_module, "Reading", Small)
     matcher = matcher_of('root ::= "(" root ")" | "[" root "]" | "x"')
     draw, closer = random.Random(1), {"(": ")", "[": "]"}
-    for _ in range(60):  # each leaves other stacks behind
+    for _ in range(60):  # each leads to other stacks
         text = "".join(draw.choice("([") for _ in range(60))
         matcher.reset()
         matcher.accept_string(text)

@@ -49,7 +49,7 @@ def _manager(**options):
 
 
 def _state(name, generated, *, initial=(9,), true_initial=0, limit=None, **kwargs):
-    """What the processor reads of a request, in the form in which it is given."""
+    """The attributes of a request that the processor reads, as the manager gives them."""
     state = SimpleNamespace(
         request_id=name,
         initial_tokens=list(initial),
@@ -63,7 +63,7 @@ def _state(name, generated, *, initial=(9,), true_initial=0, limit=None, **kwarg
 
 
 def _allowed(processor, *states):
-    """The ids that are left to each request."""
+    """Return the ids that are allowed for each request."""
     rows = processor.prepare_tensor_args(list(states))
     padded = torch.cat([rows, torch.full((2,), FREE, dtype=torch.int32)])  # storage may have more rows
     masked = processor(torch.ones(len(states), VOCABULARY.size + 6), padded)

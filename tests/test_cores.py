@@ -1,9 +1,9 @@
-"""Pools are made for the cores that are really there: by affinity, and by a cgroup's quota of either version.
+"""Pools fit the cores that the process can use: by affinity, and by the quota of a cgroup of version 1 or 2.
 
-What: processes of their own on one core, or with files of a cgroup that say so; what pools of engines, of
-their adapters and of the guard they make then.
+What: separate processes, on one core or with cgroup files that set a quota; the sizes of the pools of
+engines, of their adapters and of the guard.
 When: after any change of `adapters.engines.cores`, or where a pool is made.
-Limits: the kernel's files are made up, so what a quota does to time is not seen.
+Limits: the kernel's files are made up, so the effect of a quota on time is not seen.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ QUOTAS: dict[str, tuple[dict[str, str], list[int]]] = {
 
 @pytest.fixture(scope="module")
 def told() -> dict[str, list[int]]:
-    """What new processes say, by case: cores, those that vLLM is told, threads of SGLang's pool, the guard's
-    tasks, threads of one compilation.
+    """The numbers that new processes find, by case: cores, cores reported to vLLM, threads of SGLang's pool,
+    tasks of the guard, threads of one compilation.
 
-    Nothing is counted before the processes are forked: their parent has only imported what counts.
+    Nothing is counted before the processes are forked: their parent has only imported the code that counts.
     """
     cases: list[Any] = [(name, files, None, 64) for name, (files, _) in QUOTAS.items()]
     if hasattr(os, "sched_setaffinity"):

@@ -22,7 +22,7 @@ REQUEST = {"task": "convert", "function": "from_regex", "arguments": ["a+", Fals
 
 
 def until(cell: np.ndarray, seconds: float = 10) -> float:
-    """Seconds until a cell is set."""
+    """Wait until a cell is set, and return the seconds that it took."""
     began = time.monotonic()
     while not cell[0]:
         assert time.monotonic() - began < seconds
@@ -40,7 +40,7 @@ def test_the_clock_sets_the_cell() -> None:
     deadline, late = Deadline(0.05), Deadline(0.0)
     assert not deadline.cell[0]
     assert until(deadline.cell) >= 0.03
-    assert late.cell[0] == 1  # it is over already
+    assert late.cell[0] == 1  # it has passed already
     assert deadline.left == 0
     with pytest.raises(BudgetExceeded, match="seconds were used up in the network"):
         deadline.check("the network")
@@ -89,7 +89,7 @@ def test_a_part_ends_no_later_than_the_whole() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_process_has_a_clock_of_its_own() -> None:
     deadline = Deadline(0.01)
-    until(deadline.cell)  # the thread is there now, and not in the child
+    until(deadline.cell)  # the thread exists now, but not in the child
     child = os.fork()
     if child == 0:
         status = 1
@@ -106,7 +106,7 @@ def test_a_forked_process_has_a_clock_of_its_own() -> None:
 
 
 def rings() -> bool:
-    """Whether a deadline still reaches kernels."""
+    """Whether a new deadline still reaches kernels."""
     deadline = Deadline(0.02)
     until(deadline.cell)
     return True
@@ -122,7 +122,7 @@ def test_a_deadline_of_any_length_leaves_the_alarm_alone(seconds: float) -> None
 
 @pytest.mark.parametrize("seconds", [1e300, 1e7, None])
 def test_a_budget_of_any_length_compiles(seconds: float | None) -> None:
-    """... what goes through the other process too, whose sockets wait for 24 days at most."""
+    """This includes calls of the guard process, whose sockets can wait for 24 days at most."""
     compiler = GrammarCompiler(VOCABULARY, budget=Budget(seconds=seconds), cache_enabled=False)
     assert compiler.compile_regex("a{2,4}").strategy == "classifier"
     if worker.is_available():
@@ -169,7 +169,7 @@ def test_a_capacity_that_no_kernel_can_keep_is_refused_by_name(name: str) -> Non
 
 
 class Bad:
-    """Something that fails when its time has come."""
+    """An object that raises an error when its deadline has passed."""
 
     def __init__(self) -> None:
         self.ends: float | None = clock.now()
@@ -179,7 +179,7 @@ class Bad:
 
 
 def test_whatever_fails_the_alarm_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    """What is raised in its thread is said, and later deadlines are kept."""
+    """An error in the alarm's thread is logged, and later deadlines still ring."""
     assert rings()
     thread = alarm._thread
     bad = Bad()
@@ -190,7 +190,7 @@ def test_whatever_fails_the_alarm_goes_on(caplog: pytest.LogCaptureFixture) -> N
 
 
 def test_a_thread_that_is_gone_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """... by the next who asks for a cell, also if it was asked for before."""
+    """The next request for a cell starts a new thread, even if the cell was requested before."""
     assert rings()
     deadline = Deadline(0.3)
     assert not deadline.cell[0]
@@ -204,7 +204,7 @@ def test_a_thread_that_is_gone_is_begun_anew(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_time_of_day_does_not_matter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Clocks that jump by a year, either way, while grammars are compiled, found again and dropped."""
+    """Move the clock by a year, both ways, while grammars are compiled, found again and dropped."""
     real, steps = time.time, [0.0]
     monkeypatch.setattr(time, "time", lambda: real() + steps[-1])
     deadline = Deadline(0.4)
@@ -215,7 +215,7 @@ def test_the_time_of_day_does_not_matter(monkeypatch: pytest.MonkeyPatch, tmp_pa
         for number in range(2):
             compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path, cache_dir_limit_bytes=200_000)
             compiler.compile_regex(f"a{number}")
-            compiler.settle()  # which writes it
+            compiler.settle()  # this writes it
             found = compiler.stats()["disk"]
             assert found["failures"] == found["damaged"] == 0 and found["hits"] == (jump != 3e7)
     assert until(cell) < 1

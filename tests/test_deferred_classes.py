@@ -1,7 +1,7 @@
-"""Deferred classes: masks are walked until somebody asks for classes, and nobody can tell by the masks.
+"""Deferred classes: masks are computed by walks until classes are needed, and the masks do not change then.
 
-What: which compilers walk; masks before, while and after classes take over, of live matchers, forks and what
-is rolled back; who asks for classes; what exceeds the budget.
+What: which compilers walk; masks before, while and after classes take over, of live matchers, of forks and
+after rollbacks; what requires classes; what exceeds the budget.
 When: after any change of `hybrid.classifier.deferred_classes`, of promotion, or of how classifiers change
 sessions.
 Limits: that walked masks are right is tested in ``test_walking.py``.
@@ -116,7 +116,7 @@ def test_saving_promoting_and_static_ask_too(tmp_path: Path) -> None:
 
 
 def test_matchers_go_on_with_classes_in_the_middle_of_a_text() -> None:
-    """Known rows, new rows, forks, and what is rolled back to before the change."""
+    """Masks stay the same: of known rows, new rows, forks, and after a rollback to before the change."""
     reference = GrammarMatcher(by_classes())
     text = "([12](){}((([345])))"
     for at in range(len(text) + 1):
@@ -159,7 +159,7 @@ def test_threads_ask_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_classes_beyond_the_budget_leave_walks() -> None:
-    """The network fits, the exploration does not: nothing but the classes is missing."""
+    """If the network fits the budget and the exploration does not, only the classes are missing."""
     text = 'root ::= e\ne ::= e "+" e | "(" e ")" | [a-z]{1,30} | "[" [0-9]{2,60} "]" | "{" e "}" e'
     compiled = GrammarCompiler(VOCABULARY, budget=Budget(bytes=1 << 19)).compile_grammar(text)
     assert isinstance(compiled, OnWalks) and compiled.classes is None

@@ -1,11 +1,11 @@
-"""Logits masked on their device: what is staged by class says what the whole bitmask says.
+"""Logits masked on their device: masking by class gives the same logits as the whole bitmask.
 
 What: the torch reference and the Triton kernel against `apply_token_bitmask_inplace`, on random maps, words,
-types, sizes and strides; real matchers on every strategy, alone and mixed, along random documents, through
-classes that follow, budgets that are exceeded and sequences that are handed over; lines of the class maps;
-what is refused.
+types, sizes and strides; real matchers on every strategy, alone and mixed, along random documents, when
+classes are added later, budgets are exceeded and sequences are handed over; lines of the class maps; what is
+refused.
 When: after any change of `hybrid.device`, or of how followers write masks by class.
-Limits: without a GPU the kernel runs in Triton's interpreter, and is skipped where there is no Triton.
+Limits: without a GPU the kernel runs in Triton's interpreter, and is skipped if there is no Triton.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def bitmask_of(flags: np.ndarray) -> torch.Tensor:
 
 
 def same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether all bits are equal, those of NaN too."""
+    """Whether all bits are equal, including those of NaN."""
     kind = torch.int32 if one.dtype == torch.float32 else torch.int16
     return torch.equal(one.contiguous().view(kind), other.contiguous().view(kind))
 
@@ -162,7 +162,8 @@ VARIANTS = [("fp32", False), ("fp16", False), ("bf16", False), ("bf16", True)]
 
 @pytest.fixture(scope="module")
 def compiled_kernels() -> list[str]:
-    """What the kernel is for a GPU, by variant; made in another process, as this one interprets it."""
+    """The kernel's GPU code for each variant; another process compiles it, because this one interprets the
+    kernel."""
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     done = subprocess.run(
         [sys.executable, "-c", COMPILE, json.dumps(VARIANTS)], env=environment, cwd=CHECKOUT, text=True,
@@ -176,7 +177,7 @@ def compiled_kernels() -> list[str]:
 @NEEDS_TRITON
 @pytest.mark.parametrize(("dtype", "strided"), VARIANTS)
 def test_the_kernel_compiles_for_a_gpu(dtype: str, strided: bool, compiled_kernels: list[str]) -> None:
-    """No GPU is needed for that. Nothing but logits is written, and logits are not read."""
+    """This needs no GPU. The kernel writes only logits, and does not read them."""
     assert len(compiled_kernels) == len(set(compiled_kernels)) == len(VARIANTS)
     made = compiled_kernels[VARIANTS.index((dtype, strided))]
     bits = "32" if dtype == "fp32" else "16"
@@ -190,19 +191,20 @@ def test_the_kernel_compiles_for_a_gpu(dtype: str, strided: bool, compiled_kerne
 
 @pytest.fixture
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interpreter takes ten milliseconds a round, and small vocabularies are masked in the first one."""
+    """Use one round per block: the interpreter takes ten milliseconds a round, and one round masks a small
+    vocabulary."""
     if DEVICE == "cpu" and has_triton():
         monkeypatch.setattr("hybrid.device.kernel.ROUNDS", 1)
 
 
 class Both:
-    """Rows of matchers and twins of them: logits masked by class, and by whole bitmasks, must be equal.
+    """Matchers and their twins: logits masked by class and by whole bitmasks must be equal.
 
     Args:
-        matchers: one for each row; ``None``: a free row. They are forked, as masks may change what a budget
-            of tokens allows next.
-        size: of the vocabulary.
-        options: of `DeviceGather`.
+        matchers: one for each row; ``None`` for a free row. They are forked, as masks may change what a
+            budget of tokens allows next.
+        size: the size of the vocabulary.
+        options: options of `DeviceGather`.
     """
 
     def __init__(
@@ -215,7 +217,7 @@ class Both:
         self.gather = DeviceGather(size, DEVICE, max_rows=len(matchers) + 2, **options)
 
     def compare(self, padding: int = 3) -> np.ndarray:
-        """Mask logits both ways; the bits of the bitmask."""
+        """Mask logits both ways and compare them; return the bits of the bitmask."""
         n = len(self.matchers)
         used = [row for row in range(n) if self.matchers[row] is not None]
         bitmask = torch.full((n, -(-(self.size + padding) // 32)), 0, dtype=torch.int32)
@@ -238,7 +240,7 @@ class Both:
         return bits_of(bitmask, self.size)
 
     def walk(self, steps: int, padding: int = 3) -> None:
-        """Compare along random documents; sequences that have ended begin anew."""
+        """Compare along random documents; sequences that have ended start anew."""
         for _ in range(steps):
             allowed = self.compare(padding)
             for row, (matcher, twin) in enumerate(zip(self.matchers, self.twins, strict=True)):
@@ -294,7 +296,8 @@ def test_rows_of_all_strategies_and_free_ones_stand_side_by_side(backend: str) -
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("stops", [[A], [STOP], [STOP, AB], [B, C, STOP]], ids=str)
 def test_stop_ids_of_a_sequence(strategy: str, stops: list[int]) -> None:
-    """Stop ids that are text of a class, and one that is no stop id any more; beside the usual ones."""
+    """Stop ids whose text is in a class, and a usual stop id that is none here, beside a sequence with the
+    usual ones."""
     compiled = tiny_json(strategy)
     matchers = [GrammarMatcher(compiled), GrammarMatcher(compiled, override_stop_tokens=stops)]
     Both(matchers, SIZE, backend="torch").walk(50)
@@ -308,7 +311,7 @@ def test_a_stop_token_that_is_text(strategy: str) -> None:
 
 @pytest.mark.parametrize("name", EBNF)
 def test_grammars_of_ids_and_budgets(name: str) -> None:
-    """Where XGrammar's masks over representatives are repaired, or depend on the masks before."""
+    """Grammars for which XGrammar's masks over representatives are repaired, or depend on earlier masks."""
     for strategy in ("auto", "representatives"):
         try:
             compiled = GrammarCompiler(WITH_TEXT_STOPS, strategy=strategy).compile_grammar(EBNF[name])
@@ -325,7 +328,7 @@ BYTES = Vocabulary.from_bytes([bytes([byte]) for byte in range(256)] + [b'"a', b
 
 @pytest.mark.parametrize("case", load_cases(), ids=str)
 def test_cases(case: Any) -> None:
-    """Every case on two strategies side by side, along its first string and at random."""
+    """Run every case on two strategies side by side, along its first string and at random."""
     matchers = []
     for strategy in ("auto", "representatives"):
         try:
@@ -343,7 +346,7 @@ def test_cases(case: Any) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_real_vocabulary(tekken: Vocabulary, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if backend == "triton" and DEVICE == "cpu":  # two programs a row, as each takes long to interpret
+    if backend == "triton" and DEVICE == "cpu":  # only two programs per row, as interpreting each takes long
         monkeypatch.setattr("hybrid.device.kernel.THREADS", 16_384)
     compiler = GrammarCompiler(tekken, strategy="classifier")
     json = compiler.compile_builtin_json_grammar()
@@ -443,7 +446,7 @@ def test_lines_go_to_others_once_two_steps_did_without() -> None:
 @pytest.mark.kernels
 @pytest.mark.parametrize("max_maps", [1, 2, 5])
 def test_more_grammars_than_lines(max_maps: int) -> None:
-    """Grammars that come and go; lines that are given to others are not known by sessions any more."""
+    """Grammars come and go; sessions forget the lines that were given to other grammars."""
     rng = random.Random(max_maps)
     grammars = [grammar_of(text) for text in ("a", "b", "c", "ab", "bc", "abc")]
     both = Both([None] * 4, SIZE, backend="torch", max_maps=max_maps)

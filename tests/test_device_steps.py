@@ -1,6 +1,6 @@
-"""Rows and steps of a `DeviceGather`, and what it refuses.
+"""Rows and steps of a `DeviceGather`, and the arguments that it refuses.
 
-When: whatever the device is; without one, on the CPU.
+When: on any device; on the CPU if there is no other.
 Limits: masks are tested in `tests.test_device`.
 """
 

@@ -1,4 +1,4 @@
-"""Character classes are read as the installed XGrammar reads them, bytes that are no UTF-8 among them."""
+"""Character classes are read as the installed XGrammar reads them, including bytes that are not UTF-8."""
 
 import random
 from importlib import metadata
@@ -44,7 +44,7 @@ def test_the_installed_one_is_known() -> None:
 
 
 def drawn(rng: random.Random, form: str) -> str:
-    """A grammar with one character class."""
+    """Draw a grammar with one character class."""
     excludes = rng.random() < 0.4
     parts = []
     for _ in range(rng.randint(1, 3)):

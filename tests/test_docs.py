@@ -77,7 +77,7 @@ def test_examples_of_docstrings(module: str) -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
 def test_links_lead_to_files(page: str) -> None:
-    """Links of docs/ are checked where the site is built."""
+    """Links in docs/ are checked when the site is built."""
     text = (CHECKOUT / page).read_text(encoding="utf-8")
     links = [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if not link.startswith("https://")]
     assert [link for link in links if not (CHECKOUT / link.partition("#")[0]).exists()] == []
@@ -105,7 +105,7 @@ def test_the_page_of_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     assert GrammarMatcher(names["compiled"]).accept_string(PERSON)
     try:
         exec(budget, names)
-    except BudgetExceeded:  # the machine was busy for two seconds
+    except BudgetExceeded:  # a busy machine may need more than two seconds
         pytest.skip("the budget of the example was met")
     assert GrammarMatcher(names["future"].result()).accept_string('{"n": 2}')
     exec(static, names)
@@ -119,7 +119,7 @@ def test_the_page_of_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
 
 
 class Loaded(HTMLParser):
-    """What a browser loads for a page: everything but what somebody has to click at."""
+    """The addresses that a browser loads for a page, without a click."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class Loaded(HTMLParser):
 
 
 def elsewhere(folder: Path) -> list[str]:
-    """The addresses that pages and style sheets of a folder load from another place."""
+    """Return the addresses that the pages and style sheets of a folder load from another host."""
     found = []
     for path in sorted(folder.rglob("*.html")):
         reader = Loaded()

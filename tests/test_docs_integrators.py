@@ -1,8 +1,8 @@
-"""The examples of docs/integrators.md, run.
+"""The examples of docs/integrators.md run.
 
-What: the code blocks are executed as they stand; stand-ins for the engines give what those give.
+What: the code blocks are executed unchanged; stand-ins for the engines return what the engines return.
 When: after a change of that page or of the public interface.
-Limits: the engines themselves are not at hand.
+Limits: the engines themselves are not used.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def test_the_factory_for_tensorrt_llm(examples: dict[str, Any]) -> None:
 
 
 class Llama:
-    """What the example asks of `llama_cpp.Llama`."""
+    """The part of `llama_cpp.Llama` that the example uses."""
 
     def n_vocab(self) -> int:
         return len(TOKENS)

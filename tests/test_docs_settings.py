@@ -1,8 +1,8 @@
-"""What docs/settings.md says of options: the texts of its table are read, or not.
+"""What docs/settings.md says about options is true: the texts in its table are accepted, or not.
 
 What: each row of the table, on a schema with one property; control tokens in strings.
 When: after a change of that page, or of XGrammar's options.
-Limits: the options of engines are not looked at.
+Limits: the options of engines are not tested.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def test_control_tokens_are_no_text(compiler: GrammarCompiler) -> None:
 
 
 def test_a_tag_of_a_token_allows_it_where_it_stands() -> None:
-    """With the control token's bytes known, as a tag needs it."""
+    """The control token's bytes are known to the vocabulary, as a tag needs them."""
     compiler = GrammarCompiler(Vocabulary.from_bytes(TOKENS, stop_token_ids=[STOP]))
     tag = {"type": "structural_tag", "format": {"type": "sequence", "elements": [
         {"type": "token", "token": CONTROL}, {"type": "json_schema", "json_schema": SCHEMA}]}}  # fmt: skip

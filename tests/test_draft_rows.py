@@ -1,10 +1,10 @@
-"""All rows of a step in one call: masks, and those behind drafts, are what asking row by row says.
+"""All rows of a step in one call: masks, also after drafts, are the same as row by row.
 
-What: random drafts (taken, refused, stop tokens, ids that do not exist, padding) of several matchers on every
-strategy, beside a loop that accepts, fills and takes back as vLLM's does; threads that fill while tables
-grow; budgets of tables that are full; trees in one call; tables of wrong arguments.
+What: random drafts (accepted, refused, stop tokens, ids that do not exist, padding) of several matchers on
+every strategy, beside a loop that accepts, fills and rolls back as vLLM's does; threads that fill while
+tables grow; exhausted budgets of tables; trees in one call; tables of wrong arguments.
 When: after any change of `hybrid.api.draft_rows` or `hybrid.classifier.lookup`.
-Limits: small made vocabularies.
+Limits: small invented vocabularies.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ STRATEGIES = ("classifier", "representatives", "engine")
 
 
 def compiled_anew() -> list[CompiledGrammar]:
-    """Grammars of all strategies that have met nothing."""
+    """Return grammars of all strategies that have not been used yet."""
     made = [
         GrammarCompiler(VOCABULARY, strategy=strategy).compile_grammar(text)
         for strategy, text in itertools.product(STRATEGIES, GRAMMARS)
@@ -59,7 +59,7 @@ COMPILED = compiled_anew()
 
 
 def by_rows(matcher: GrammarMatcher, drafts: list[int], rows: torch.Tensor) -> int:
-    """What vLLM's loop writes for a request; how many drafts were taken."""
+    """Write the rows of a request as vLLM's loop does; return how many drafts were accepted."""
     taken, ended, padded, failed = 0, False, False, -1
     for at in range(len(drafts) + 1):
         if failed >= 0:
@@ -84,7 +84,7 @@ def by_rows(matcher: GrammarMatcher, drafts: list[int], rows: torch.Tensor) -> i
 
 
 def check(matchers: list[GrammarMatcher], drafts: list[list[int]], gap: int = 0) -> list[int]:
-    """Both ways write the same rows, and leave all others; how many drafts were taken."""
+    """Check that both ways write the same rows, and no others; return how many drafts were accepted."""
     firsts = [0, *itertools.accumulate(len(one) + 1 + gap for one in drafts)]
     found, expected = buffer(3 * firsts[-1]).view(-1, 3), buffer(3 * firsts[-1]).view(-1, 3)
     told = BatchGrammarMatcher.batch_fill_draft_bitmask(matchers, found, drafts, firsts[:-1] if gap else None)
@@ -113,7 +113,7 @@ def test_random_drafts(data: st.DataObject, is_new: bool, free_end: bool, gap: i
     token = st.one_of(st.integers(0, 6), st.sampled_from([STOP, -1, 64, SIZE, 1 << 40, -7]))
     drafts = [data.draw(st.lists(token, max_size=4)) for _ in matchers]
     check(matchers, drafts, gap)
-    check(matchers, drafts)  # nothing moved, and all is known now
+    check(matchers, drafts)  # nothing has moved, and everything is cached now
 
 
 def test_what_is_new_is_found_in_one_call() -> None:
@@ -183,7 +183,7 @@ def test_rows_are_filled_while_tables_grow(n_matchers: int) -> None:
 
 
 def trees() -> Iterator[list[Any]]:
-    """First children, next siblings and tokens of trees that differ."""
+    """Return the first children, next siblings and tokens of different trees."""
     yield [[1, 3, -1, -1], [-1, 2, -1, -1], [0, A, B, A]]
     yield [[1, 2, 3, -1], [-1, -1, -1, -1], [0, 2, 3, STOP]]
     yield [[2, -1, 3, 1], [-1, -1, -1, -1], [0, STOP, 3, 1 << 40]]

@@ -1,9 +1,9 @@
-"""Draft trees are traversed as in XGrammar, on every strategy; what is no tree is refused.
+"""Draft trees are traversed as in XGrammar, on every strategy; arrays that are not a tree are refused.
 
-What: random trees over small grammars, side by side with plain XGrammar: masks, temperatures, what stays
-unwritten, and that the matcher is where it was; time thresholds; tables of wrong arguments.
-When: after any change of `hybrid.api.draft_tree`, or of what accepts, fills and takes back.
-Limits: small made vocabularies.
+What: random trees over small grammars, side by side with plain XGrammar: masks, temperatures, rows that stay
+unwritten, and that the matcher returns to where it was; time thresholds; tables of wrong arguments.
+When: after any change of `hybrid.api.draft_tree`, or of accepting, filling and rolling back.
+Limits: small invented vocabularies.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PLAIN = {
 
 
 def tree_of(parents: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """First children and next siblings where node i + 1 has the parent ``parents[i]``."""
+    """Return first children and next siblings of a tree in which node i + 1 has the parent ``parents[i]``."""
     child, sibling = [-1] * (len(parents) + 1), [-1] * (len(parents) + 1)
     for node, parent in enumerate(parents, 1):
         if child[parent] < 0:
@@ -97,7 +97,7 @@ def matcher(request: pytest.FixtureRequest) -> GrammarMatcher:
 
 
 def chain(nodes: int) -> dict[str, Any]:
-    """A chain of a's behind a root."""
+    """Return a chain of a's after a root."""
     after = torch.arange(1, nodes + 1)
     after[-1] = -1
     return {
@@ -203,7 +203,7 @@ WRONG: dict[str, Callable[[dict[str, Any]], None]] = {
 def test_what_is_no_tree_is_refused(
     matcher: GrammarMatcher, change: Callable[[dict[str, Any]], None]
 ) -> None:
-    """XGrammar does not return from a loop, and reads elsewhere for a node that does not exist."""
+    """XGrammar does not return from a loop, and reads other memory for a node that does not exist."""
     guard, heat = buffer(), torch.full((3,), 7.0)
     given = {**chain(3), "token_bitmask": guard[10 * WORDS : 13 * WORDS].view(3, WORDS), "temperatures": heat}
     change(given)

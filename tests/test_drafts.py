@@ -1,9 +1,10 @@
-"""Drafts are allowed, are what was seen before, and are forgotten, saved and merged as they say.
+"""Drafts are allowed by the grammar and repeat what was seen before; models forget, save and merge as
+documented.
 
 What: random texts of random grammars on every strategy; counts beside a dictionary that forgets nothing;
 forced text beside what a tokenizer writes; files that are damaged or forged; threads; full tables.
 When: after a change of `hybrid.drafts`, or of what configurations are.
-Limits: small vocabularies; how good drafts are is measured by ``python -m bench drafts``.
+Limits: small vocabularies; ``python -m bench drafts`` measures how good drafts are.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def allowed(matcher: GrammarMatcher) -> list[int]:
 def walk(
     matcher: GrammarMatcher, rng: random.Random, most: int, model: DraftModel | None = None
 ) -> list[int]:
-    """Read random tokens, short ones mostly; the ids."""
+    """Read random tokens, mostly short ones; return their ids."""
     read: list[int] = []
     while len(read) < most and not matcher.is_terminated():
         token = rng.choice(allowed(matcher))
@@ -120,7 +121,7 @@ def test_a_text_seen_before_is_drafted_to_its_end(kind: str) -> None:
     assert model.propose(GrammarMatcher(compiled), 50) == text
     assert model.propose(GrammarMatcher(compiled), 3) == text[:3]
     assert model.propose(GrammarMatcher(compiled), 0) == []
-    assert model.propose(matcher) == []  # it has ended
+    assert model.propose(matcher) == []  # the text has ended
 
 
 @settings(deadline=None, max_examples=60)
@@ -151,7 +152,7 @@ def test_counts_are_those_of_a_dictionary(texts: list[list[int]], tops: random.R
         for at, token in enumerate(text):
             top = tops.choice([0, 1 << 20 | 5, 7 << 40 | 2 << 20 | 5])
             found, expected = counts.guesses(text[:at], top), guesses(text[:at], top)
-            for one, share in found:  # what coarse keys share behind sure ones is left out
+            for one, share in found:  # shares of coarse keys after certain ones are left out
                 assert share == pytest.approx(expected.pop(one), abs=0.001)
             assert all(share <= 0.001 for share in expected.values())
             assert [share for _, share in found] == sorted((share for _, share in found), reverse=True)
@@ -204,7 +205,7 @@ def test_forced_text_is_drafted_as_the_tokenizer_writes_it(
     matcher = GrammarMatcher(compiled, terminate_without_stop_token=free_end)
     ids = encode('yes":true')
     assert model.propose(matcher) == ids
-    # cut otherwise than the tokenizer would: the rest is cut by itself
+    # not cut as the tokenizer would: the rest is tokenized on its own
     assert matcher.accept_token(encode("y")[0])
     assert model.propose(matcher)[:3] == encode("e") + encode("s") + encode('":')
 
@@ -239,7 +240,7 @@ def test_forced_characters_of_several_bytes(kind: str) -> None:
 
     model = DraftModel(compiled, encode=cut, threshold=0)
     matcher = GrammarMatcher(compiled)
-    for read in range(3):  # from within a character, too
+    for read in range(3):  # also from within a character
         assert model.propose(matcher, 4) == (list("é".encode()) * 4)[read % 2 :][:4]
         assert matcher.accept_token(model.propose(matcher, 1)[0])
     assert asked
@@ -260,7 +261,7 @@ def test_text_without_end_is_drafted_in_time(kind: str) -> None:
     for free_end in (
         False,
         True,
-    ):  # XGrammar's search for what is forced would not end here, and is not begun
+    ):  # XGrammar's search for forced text would not end here, so it is not started
         matcher = GrammarMatcher(compiled, terminate_without_stop_token=free_end)
         draft = DraftModel(compiled, threshold=0).propose(matcher, 5)
         assert draft == encode("aaaaa") if kind == "classifier" else draft == []
@@ -392,7 +393,7 @@ def test_what_takes_too_much_is_not_drafted(monkeypatch) -> None:
 
 
 def test_texts_that_never_repeat_take_no_more_than_they_may() -> None:
-    # each text is another one, so that nearly every key and configuration is new
+    # all texts differ, so that nearly every key and configuration is new
     compiler = GrammarCompiler(VOCABULARY, strategy="classifier", budget=Budget(table_bytes=1 << 18))
     compiled = compiler.compile_grammar(GRAMMAR)
     model, rng, serials = DraftModel(compiled, most_bytes=1 << 17), random.Random(8), set()
@@ -459,7 +460,7 @@ def test_misuse() -> None:
 
 
 def test_what_a_model_keeps() -> None:
-    assert verify([5, 6, 7], [5, 6, 9, 8]) == [5, 6, 9]  # what was chosen in place of 7 is kept, too
+    assert verify([5, 6, 7], [5, 6, 9, 8]) == [5, 6, 9]  # the token that replaced 7 is kept too
     assert verify([5, 6], [5, 6, 7]) == [5, 6, 7] and verify([5], [4, 3]) == [4] and verify([], [2]) == [2]
     tree = Draft([5, 6, 7, 6], [-1, -1, 0, 0], [1.0] * 4)
     assert verify(tree, [5, 6, 0, 0, 9]) == [5, 6, 9]

@@ -1,4 +1,4 @@
-"""Texts with drafts are those without: the same greedy tokens, the same distribution.
+"""Texts decoded with drafts are those decoded without: the same greedy tokens, the same distribution.
 
 What: `generate` of transformers on a tiny random model, with drafts and without, token by token, and how
 often the model was called; sampling by exact enumeration of all draws, and by chi-squared tests on 100,000
@@ -56,7 +56,7 @@ def calls(model, monkeypatch):
 def generated(
     model, compiled: CompiledGrammar, prompt: str, drafts=None, seed: int | None = None
 ) -> list[int]:
-    """The ids generated after a prompt: greedily, or by sampling with a seed."""
+    """Generate ids after a prompt, greedily or by sampling with a seed."""
     inputs = TOKENIZER([prompt], return_tensors="pt")
     options = {} if drafts is None else {"custom_generate": drafts}
     if seed is not None:
@@ -190,7 +190,7 @@ EIGHTHS = {
 
 @cache
 def shares_after(text: tuple[int, ...]) -> tuple[float, ...]:
-    """The masked distribution behind a text, in token order."""
+    """The masked distribution after a text, in token order."""
     matcher = GrammarMatcher(SMALL)
     assert all(matcher.accept_token(token) for token in text)
     bitmask = allocate_token_bitmask(1, 4)
@@ -202,7 +202,7 @@ def shares_after(text: tuple[int, ...]) -> tuple[float, ...]:
 
 
 def exact() -> dict[tuple[int, ...], float]:
-    """All texts and their shares, decoded token by token."""
+    """Return all texts and their probabilities, decoded token by token."""
     found: dict[tuple[int, ...], float] = {}
     waiting: list[tuple[tuple[int, ...], float]] = [((), 1.0)]
     while waiting:
@@ -233,7 +233,7 @@ def models() -> list[DraftModel]:
 
 
 def chi_squared(seen: list[int], expected: list[float]) -> float:
-    """The share of samples that would be as far from what is expected, or farther."""
+    """Return the probability that a sample is at least as far from the expected counts (the p-value)."""
     distance = sum((one - other) ** 2 / other for one, other in zip(seen, expected, strict=True))
     freedom = torch.tensor((len(seen) - 1) / 2, dtype=torch.float64)
     return float(torch.special.gammaincc(freedom, torch.tensor(distance / 2, dtype=torch.float64)))
@@ -249,7 +249,7 @@ def draft_after(drafts: DraftModel, text: tuple[int, ...], tree: bool) -> Draft:
 
 
 def contexts(draft: Draft, text: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The text before each choice: behind the text, and behind each token of the draft."""
+    """Return the text before each choice: after the text itself, and after each token of the draft."""
     found = [text]
     for token, parent in zip(draft.tokens, draft.parents, strict=True):
         found.append((*found[parent + 1], token))
@@ -290,7 +290,7 @@ def test_chi_squared_over_100_000_texts(tree: bool) -> None:
     waiting: Counter[tuple[int, ...]] = Counter({(): samples})
     found: Counter[tuple[int, ...]] = Counter()
     steps = tokens = 0
-    while waiting:  # all texts that stand at the same place choose at once
+    while waiting:  # all texts with the same context choose at once
         text, count = waiting.popitem()
         draft = draft_after(drafts, text, tree)
         columns = [
@@ -372,7 +372,7 @@ def test_requests_of_an_engine() -> None:
             assert all(matcher.accept_token(token) for token in ids[:end] + draft) and len(draft) <= 5
         proposer.end(request)
     assert proposer.propose("again", LOOSE, ids[:3]) == ids[3:8]
-    assert proposer.propose("again", LOOSE, ids[:2], most=2) == ids[2:4]  # it went back
+    assert proposer.propose("again", LOOSE, ids[:2], most=2) == ids[2:4]  # it rolled back
     assert proposer.propose("again", LOOSE, [*ids[:2], EOS]) == []
     assert proposer.propose("again", LOOSE, ids[:3]) == ids[3:8]
     assert proposer.propose("again", JSON, []) != []  # another grammar

@@ -1,7 +1,7 @@
-"""Drafts, healed prompts and closing masks on random grammars: texts are what they are without them.
+"""Drafts, healed prompts and closing masks on random grammars: texts are the same as without them.
 
-What: a model that is a hash of the text, decoded token by token, with chains, with trees and behind prefixes;
-masks behind prefixes beside filters of all tokens.
+What: a model that is a hash of the text, decoded token by token, with chains, with trees and after prefixes;
+masks after prefixes, compared with filtering all tokens.
 When: after a change of `hybrid.drafts` or `hybrid.healing`.
 Limits: few tokens; the model chooses greedily. Distributions are tested in ``test_drafts_decoding.py``.
 """
@@ -50,7 +50,7 @@ def allowed(matcher: GrammarMatcher | HealingMatcher, tokens_left: int = 0) -> l
 
 
 def choice(text: Sequence[int], matcher: GrammarMatcher | HealingMatcher) -> int:
-    """What the model chooses behind a text: mostly one of few tokens, so that texts repeat themselves."""
+    """Return the model's choice after a text: mostly one of few tokens, so that texts repeat themselves."""
     found = allowed(matcher)
     if not found:
         return -1
@@ -73,7 +73,7 @@ Propose = Callable[[GrammarMatcher | HealingMatcher], "Draft | list[int]"]
 def drafted_text(
     matcher: GrammarMatcher | HealingMatcher, model: DraftModel, propose: Propose
 ) -> tuple[list[int], int]:
-    """The text with drafts, and how many passes of the model it took."""
+    """Decode a text with drafts; return it and the number of passes of the model."""
     text: list[int] = []
     passes = 0
     while len(text) < MOST and not matcher.is_terminated():
