@@ -15,12 +15,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 COMPILED = "cython.cimports."
-"""What Cython puts before the name of a module whose declarations are imported."""
+"""Cython's prefix of a module whose declarations are imported."""
 
 _DECLARED = re.compile(r"^\s*from\s+([\w.]+)\s+cimport\s+([\w, ]+)|^\s*cimport\s+([\w.]+)", re.MULTILINE)
 
 Imports = Mapping[str, Collection[str]]
-"""Of each module, the modules that it imports; all are of the tree."""
+"""For each module, the modules of the tree that it imports."""
 
 
 def read_imports(root: Path, packages: Iterable[str]) -> dict[str, set[str]]:

@@ -20,7 +20,7 @@ from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_to
 STRATEGIES = ("classifier", "representatives", "engine")
 
 A, B, C, ONE, AB, ABC, X, EMPTY, SPECIAL, C1, BC, STOP = range(12)
-"""Ids of the small vocabulary. `SPECIAL` is given with text that fits, but is declared to be no text."""
+"""Ids of the small vocabulary. `SPECIAL` has text that the grammars allow, but is declared special."""
 
 PADDING = 12
 SIZE = 40

@@ -23,7 +23,7 @@ from hybrid.testing.segmentation import tokenize_greedy
 
 FAMILIES = tuple(builtin_structural_tag._structural_tag_registry)
 OF_TOKENS = "tokens"
-"""Stands for no family: its tags begin and end by token."""
+"""Not a family: the tags of this name begin and end with token ids."""
 
 COMMON = ('"', '", "', "{}", "}", "1", ", ", " ", "</", "x", "<")
 

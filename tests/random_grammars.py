@@ -85,7 +85,7 @@ SUFFIXES = [
     "{0,9}",
     "{5,}",
 ]
-"""From four on, bounds are counted; smaller ones are written out."""
+"""Bounds of four and more use counters; smaller ones are written out."""
 
 
 class GrammarCase(NamedTuple):

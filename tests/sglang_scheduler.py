@@ -72,7 +72,7 @@ class Scheduler:
     Args:
         backend: the name of a grammar backend.
         tokenizer, size, stops: the tokenizer, vocabulary size and stop ids of the model.
-        tp_size: the number of ranks; without a group it is only what SGLang is told.
+        tp_size: the number of ranks; without a group, only the server's option has this value.
         group: a torch process group, with one process for each rank.
         **serving: options that replace those of `SERVING`.
     """

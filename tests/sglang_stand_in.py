@@ -32,7 +32,7 @@ FINISH = f"{SRT}.managers.schedule_batch"
 STREAMER = f"{SRT}.managers.scheduler_components.output_streamer"
 
 THINK_END = ord("!")
-"""The token that ends the thoughts of the parser "bang"."""
+"""The token that ends reasoning for the parser "bang"."""
 
 
 @dataclasses.dataclass

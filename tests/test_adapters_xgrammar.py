@@ -289,7 +289,7 @@ def test_every_name_and_module_of_xgrammar_is_there() -> None:
 
 
 CALLED_BY_NAME = {("GrammarMatcher", "accept_token"), ("GrammarMatcher", "fill_next_token_bitmask")}
-"""Compiled code, whose signature Python does not know."""
+"""Methods of compiled code, whose signatures Python cannot inspect."""
 
 
 @pytest.mark.parametrize("module", [xgr, xgrammar])

@@ -38,7 +38,7 @@ from tests.conftest import load_cases
 WORDS = [b'":', b'"}', b"}]", b"]}", b"ab", b"((", b"))", b"12", b"e1", b" = ", b'"a": ', b"ab"]
 TOKENS = [*(bytes([byte]) for byte in range(256)), *WORDS, b""]
 VOCABULARY = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1, 65])
-"""One stop id is text as well, one text is there twice."""
+"""One stop id also has text, and one text occurs twice."""
 
 SCHEMA = {
     "type": "object",

@@ -93,7 +93,7 @@ RECORDS = {
         "loaded": 2, "damaged": 0, "wrong": [],
     },
 }  # fmt: skip
-"""What programs beside the benchmarks write, and what is not in a quick report."""
+"""Records of programs other than the benchmarks, and of jobs that a quick report leaves out."""
 
 
 def run_there(job: jobs.Job, folder: Path, key: str) -> jobs.Done:
@@ -144,7 +144,7 @@ def run_here(job: jobs.Job, folder: Path, key: str, progress: Any) -> jobs.Done:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of everything; ``ran`` lists the jobs that ran, twice."""
+    """A report of everything, made twice; the file ``ran`` lists the jobs of both runs."""
     folder = tmp_path_factory.mktemp("report")
     words = [b'{"', b'": ', b'"a"', b"12", b"}", b"int ", b"SELECT "]
     tokens = [bytes([value]) for value in range(256)] + [b"", *words]

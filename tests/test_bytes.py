@@ -1,4 +1,4 @@
-"""The bound on memory: errors name it, sound classes stand in beyond it, and real memory stays within it."""
+"""The bound on memory: errors name it, results are exact within it, and real memory stays within it."""
 
 from __future__ import annotations
 

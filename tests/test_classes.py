@@ -167,7 +167,7 @@ def test_unsupported_construct() -> None:
 
 @pytest.mark.parametrize("field", ["configurations", "nodes", "outcomes", "items"])
 def test_capacity(field: str) -> None:
-    # less than the brackets need of any of the four
+    # 1 is too little for the brackets, whichever of the four it bounds
     grammar = xgrammar.Grammar.from_ebnf('root ::= "(" root ")" | "[" root "]" | "a"')
     vocabulary = Vocabulary.from_bytes([b"a", b")", b"]", b"))", b"]]", b")]", b"])", b"((", b"a)]"])
     with pytest.raises(BudgetExceeded, match="exploration"):
@@ -181,7 +181,7 @@ def test_max_states() -> None:
 
 
 def test_many_outcomes_without_anything_left_to_read() -> None:
-    """The labels of a counter alone are more than are merged one by one."""
+    """Nothing is left to read but counter labels: more of them than are merged one by one."""
     tokens = [b"a" * length for length in range(1, 520)]
     found = classes('root ::= "a"{1,4000}', tokens)
     assert found.n_classes == len(tokens), "each length is read up to another number of units left"

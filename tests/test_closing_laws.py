@@ -24,7 +24,7 @@ ABB = Vocabulary.from_bytes([b"abb", b"bb", b"a", b"c", b"abba", b""], stop_toke
 COUNTED = "root ::= root{1,3} [ac]{2,} [ac] | [b]"
 
 LAWFUL = 800
-"""Grammars of the law. 10,000 were tried, in 131 s of CPU: 0 differences."""
+"""How many grammars the law is tested on. Once, 10,000 were tried in 131 s of CPU: 0 differences."""
 
 MOST_TOKENS = 4
 

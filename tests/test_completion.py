@@ -279,7 +279,7 @@ def test_a_worked_example(strategy: str) -> None:
     plan = matcher.shortest_completion()
     assert plan is not None
     assert spelled(matcher, plan) == b'{"a":"  ","b":[0,0]}'
-    assert TOKENS[plan[0]] == b'{"'  # the fewest tokens, and the longest one if several would do
+    assert TOKENS[plan[0]] == b'{"'  # the fewest tokens, and the longest piece if several would do
     assert matcher.accept_string('{"a": "xyz", "b": [17, 4')
     assert spelled(matcher, matcher.shortest_completion()) == b"]}"
     matcher.accept_string(", ")

@@ -66,7 +66,7 @@ QUOTAS: dict[str, tuple[dict[str, str], list[int]]] = {
     "version 1, no quota": ({QUOTA: "-1\n", PERIOD: "100000\n"}, [64, 64, 32, 8, 8]),
     "no cgroup": ({}, [64, 64, 32, 8, 8]),
 }
-"""Files of a cgroup on a machine with 64 cores, and what is to be told."""
+"""Files of a cgroup on a machine with 64 cores, and the numbers expected from `told`."""
 
 
 @pytest.fixture(scope="module")

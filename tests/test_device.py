@@ -157,7 +157,7 @@ print(json.dumps(made))
 """
 
 VARIANTS = [("fp32", False), ("fp16", False), ("bf16", False), ("bf16", True)]
-"""Types of logits, and whether there is something between the ids."""
+"""Types of logits, and whether the logits of a row are strided."""
 
 
 @pytest.fixture(scope="module")
@@ -191,8 +191,8 @@ def test_the_kernel_compiles_for_a_gpu(dtype: str, strided: bool, compiled_kerne
 
 @pytest.fixture
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use one round per block: the interpreter takes ten milliseconds a round, and one round masks a small
-    vocabulary."""
+    """Let a program of the kernel run one round: the interpreter takes ten milliseconds for each, and one is
+    enough for a small vocabulary."""
     if DEVICE == "cpu" and has_triton():
         monkeypatch.setattr("hybrid.device.kernel.ROUNDS", 1)
 

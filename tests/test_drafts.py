@@ -152,7 +152,7 @@ def test_counts_are_those_of_a_dictionary(texts: list[list[int]], tops: random.R
         for at, token in enumerate(text):
             top = tops.choice([0, 1 << 20 | 5, 7 << 40 | 2 << 20 | 5])
             found, expected = counts.guesses(text[:at], top), guesses(text[:at], top)
-            for one, share in found:  # shares of coarse keys after certain ones are left out
+            for one, share in found:  # what coarse keys add after confident ones is left out
                 assert share == pytest.approx(expected.pop(one), abs=0.001)
             assert all(share <= 0.001 for share in expected.values())
             assert [share for _, share in found] == sorted((share for _, share in found), reverse=True)

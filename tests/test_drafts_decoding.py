@@ -185,7 +185,7 @@ EIGHTHS = {
     2: np.array([3, 3, 1, 1]) / 8,
     None: np.array([2, 3, 3, 0]) / 8,
 }
-"""What the "model" would choose behind each last token, before any mask."""
+"""The distribution of the "model" after each last token, before any mask."""
 
 
 @cache
@@ -290,7 +290,7 @@ def test_chi_squared_over_100_000_texts(tree: bool) -> None:
     waiting: Counter[tuple[int, ...]] = Counter({(): samples})
     found: Counter[tuple[int, ...]] = Counter()
     steps = tokens = 0
-    while waiting:  # all texts with the same context choose at once
+    while waiting:  # all samples with the same text choose at once
         text, count = waiting.popitem()
         draft = draft_after(drafts, text, tree)
         columns = [
@@ -372,7 +372,7 @@ def test_requests_of_an_engine() -> None:
             assert all(matcher.accept_token(token) for token in ids[:end] + draft) and len(draft) <= 5
         proposer.end(request)
     assert proposer.propose("again", LOOSE, ids[:3]) == ids[3:8]
-    assert proposer.propose("again", LOOSE, ids[:2], most=2) == ids[2:4]  # it rolled back
+    assert proposer.propose("again", LOOSE, ids[:2], most=2) == ids[2:4]  # a shorter text
     assert proposer.propose("again", LOOSE, [*ids[:2], EOS]) == []
     assert proposer.propose("again", LOOSE, ids[:3]) == ids[3:8]
     assert proposer.propose("again", JSON, []) != []  # another grammar

@@ -26,7 +26,7 @@ from tests.random_grammars import GrammarCase, grammar_cases
 pytestmark = pytest.mark.kernels
 
 MOST = 12
-"""Tokens of a text."""
+"""The maximal number of tokens in a text."""
 
 
 def compiled_of(case: GrammarCase, strategy: str) -> CompiledGrammar:
