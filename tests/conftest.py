@@ -35,7 +35,8 @@ def pytest_collection_finish() -> None:
     """Exclude all objects that imports and collection have made from later garbage collections.
 
     These are 600,000 objects. The benchmarks collect garbage before each time measurement, which took longer
-    than everything else in their tests."""
+    than everything else in their tests.
+    """
     gc.collect()
     gc.freeze()
 
@@ -64,7 +65,8 @@ def _all_cases() -> tuple[Case, ...]:
 def memory_of_its_own(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give every compiler its own memory cache, so that no test finds what another one has compiled.
 
-    Otherwise, compilers of one vocabulary share a cache; tests marked `shared_memory` keep that behaviour."""
+    Otherwise, compilers of one vocabulary share a cache; tests marked `shared_memory` keep that behaviour.
+    """
     if request.node.get_closest_marker("shared_memory") is None:
         monkeypatch.setattr(
             "hybrid.api.compiler.shared_cache", lambda _, limit_bytes: MemoryCache(limit_bytes)

@@ -80,7 +80,8 @@ class Oracle:
         """Whether a continuation was found that makes the text a viable prefix.
 
         Every beginning of a viable prefix is one too, so if a beginning has no continuation, none is searched
-        for here."""
+        for here.
+        """
         return self._reach(_encoded(text)) is not None
 
     def allowed_tokens(self, text: str | bytes, tokens: Sequence[bytes]) -> tuple[bool, ...]:

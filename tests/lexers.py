@@ -95,7 +95,8 @@ def build_lark(text: str) -> Any:
     """Build a `lark.Lark` with the lexer that the machine follows.
 
     The optional package that warns about overlapping terminals is not used: it is slow, and fails on some
-    patterns."""
+    patterns.
+    """
     with mock.patch("lark.lexer.has_interegular", False):
         return lark.Lark(text, parser="lalr", lexer="basic", start="start")
 

@@ -198,7 +198,8 @@ def _is_only_itself(serialised: str) -> bool:
     """Whether some rule consists only of repeats of itself, possibly through other rules: ``p ::= p{2}``.
 
     XGrammar 0.2.8 ends the process with a segmentation fault when it compiles such a grammar, even if the
-    rule is unreachable. ``p ::= p`` and ``p ::= p{2} | "a"`` are fine."""
+    rule is unreachable. ``p ::= p`` and ``p ::= p{2} | "a"`` are fine.
+    """
     content = json.loads(serialised)
     data, starts = content["grammar_expr_data"], content["grammar_expr_indptr"]
 

@@ -66,7 +66,8 @@ class Looks:
     """Count how often one thread checks its deadlines, and cancel the deadline of one of these checks.
 
     If that deadline is part of another one, only the part is cancelled: the whole still has time left, as
-    after half of its seconds."""
+    after half of its seconds.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count, self.last = 0, -1
