@@ -1,9 +1,8 @@
-"""Pages about grammars: what is on them, that nobody's text becomes markup, that they stay small, in a
-browser.
+"""Pages about grammars: their contents, no user text as markup, their size, and their scripts in a browser.
 
 What: `python -m hybrid explain` with and without ``--html``, on all kinds of grammars and strategies.
 When: after a change of `hybrid.pages`, its template, or the command.
-Limits: the browser's test is skipped where there is no Chromium.
+Limits: the browser test is skipped if there is no Chromium.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ SCHEMA = {
 
 
 class Parsed(HTMLParser):
-    """The elements of a page, with their attributes, and the text in each kind of element."""
+    """The elements of a page with their attributes, and the text inside each kind of element."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -183,7 +182,7 @@ def test_nobodys_text_becomes_markup(tmp_path: Path, spec: str) -> None:
     assert not [name for name in names if name.startswith("on") or name in ("src", "href", "style")]
     assert "{{ 7*7 }}" in page.text("body") and "<img src=x onerror" in page.text("body")
     assert "\u202e" not in page.text("body")
-    # in the terminal, too, nothing is markup, or a command to the terminal
+    # in the terminal, too, text is neither markup nor a command to the terminal
     summary = run("explain", str(file), "--vocabulary", spec, "--text", str(document))
     assert summary.exit_code == 1 and "\x1b" not in summary.output and "\u202e" not in summary.output
 
@@ -235,7 +234,7 @@ def test_a_browser_shows_it(tmp_path: Path, spec: str) -> None:
         ],
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
-    assert "CONSOLE" not in shown.stderr, shown.stderr  # errors of scripts, and what the policy refuses
+    assert "CONSOLE" not in shown.stderr, shown.stderr  # errors of scripts, and what the policy blocks
     panel = re.search(r'<aside id="panel".*?</aside>', shown.stdout, re.DOTALL)
     assert panel is not None and "may follow" in panel[0] and "tokens allowed" in panel[0]
     page = Parsed(shown.stdout)

@@ -1,6 +1,6 @@
-"""Many grammars at once: results in order, errors by choice, and every backend of joblib that is there.
+"""Many grammars at once: results in order, errors raised or returned, and every available backend of joblib.
 
-What: `GrammarCompiler.compile_many` in threads, in processes and on a cluster of Dask's.
+What: `GrammarCompiler.compile_many` in threads, in processes and on a Dask cluster.
 When: after any change of `hybrid.api.parallel` or `hybrid.files`.
 Limits: which backend is faster is measured, not tested (docs/artifacts.md). Dask is optional: ``pip install
 'equimask[dask]'``.
@@ -180,7 +180,7 @@ def test_processes_refuse_strategies_without_artefacts() -> None:
 
 
 def test_a_compiler_travels_with_all_that_masks_depend_on(tmp_path: Path) -> None:
-    """As in another process: pickled, and unpickled in this one."""
+    """Pickle and unpickle in this process, as if for another one."""
     vocabulary = Vocabulary.from_bytes(TOKENS, stop_token_ids=[65, 3], cache_dir=tmp_path).prepare()
     sent = GrammarCompiler(vocabulary, strategy="classifier", on_demand=True, n_jobs=2)
     shared = _Shared(sent)

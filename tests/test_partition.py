@@ -1,9 +1,10 @@
 """The parts of the partition against plain dictionaries and sets.
 
-What: queries, colors, sets of blocks, splitting and merging, on random inputs that let all tables grow; what
-they take of an account, and that they stop when they are asked to.
+What: queries, colors, sets of blocks, splitting and merging, on random inputs that make all tables grow; what
+they charge to an account, and that they stop when asked.
 When: after any change of these modules.
-Limits: inputs are random in shape, not those of any grammar; `test_classes` looks at whole computations.
+Limits: the shapes of the inputs are random, not those of any grammar; `test_classes` checks whole
+computations.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ Integers = NDArray[np.int64]
 
 
 def starts_of(counts: Any) -> Integers:
-    """Where the rows of each begin, given how many each has."""
+    """Return where the rows of each entry begin, given how many rows each entry has."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 class Explored(NamedTuple):
-    """What exploring might have found. Arrays have rows that are not used, as tables that grow have."""
+    """A possible result of exploring. Its arrays have unused rows, like tables that grow."""
 
     first_byte: NDArray[np.uint8]
     block_starts: Integers
@@ -51,7 +52,7 @@ class Explored(NamedTuple):
 
 
 def explored(seed: int, n_bytes: int, n_groups: int, n_blocks: int, n_outcomes: int) -> Explored:
-    """Random blocks of some first bytes: each reads some groups outright and has an outcome for others."""
+    """Return random blocks for some first bytes: each reads some groups and has outcomes for others."""
     rng = np.random.default_rng(seed)
     used = np.sort(rng.choice(256, n_bytes, replace=False))
     first_byte = np.sort(rng.choice(used, n_groups)).astype(np.uint8)
@@ -114,7 +115,7 @@ def split(found: Explored, sets: Any, words: Any, account: Account) -> tuple[NDA
 
 
 def merged(found: Explored, account: Account, colors: Integers | None = None) -> NDArray[np.int32]:
-    """The whole partition; every query has a color of its own unless they are given."""
+    """Return the whole partition; every query has its own color unless `colors` is given."""
     queries, table = found_queries(found, account)
     sets, words = found_sets(found, account)
     classes, n_classes = split(found, sets, words, account)
@@ -217,7 +218,7 @@ def test_classes_that_contexts_treat_alike_are_merged(name: str, n_colors: int) 
             if any(feature):
                 treated[group].append((context, "all" if set(feature) == {1} else tuple(feature)))
     result = merged(found, Account(), colors)
-    # numbers are given out in the order of classes before they were merged, which is not that of groups
+    # numbers follow the order of the classes before the merge, not the order of groups
     pairs = {(tuple(spelled), int(number)) for spelled, number in zip(treated, result, strict=True)}
     assert len({spelled for spelled, _ in pairs}) == len({number for _, number in pairs}) == len(pairs)
     assert all((number < 0) == (not spelled) for spelled, number in pairs)
@@ -225,7 +226,7 @@ def test_classes_that_contexts_treat_alike_are_merged(name: str, n_colors: int) 
 
 
 class Items(NamedTuple):
-    """What `color_queries` begins with."""
+    """The inputs of `color_queries`."""
 
     rows: Integers
     queries: Integers
@@ -236,7 +237,7 @@ class Items(NamedTuple):
 
 
 def items(seed: int, n_items: int, n_queries: int) -> Items:
-    """Rows of items and queries, their below sets, and which of those may be the bottom of the stack."""
+    """Return random rows of items and queries, their below sets, and which of those may be the bottom."""
     rng = np.random.default_rng(seed)
     rows: list[tuple[int, int]] = []
     counts = []
@@ -258,7 +259,7 @@ def items(seed: int, n_items: int, n_queries: int) -> Items:
 
 
 def symbols_of(rows: Integers, begin: int, end: int) -> list[list[tuple[int, int]]]:
-    """The rows of each symbol."""
+    """Return the rows of each symbol."""
     result: list[list[tuple[int, int]]] = [[]]
     for tag, value in rows[begin:end].tolist():
         if (tag, value) == (-1, -1):
@@ -269,7 +270,7 @@ def symbols_of(rows: Integers, begin: int, end: int) -> list[list[tuple[int, int
 
 
 def spelled(symbols: list[list[tuple[int, int]]], color: list[int]) -> tuple[Any, ...]:
-    """Symbols with colors in place of items."""
+    """Return the symbols with colors in place of items."""
     result: list[Any] = []
     for rows in symbols:
         kinds = {
@@ -283,7 +284,7 @@ def spelled(symbols: list[list[tuple[int, int]]], color: list[int]) -> tuple[Any
 
 def expected_colors(rows: Any, queries: Any, query_starts: Any, starts: Any, below: Any, bottom: Any,
                     displacement: bool) -> list[int]:  # fmt: skip
-    """By sets, as often as anything changes."""
+    """Compute the colors with plain sets, repeating until nothing changes."""
     n = len(below)
     symbols = [symbols_of(rows, starts[i], starts[i + 1]) for i in range(n)]
     color = [0] * n

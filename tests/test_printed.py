@@ -1,9 +1,9 @@
-"""Grammars read as XGrammar prints them are those that it serialises; what a print does not tell is not read.
+"""A grammar read from XGrammar's printed form is the one that XGrammar serialises; else it is not read.
 
 What: networks of both readings, array by array, for schemas of the cases, of all formats and drawn at random;
-every printable form; what is not read, one by one.
-When: whenever a JSON schema is read for masks before classes.
-Limits: the network's arrays, which do not depend on how expressions are numbered.
+every printable form; each form that is not read.
+When: after any change of how JSON schemas are read for masks before classes.
+Limits: only the network's arrays are compared; they do not depend on how expressions are numbered.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def same_network(read: ReadGrammar, grammar: xgrammar.Grammar) -> bool:
 
 
 def is_read(schema: Any, **options: Any) -> bool:
-    """Whether a schema is read as it is printed; it is read as its serialised form is, if so."""
+    """Return whether a schema is read from its printed form; if so, check it against the serialised form."""
     request = request_of(schema, **options)
     grammar = request.here()
     read = request.read_printed(grammar)
@@ -251,7 +251,7 @@ def test_an_xgrammar_that_prints_otherwise_is_serialised(monkeypatch: pytest.Mon
 
 def test_masks_of_schemas_with_zero_bytes_and_carets_are_exact() -> None:
     tokens = [bytes([byte]) for byte in range(256)] + [b"a^", b'"a', b'b"', b"^b"]
-    tokens += [b"x%d" % number for number in range(27)] + [b"</s>"]  # whole words of a mask
+    tokens += [b"x%d" % number for number in range(27)] + [b"</s>"]  # fills whole words of a mask
     vocabulary = Vocabulary(tokens, special_token_ids=[287], stop_token_ids=[287])
     compiler = GrammarCompiler(vocabulary)
     plain = xgrammar.GrammarCompiler(vocabulary.tokenizer_info)
@@ -280,7 +280,7 @@ def test_a_printed_grammar_is_not_serialised_before_somebody_asks(monkeypatch: p
 
     monkeypatch.setattr(xgrammar.Grammar, "serialize_json", noted)
     compiler = GrammarCompiler(vocabulary)
-    for strict_mode in (True, False):  # rules that are nothing but a repeat are among the latter's
+    for strict_mode in (True, False):  # with False, some rules consist of a repeat only
         compiled = compiler.compile_json_schema(
             {"type": "object", "properties": {"a": {"type": "array"}}}, strict_mode=strict_mode
         )

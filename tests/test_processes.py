@@ -1,9 +1,9 @@
-"""Processes: their end, several at once, other users, and installations that cannot be written to.
+"""Processes: how they end, several at once, other users, and installations that are not writable.
 
-What: programs that end while threads promote, compile and write; processes that meet the same cold folders;
-folders of other users; kernels where neither the installation nor the user's home can be written to.
-When: after any change of what runs in the background, is kept in folders, or finds kernels.
-Limits: POSIX. What needs another user is skipped where this one may not become somebody else.
+What: programs that end while threads promote, compile and write; processes that start with the same cold
+folders; folders of other users; kernels if neither the installation nor the user's home is writable.
+When: after any change of background work, of what is kept in folders, or of how kernels are found.
+Limits: POSIX. Tests that need another user are skipped if this process cannot change its user.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ needs_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0,
 
 
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-"""Before a command: another user, where this one may write anywhere."""
+"""Prefix of commands: run as another user, because this one may write anywhere."""
 
 
 def run(
     program: str, *, seconds: float = 60, before: Sequence[str] = (), **options: Any
 ) -> tuple[float, str]:
-    """Run a program, which has to end well: its seconds after the last line, and what it printed."""
+    """Run a program that must succeed. Returns the seconds after its last line, and what it printed."""
     begun = subprocess.Popen(
         [*before, sys.executable, "-c", program],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -120,7 +120,7 @@ assert begun.wait(30)
 
 @pytest.mark.parametrize("program", [AT_WORK, HANGS], ids=["at work", "hangs"])
 def test_a_program_ends_whatever_is_at_work(program: str) -> None:
-    """At once, with status 0, and without a word; what is asked for and has no result is cancelled."""
+    """The program must end at once, with status 0 and without errors; pending requests are cancelled."""
     seconds, printed = run(BEGIN + program + "print('end', flush=True)\n")
     assert seconds < 15, f"{seconds} s after its last line"
     lines = printed.split("end\n")
@@ -128,7 +128,7 @@ def test_a_program_ends_whatever_is_at_work(program: str) -> None:
 
 
 def test_a_program_ends_without_a_word() -> None:
-    """With objects of all kinds alive in its module: Python takes that apart in any order."""
+    """The module holds objects of all kinds, which Python destroys in any order."""
     program = """
 from hybrid import *
 vocabulary = Vocabulary.from_bytes([bytes([i]) for i in range(256)] + [b""], stop_token_ids=256)
@@ -146,13 +146,13 @@ print("end")
     assert run(program)[1] == "end\n"
 
 
-# --- Folders that several processes, and several users, share ----------------------------------------------
+# --- Folders shared by several processes and users ---------------------------------------------------------
 
 GRAMMARS = [NESTED, 'root ::= "a" | root "b"', "root ::= [0-9]{2,70}", 'root ::= "x" [a-f]+ "y"?']
 
 
 class Warnings(logging.Handler):
-    """Collects what is logged as a warning or worse, by the loggers of the project."""
+    """Collects the warnings and errors that the project's loggers emit."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -165,7 +165,7 @@ class Warnings(logging.Handler):
 
 
 def masks_with(folder: Path | None) -> tuple[list[list[bytes]], dict[str, int]]:
-    """The masks of all grammars with everything that can be kept in a folder, and what was counted."""
+    """Return the masks of all grammars and the counts, with every cache in one folder."""
     stops = [len(TOKENS) - 1]
     vocabulary = Vocabulary.from_bytes(
         TOKENS, stop_token_ids=stops, cache_dir=folder and folder / "vocabulary"
@@ -177,7 +177,7 @@ def masks_with(folder: Path | None) -> tuple[list[list[bytes]], dict[str, int]]:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that other users can reach, which those of pytest are not."""
+    """A folder that other users can reach, unlike pytest's own folders."""
     folder = Path(tempfile.mkdtemp(prefix="equimask-test-"))
     folder.chmod(0o755)
     yield folder
@@ -185,14 +185,14 @@ def open_folder() -> Iterator[Path]:
 
 
 def test_processes_may_begin_with_the_same_cold_folders(tmp_path: Path) -> None:
-    """All at the same moment: each has exact masks and no complaints, and the next finds everything."""
+    """Each must get exact masks without warnings, and the next process must find everything."""
     wanted = masks_with(None)[0]
     reading, writing = os.pipe()
 
     def work() -> None:
         warnings = Warnings()
         os.close(writing)
-        os.read(reading, 1)  # until all are there
+        os.read(reading, 1)  # wait until all have started
         assert masks_with(tmp_path)[0] == wanted and warnings.texts == []
 
     children = [Child(work) for _ in range(5)]
@@ -230,7 +230,7 @@ def become_nobody() -> None:
     ids=["closed", "read-only", "read-only and filled", "not listed", "write-only", "open, of another user"],
 )
 def test_a_folder_of_another_user(mode: int, is_filled: bool, hits: int, open_folder: Path) -> None:
-    """What can be read is used, what cannot is done without, and each is said once."""
+    """Readable entries must be used, unreadable ones skipped, and each problem logged once."""
     wanted = masks_with(open_folder if is_filled else None)[0]
     for name in ("vocabulary", "compiled"):
         (open_folder / name).mkdir(exist_ok=True)
@@ -243,7 +243,7 @@ def test_a_folder_of_another_user(mode: int, is_filled: bool, hits: int, open_fo
             found, counted = masks_with(open_folder)
             assert found == wanted and counted["hits"] >= hits and counted["damaged"] == 0
         said = [text.split("(")[0] for text in warnings.texts]
-        assert len(said) <= 2 * 2, warnings.texts  # a trie and grammars, of two vocabularies
+        assert len(said) <= 2 * 2, warnings.texts  # one for a trie and one for grammars, for two vocabularies
         if mode in (0o700, 0o755) and not hits:
             assert any("cannot be" in text for text in said), warnings.texts
 
@@ -252,7 +252,7 @@ def test_a_folder_of_another_user(mode: int, is_filled: bool, hits: int, open_fo
 
 @needs_root
 def test_a_file_of_another_user(open_folder: Path) -> None:
-    """One entry that this user may not read, in a folder that both may use."""
+    """This user may not read the entries in a folder that both users may use."""
     wanted = masks_with(open_folder)[0]
     for path in [open_folder / "vocabulary", open_folder / "compiled"]:
         path.chmod(0o1777)
@@ -268,7 +268,7 @@ def test_a_file_of_another_user(open_folder: Path) -> None:
     in_a_child(work)
 
 
-# --- Where nothing can be written --------------------------------------------------------------------------
+# --- Folders that cannot be written to ---------------------------------------------------------------------
 
 MASK = """
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
@@ -281,7 +281,7 @@ print(int(bitmask[0, 0]) & 7)
 
 
 def test_an_installation_that_cannot_be_written_to(open_folder: Path) -> None:
-    """By a user without a home, too: nothing is compiled where it runs, and nothing is written."""
+    """Run it as a user without a home, too: it must not compile anything in place or write anything."""
     if os.geteuid() == 0:
         probe = [*AS_NOBODY, sys.executable, "-c", "import torch, xgrammar"]
         if shutil.which("setpriv") is None or subprocess.run(probe, cwd="/", check=False).returncode:

@@ -1,4 +1,4 @@
-"""Promotion: masks never change, matchers go on, and it is done only where it was asked for.
+"""Promotion: masks never change, matchers continue, and grammars are promoted only on request.
 
 What: static grammars, `promote`, budgets, files and forked processes; compilers that decide without a clock.
 When: after any change of `hybrid.compile.promotion` or of `hybrid.classifier.completing`.
@@ -35,13 +35,13 @@ pytestmark = pytest.mark.kernels
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pieces as small as they can be, so that there are many moments between two of them."""
+    """Make pieces as small as possible, so that promotion pauses often."""
     monkeypatch.setattr(completing, "PIECE", 1)
     monkeypatch.setattr(completing, "CONTEXTS", 1)
 
 
 def promoting(compiled: CompiledGrammar) -> threading.Thread:
-    """A thread that promotes a grammar."""
+    """Start a thread that promotes a grammar."""
     thread = threading.Thread(target=compiled.promote)
     thread.start()
     return thread
@@ -57,7 +57,7 @@ def test_use_alone_never_promotes(options: dict[str, Any]) -> None:
 
 
 def test_matchers_go_on_meanwhile(small_pieces: None) -> None:
-    """Many threads, a batch, a fork and a rollback over a promotion."""
+    """Many threads, a batch, a fork and a rollback must work during a promotion."""
     wanted = {seed: use(GrammarCompiler(VOCABULARY).compile_grammar(NESTED), seed, 150) for seed in range(6)}
     compiled = GrammarCompiler(VOCABULARY).compile_grammar(NESTED)
     first = GrammarMatcher(compiled)
@@ -88,7 +88,7 @@ def test_matchers_go_on_meanwhile(small_pieces: None) -> None:
 
 
 def test_the_pieces_of_a_promotion_let_matchers_in(small_pieces: None) -> None:
-    """What is new to a matcher is computed between two pieces."""
+    """Masks that are new to a matcher must be computed between two pieces."""
     compiled = text_of("sql_like")(GrammarCompiler(VOCABULARY))
     assert compiled.classes is not None
     wanted = [use(compiled, seed) for seed in range(3)]
@@ -146,7 +146,7 @@ def test_a_new_session_ends_a_promotion() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_goes_on(small_pieces: None) -> None:
-    """No lock stays held in the child by the thread that it does not have."""
+    """No lock may stay held in the child by a thread that exists only in the parent."""
     compiled = text_of("sql_like")(GrammarCompiler(VOCABULARY))
     assert compiled.classes is not None
     wanted = use(compiled, 5)
@@ -190,7 +190,7 @@ def test_another_process_starts_with_what_was_promoted(tmp_path: Path) -> None:
     assert found.promote() and is_complete(found) and use(found) == masks
 
 
-# --- For long use ------------------------------------------------------------------------------------------
+# --- Long use ----------------------------------------------------------------------------------------------
 
 
 TAG = {"type": "structural_tag", "format": {"type": "regex", "pattern": "ab*"}}
@@ -254,14 +254,14 @@ def test_static_beyond_the_budget() -> None:
 
 
 class Clocks:
-    """Clocks that go as they like, and threads that are slow by chance."""
+    """Replace all clocks by ones that advance at random, and slow `accept_token` down at random."""
 
     def __init__(self, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         rng, now, lock = random.Random(seed), [0.0], threading.Lock()
 
         def clock() -> float:
             with lock:
-                now[0] += rng.expovariate(0.001)  # a call takes a quarter of an hour
+                now[0] += rng.expovariate(0.001)  # each call advances it by 1000 s on average
                 return now[0]
 
         for name in ("perf_counter", "monotonic", "thread_time", "process_time"):
@@ -290,7 +290,7 @@ TRAFFIC: list[Any] = [
 
 
 def served(deterministic: bool, threads: int) -> Iterator[Any]:
-    """What a compiler decides and allows, call by call."""
+    """Yield what a compiler decides and allows, call by call."""
     compiler = GrammarCompiler(
         VOCABULARY, deterministic=deterministic, budget=Budget(seconds=20), cache_limit_bytes=8 << 20
     )
@@ -300,7 +300,7 @@ def served(deterministic: bool, threads: int) -> Iterator[Any]:
             try:
                 compiled = getattr(compiler, f"compile_{kind}")(argument, static=number == 1)
             except Exception as error:  # noqa: BLE001 - whatever it is, it is the same
-                yield type(error)  # XGrammar's messages have the time of day
+                yield type(error)  # XGrammar's messages contain the time of day
                 continue
             yield compiled.strategy, compiled.reason
             with ThreadPoolExecutor(threads) as pool:
@@ -323,7 +323,7 @@ def test_deterministic_compilers_decide_alike_whatever_the_clock_says(threads: i
 
 
 def test_others_look_at_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That the clocks above would be noticed."""
+    """Other compilers must notice these clocks; otherwise the test above proves nothing."""
     wanted = list(served(True, 1))
     Clocks(1, monkeypatch)
     assert list(served(False, 1)) != wanted
@@ -344,7 +344,7 @@ def test_what_other_compilers_wrote_does_not_matter(tmp_path: Path) -> None:
 
 
 def test_vocabularies_of_other_ranks_do_not_matter() -> None:
-    """Each rank has its own vocabulary object, and the walks that it keeps."""
+    """Each rank has its own vocabulary object, which keeps its own walks."""
     first = Vocabulary.from_bytes(list(VOCABULARY.tokens), stop_token_ids=list(VOCABULARY.stop_token_ids))
     GrammarCompiler(first).compile_builtin_json_grammar()
     compilers = [GrammarCompiler(one, deterministic=True) for one in (first, VOCABULARY)]

@@ -32,7 +32,7 @@ def reference(ebnf: str) -> ReferenceGrammar:
 
 
 def byte_ranges(values: list[int]) -> list[tuple[int, int]]:
-    """Ascending bytes as ranges."""
+    """Return ascending bytes as ranges."""
     ranges: list[tuple[int, int]] = []
     for value in values:
         if ranges and ranges[-1][1] == value - 1:
@@ -200,7 +200,7 @@ def assert_same_continuations(
 def assert_same_walk(
     grammar: ReferenceGrammar, compiled: xgrammar.CompiledGrammar, length: int, rng: random.Random
 ) -> bytes:
-    """Walk at random along accepted bytes, comparing at each step; returns the text walked."""
+    """Walk at random along accepted bytes and compare at each step. Returns the text walked."""
     matcher = xgrammar.GrammarMatcher(compiled)
     prefix = b""
     while (choices := assert_same_continuations(grammar, matcher, prefix)) and len(prefix) < length:

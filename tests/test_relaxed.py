@@ -1,8 +1,9 @@
-"""What XGrammar leaves out of JSON schemas, judged by the jsonschema package: no invalid text is unexplained.
+"""What XGrammar does not enforce in JSON schemas: every invalid text that it accepts must be explained.
 
-What: a table of schemas with a text that XGrammar takes and the schema forbids; schemas of which nothing is
-left out; random schemas; the invalid instances of the corpus; hostile schemas; the compiler's `strict`.
-Limits: grammars are compiled by XGrammar over single bytes, which decides on texts as any vocabulary does.
+What: a table of schemas with a text that XGrammar accepts and the schema forbids; schemas that are enforced
+completely; random schemas; the invalid instances of the corpus; hostile schemas; the compiler's `strict`.
+Limits: the jsonschema package decides what is valid. XGrammar compiles grammars over single bytes, which
+accept the same texts as any vocabulary.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What may not be repeated: items under `uniqueItems`, and keys, on every strategy.
+"""Values that must not repeat, with every strategy: items under `uniqueItems`, and keys.
 
-The oracle is `jsonschema`: whole texts are accepted if and only if their values are valid. Masks are held
-against `accept_token`, and every walk can be finished.
+The oracle is `jsonschema`: whole texts are accepted if and only if their values are valid. Masks are compared
+with `accept_token`, and every walk can be finished.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ KEYS: dict[str, dict[str, Any]] = {
 SCHEMAS = UNIQUE | KEYS
 
 STEPS = 400
-"""Tokens within which each walk ends: from the fortieth on they close what is open."""
+"""Maximum tokens of a walk: from the fortieth on, they close what is open."""
 
 
 def matcher_of(schema: Any, strategy: str = "auto", **options: Any) -> GrammarMatcher:
@@ -166,7 +166,7 @@ def allowed(matcher: GrammarMatcher) -> list[int]:
 
 
 def is_valid(schema: Any, text: bytes) -> bool:
-    """Whether a text is valid, of keys that come twice the last one."""
+    """Return whether a text is valid; the last of several equal keys counts."""
     return bool(jsonschema.Draft202012Validator(schema).is_valid(json.loads(text)))
 
 
@@ -199,7 +199,7 @@ def test_walks_end_in_valid_texts_and_masks_are_what_is_accepted(name: str, stra
 
 
 def next_token(ids: list[int], step: int, draw: random.Random) -> int:
-    """A token of few letters, so that things come again; towards the end one that closes something."""
+    """Draw a token from few letters, so that values repeat; after 40 steps, one that closes something."""
     texts = [one for one in ids if one != STOP]
     readable = [one for one in texts if TOKENS[one].strip()] or texts
     few = [one for one in readable if one in LETTERS or TOKENS[one] in b'[]{},:"12\\u8-.e']
@@ -227,7 +227,7 @@ def test_texts_are_accepted_if_and_only_if_they_are_valid(name: str) -> None:
 
 
 def random_value(draw: random.Random, depth: int) -> Any:
-    """A value of few letters; arrays of like items above all."""
+    """Draw a value from few letters; most often an array of similar items."""
     kind = draw.choice("iisSaaao" if depth else "iis")
     if kind == "i":
         return draw.choice([0, 1, 1.0, 2, 3, True, False, None, 1.5])
@@ -348,7 +348,7 @@ def test_jumps_have_no_marks() -> None:
     matcher.reset()
     assert matcher.accept_string('["x","xx"') and matcher.accept_string(',"xxx"]')
     matcher.reset()
-    assert not matcher.accept_string('["x","xx"]')  # both hold
+    assert not matcher.accept_string('["x","xx"]')  # both conditions hold
 
 
 @pytest.mark.parametrize("options", [{"any_whitespace": False}, {"any_whitespace": False, "indent": 2}])

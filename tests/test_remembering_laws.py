@@ -1,8 +1,8 @@
-"""Laws of what may not come twice, on random schemas in which that hangs on other things.
+"""Laws of values that must not repeat, on random schemas in which this depends on other conditions.
 
-What: an instance is accepted if and only if `jsonschema` says that it is valid; walks along masks end in
-valid texts and meet no dead end; masks are what `accept_token` takes.
-Limits: `python -m tests.test_remembering_laws N` draws N schemas more.
+What: an instance is accepted if and only if `jsonschema` finds it valid; walks along masks end in valid texts
+and have no dead ends; masks allow what `accept_token` accepts.
+Limits: `python -m tests.test_remembering_laws N` checks N more schemas.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def random_object(draw: random.Random, depth: int) -> Any:
 
 
 def nested(draw: random.Random, schema: dict[str, Any], depth: int, inner: Any) -> Any:
-    """A schema with others of its kind in place."""
+    """Add subschemas of the same kind to a schema, in place."""
     if depth and draw.random() < 0.7:
         keyword = draw.choice(["not", "oneOf", "anyOf", "if"])
         if keyword == "not":
@@ -87,7 +87,7 @@ def nested(draw: random.Random, schema: dict[str, Any], depth: int, inner: Any) 
 
 
 def check(seed: int) -> bool:
-    """Whether a schema is compiled; all laws hold for it."""
+    """Check all laws on a random schema. Returns whether the schema could be checked."""
     draw = random.Random(seed)
     kind, inner = draw.choice([("array", random_array), ("array", random_array), ("object", random_object)])
     schema = {"type": kind, "allOf": [inner(draw, 2)]}

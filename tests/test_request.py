@@ -1,4 +1,4 @@
-"""Requests: values that tell calls apart, and a pipeline that knows none of their notations."""
+"""Requests: values that distinguish calls, and a pipeline that depends on no particular notation."""
 
 from dataclasses import FrozenInstanceError, dataclass
 from typing import Any, ClassVar
@@ -66,7 +66,7 @@ def test_a_tag_is_settled_to_the_grammar_of_it() -> None:
 
 @dataclass(frozen=True, eq=False)
 class Backwards(Parsed):
-    """A notation that nobody else knows: a text to be read from its end."""
+    """A notation that only this test knows: a text that is read from its end."""
 
     notation: ClassVar[str] = "backwards"
     text: str
@@ -85,7 +85,7 @@ def test_a_new_notation_is_one_class(tmp_path: Any) -> None:
         request = Backwards("cba", settings=compiler._settings)
         compiled = compiler._pipeline.run(request, Deadline())
         assert compiler._background.submit(request).result() is compiled
-        compiler.settle()  # which writes it
+        compiler.settle()  # writes the grammar
         found = compiler.stats()
         assert (found["memory"]["hits"], found["disk"]["hits"]) == (1, hits)
         assert compiled.strategy == "classifier"

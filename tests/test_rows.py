@@ -1,8 +1,9 @@
-"""Rows of finished masks: whether as rows or as patches, what is copied is what the gather expands to.
+"""Finished masks: copying one gives what the gather expands to, whether it is stored as a row or as a patch.
 
-What: masks of made classes over a vocabulary of some thousand ids, in any order, copied over anything.
+What: masks of generated classes over a vocabulary of some thousand ids, in any order, copied over other
+contents.
 When: after a change of `hybrid.classifier.rows`, or of what copies rows.
-Limits: that grammars ask for the right masks is for `test_classifier` and `test_equality`.
+Limits: `test_classifier` and `test_equality` check that grammars ask for the right masks.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ ONE, BOTH = 1, 3
 
 
 def gather() -> tuple[Gather, list[NDArray[np.int32]]]:
-    """Classes of any size: two with thousands of ids, some with hundreds, most with a few."""
+    """Make classes of different sizes: two with thousands of ids, some with hundreds, most with a few."""
     rng = np.random.default_rng(5)
     ids = rng.permutation(SIZE).astype(np.int32)
     cuts = np.sort(np.concatenate([[3_000, 5_500, 6_200], rng.choice(1_700, CLASSES - 4, False) + 6_250]))
@@ -67,7 +68,7 @@ def test_rows_and_patches_are_what_the_gather_says(stops: tuple[int, ...]) -> No
         np.testing.assert_array_equal(buffer, wanted[-1])
     assert len({size for size in sizes if 16 <= size < 4 * N_WORDS}) > 5, "there are patches"
     assert any(size >= 4 * N_WORDS for size in sizes), "there are rows"
-    # those made later have not changed those made first
+    # later rows have not changed earlier ones
     for configuration, row in enumerate(wanted):
         rows.copy(configuration, buffer)
         np.testing.assert_array_equal(buffer, row)

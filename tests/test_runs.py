@@ -1,9 +1,9 @@
-"""Runs of byte strings say the same as a look at every token.
+"""Runs of byte strings give the same classes as a look at every token.
 
 What: cutting, numbering and listing runs against plain Python over random partitions; the tokens of classes
 with runs against those without.
 When: after any change of `equivalence.runs`, or of how classes are numbered.
-Limits: small sizes, so that the kernels also run as plain Python and with bounds checks.
+Limits: sizes are small, so that the kernels also run as plain Python and with bounds checks.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ OTHERS = [b'"', b'"a', b'a"', b'ab"', b"abc", b"abd", b"\xc3\xa9", b"\xc3", b" "
 
 
 def wide_vocabulary(stops: tuple[int, ...] = ()) -> Vocabulary:
-    """Two-letter tokens and some with quotes; two texts have two ids; the last id is no text."""
+    """Return two-letter tokens and some with quotes; two texts have two ids each; the last id is not text."""
     tokens = [*OTHERS, *WIDE, b"ab", b'"', b""]
     return Vocabulary.from_bytes(tokens, stop_token_ids=[*stops, len(tokens) - 1])
 
 
 def random_partition(rng: np.random.Generator, n_groups: int) -> tuple[Any, Any]:
-    """Starts of runs and their classes, some of them -1, as a partition may have them."""
+    """Return starts of runs and their classes, some of them -1, as a partition may have them."""
     inner = rng.permutation(np.arange(1, n_groups))[: int(rng.integers(0, n_groups))]
     starts = np.array([0, *sorted(inner.tolist()), n_groups], np.int64)
     return starts, rng.integers(-1, 6, len(starts) - 1).astype(np.int32)
@@ -121,7 +121,7 @@ def test_members_of_runs(seed: int) -> None:
 
 
 def listed(members: Members) -> list[list[int]]:
-    """The tokens of each class, ascending."""
+    """Return the tokens of each class, ascending."""
     pieces = [members.tokens[begin:end].tolist() for begin, end in members.pieces.tolist()]
     bounds = itertools.pairwise(members.starts.tolist())
     return [sorted(itertools.chain(*pieces[begin:end])) for begin, end in bounds]
@@ -151,7 +151,7 @@ def test_distinct_classes_with_and_without_runs(name: str, stops: tuple[int, ...
 
 @pytest.mark.skipif(numbering.__file__.endswith(".py"), reason="as plain Python")
 def test_arrays_of_other_types_are_refused() -> None:
-    """By compiled code, which would read something else."""
+    """Compiled code must refuse them, because it would read wrong values."""
     starts, classes = np.array([0, 1]), np.zeros(1, np.int32)
     with pytest.raises(ValueError):
         tokens_of_runs(classes.astype(np.int64), starts, starts, classes, 1)

@@ -35,7 +35,7 @@ def allowed(matcher: GrammarMatcher, size: int) -> list[bool]:
 @pytest.mark.parametrize(
     ("grammar", "tokens", "prefix"),
     [
-        # a called root: XGrammar takes the root's end for the end of the text
+        # a called root: XGrammar mistakes the root's end for the end of the text
         ('root ::= "a" "a" | root{2}', [b"a", b"aa", b"az", b"z"], b"a"),
         ('root ::= "(" root ")" | "x"', [b"(", b"x", b"x)", b"x))", b"))", b")"], b"(("),
     ],
@@ -125,7 +125,7 @@ def test_masks_after_calls_follow_accept_token(
 
 
 def test_plain_masks_are_wrong_after_calls() -> None:
-    # else the cases above show nothing
+    # otherwise the cases above prove nothing
     wrong = 0
     for grammar, tokens, prefix in WRONG_BY_LOOKAHEAD:
         vocabulary = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=[len(tokens)])
@@ -144,7 +144,7 @@ def test_only_classes_after_calls_become_rules() -> None:
         if not classes_as_rules(serialized):
             assert len(serialized["rules"]) == before
             return None
-        xgrammar.Grammar.deserialize_json(json.dumps(serialized))  # its layout is right
+        xgrammar.Grammar.deserialize_json(json.dumps(serialized))  # fails if the layout is wrong
         return serialized
 
     assert changed('root ::= [a-z] "x" [0-9]* a\na ::= "b" a | "c"') is None
@@ -189,7 +189,7 @@ def test_a_repeated_class_keeps_the_temperature_of_its_rule() -> None:
         ('root ::= "a" root | "b"', False),
         ('root ::= "x" p | "y"\np ::= "a" q\nq ::= "b" p', True),
         ('root ::= "x" p\np ::= "a" q\nq ::= "b" p | [a-c]', False),
-        ('root ::= "y"\np ::= "a" p', False),  # nothing leads there
+        ('root ::= "y"\np ::= "a" p', False),  # not reachable
         ('root ::= "x" p{0,3}\np ::= "a" p', True),
         ('root ::= "x" p{2,3}\np ::= [ab]+ ""', False),
         ('root ::= TagDispatch(("<", p))\np ::= "a" p', True),

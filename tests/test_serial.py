@@ -1,7 +1,7 @@
-"""The names of XGrammar's serial format: what XGrammar writes is what they say.
+"""The names of XGrammar's serial format agree with what XGrammar writes.
 
 What: grammars with one construct each, serialised and compiled by XGrammar itself.
-When: where another version of XGrammar is tried, this is what fails first.
+When: with another version of XGrammar, this test fails first.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""What SGLang's own requests and answers make of the adapter's: only where SGLang's scheduler is importable.
+"""The adapter's effects on SGLang's own requests and answers; only if SGLang's scheduler is importable.
 
-What: a request that ended with a token which its grammar refuses; what a request is told in ``meta_info``.
-When: in an environment of SGLang's, torchvision included.
+What: a request that ended with a token that its grammar refuses; what ``meta_info`` tells the client.
+When: in an SGLang environment that includes torchvision.
 Limits: no scheduler runs here.
 """
 

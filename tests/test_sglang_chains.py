@@ -1,4 +1,4 @@
-"""Chains from grammars in SGLang's NGRAM speculation: over a stand-in, and over its own worker."""
+"""Chains from grammars in SGLang's NGRAM speculation: with a stand-in, and with SGLang's own worker."""
 
 import ast
 import json
@@ -33,7 +33,7 @@ class NGRAMWorker:
 
 
 class Corpus:
-    """What SGLang's corpus answers: a tree for each request, here one draft, the token 7, and padding."""
+    """Stand-in for SGLang's corpus: each request gets a tree of one draft, the token 7, and padding."""
 
     def batch_get(self, last, width, *_):
         last = [one[-1] if isinstance(one, list) else one for one in last]
@@ -45,14 +45,14 @@ class Corpus:
 
 
 def parents_of(mask) -> list[int]:
-    """The node above each node, as SGLang reads it from a mask."""
+    """Return the node above each node, as SGLang reads it from a mask."""
     width = len(mask)
     return [max((j for j in range(i) if mask[i, j]), default=-1) for i in range(width)]
 
 
 @pytest.fixture
 def make(monkeypatch):
-    """Makes a backend, and the worker's class, where drafts are wanted."""
+    """Return a function that makes a backend and the worker's module, with drafts switched on."""
     monkeypatch.setenv("EQUIMASK_SGLANG_DRAFTS", "1")
     with installed(monkeypatch) as put:
 
@@ -93,14 +93,14 @@ def test_rows_of_requests_with_grammars_become_chains(make):
     tokens, ancestors = drafts.reshape(3, 6), mask.reshape(3, 6, 6)
     assert tokens[0].tolist() == [120, *b"abcd", 0]
     assert parents_of(ancestors[0]) == [-1, 0, 1, 2, 3, 0]
-    for row in (1, 2):  # no grammar, and nothing likely
+    for row in (1, 2):  # without a grammar, and without a likely token
         assert tokens[row].tolist()[1] == 7 and parents_of(ancestors[row]) == [-1, 0, 0, 0, 0, 0]
     rows = torch.full((6, SIZE // 32), -1, dtype=torch.int32)
     links = [torch.tensor([1, 2, 3, 4, -1, -1]), torch.tensor([-1, 5, -1, -1, -1, -1])]
     sys.modules[SPECULATION].traverse_tree(*links, torch.from_numpy(tokens[0]), grammars[0], rows, SIZE)
     assert [bits(row) for row in rows[:4]] == [[one] for one in b"abcd"]
     assert bits(rows[4]) == [*b"0123456789"]
-    grammars[0].accept_token(ord("a"))  # nothing has moved
+    grammars[0].accept_token(ord("a"))  # the grammar has not moved
 
 
 def test_what_others_wrote_is_learned(make):
@@ -172,7 +172,7 @@ def test_nothing_is_bound_unless_asked_for(make, monkeypatch):
 
 
 def worker_from_source() -> ModuleType:
-    """What makes drafts in SGLang's worker, whose module imports kernels that need a device."""
+    """Load the methods that make drafts from source: SGLang's module imports kernels that need a device."""
     import sglang
 
     source = Path(sglang.__path__[0]) / "srt" / "speculative" / "ngram_worker.py"
@@ -227,7 +227,7 @@ def test_sglangs_own_worker(monkeypatch):
         tree = (child[0].tolist(), sibling[0].tolist(), drafts.tolist())
         rows = scheduler.tree_rows([request], [tree])
         node = 0
-        while True:  # as the verification goes down the tree
+        while True:  # walk down the tree as the verification does
             token = wanted[len(request.output_ids)]
             assert allowed(rows[node], managers.SIZE)[token]
             request.grammar.accept_token(token)

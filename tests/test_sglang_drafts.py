@@ -1,4 +1,4 @@
-"""Trees of drafts of SGLang's, over a stand-in for it: the masks of all trees of a batch in one call."""
+"""SGLang's trees of drafts, with a stand-in for SGLang: one call makes the masks of all trees of a batch."""
 
 import random
 import sys
@@ -27,7 +27,7 @@ def fail(*_, **__):
 
 
 def tree_of(randomness, words: list[bytes], n: int) -> list[torch.Tensor]:
-    """A tree whose branches begin as words do, with some tokens that fit nowhere."""
+    """Return a random tree whose branches follow words, with some tokens that do not fit."""
     child, sibling, tokens = [-1] * n, [-1] * n, [0] * n
     depths, last = [0] * n, [-1] * n
     word = [randomness.choice(words) for _ in range(n)]
@@ -46,7 +46,7 @@ def tree_of(randomness, words: list[bytes], n: int) -> list[torch.Tensor]:
 
 
 def rows_of_trees(generate, trees, grammars) -> torch.Tensor:
-    """What SGLang's function, or ours, makes of a batch."""
+    """Return the rows that `generate`, SGLang's function or ours, makes for a batch."""
     requests = [SimpleNamespace(grammar=grammar) for grammar in grammars]
     parts = (torch.stack(list(part)) for part in zip(*trees, strict=True))
     rows, last = generate(requests, *parts, SIZE)
@@ -84,7 +84,7 @@ def test_trees_of_drafts_are_read_at_once(make, monkeypatch, parser):
     grammars[3].accept_token(ord("7"))
     tree = [torch.tensor(part) for part in ([1, -1, -1], [-1, 2, -1], [0, STOP, ord("8")])]
     rows = rows_of_trees(ours(), [tree], grammars[3:])
-    assert [len(bits(row)) for row in rows] == [11, SIZE, 11]  # nothing is written where the grammar ends
+    assert [len(bits(row)) for row in rows] == [11, SIZE, 11]  # no row is written after the grammar's end
 
 
 def test_a_tree_comes_to_where_nothing_is_allowed(make):

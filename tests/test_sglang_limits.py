@@ -1,6 +1,5 @@
-"""Requests to SGLang with stop tokens, limits of tokens and notices of their own.
+"""Requests with stop tokens, token limits and notices, through SGLang's own grammar manager.
 
-When: through SGLang's own manager of grammars.
 Limits: masks and batches are tested in `tests.test_sglang_managers`.
 """
 
@@ -33,7 +32,7 @@ def test_stop_tokens_of_a_request_come_at_the_end_only(parser):
     extra = TOKENIZER.encode("~")[0]
     stops = {STOP, END, extra}
     text = TOKENIZER.encode('{"name": "x"}', add_special_tokens=False)
-    for number in range(2):  # compiled, and kept
+    for number in range(2):  # first compiled, then found in the cache
         request, other = (
             ours.request(*KINDS["json"], stop_token_ids=asked) for asked in ({END, extra}, None)
         )
@@ -65,7 +64,7 @@ def test_texts_end_within_the_tokens_of_a_request(monkeypatch, parser, thoughts,
             for token in read:
                 request.grammar.accept_token(token)
             while not request.grammar.is_terminated():
-                if in_trees:  # a chain of drafts that the grammar takes, closing or not
+                if in_trees:  # a chain of drafts that the grammar accepts, within the limit or not
                     chain = draft_chain(request.grammar, draw, 5)
                     links = [*range(1, len(chain)), -1], [-1] * len(chain), chain
                     rows = ours.tree_rows([request], [links], by_sglang=seed % 2 == 1)
@@ -84,7 +83,7 @@ def test_texts_end_within_the_tokens_of_a_request(monkeypatch, parser, thoughts,
 
 
 def draft_chain(grammar, draw, n: int) -> list[int]:
-    """A token that was read, and drafts that the grammar takes, without a look at what is left."""
+    """Return a token that was read, followed by drafts that the grammar accepts, ignoring the token limit."""
     inner = grammar.grammar if isinstance(grammar, ReasoningGrammar) else grammar
     twin = inner.matcher.fork()
     twin.limit_tokens(None)

@@ -1,7 +1,7 @@
-"""The adapter of SGLang over SGLang's own manager, batches and draft trees: only where SGLang is importable.
+"""The SGLang adapter with SGLang's own manager, batches and draft trees; only if SGLang is importable.
 
-What: everything a request meets between the scheduler and the logits, beside SGLang's own backend "xgrammar".
-When: in an environment of SGLang's, whose Python files suffice (docs/sglang.md).
+What: every step of a request from the scheduler to the logits, compared with SGLang's own backend "xgrammar".
+When: in an SGLang environment; its Python files suffice (docs/sglang.md).
 Limits: no model runs here.
 """
 
@@ -56,7 +56,7 @@ KINDS = {
 }
 
 SIZE = 400
-"""Of the model, which has more ids than the tokenizer, and no whole number of words."""
+"""Ids of the model: more than the tokenizer has, and not a multiple of 32."""
 
 INKLING = tuple(INKLING_SPECIAL_TOKEN_IDS)
 TOKENIZER = byte_tokenizer("<|eos|>", ["<|call|>", "<|end|>", "<think>", "</think>", *INKLING])
@@ -67,7 +67,7 @@ STOP, CALL, END, THINK, UNTHINK = TOKENIZER.convert_tokens_to_ids(
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    """Every test begins with SGLang as it is, and leaves it so."""
+    """Register the adapter in an unmodified SGLang, and restore SGLang after the test."""
     for name in ("", "_COMPILE_SECONDS", "_CACHE_DIR", "_CACHE_MB", "_CLOSE", "_NOTICES"):
         monkeypatch.delenv(f"EQUIMASK_SGLANG{name}", raising=False)
     choices, registry = [*GRAMMAR_BACKEND_CHOICES], dict(base_grammar_backend.GRAMMAR_BACKEND_REGISTRY)
@@ -79,13 +79,13 @@ def registered(monkeypatch):
 
 
 def two(**options) -> tuple[Scheduler, Scheduler]:
-    """Ours and SGLang's."""
+    """Return two schedulers: one with our backend, one with SGLang's."""
     ours, theirs = (Scheduler(name, TOKENIZER, SIZE, {STOP}, **options) for name in ("equimask", "xgrammar"))
     return ours, theirs
 
 
 def same(ours, theirs) -> np.ndarray:
-    """The ids that both allow, row by row, which have to be the same."""
+    """Check that both sides allow the same ids in each row, and return these ids."""
     assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
     for mine, stock in zip(ours, theirs, strict=True):
         assert np.array_equal(allowed(mine, SIZE), allowed(stock, SIZE))
@@ -93,7 +93,7 @@ def same(ours, theirs) -> np.ndarray:
 
 
 def walk(schedulers, requests, randomness, n: int, rollbacks: bool = True) -> int:
-    """Let both read the same tokens, drawn from their masks, and compare what they say; how many masks."""
+    """Let both requests read the same random tokens; compare masks and ends. Returns the number of masks."""
     read, compared = 0, 0
     for _ in range(n):
         rows = [scheduler.rows([request]) for scheduler, request in zip(schedulers, requests, strict=True)]
@@ -230,7 +230,7 @@ def test_reasoning(name, strict, budget):
     randomness = random.Random(name)
     assert walk(schedulers, requests, randomness, 40, rollbacks=False) == 40
     back = requests[1].grammar.tokens_after_end + 1
-    for request in requests:  # into the thoughts
+    for request in requests:  # back into the thoughts
         request.grammar.rollback(back)
     same(*(s.rows([r]) for s, r in zip(schedulers, requests, strict=True)))
     assert requests[0].grammar._is_thinking() and requests[1].grammar._is_thinking()
@@ -251,7 +251,7 @@ def test_batches_of_models_that_think():
 
 
 def test_grammars_framed_by_tokens(monkeypatch):
-    """A format whose messages are framed by special tokens, which then are no text."""
+    """Special tokens frame the messages of this format, and are not text then."""
     for name in INKLING:
         monkeypatch.setitem(INKLING_SPECIAL_TOKEN_IDS, name, TOKENIZER.convert_tokens_to_ids(name))
     schedulers = two(reasoning_parser="inkling")
@@ -271,7 +271,7 @@ def test_a_turn_without_a_grammar_under_strict_thinking():
     same(*(s.rows([r], apply=False) for s, r in zip(schedulers, requests, strict=True)))
 
 
-# --- What is refused, and what is kept -------------------------------------------------------------------
+# --- Refused requests, and the cache ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_a_turn_without_a_grammar_under_strict_thinking():
 def test_what_sglang_refuses_is_refused(kind, text, parser):
     schedulers = two(reasoning_parser=parser)
     requests = [s.request(kind, text) for s in schedulers]
-    assert requests[0].error and requests[1].error  # in other words: ours say what to do
+    assert requests[0].error and requests[1].error  # the wording differs: ours says what to do
     again = schedulers[0].request(kind, text)
     assert again.error == requests[0].error
 
@@ -349,7 +349,7 @@ def test_ranks_count_what_is_the_same_on_all_of_them(monkeypatch):
 
 @pytest.mark.slow
 def test_ranks_stay_in_step(tmp_path):
-    """Two processes with one stream of requests, each compiling in its own time."""
+    """Two processes get the same stream of requests and compile at different speeds."""
     bounds = {"EQUIMASK_SGLANG_CACHE_MB": "9", "EQUIMASK_SGLANG_COMPILE_SECONDS": "1"}
     ranks = [
         subprocess.Popen(
@@ -361,7 +361,7 @@ def test_ranks_stay_in_step(tmp_path):
     first, second = (json.loads(rank.communicate(timeout=120)[0].splitlines()[-1]) for rank in ranks)
     assert first == second
     kinds = [entry[1] for entry in first]
-    assert kinds.count("found") > 20 and kinds.count("compiled") > 60  # some were kept, some went
+    assert kinds.count("found") > 20 and kinds.count("compiled") > 60  # some were kept, some were evicted
     assert any("estimated" in entry[2] for entry in first)  # and some took too long
 
 
@@ -394,7 +394,7 @@ def test_a_tokenizer_that_xgrammar_refuses(monkeypatch):
 
 
 def test_stop_tokens_that_a_tokenizer_gives():
-    """Some tokenizers of SGLang's say themselves what XGrammar should know."""
+    """Some of SGLang's tokenizers provide the data for XGrammar themselves."""
     import xgrammar
 
     class Own:

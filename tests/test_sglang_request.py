@@ -1,4 +1,4 @@
-"""What the adapter of SGLang knows of requests, over a stand-in for it: stop tokens, limits, notices."""
+"""Requests in the SGLang adapter, with a stand-in for SGLang: stop tokens, limits, notices."""
 
 import json
 import logging
@@ -33,7 +33,7 @@ TILDE = ord("~")
 
 @pytest.fixture
 def serve(monkeypatch):
-    """Makes what meets requests: a function from what is asked for to requests with grammars."""
+    """Return a function that starts a backend and returns `ask`, which makes requests with grammars."""
     monkeypatch.setattr(notices, "_hooks", [])
 
     with installed(monkeypatch) as put:
@@ -62,7 +62,7 @@ def serve(monkeypatch):
 @pytest.mark.parametrize("parser", [None, "bang"])
 def test_every_stop_token_of_a_request_is_masked_until_its_text_is_whole(serve, parser):
     ask = serve(parser)
-    for number in range(2):  # the second time the grammar is kept from the first
+    for number in range(2):  # the second time, the grammar comes from the cache
         request = ask(
             f"{number}", "json", SCHEMA, stop_token_ids={TILDE}, eos_token_ids={STOP, EOT},
             tokenizer=SimpleNamespace(eos_token_id=STOP, additional_stop_token_ids={ord("^")}),
@@ -108,7 +108,7 @@ def test_a_request_that_ignores_stop_tokens_has_those_of_the_model(serve):
 
 @pytest.mark.parametrize("parser", [None, "bang"])
 def test_a_stop_token_that_comes_all_the_same_is_an_error_of_its_request(serve, parser):
-    """As in vLLM: where something behind the mask has chosen it, the request has not ended well."""
+    """As in vLLM: if a later step chose the stop token despite the mask, the request must fail."""
     ask = serve(parser)
     request, other = (ask(name, "json", SCHEMA, stop_token_ids={TILDE}) for name in "12")
     for token in b'{"a"':
@@ -136,7 +136,7 @@ def test_a_token_that_is_no_stop_token_is_an_error_as_before(serve):
     assert request.finished_reason is None and isinstance(request.to_finish, FINISH_ABORT)
 
 
-# --- What is told ----------------------------------------------------------------------------------------
+# --- Notices ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("parser", [None, "bang"])
@@ -191,7 +191,7 @@ def test_a_release_without_such_a_manager_is_an_error_at_start(serve):
         sys.modules["adapters.sglang.request"].bind()  # type: ignore[attr-defined]
 
 
-# --- What is closed in time ------------------------------------------------------------------------------
+# --- Closing in time -------------------------------------------------------------------------------------
 
 
 def test_texts_are_not_closed_unless_the_operator_says_so(serve):
@@ -221,7 +221,7 @@ def test_texts_end_within_the_tokens_of_a_request(serve, parser, thoughts, more)
             request.take(token)
         while request.finished_reason is None:
             request.take(draw_ids(request.grammar, draw))
-            if draw.random() < 0.2:  # as where drafts are taken back
+            if draw.random() < 0.2:  # as if drafts were rejected
                 back = min(draw.randint(1, 3), len(request.output_ids) - (thoughts + 1 if thinks else 0))
                 request.grammar.rollback(back)
                 del request.output_ids[-back:]
@@ -230,7 +230,7 @@ def test_texts_end_within_the_tokens_of_a_request(serve, parser, thoughts, more)
 
 
 def masks_of_tree(request, child, sibling, tokens, by_sglang=False):
-    """The masks of a request's tree of drafts, a row a node; by SGLang's own function."""
+    """Return the masks of a request's tree of drafts, one row per node; by SGLang's own function if asked."""
     generate = sys.modules[SPECULATION].generate_token_bitmask  # type: ignore[attr-defined]
     if by_sglang:
         generate = generate.by_sglang
@@ -240,7 +240,7 @@ def masks_of_tree(request, child, sibling, tokens, by_sglang=False):
 
 @pytest.mark.parametrize("by_sglang", [False, True])
 def test_trees_of_drafts_leave_room_where_they_stand(serve, by_sglang):
-    """A path of two thoughts, the end of them and three tokens; and one where the end comes at once."""
+    """One path has two thoughts, the end of thinking and two tokens; on the other, thinking ends at once."""
     ask = serve("bang", speculates="EAGLE", CLOSE="1")
     most = SHORTEST + 6
     request = ask("a", "json", TWO, max_new_tokens=most, reasoning=True)

@@ -1,4 +1,4 @@
-"""Compilers of one vocabulary share what they keep in memory, where their arguments are the same."""
+"""Compilers of one vocabulary share their grammars in memory if their arguments are the same."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.shared_memory
 
 @pytest.fixture(name="vocabulary")
 def fixture_vocabulary() -> Vocabulary:
-    """A vocabulary that no other test has a cache of; the trie is that of the others."""
+    """A vocabulary for which no other test has a cache; it shares the trie of the others."""
     return copy.copy(VOCABULARY)
 
 

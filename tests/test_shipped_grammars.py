@@ -1,4 +1,4 @@
-"""The grammars that come with the package: they build, and Lark itself takes and refuses what it should."""
+"""The grammars that come with the package compile, and Lark itself accepts and refuses what it should."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ def test_bad_texts_are_refused(name: str, text: str) -> None:
 @pytest.mark.parametrize("text", JSON_GOOD + JSON_BAD)
 def test_json_is_what_another_parser_takes(text: str) -> None:
     def refuse(constant: str) -> None:
-        raise ValueError(constant)  # NaN and Infinity, which Python's reader takes by default
+        raise ValueError(constant)  # NaN and Infinity, which Python's reader accepts by default
 
     try:
         json.loads(text, parse_constant=refuse)
@@ -303,7 +303,7 @@ def test_json_is_what_another_parser_takes(text: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in LARK_NAMES if name != "c_like.lark"])
 def test_nothing_is_left_to_choice(name: str) -> None:
-    """No conflict of the parser, no two patterns of the lexer that share a text."""
+    """The parser must have no conflicts, and no two patterns of the lexer may match the same text."""
     pytest.importorskip("interegular")
     Lark(shipped_grammar(name).text, parser="lalr", lexer="basic", start="start", strict=True)
 

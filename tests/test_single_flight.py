@@ -1,9 +1,9 @@
-"""Processes that miss the same grammar at once: one compiles it, and none waits for one that is gone.
+"""Processes that miss the same grammar at once: one compiles it, and none waits for a process that has died.
 
-What: four processes with one empty folder; holders that are killed, that stand still and that are refused the
-grammar; deadlines; file systems without locks; what is written in the background.
-When: after any change of `hybrid.compile.single_flight`, or of who calls it.
-Limits: needs fork. Small grammars, held up where something has to overlap.
+What: four processes with one empty folder; lock holders that are killed, that hang or whose grammar is
+refused; deadlines; file systems without locks; writes in the background.
+When: after any change of `hybrid.compile.single_flight`, or of its callers.
+Limits: needs fork. Grammars are small; compilation is slowed down if something has to overlap.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REQUESTS: list[Callable[[GrammarCompiler], CompiledGrammar]] = [
 
 
 def slowly(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Let every compilation take so long at least, so that those of several processes overlap."""
+    """Make every compilation take at least `seconds`, so that those of several processes overlap."""
     for name in ("decide", "on_lark"):
         method = getattr(Compilation, name)
 
@@ -52,7 +52,7 @@ def slowly(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 
 def rank(folder: Path, ask: Callable[[GrammarCompiler], CompiledGrammar]) -> GrammarCompiler:
-    """What one of several ranks does; its report is a file: what was counted, why, and masks."""
+    """Act as one of several ranks, and write a report to a file: counts, the reason, and masks."""
     compiler = GrammarCompiler(VOCABULARY, cache_dir=folder / "cache", on_demand=True)
     compiled = ask(compiler)
     counted = compiler.stats()
@@ -85,7 +85,7 @@ def test_one_of_four_processes_compiles(ask: Any, tmp_path: Path, monkeypatch: p
 
 
 def held_up(folder: Path) -> Child:
-    """A process that compiles for ever, which it does already."""
+    """Start a process that compiles forever, and wait until it has begun."""
 
     def work() -> None:
         def forever(*_: Any) -> None:
@@ -141,7 +141,7 @@ def test_one_that_stands_still_is_waited_for_so_long(tmp_path: Path, monkeypatch
 
 
 def test_a_lock_does_not_live_on_in_forked_processes(tmp_path: Path) -> None:
-    """Nor where the one that holds it is killed, and its child is not."""
+    """A child must not keep the lock, even if its holder is killed and the child is not."""
 
     def work() -> None:
         with single_flight.alone(tmp_path / "entry", Deadline()) as turn:
@@ -164,7 +164,7 @@ def test_a_lock_does_not_live_on_in_forked_processes(tmp_path: Path) -> None:
 
 
 def test_who_waited_for_nothing_does_not_make_others_wait(tmp_path: Path) -> None:
-    """The first was refused the grammar, say: the others find that out side by side."""
+    """If the first process was refused the grammar, for example, the others find that out in parallel."""
     path = tmp_path / "entry"
     reading, writing = os.pipe()
 
@@ -178,7 +178,7 @@ def test_who_waited_for_nothing_does_not_make_others_wait(tmp_path: Path) -> Non
     with single_flight.alone(path, Deadline()):
         children = [Child(wait, 60) for _ in range(3)]
         for _ in children:
-            os.read(reading, 1)  # until all have begun
+            os.read(reading, 1)  # wait until all have begun
         time.sleep(0.5)
     for child in children:
         child.wait()

@@ -1,8 +1,8 @@
-"""What a compiler says of its work: counts, seconds, reasons that stay few, one line of the log per grammar.
+"""What a compiler reports about its work: counts, seconds, a few kinds of reasons, one log line per grammar.
 
 What: `GrammarCompiler.stats` after known calls, from one thread and from many; reasons; the logger "hybrid".
 When: after any change of `hybrid.compile.statistics` or of what the compiler counts.
-Limits: what happens on disk is counted in test_cache.py.
+Limits: test_cache.py checks the counts of disk access.
 """
 
 from __future__ import annotations

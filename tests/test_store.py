@@ -1,4 +1,4 @@
-"""Stored arrays: what is read back, what is never trusted, and who may write at the same time."""
+"""Stored arrays: what is read back, what is never trusted, and simultaneous writers."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_folder_that_cannot_be_written_costs_a_warning_only(
 
 
 def _write_and_read(path: str, number: int, times: int) -> int:
-    """In a process of its own: writes and reads one file over and over; the count of whole reads."""
+    """Write and read one file repeatedly, in a separate process. Returns the number of whole reads."""
     whole = 0
     for _ in range(times):
         write_arrays(path, {"a": np.full(50_000, number)}, kind="test 1", key="abc")
@@ -212,7 +212,7 @@ def test_a_trie_of_another_vocabulary_under_this_name_is_replaced(tmp_path: Path
 
 
 def test_a_trie_with_other_fields_is_replaced(tmp_path: Path) -> None:
-    """A version that keeps other arrays must not be read, even where nobody thought of its number."""
+    """A file with other arrays must not be read, even if its version number was not changed."""
     vocabulary = make(cache_dir=tmp_path).prepare()
     (file,) = tmp_path.iterdir()
     names = [name for name in Trie._fields if name != "below"]
@@ -238,7 +238,7 @@ def test_a_pickled_vocabulary_has_a_read_only_trie() -> None:
 
 
 def test_the_digest_covers_everything_after_it(file: Path) -> None:
-    """The layout, written down once more: another program could read it."""
+    """Check the layout independently of the writer: another program could read the file."""
     data = file.read_bytes()
     assert data[:16] == b"equimask arrays\n"
     assert data[16:48] == hashlib.blake2b(data[48:], digest_size=32).digest()

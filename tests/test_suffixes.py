@@ -1,4 +1,4 @@
-"""Suffixes of byte strings: their order, those that outcomes leave to be read, and their strings."""
+"""Suffixes of byte strings: their order, the ones that outcomes leave to be read, and their strings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONG = st.builds(
 
 
 def texts_of(trie: Trie) -> list[bytes]:
-    """Each suffix as a byte string."""
+    """Return each suffix as a byte string."""
     texts = [b""]
     for parent, byte in zip(trie.suffix_parent[1:].tolist(), trie.suffix_byte[1:].tolist(), strict=True):
         texts.append(bytes([byte]) + texts[parent])
@@ -32,7 +32,7 @@ def texts_of(trie: Trie) -> list[bytes]:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(LONG, max_size=6))
 def test_suffixes_in_byte_order(tokens: list[bytes]) -> None:
-    """Also those that are equal for more bytes than are compared at once."""
+    """The order must also hold for suffixes that share more bytes than are compared at once."""
     trie = build_trie(tokens)
     texts = texts_of(trie)
     assert trie.suffix_order.dtype == np.int32
@@ -53,7 +53,7 @@ def test_strings_of_marked_suffixes(tokens: list[bytes], random: Any) -> None:
 
 
 def test_pending_suffixes() -> None:
-    """The first call marks what outcomes leave; later ones also what is left of that, byte by byte."""
+    """The first call marks what outcomes leave; later calls also mark what is left of that, byte by byte."""
     trie = build_trie([b"abc", b"xbc", b"bd"])
     texts = texts_of(trie)
     number = {text: suffix for suffix, text in enumerate(texts)}
@@ -87,7 +87,7 @@ def test_no_strings_are_one_node() -> None:
 
 @pytest.mark.skipif(suffixes.__file__.endswith(".py"), reason="as plain Python")
 def test_arrays_of_other_types_are_refused() -> None:
-    """By compiled code, which would read something else."""
+    """Compiled code must refuse them, because it would read wrong values."""
     text, offsets = np.frombuffer(b"ab", np.uint8), np.array([0, 1, 2])
     for data, begins in (
         (text.astype(np.int8), offsets),

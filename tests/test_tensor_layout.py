@@ -1,4 +1,4 @@
-"""What of a tensor may be changed in place is found in its memory, and every change is seen."""
+"""The parts of a tensor that can change in place are found in its memory, and every change is noticed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.kernels
 
 
 def test_the_torch_that_the_tests_run_on_has_the_known_layout() -> None:
-    """Without it masks are exact, and take 20 us longer with cold caches."""
+    """With an unknown layout, masks are still exact, but take 20 us longer with cold caches."""
     layout = find_layout()
     assert layout is not None
     tensor = torch.zeros((6, 5), dtype=torch.int32)[2:, :3]
@@ -29,7 +29,7 @@ def test_the_torch_that_the_tests_run_on_has_the_known_layout() -> None:
 
 @pytest.mark.parametrize("field", Layout._fields)
 def test_another_layout_is_not_taken_for_the_known_one(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if one of its numbers were elsewhere in one of the three tensors."""
+    """Simulate that one of its numbers is elsewhere in one of the three tensors."""
     place, met = tensor_layout._place, iter(range(100))
     wrong = 4 + Layout._fields.index(field)  # of the second tensor
     monkeypatch.setattr(
@@ -60,7 +60,7 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
 def test_a_tensor_that_changed_is_looked_at_anew(
     change: Callable[[Any], Any], kind: Callable[[Any], Any]
 ) -> None:
-    """Read from its memory, and asked of torch, as tensors of other classes are."""
+    """A tensor's fields are read from its memory; torch is asked about tensors of other classes."""
     matcher = GrammarMatcher(compiled_by("classifier"))
     bitmask = kind(torch.zeros((2, WORDS), dtype=torch.int32))
     for _ in range(3):

@@ -1,9 +1,10 @@
 """Token ids as steps of a classifier: masks and steps are those of XGrammar's `accept_token`.
 
 What: grammars with edges that read ids, over a vocabulary in which ids are also text, equal texts, stop
-tokens, or hold the byte that symbols begin with. At every step of random walks each bit is held against a
-fork of plain XGrammar that is asked to accept the token, and the bits of each class against one another.
-Limits: small vocabularies; `tests.test_token_level` has the constructs that a classifier does not decide.
+tokens, or contain the byte that symbols begin with. At every step of random walks, each bit is compared with
+the answer of a fork of plain XGrammar that tries to accept the token, and the bits of each class with one
+another.
+Limits: small vocabularies; `tests.test_token_level` covers the constructs that a classifier does not decide.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def compiled_both(
 
 
 def walk(ours: GrammarMatcher, plain: GrammarMatcher, rng: random.Random, steps: int = 12) -> bool:
-    """A random walk of both, compared at every step; whether the classifier was there to the end."""
+    """Walk both at random, comparing every step. Returns whether the classifier was in use to the end."""
     compiled = ours.compiled_grammar
     vocabulary = compiled.vocabulary
     history: list[int | bytes] = []
@@ -122,7 +123,7 @@ def walk(ours: GrammarMatcher, plain: GrammarMatcher, rng: random.Random, steps:
 
 
 def same_bits(compiled: CompiledGrammar, taken: np.ndarray, stops: list[int]) -> None:
-    """The tokens of a class have the same bit, those without a class none; stop ids are decided apart."""
+    """Check that tokens of a class have equal bits and tokens without a class none, except for stop ids."""
     assert compiled.known_classes is not None
     classes = compiled.known_classes.class_of_token
     text = np.setdiff1d(np.arange(len(taken)), stops)
@@ -144,7 +145,7 @@ def test_masks_follow_accept_token(name: str) -> None:
         for number in range(6):
             walk(GrammarMatcher(ours), GrammarMatcher(plain), rng)
             if number == 2:
-                assert ours.classes is not None  # masks were walked until now
+                assert ours.classes is not None  # masks came from walks until now
             elif number == 4:
                 ours.promote()
 
@@ -161,11 +162,11 @@ def test_random_grammars(construct: str) -> None:
             ends[walk(GrammarMatcher(ours), GrammarMatcher(plain), rng, 8)] += 1
             if number == 1:
                 assert ours.classes is not None
-    assert ends[True] > 40 and ends[False] > 5  # of both, where an id was read both ways
+    assert ends[True] > 40 and ends[False] > 5  # False if an id was read both ways; both must occur
 
 
 def test_stop_tokens_of_a_request() -> None:
-    """What stops is not read; what stops no more is read, as id and as text."""
+    """Stop tokens must not be read; tokens that no longer stop must be read, as ids and as text."""
     rng = random.Random(5)
     for name in ("token without text, stop ids", "excluded, then text"):
         ours, plain = compiled_both(parse(name))
@@ -175,7 +176,7 @@ def test_stop_tokens_of_a_request() -> None:
 
 
 def test_full_tables_are_begun_anew() -> None:
-    """What was read as an id is read so again where tables are gone."""
+    """Ids that were read must be read again as ids after the tables are discarded."""
     ours, plain = compiled_both(of_format(TRIGGERED))
     classifier = ours.classifier
     assert classifier is not None
@@ -207,7 +208,7 @@ def test_batches() -> None:
 def test_an_id_read_both_ways_goes_on_elsewhere() -> None:
     ours, plain = compiled_both(parse("token that is also read as text"))
     first, second = GrammarMatcher(ours), GrammarMatcher(plain)
-    assert first.accept_token(2) and second.accept_token(2)  # "ab", whatever its bytes, or these
+    assert first.accept_token(2) and second.accept_token(2)  # as an id, or as its bytes "ab"
     assert ours.strategy == "classifier" and "both as text and as an id" in ours.reason
     found, wanted = (mask(each, VOCABULARY.size)[0] for each in (first, GrammarMatcher(ours)))
     assert found.tolist() == mask(second, VOCABULARY.size)[0].tolist()
@@ -261,7 +262,7 @@ def test_a_small_budget_of_tables_goes_on_elsewhere() -> None:
 
 
 def test_a_classifier_of_which_states_are_left_is_completed() -> None:
-    """Its network is built again, from the grammar with its ids."""
+    """Its network must be rebuilt from the grammar with its ids."""
     rng = random.Random(11)
     ours, plain = compiled_both(of_format(FORMATS["two triggers"]), strategy="classifier")
     again = reachable_again(ours.classifier, ours.grammar, Budget())
@@ -288,7 +289,7 @@ def test_byte_255_is_read_twice() -> None:
 
 @pytest.mark.parametrize("name", ["triggered", "two triggers", "any tokens, then text"])
 def test_what_is_new_is_met_in_compiled_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All rows of a step, too, drafts included; but for an id that is read both ways."""
+    """Compiled code must handle all rows, drafts included, except for an id that is read both ways."""
     compiled, plain = compiled_both(of_format(FORMATS[name]))
     rng = random.Random(name)
     expected = mask_of_each(plain, path := accepted_ids(plain, rng))
@@ -304,7 +305,7 @@ def test_what_is_new_is_met_in_compiled_code(name: str, monkeypatch: pytest.Monk
 
 
 def accepted_ids(compiled: CompiledGrammar, rng: random.Random, steps: int = 10) -> list[int]:
-    """Ids that are accepted one after the other, those that are read as ids preferred; none of them ends."""
+    """Return ids that are accepted in sequence, preferably ids that are read as ids, without stop tokens."""
     matcher = GrammarMatcher(compiled)
     path: list[int] = []
     while len(path) < steps:
@@ -320,7 +321,7 @@ def accepted_ids(compiled: CompiledGrammar, rng: random.Random, steps: int = 10)
 def mask_of_each(
     compiled: CompiledGrammar, path: list[int], matcher: GrammarMatcher | None = None
 ) -> list[bytes]:
-    """The masks before each id of a path and behind it."""
+    """Return the masks before each id of a path and after the last one."""
     matcher = matcher or GrammarMatcher(compiled)
     bitmask = allocate_token_bitmask(1, VOCABULARY.size)
     found = []

@@ -1,8 +1,8 @@
-"""Grammars that name ids, count, or end early: what stacks do not decide runs in plain XGrammar, by name.
+"""Grammars that name ids, count, or end early: plain XGrammar runs what stacks do not decide, and says so.
 
-What: small grammars of each construct; masks are plain XGrammar's at every step of random walks.
+What: small grammars of each construct; masks are those of plain XGrammar at every step of random walks.
 Limits: a small vocabulary, chosen for what may go wrong: equal bytes, named ids that are also text, ids
-without text, stop ids that are text or named. `tests.test_token_ids` has what a classifier decides.
+without text, stop ids that are text or named. `tests.test_token_ids` covers what a classifier decides.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOKENS: list[bytes] = [
     " é".encode(), b"t>", b"tt", b"y", b"t", b">", b"", b"z", b"q", b"\x00", b"a\x00", b"\xc3x",
     "日本".encode(), "日".encode()[:2], "日".encode()[:1], b"",
 ]  # fmt: skip
-"""Ids 1 and 55 stop, the first of them is also text."""
+"""Ids 1 and 55 stop; the first one is also text."""
 STOPS = [1, 55]
 VOCABULARY = Vocabulary.from_bytes(TOKENS, stop_token_ids=STOPS)
 TEXT = "\nTEXT: /(\\n|.)*/"
@@ -102,7 +102,7 @@ def forced(matcher: Any) -> Any:
 def masks_equal(
     ours: GrammarMatcher, plain: Any, rng: random.Random, steps: int, vocabulary: Vocabulary
 ) -> int:
-    """A random walk of both with equal masks at every step; returns how many bits were set."""
+    """Walk both at random and check that masks are equal at every step. Returns the number of bits set."""
     made = seen = 0
     for _ in range(steps):
         wanted = mask(plain, vocabulary.size)[0]
@@ -156,7 +156,7 @@ def test_what_stacks_do_not_decide_runs_in_plain_xgrammar(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["lookahead", "wrong lookahead"])
 def test_representatives_follow_accept_token(name: str) -> None:
-    """Not the lookahead assertions that sharpen XGrammar's masks, some of them wrongly."""
+    """They must ignore the lookahead assertions that sharpen XGrammar's masks, some of them wrongly."""
     compiled = GrammarCompiler(VOCABULARY, strategy="representatives").compile_grammar(parse(name))
     rng = random.Random(name)
     for _ in range(25):
@@ -173,7 +173,7 @@ ALPHABET = ["a", "b", "c", "<", "é", "日"]
 
 
 def random_grammar(rng: random.Random, size: int, construct: str) -> str:
-    """A few rules over a small alphabet with one construct besides text."""
+    """Return a few random rules over a small alphabet with one construct besides text."""
 
     level = -1
 
@@ -188,7 +188,7 @@ def random_grammar(rng: random.Random, size: int, construct: str) -> str:
             return f'"{"".join(rng.choice(ALPHABET) for _ in range(rng.randint(1, 3)))}"'
         if kind < 0.65:
             return rng.choice(["[ab]", "[^b]", "[^<]", "[a-cé]", "[b<]*"])
-        if kind < 0.85 and level < 2:  # no recursion: XGrammar may take all memory where it is ambiguous
+        if kind < 0.85 and level < 2:  # no recursion: XGrammar may use all memory if it is ambiguous
             return f"r{rng.randint(level + 1, 2)}"
         if nested or construct == "max_chars":
             return '"a"'
@@ -215,6 +215,6 @@ def random_grammar(rng: random.Random, size: int, construct: str) -> str:
 @pytest.mark.parametrize("strategy", ["auto", "representatives", "engine"])
 @pytest.mark.parametrize("text", ["root ::= Token(56)", 'root ::= "a"\nunused ::= ExcludeToken(3, 4000)'])
 def test_ids_that_the_vocabulary_lacks(text: str, strategy: str) -> None:
-    """XGrammar's compiler would read past its tables."""
+    """Such ids must be refused, because XGrammar's compiler would read past its tables."""
     with pytest.raises(GrammarError, match="allowed are ids from 0 to 55"):
         GrammarCompiler(VOCABULARY, strategy=strategy).compile_grammar(text)

@@ -107,5 +107,5 @@ def test_masks_are_those_of_xgrammars_own_compiler(name: str, strategy: str) -> 
         if theirs.is_terminated():
             break
         assert ours.fill_next_token_bitmask(masks, 0) is theirs.fill_next_token_bitmask(masks, 1)
-        bits = masks & (1 << VOCABULARY.size) - 1  # what stands behind the last id is nobody's
+        bits = masks & (1 << VOCABULARY.size) - 1  # bits after the last id mean nothing
         assert bits[0].tolist() == bits[1].tolist()

@@ -1,4 +1,4 @@
-"""What `make test` installs besides the project: the lines of its extra, as pyproject has them."""
+"""The requirements that `make test` installs besides the project: those of its extra in pyproject."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""`adapters.transformers` in `model.generate`, on a tiny random model, against matchers fed from the start.
+"""`adapters.transformers` in `model.generate`, on a tiny random model, against matchers that read whole rows.
 
 Every run of `generate` here goes through `Oracle` (`tests.generating`), which knows where the prompt ends and
-compares each mask with that of a fresh matcher that has read the whole row; so the texts are not the only
-thing checked. Several generations of one processor are tested in ``test_transformers_generations.py``.
+compares each mask with that of a fresh matcher that has read the whole row; so the tests check more than the
+texts. Several generations of one processor are tested in ``test_transformers_generations.py``.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def test_beam_search(model, grammar):
 
 
 def test_more_beams_than_sentences_add_nothing_behind_a_sentence(model):
-    """Beam search then goes on with finished rows; only a stop token is left to them."""
+    """Beam search then continues with finished rows, for which only a stop token is allowed."""
     options = {"num_beams": 8, "num_return_sequences": 8, "do_sample": False, "max_new_tokens": 12}
     texts = run(model, GrammarLogitsProcessor(WORDS), [WORDS], ["Really?"], **options)
     assert set(texts) == {"yes", "no", "maybe"}
@@ -129,7 +129,7 @@ def test_more_beams_than_sentences_add_nothing_behind_a_sentence(model):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_sampled_beams(model, seed):
-    """`torch.multinomial` fills up with tokens of probability zero where the grammar leaves too few."""
+    """If the grammar allows too few tokens, `torch.multinomial` adds tokens of probability zero."""
     options = {"num_beams": 4, "do_sample": True, "seed": seed}
     for text in run(model, GrammarLogitsProcessor(JSON), [JSON], ["beams", "and more"], **options):
         check_json(text)
@@ -161,7 +161,7 @@ def test_assisted_decoding_goes_back_and_forth(model):
 
 
 def test_prompt_lookup(model):
-    """It asks with one and the same tensor of scores several times: a mask in place would pile up."""
+    """Prompt lookup passes the same tensor of scores several times: in-place masks would accumulate."""
     processor = GrammarLogitsProcessor(LETTERS)
     for prompt in ("abababac abba ab", "aaabbbcaaaaac a", "bababc"):
         [text] = run(model, processor, [LETTERS], [prompt], prompt_lookup_num_tokens=4, do_sample=False)
@@ -170,7 +170,7 @@ def test_prompt_lookup(model):
 
 
 def test_drafts_that_nobody_masked():
-    """Some draft models never see the processor: the model's own masks then reject what they propose."""
+    """Some draft models never call the processor: the model's own masks must reject their drafts."""
     a, b, z = (TOKENIZER.convert_tokens_to_ids(letter) for letter in "abz")
     processor = GrammarLogitsProcessor(LETTERS, overruled="finish")
     for row in ([9], [9, a], [9, a, z], [9, a, z, a], [9, a, b], [9, a, b, z], [9, a, b, b], [9, a, b, b, a]):
@@ -220,7 +220,7 @@ def test_a_finished_row_may_only_stop_again():
         left = call(processor, *(row[:length] for row in rows))
     assert left[0] == [EOS]
     scores = torch.zeros(2, VOCABULARY.size)
-    scores[:, EOS] = -INF  # nothing to choose from for a row that is over: not an error
+    scores[:, EOS] = -INF  # no token is left for a row that has ended: not an error
     rows[1].append(EOS)
     rows[0].append(PAD)
     assert torch.equal(processor(torch.tensor(rows), scores), scores)
@@ -315,7 +315,7 @@ def test_not_for_continuous_batching():
 
 
 def test_a_long_row_costs_the_same_per_token():
-    """No step reads the row again: the matcher takes each token once and is never copied."""
+    """No step may read the row again: the matcher reads each token once and is never copied."""
     counts = {"accept": 0, "fork": 0}
 
     class Counting:

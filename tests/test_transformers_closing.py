@@ -96,8 +96,8 @@ def test_the_last_tokens_close_what_is_open():
     assert opening in call(processor, [9, opening])[0]
     assert call(processor, [9, opening, opening]) == [[closing]]
     assert call(processor, [9, opening, opening, closing]) == [[closing]]
-    assert call(processor, [9, opening, opening, closing, closing]) == [[EOS]]  # behind the limit: plain
-    # a draft that nobody masked leaves no room: it will be rejected, and what follows it does not count
+    assert call(processor, [9, opening, opening, closing, closing]) == [[EOS]]  # after the limit: plain
+    # an unmasked draft leaves no room: it will be rejected, and what follows it does not count
     assert letter in call(processor, [9, opening, opening, opening])[0]
     with pytest.raises(RejectedToken):
         call(processor, [9, closing])

@@ -1,7 +1,7 @@
-"""Several generations of one `GrammarLogitsProcessor`: what is prompt, what was generated, what is an error.
+"""Several generations of one `GrammarLogitsProcessor`: where prompts end, where generations start, errors.
 
-Every run of `generate` here goes through `Oracle` (`tests.generating`), so the texts are not the only thing
-checked.
+Every run of `generate` here goes through `Oracle` (`tests.generating`), so the tests check more than the
+texts.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def test_a_prompt_too_long_for_a_step_is_new_however_well_it_fits(model):
 
 
 def test_generating_on_from_ones_own_output_needs_a_word(model):
-    """What was generated, given as a prompt, looks like the next step; `reset` says that it is not."""
+    """Generated text that is passed as a prompt looks like the next step, unless `reset` is called."""
     processor = GrammarLogitsProcessor(LETTERS)
     prompt = ids("x")
     [text] = run(model, processor, [LETTERS], prompt, do_sample=False, max_new_tokens=2)
@@ -104,9 +104,9 @@ def test_interleaved_generations_are_noticed():
     call(processor, [9])
     with pytest.raises(HistoryError, match="interleave"):
         call(processor, [5, 6, a, b])
-    assert call(processor, [5, 6, a, b]) == [expected_ids(LETTERS, [])]  # after an error all is new
+    assert call(processor, [5, 6, a, b]) == [expected_ids(LETTERS, [])]  # an error starts a new generation
     processor.reset()
-    for prompt in ([5, 6], [9], [5, 6, 7], [9], [5, 6, 7, 8]):  # prompts that only resemble each other
+    for prompt in ([5, 6], [9], [5, 6, 7], [9], [5, 6, 7, 8]):  # similar prompts, not steps of one generation
         assert call(processor, prompt) == [expected_ids(LETTERS, [])]
     processor.reset()
 
@@ -140,7 +140,7 @@ def test_prompt_length_takes_any_rows_at_any_time():
 
 
 def test_an_empty_prompt_begins_again(model):
-    """`inputs_embeds` without ids: every generation begins with no column at all."""
+    """With `inputs_embeds` and no ids, every generation begins with zero columns."""
     a = TOKENIZER.convert_tokens_to_ids("a")
     processor = GrammarLogitsProcessor(LETTERS)
     embeddings = model.get_input_embeddings()(ids("hello")["input_ids"])
@@ -167,7 +167,7 @@ def test_the_groups_of_a_diverse_beam_search_take_turns():
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 3), st.sampled_from([JSON, LETTERS]))
 def test_any_loop_that_asks_before_it_chooses(seed, prompts, beams, grammar):
-    """Rows reordered, duplicated, taken back by several tokens, generations begun again."""
+    """Rows are reordered, duplicated and rolled back by several tokens; generations start again."""
     chance = random.Random(seed)
     processor = GrammarLogitsProcessor(grammar)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""`adapters.transformers` with schemas and pydantic models in place of compiled grammars, and whole texts."""
+"""`adapters.transformers` with schemas and pydantic models instead of compiled grammars; complete texts."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_whole_and_cut_off(model, new_tokens):
 
 
 def test_whole_at_every_length(model):
-    """Against a matcher that reads the generated ids from the start."""
+    """Compare with a matcher that reads the generated ids from the start."""
     torch.manual_seed(5)
     processor = GrammarLogitsProcessor(WORDS, pad_token_id=PAD)
     prompt = ids("so: ")["input_ids"].shape[1]

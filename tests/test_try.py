@@ -1,8 +1,8 @@
-"""``python -m hybrid try``: what is told while a text is typed, and the screen, driven through a pipe.
+"""``python -m hybrid try``: what it shows while a text is typed, and the screen, driven through a pipe.
 
 What: `Board` alone, and prompt_toolkit's application with keys from a pipe and no terminal.
 When: after a change of `hybrid.cli.trying`.
-Limits: what the screen looks like is not compared; its contents are.
+Limits: the contents of the screen are compared, not its appearance.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def test_keys_are_read_and_tab_writes_what_is_forced(board: Board) -> None:
     from prompt_toolkit.output import DummyOutput
 
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
-        pipe.send_text('{"\t: "x\r')  # an end of line cannot stand in a string
+        pipe.send_text('{"\t: "x\r')  # a string cannot contain a line break
         pipe.send_text("\x7f" + 'y", "\t: "r\t}' + "\x03")
         assert application(board, "title").run() == '{"name": "xy", "kind": "red"}'
     assert board.refusal is None and board.told.may_end
@@ -65,7 +65,7 @@ def test_a_refused_text_stays_and_is_marked(board: Board) -> None:
     from prompt_toolkit.output import DummyOutput
 
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
-        pipe.send_text('{\r"x": 1\t' + "\x04")  # Tab does nothing where the text is refused
+        pipe.send_text('{\r"x": 1\t' + "\x04")  # Tab does nothing if the text is refused
         made = application(board, "title")
         assert made.run() == '{\n"x": 1'
         window = next(one for one in made.layout.find_all_windows() if made.layout.has_focus(one))

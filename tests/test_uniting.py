@@ -1,4 +1,4 @@
-"""Rows that are united at their places."""
+"""Unions of rows of flags at given places of a table."""
 
 from __future__ import annotations
 

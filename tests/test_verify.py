@@ -1,4 +1,4 @@
-"""The comparison with plain XGrammar: it must not miss a wrong bit, nor blame us for XGrammar's own.
+"""The comparison with plain XGrammar: it must find every wrong bit, but not blame us for XGrammar's errors.
 
 Our side is played by plain XGrammar, by matchers with a deliberate fault, and by an oracle that asks
 ``accept_token`` for every bit: no part of these tests needs a compiled grammar of ours.
@@ -28,7 +28,7 @@ from hybrid.testing.verify import (
 )
 
 STOP = 256
-"""The stop token of the made vocabulary: no text."""
+"""The stop token of the test vocabulary, which is not text."""
 
 WORDS = [b"}]", b" }]", b'"}', b"ab", b"abc", b"bc", b'":', b", ", b"ab", b"\n  ", b"true"]
 TOKENS = [bytes([value]) for value in range(256)] + [b""] + WORDS
@@ -36,7 +36,7 @@ TOKENS = [bytes([value]) for value in range(256)] + [b""] + WORDS
 
 @dataclass(eq=False)
 class Weak:
-    """A vocabulary of two attributes: what the tokenisers need."""
+    """A vocabulary with only the two attributes that the tokenisers need."""
 
     tokens: list[bytes]
     stop_token_ids: list[int]
@@ -55,7 +55,7 @@ def compiler() -> xgrammar.GrammarCompiler:
 
 
 class Twisted:
-    """A plain matcher whose answers may be changed on their way out."""
+    """A plain matcher whose answers may be changed before they are returned."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Twisted:
 
 
 def ask_every_token(matcher: Twisted, bitmask: Any) -> None:
-    """The exact mask: each bit is what ``accept_token`` says."""
+    """Fill the exact mask: each bit is the answer of ``accept_token``."""
     bits = np.zeros(bitmask.shape[1] * 32, np.uint8)
     bits[: len(TOKENS)] = [matcher.inner.fork().accept_token(i) for i in range(len(TOKENS))]
     bitmask.numpy()[0] = np.packbits(bits, bitorder="little").view(np.int32)
@@ -193,7 +193,7 @@ def test_a_row_that_is_not_filled_is_a_difference(compiler: xgrammar.GrammarComp
 
 
 def test_an_error_of_xgrammar_is_a_contradiction(compiler: xgrammar.GrammarCompiler) -> None:
-    """Its built-in JSON grammar drops ``}]`` here, which its own ``accept_token`` takes."""
+    """XGrammar's built-in JSON grammar drops ``}]`` here, which its own ``accept_token`` accepts."""
     compiled = compiler.compile_builtin_json_grammar()
     ids = list(b'[{"a":"x"')
     exact = Twisted(compiled, fill=ask_every_token)
@@ -285,7 +285,7 @@ def test_walkers_leave_strings() -> None:
 
 
 def test_draws_from_many_are_allowed_and_varied() -> None:
-    """Where the allowed ids are too many to be listed."""
+    """There are too many allowed ids here to list them."""
     tokens = [bytes([value]) for value in range(256)] + [b"a%d" % i for i in range(6000)] + [b""]
     stop = len(tokens) - 1
     allowed = np.zeros(len(tokens), np.bool_)

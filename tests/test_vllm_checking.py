@@ -1,4 +1,4 @@
-"""What vLLM's front end hears of JSON schemas, over a stand-in; `test_vllm_front_end` asks vLLM itself."""
+"""What a stand-in for vLLM's front end reports about JSON schemas; `test_vllm_front_end` uses vLLM itself."""
 
 import json
 import logging
@@ -26,12 +26,12 @@ SERVED = {
 NEVER = {"allOf": [{"type": "string"}, {"type": "integer"}]}
 REMOTE = {"properties": {"a": {"$ref": "https://example.com/other.json"}}}
 LONG = {"anyOf": [{"type": "string", "pattern": f"^([a-z]{{1,{k}}}[0-9]){{1,60}}$"} for k in range(20, 60)]}
-"""Automata whose union takes 12 s of CPU time, in which nobody looked at a clock."""
+"""Automata whose union takes 12 s of CPU time if no clock is checked meanwhile."""
 
 
 @pytest.fixture
 def vllm(monkeypatch):
-    """Puts a stand-in among the modules."""
+    """Return a function that installs a stand-in for vLLM among the modules."""
 
     def put(backend: str = BACKEND, manager: str = MANAGER, front_end: str = FRONT_END):
         modules = stand_in(backend, manager, front_end)
@@ -160,7 +160,7 @@ def test_what_is_not_decided_in_time_is_left_to_the_engine(vllm, monkeypatch, ca
     assert time.process_time() - began < 4
     assert "not checked within 0.2 s" in caplog.text
     began = time.process_time()
-    asked_for(front_end, json=LONG)  # what was found is kept
+    asked_for(front_end, json=LONG)  # the result is kept
     assert time.process_time() - began < 0.1
 
 

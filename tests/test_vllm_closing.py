@@ -1,4 +1,4 @@
-"""A whole vLLM with closing, drafts of grammars and both meanings at once; only where vLLM can run."""
+"""A whole vLLM with closing, drafts from grammars and both meanings at once; only if vLLM can run."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def test_texts_end_in_time_with_drafts_and_without(semantics):
             assert found["reasons"][how] == ["stop"] * len(ASKED), found["texts"][how]
             assert all(len(ids) <= MOST_TOKENS for ids in found["ids"][how])
             for schema, text in zip(SCHEMAS, found["texts"][how], strict=False):
-                # XGrammar allows control characters in strings of a bounded length, which JSON forbids
+                # XGrammar allows control characters in strings of bounded length; JSON forbids them
                 jsonschema.validate(json.loads(text, strict=semantics != "xgrammar"), schema)
         assert found["together"] > 0
     assert [*alone["ids"]] == ["greedy", "drawn"]

@@ -1,4 +1,4 @@
-"""Drafts that grammars continue: over a stand-in for vLLM's scheduler, and over its own if that is there."""
+"""Drafts that grammars continue: with a stand-in for vLLM's scheduler, and with vLLM's own if installed."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def test_forced_text_is_put_behind_a_draft(compiler):
     assert spelled(drafts.continue_draft(matcher, [])) == b"xabcde!"
     assert drafts.continue_draft(matcher, [ord("x")]) == [ord("x"), AB, CDE, ord("!")]
     assert drafts.continue_draft(matcher, [ord("x"), ord("a")])[:3] == [ord("x"), ord("a"), ord("b")]
-    assert matcher.accept_token(ord("x"))  # it has not moved
+    assert matcher.accept_token(ord("x"))  # the matcher has not moved
 
 
 @pytest.mark.parametrize("most", [0, 1, 2, 3])
@@ -95,7 +95,7 @@ def test_the_tokenizer_cuts_forced_text(compiler):
     assert encode_of(SimpleNamespace(encode=lambda *_, **__: ["a"])) is None
 
 
-# --- What is bound ---------------------------------------------------------------------------------------
+# --- Binding the plugin ----------------------------------------------------------------------------------
 
 SCHEDULER = """
 class Scheduler:
@@ -126,7 +126,8 @@ def settings_of(speculation, *, asynchronous=False, executor=None, backend="auto
 
 @pytest.fixture
 def plugin(stand_in_fixture, monkeypatch):  # noqa: F811
-    """The plugin over a stand-in, and the stand-in's manager and scheduler."""
+    """Return a function that installs the plugin and a stand-in, with the stand-in's manager and
+    scheduler."""
     monkeypatch.delenv("EQUIMASK_VLLM_SEMANTICS")
     monkeypatch.delenv("EQUIMASK_VLLM_DRAFTS", raising=False)
 
@@ -270,7 +271,7 @@ def test_drafts_of_vllms_own_scheduler(monkeypatch):
         draft = request.spec_token_ids
         assert len(draft) <= 6 and manager.validate_tokens(request, draft) == draft
         rows = managers.rows_of(manager, [request], {"a": draft})
-        assert rows.shape[0] > len(draft)  # 0.33 has rows for padding, too
+        assert rows.shape[0] > len(draft)  # vLLM 0.33 has rows for padding, too
         wanted = [*text, managers.STOP]
         taken = 0
         while taken < len(draft) and draft[taken] == wanted[read + taken]:

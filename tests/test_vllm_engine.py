@@ -1,4 +1,4 @@
-"""A whole vLLM with a small random model: the same ids with us and without; only where vLLM can run."""
+"""A whole vLLM with a small random model generates the same ids with and without us; only if vLLM can run."""
 
 import json
 import os

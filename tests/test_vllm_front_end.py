@@ -1,4 +1,4 @@
-"""What vLLM's own front end makes of JSON schemas with us; only where vLLM is installed."""
+"""How vLLM's own front end treats JSON schemas with our plugin; only if vLLM is installed."""
 
 import json
 import os
@@ -25,7 +25,7 @@ UNSUPPORTED_BY_XGRAMMAR = ("multipleOf", "uniqueItems", "contains", "allOf", "pa
 
 @pytest.fixture
 def exact(vllm, monkeypatch):  # noqa: F811
-    """The plugin with schemas as they were written."""
+    """Register the plugin with JSON Schema semantics."""
     monkeypatch.setenv("EQUIMASK_VLLM_SEMANTICS", "json-schema")
     monkeypatch.setenv("EQUIMASK_VLLM_CHECK_SECONDS", "1")
     monkeypatch.setattr(
@@ -35,7 +35,7 @@ def exact(vllm, monkeypatch):  # noqa: F811
 
 
 def chosen(backend: str, **kind) -> str:
-    """The backend that the front end chooses."""
+    """Return the backend that the front end chooses."""
     asked = SamplingParams(structured_outputs=StructuredOutputsParams(**kind))
     model = SimpleNamespace(is_diffusion=False)
     asked._validate_structured_outputs(model, SimpleNamespace(backend=backend), TOKENIZER)
@@ -94,6 +94,6 @@ def test_the_engine_keeps_what_the_front_end_promised(exact):
     )
     grammar = request.structured_output_request.grammar
     assert manager.accept_tokens(request, TOKENIZER.encode("2", add_special_tokens=False))
-    assert not grammar.matcher.accept_token(TOKENIZER.convert_tokens_to_ids("<|eos|>"))  # 2 is no multiple
+    assert not grammar.matcher.accept_token(TOKENIZER.convert_tokens_to_ids("<|eos|>"))  # 2 is not a multiple
     assert manager.accept_tokens(request, TOKENIZER.encode("1", add_special_tokens=False))
     assert grammar.matcher.accept_token(TOKENIZER.convert_tokens_to_ids("<|eos|>"))

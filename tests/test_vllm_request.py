@@ -1,4 +1,4 @@
-"""What the adapter of vLLM tells requests, and closes in time, over a stand-in for it."""
+"""What the vLLM adapter reports to requests, and how it closes them in time, with a stand-in for vLLM."""
 
 import json
 import logging
@@ -27,7 +27,7 @@ UNIQUE = json.dumps({"type": "array", "items": {"type": "string"}, "uniqueItems"
 
 @pytest.fixture
 def engine(vllm, monkeypatch):
-    """Makes a manager of an engine."""
+    """Return a function that makes an engine's manager."""
     monkeypatch.setattr(notices, "_hooks", [])
 
     def make(**settings: str):
@@ -53,12 +53,12 @@ def step(manager, request, drafts=()) -> list[list[int]]:
 
 
 def take(request, token: int) -> None:
-    """What the scheduler does with a token."""
+    """Read a token, as the scheduler does."""
     request.num_output_tokens += 1
     assert request.structured_output_request.grammar.matcher.accept_token(token)
 
 
-# --- What is told ----------------------------------------------------------------------------------------
+# --- Notices ---------------------------------------------------------------------------------------------
 
 
 def test_a_request_hears_what_is_not_enforced(engine, caplog):
@@ -99,7 +99,7 @@ def test_what_goes_wrong_there_does_not_end_the_engine(engine, monkeypatch, capl
     assert step(manager, request)[0]
 
 
-# --- What is closed in time ------------------------------------------------------------------------------
+# --- Closing in time -------------------------------------------------------------------------------------
 
 
 def test_texts_are_not_closed_unless_the_operator_says_so(engine):
@@ -123,7 +123,7 @@ def test_texts_end_within_the_tokens_of_a_request(engine, more, n_drafts):
         while not matcher.is_terminated():
             assert request.num_output_tokens < most
             drafts: list[int] = []
-            for _ in range(n_drafts):  # what the grammar takes, closing or not
+            for _ in range(n_drafts):  # what the grammar accepts, within the limit or not
                 ids = shared.mask_of(matcher.fork_at(drafts)) if drafts else shared.mask_of(matcher.plain())
                 if not ids or set(ids) <= {STOP, EOT}:
                     break
@@ -139,7 +139,7 @@ def test_texts_end_within_the_tokens_of_a_request(engine, more, n_drafts):
 
 @pytest.fixture(autouse=True)
 def helpers(monkeypatch):
-    """Copies of a matcher without its limit."""
+    """Add methods to matchers that return copies without the token limit."""
     from adapters.xgrammar import GrammarMatcher
 
     def plain(self):
@@ -165,7 +165,7 @@ def test_the_models_length_is_a_limit_too(engine):
 
 
 def test_tokens_of_thoughts_count(engine):
-    """A grammar that begins when the model has thought, in the middle of drafts too."""
+    """A grammar begins when the model has finished thinking, which may be in the middle of drafts."""
     manager = engine(CLOSE="1")
     manager.reasoner_cls = object
     most = SHORTEST + 30
@@ -177,13 +177,13 @@ def test_tokens_of_thoughts_count(engine):
     manager._get_constraint_bounds = lambda request, drafts: bounds
     assert matcher.tokens_left == most
 
-    request.num_output_tokens, bounds.grammar_start = 9, 4  # and it thinks on behind three drafts
+    request.num_output_tokens, bounds.grammar_start = 9, 4  # still thinking after three drafts
     manager.grammar_bitmask({"a": request}, ["a"], {"a": [1, 1, 1, -1]})
     assert matcher.tokens_left == most
-    request.num_output_tokens, bounds.grammar_start = 20, 2  # it ends with the second of two
+    request.num_output_tokens, bounds.grammar_start = 20, 2  # thinking ends with the second of two drafts
     manager.grammar_bitmask({"a": request}, ["a"], {"a": [1, 1, -1, -1]})
     assert matcher.tokens_left == most - 22
-    request.num_output_tokens, asked.reasoning_ended = 25, True  # the drafts were others
+    request.num_output_tokens, asked.reasoning_ended = 25, True  # the drafts were not accepted
     draw = random.Random(3)
     while not matcher.is_terminated():
         assert request.num_output_tokens < most

@@ -1,7 +1,7 @@
-"""Which rows of a step of vLLM's are filled in one call, and which by vLLM's loop: over a stand-in for it.
+"""Which rows of a vLLM step are filled in one call, and which by vLLM's loop, with a stand-in for vLLM.
 
-What: the loop is one that writes its requests' places, so that it is seen who was asked for which row.
-When: where vLLM is not installed; `tests/test_vllm_managers.py` compares with vLLM's own.
+What: the stand-in's loop marks the rows of its requests, which shows what filled each row.
+When: if vLLM is not installed; `tests/test_vllm_managers.py` compares with vLLM's own loop.
 Limits: vLLM's loop is not run.
 """
 
@@ -22,7 +22,7 @@ BY_LOOP = 0x600D
 
 
 class Grammar:
-    """What vLLM's backend makes around a matcher."""
+    """Stand-in for the object that vLLM's backend makes around a matcher."""
 
     def __init__(self, matcher: Any) -> None:
         self.matcher, self.ended = matcher, False
@@ -32,7 +32,7 @@ class Grammar:
 
 
 def loop(self: Any, requests: Any, names: list[str], drafts: dict[str, list[int]]) -> Any:
-    """Stands for vLLM's: marks the first row of each of its requests."""
+    """Stand-in for vLLM's loop: mark the first row of each of its requests."""
     self.asked.append(names)
     row = 0
     for name in names:
@@ -43,7 +43,7 @@ def loop(self: Any, requests: Any, names: list[str], drafts: dict[str, list[int]
 
 @pytest.fixture
 def make(vllm):  # noqa: F811
-    """A manager and requests, strided or not; the matchers are the adapter's."""
+    """Return a function that makes a manager and requests, strided or not; the matchers are the adapter's."""
     adapter, module, _ = vllm()
     adapter.register()
     backend = module.StructuredOutputManager(small())
@@ -85,9 +85,9 @@ def test_only_rows_of_others_are_the_loops(make, is_strided):
     names = list(requests)
     before = masks_filled()
     found = torch.from_numpy(ask(manager, requests, names, drafts).copy())
-    assert masks_filled() - before == 9  # metrics tell of all rows that are ours
+    assert masks_filled() - before == 9  # metrics count all rows that we fill
     assert len(found) == (18 if is_strided else 12)
-    assert manager.asked == [["3", "4"]]  # which follow each other
+    assert manager.asked == [["3", "4"]]  # one call for adjacent requests
     for name, first in zip(names, firsts, strict=True):
         if name in "34":
             assert bool(found[first].eq(BY_LOOP).all())
@@ -120,7 +120,7 @@ def test_the_whole_step_is_the_loops(make, monkeypatch):
     manager._grammar_bitmask = whole
     ask(manager, requests, names, {"0": [STOP, STOP]})  # more drafts than rows
     grammar(requests, "0").matcher.accept_token(ord("1"))
-    grammar(requests, "0").matcher.accept_token(STOP)  # of which the grammar did not hear
+    grammar(requests, "0").matcher.accept_token(STOP)  # the grammar object does not know this
     ask(manager, requests, names, {})
     manager.vllm_config.model_config.is_diffusion = True
     ask(manager, requests, names, {})

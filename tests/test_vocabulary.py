@@ -1,4 +1,4 @@
-"""Vocabularies: where they come from, what is text in them, their files, and the arrays of their trie."""
+"""Vocabularies: where they come from, which tokens are text, their files, and the arrays of their trie."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def a_file() -> bytes:
 
 
 def with_damaged_data(whole: bytes) -> bytes:
-    """Wrong bytes where the first entry's data begin: after 30 bytes, its name and its extra field."""
+    """Overwrite the start of the first entry's data, which follows 30 bytes, its name and its extra field."""
     start = 30 + sum(struct.unpack("<HH", whole[26:30]))
     return whole[:start] + b"\xff" * 40 + whole[start + 40 :]
 
@@ -282,7 +282,7 @@ BYTE_LEVEL_TEXT = [b"a", b"b", b"ab", b" ", b" a", b"\n", b"\xc3", b"\xa9", "é"
 
 
 def byte_level_tokenizer() -> PreTrainedTokenizerFast:
-    """As Qwen's: byte-level BPE, with an added token that is text and one that ends generation."""
+    """A tokenizer like Qwen's: byte-level BPE; one added token is text and one ends generation."""
     tokens = {token: number for number, token in enumerate(BYTE_LEVEL)}
     tokenizer = Tokenizer(models.BPE(vocab=tokens, merges=[("a", "b"), ("Ġ", "a"), ("Ã", "©")]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -301,7 +301,7 @@ def test_byte_level_tokenizer() -> None:
 
 
 def byte_fallback_tokenizer() -> PreTrainedTokenizerFast:
-    """As Gemma's: pieces with a visible space, and one token for each byte that no piece spells."""
+    """A tokenizer like Gemma's: pieces with a visible space, and tokens for bytes that no piece spells."""
     pieces = [
         "<pad>",
         "<eos>",
@@ -384,7 +384,7 @@ TOKENS = st.lists(
 
 
 def cut_off_well_formed(text: bytes) -> bool:
-    """Whether some continuation makes valid UTF-8 of the bytes; surrogates are not valid."""
+    """Return whether some continuation makes the bytes valid UTF-8; surrogates are not valid."""
     for missing in range(4):
         for filler in (b"\x80", b"\xbf"):
             try:

@@ -1,4 +1,4 @@
-"""`load_vocabulary`: the vocabulary that comes with a package, files, Hugging Face folders, and bad SPECs."""
+"""`load_vocabulary`: a package's own vocabulary, files, Hugging Face folders, and invalid SPECs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_npz(tmp_path: Path) -> None:
 
 @pytest.fixture
 def tokenizer_folder(tmp_path: Path) -> Path:
-    """A Hugging Face tokenizer over single bytes, with an end of text."""
+    """A Hugging Face tokenizer over single bytes, with an end-of-text token."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 

@@ -1,9 +1,9 @@
-"""Walked masks: what walking the vocabulary allows is what the grammar allows, with no classes at all.
+"""Walked masks: walking the vocabulary, without any classes, allows exactly what the grammar allows.
 
-What: masks of a walked classifier against the slow reference on random grammars; counters,
-whose counts walks forget; the change to classes, in the middle of a text.
+What: masks of a walked classifier against the slow reference on random grammars; counters, whose counts walks
+forget; the change to classes in the middle of a text.
 When: after any change of `hybrid.classifier.walker`, `counters`, `pieces` or `walked`.
-Limits: what walks share with classes is tested in ``test_classifier.py``.
+Limits: ``test_classifier.py`` tests what walks share with classes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def walked_of(grammar: Any, vocabulary: Vocabulary, limit: int = LIMIT) -> tuple
 
 
 def row_of(classifier: Classifier, config: int) -> list[int]:
-    """The ids that the mask of a configuration allows."""
+    """Return the ids that the mask of a configuration allows."""
     session, vocabulary = classifier.session, classifier.vocabulary
     rows = session.rows_for(vocabulary.stop_token_ids)
     if not rows.knows(config):
@@ -85,8 +85,8 @@ def test_walked_masks_are_those_of_the_reference(case: GrammarCase, rng: random.
 
 
 def test_what_other_grammars_read_is_taken_for_what_it_is() -> None:
-    """Every walk is looked for among those of two grammars, its own among them."""
-    counts = [0, 0]  # walks kept by the first of two equal grammars, and found by the second
+    """Each walk is looked up among the walks of two grammars, one of which is its own."""
+    counts = [0, 0]  # walks kept for the first of two equal grammars, and found for the second
 
     @settings(max_examples=EXAMPLES, deadline=None)
     @given(case=grammar_cases(), other=grammar_cases(), rng=st.randoms(use_true_random=False))
@@ -115,7 +115,7 @@ def test_what_other_grammars_read_is_taken_for_what_it_is() -> None:
                 config = classifier.step(classifier.session, config, token)
                 prefix += texts[token]
             counts[0] += added.get(ebnf, 0)
-            counts[1] += kept.hits - hits if ebnf in added else 0  # the second time
+            counts[1] += kept.hits - hits if ebnf in added else 0  # in the second round
             added[ebnf] = len(kept) - size
 
     law()
@@ -130,7 +130,7 @@ def test_long_walks_are_kept_within_their_bound() -> None:
     masks: list[list[int]] = []
     entered: list[int] = []
     for limit in (1 << 20, 1 << 20, 200):
-        if limit == 200 or not masks:  # too small for anything; at first
+        if limit == 200 or not masks:  # a limit too small for anything, or the first round
             vocabulary.__dict__["kept_reads"] = KeptReads(64, limit, few_nodes=50)
         classifier, _ = walked_of(grammar, vocabulary)
         masks.append(row_of(classifier, classifier.session.start))
@@ -159,9 +159,10 @@ PARTS = ["a", "b", "ab", "-", ".", "x", "ä", "€", "öü", "abc", "aaaaaaaa", 
 @pytest.mark.parametrize("few_nodes", [512, -1])
 @pytest.mark.parametrize("ebnf", COUNTED)
 def test_counts_that_walks_forget_do_not_matter(ebnf: str, few_nodes: int) -> None:
-    """At every count, near and far from both bounds, over tokens that are longer and shorter than what is
-    left, where walks count and where it is kept how many units strings begin. (XGrammar's own masks leave out
-    tokens here that it accepts.)"""
+    """Masks must be exact at every count, near and far from both bounds.
+
+    Tokens are longer and shorter than what is left. Both ways are tested: walks that count, and kept numbers
+    of units that strings begin. (XGrammar's own masks leave out tokens here that it accepts.)"""
     rng = random.Random(ebnf)
     tokens = sorted({"".join(rng.choices(PARTS, k=rng.randint(1, 6))).encode() for _ in range(400)})
     tokens += ["€".encode()[:2], "€".encode()[2:], "ä".encode()[:1], b"a" + "ä".encode()[:1]]
@@ -205,7 +206,7 @@ TOKENS_OF_UNITS = st.lists(st.text("ab-.ä", min_size=1, max_size=9).map(str.enc
 def test_units_that_strings_begin(
     texts: list[bytes], unit: str, fewest: int, most: int, chosen: random.Random
 ) -> None:
-    """Against reading every string with every way to cut it into units."""
+    """Compare with reading every string in every way to cut it into units."""
     vocabulary = with_stop(texts)
     network = build_network(
         xgrammar.Grammar.from_ebnf(f'root ::= unit{{3,9}} "<"\nunit ::= {unit}'), token_bytes=9
@@ -253,7 +254,7 @@ def test_units_that_strings_begin(
 
 
 def cut(text: bytes, table: np.ndarray) -> tuple[int, bool] | None:
-    """Units that a text begins, and whether the last one is whole; None: it is not read."""
+    """Return how many units a text begins, and whether the last one is complete; None if it is not read."""
     state, units, whole = 0, 0, True
     for byte in text:
         units += whole
@@ -317,7 +318,7 @@ def test_states_that_differ_in_little(ebnf: str, is_compared: bool) -> None:
 
 @pytest.mark.parametrize("begun", [b"", b"a", b"a1"])
 def test_two_loops_that_lead_into_each_other(begun: bytes) -> None:
-    """Each is the loop of the other: read beside each other they would be read without end."""
+    """Each leads into the other: reading them side by side without a check would never end."""
     ebnf = 'root ::= ";" | [0-9] root | [^0-9;] odd\nodd ::= [0-9] odd | [^0-9;] root'
     vocabulary = with_stop([bytes([byte]) for byte in range(0x20, 0x7F)] + [b"ab", b"a1", b"1;", b"12"])
     classifier, _ = walked_of(xgrammar.Grammar.from_ebnf(ebnf), vocabulary)
@@ -329,7 +330,7 @@ def test_two_loops_that_lead_into_each_other(begun: bytes) -> None:
 
 @pytest.mark.parametrize("begun", [b"", b"<", b"</"])
 def test_few_characters_are_entered_in_free_text_between_tags(begun: bytes) -> None:
-    """Its automata read bytes: each is a loop, also within a character and where it is none."""
+    """The automata read bytes: each byte is a loop, also inside a character and in ill-formed text."""
     characters = [chr(code).encode() for code in range(0x4E00, 0x4E00 + 3000)]
     ill_formed = [b"\xb8", b"\xff\xfe", b"\xe4", b"a\xe4\xb8<"]
     vocabulary = with_stop([*characters, *ill_formed, *(one + b"<" for one in characters[:10]), b"a", b"<"])
@@ -370,7 +371,7 @@ def nested() -> tuple[Vocabulary, Any]:
 
 
 def follow(classifier: Classifier, text: bytes) -> list[list[int]]:
-    """The masks along a text, byte by byte; sessions may change on the way."""
+    """Return the masks along a text, byte by byte; the session may change on the way."""
     rows, session = [], classifier.session
     config = session.start
     for byte in text:
@@ -425,7 +426,7 @@ def test_random_nested_texts_by_walks_and_by_classes(seed: int) -> None:
 
 
 def test_masks_of_one_grammar_leave_nothing_to_those_of_another() -> None:
-    """Rows of a vocabulary are made in the same memory, where words of more classes stood behind pieces."""
+    """A vocabulary's rows share memory: words that a grammar with more classes left there must not matter."""
     names = [f"{number:04}" for number in range(2_400)]
     vocabulary = with_stop([*(name.encode() for name in names), *(bytes((65 + k,)) for k in range(26))])
     pairs = " | ".join(f'"{one}" "{two}"' for one, two in pairwise(names))
@@ -434,7 +435,7 @@ def test_masks_of_one_grammar_leave_nothing_to_those_of_another() -> None:
     assert compiled.classes is not None and compiled.classes.n_classes > MOST_PIECES
     bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
     GrammarMatcher(compiled).fill_next_token_bitmask(bitmask)
-    # too few nodes for a walk that is kept, in too many words for a patch
+    # too few nodes for a walk to be kept, too many words for a patch
     walked = GrammarCompiler(vocabulary, cache_enabled=False).compile_grammar(
         'root ::= "0" [0-7] [02468] [0-7]'
     )

@@ -1,4 +1,4 @@
-"""Walks over the vocabulary, on automata that are written by hand: what they note, and where they end."""
+"""Walks over the vocabulary, on automata that are written by hand: what they record, and where they end."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.kernels
 
 
 NAMES = [(ord("a"), ord("z"), 0), (ord("."), ord("."), 1)]
-"""Edges of state 0: letters up to a full stop, behind which only state 1 is."""
+"""Edges of state 0: letters, and a full stop that leads to state 1."""
 
 
 def space_of(
     edges: list[list[tuple[int, int, int]]], final: list[bool], account: Account, **most: int
 ) -> Space:
-    """The space of states that read bytes and call nothing, every byte a class of its own."""
+    """Return the space of states that read bytes and call nothing; each byte is a class of its own."""
     n = len(edges)
     starts = np.cumsum([0, *map(len, edges)])
     rows = np.array([edge for own in edges for edge in own], np.int64).reshape(-1, 3)
@@ -56,7 +56,7 @@ def walks_of(space: Space, tokens: list[bytes], most: int = 1000, displacement: 
 
 
 def words_and_more() -> list[bytes]:
-    """Sorted and distinct, so that a token's number is its group's."""
+    """Return sorted, distinct strings, so that a token's number is its group's."""
     letters = ["a", "b", "z", ".", "1"]
     lengths = [itertools.product(letters, repeat=n) for n in (1, 2, 3, 4)]
     return sorted("".join(word).encode() for words in lengths for word in words)
@@ -86,7 +86,7 @@ def test_what_is_read_outright_is_what_the_automaton_reads() -> None:
 
 
 def test_what_is_left_to_be_read_is_an_outcome() -> None:
-    """Behind the full stop, the automaton may return: the rest of a token is a suffix below."""
+    """After the full stop, the automaton may return: the rest of a token is a suffix to be read below."""
     tokens = words_and_more()
     account = Account()
     walks = walks_of(space_of([NAMES, []], [False, True], account), tokens)
@@ -110,7 +110,7 @@ def test_with_displacement_a_token_names_where_it_leads() -> None:
 
 @pytest.mark.parametrize("displacement", [False, True])
 def test_tables_grow(displacement: bool) -> None:
-    """More ranges, or more events, than there was room for; they are copied, and paid for."""
+    """If there are more ranges or events than room, tables must be copied and charged to the account."""
     tokens = [bytes([97, first, second]) for first in range(1, 256, 2) for second in range(256)]
     odd = [(byte, byte, 13) for byte in range(1, 256, 2)]
     starts = [[(97, 97, 6 + k)] for k in range(6)]
@@ -137,13 +137,13 @@ def test_more_than_may_be_is_an_error(most: dict[str, int]) -> None:
     account = Account()
     space = space_of([*chain, []], [False] * 41, account, configurations=most.get("configurations", 1000))
     walks = walks_of(space, [b"a" * n for n in range(1, 60)], most.get("outcomes", 1000), "outcomes" in most)
-    for _ in range(3):  # and again, as if nothing had happened
+    for _ in range(3):  # each call fails in the same way
         with pytest.raises(BudgetExceeded, match="too many"):
             walks.walk_all(CONTEXTS, all_can_follow())
 
 
 def test_bytes_are_an_error_and_tables_stay_whole() -> None:
-    """Wherever the account says no, the same walk may be asked for again."""
+    """Wherever the account refuses, the same walk may be requested again."""
     chain = [[(97, 98, state + 1)] for state in range(40)]
     tokens = [bytes(word) for n in (1, 2, 3, 4) for word in itertools.product(b"ab", repeat=n)]
     refused = 0

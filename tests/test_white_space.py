@@ -1,7 +1,7 @@
-"""White space between the parts of JSON texts: bounded where nobody says otherwise, but for plain XGrammar's.
+"""White space between the parts of JSON texts: bounded by default, except with XGrammar's meaning of schemas.
 
-The bound is on one run. A document that is printed with indentation has to pass; a model that writes blanks
-until its tokens are used up has to be stopped.
+The bound applies to one run. Indented documents must pass; a model that writes blanks until it runs out of
+tokens must be stopped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NESTED = {
 
 
 def longest_run(compiled: CompiledGrammar, most: int = 400) -> int:
-    """Blanks that are taken behind the bracket of an object; `most` if there is no end."""
+    """Return how many blanks are accepted after an object's opening brace; `most` if there is no limit."""
     matcher = GrammarMatcher(compiled)
     assert matcher.accept_string("{")
     for blanks in range(most):
