@@ -1,4 +1,4 @@
-"""Engines find the plugins by the metadata that a wheel of this project has."""
+"""The metadata of a wheel of this project declares the plugins by which engines find it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ GROUPS = {"vllm.general_plugins": "adapters.vllm", "sglang.srt.plugins": "adapte
 
 @pytest.mark.skipif(find_spec("setuptools") is None, reason="the build's requirements are not installed")
 def test_entry_points_of_a_wheel(tmp_path: Path) -> None:
-    """As `importlib.metadata` finds them; without ``setup.py``, which would compile everything."""
+    """`importlib.metadata` finds them. The wheel is made without ``setup.py``, which would compile
+    everything."""
     project, made = tmp_path / "project", tmp_path / "made"
     project.mkdir()
     made.mkdir()

@@ -1,4 +1,4 @@
-"""Numbers of lists that stand side by side, against a dictionary."""
+"""The numbering of lists that are stored side by side, compared with a dictionary."""
 
 from __future__ import annotations
 

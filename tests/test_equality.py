@@ -1,10 +1,11 @@
-"""Equal to plain XGrammar: languages on every strategy, and masks bit by bit on real vocabularies.
+"""Results equal plain XGrammar's: languages on every strategy, and masks bit by bit on real vocabularies.
 
 What: every case of ``tests/cases`` on every strategy; masks along its strings in random tokenisations and
-along random walks; JSON schemas of the corpora on three vocabularies, where the corpora are found.
+along random walks; JSON schemas of the corpora on three vocabularies, if the corpora are installed.
 When: after any change at all; it is the end-to-end test of exactness.
-Limits: masks are compared on the states that were met. Differences must be 0; contradictions of XGrammar with
-its own ``accept_token`` are counted and printed (``pytest -rP`` shows them).
+Limits: masks are compared only in the states that the walks visit. There must be no difference;
+contradictions between XGrammar's masks and its own ``accept_token`` are counted and printed (``pytest -rP``
+shows them).
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ WALKS, STEPS = 2, 100
 
 @cache
 def on_bytes(case_name: str, strategy: str) -> CompiledGrammar | None:
-    """A case over single bytes; None where it has no classes by design."""
+    """Compile a case over single bytes; return None if it has no classes by design."""
     [case] = [case for case in load_cases() if case.name == case_name]
     try:
         return GrammarCompiler(BYTES, strategy=strategy).compile_grammar(case.parse())
@@ -85,7 +86,8 @@ def test_language(case: Case, strategy: str) -> None:
 
 
 def test_few_cases_are_without_classes() -> None:
-    """Most cases have classes, so the engine is not only compared with itself; the rest says why not."""
+    """Most cases have classes, so the engine is not only compared with itself; the other cases say why
+    not."""
     reasons = {
         case.name: compiled.reason
         for case in load_cases()
@@ -96,7 +98,7 @@ def test_few_cases_are_without_classes() -> None:
 
 
 def report(title: str, found: Comparison) -> None:
-    """To the test's output: the verdict and XGrammar's contradictions."""
+    """Print the verdict and XGrammar's contradictions to the test's output."""
     print(f"{title}: {found}")
     for contradiction in found.contradictions[:20]:
         print(f"  {contradiction}")
@@ -169,7 +171,7 @@ def test_masks_of_slow_grammars(
 def test_masks_of_the_builtin_json_grammar(
     tekken_compilers: tuple[GrammarCompiler, xgrammar.GrammarCompiler],
 ) -> None:
-    """Where XGrammar's own assertion is wrong (``}]`` after a string), we follow its ``accept_token``."""
+    """If XGrammar's own assertion is wrong (``}]`` after a string), our mask follows its ``accept_token``."""
     ours, plain = (compiler.compile_builtin_json_grammar() for compiler in tekken_compilers)
     assert ours.strategy == "classifier"
     text = b'[{"a":"x"}]\n'
@@ -181,7 +183,8 @@ def test_masks_of_the_builtin_json_grammar(
 
 
 def small_schemas(corpora: Path) -> list[Any]:
-    """A seeded sample of the schemas whose text is short, so that plain XGrammar compiles them in time."""
+    """A seeded sample of the schemas whose text is short enough for plain XGrammar to compile them in
+    time."""
     files = [
         file for file in load_schema_files(corpora / "schemas" / "dev") if len(json.dumps(file.schema)) < 4000
     ]

@@ -1,10 +1,10 @@
-"""What `GrammarMatcher.explain` and `explain_refusal` tell: true of the matcher, the same on every strategy.
+"""The results of `GrammarMatcher.explain` and `explain_refusal` agree with the matcher on every strategy.
 
-What: along the strings of the cases, bytes, literals and counts are held against the matcher byte by byte,
-and against plain XGrammar; names against grammars that have some; refusals against the longest beginning
-that is read.
+What: along the strings of the cases, bytes, literals and counts are compared with the matcher byte by byte,
+and with plain XGrammar; names with grammars that have some; refusals with the longest prefix that is
+accepted.
 When: after a change of `hybrid.explain`.
-Limits: single bytes as tokens, and a few longer ones. Strings are cut where they are long.
+Limits: the tokens are single bytes and a few longer ones. Long strings are cut.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def matchers_along(matcher: GrammarMatcher, text: bytes):
 
 
 def check(matcher: GrammarMatcher, plain: Any) -> Explanation:
-    """An explanation, held against the matcher and against another one, XGrammar's or a fork."""
+    """Compare an explanation with the matcher itself and with another matcher, XGrammar's or a fork."""
     mask = np.zeros(-(-len(TOKENS) // 32), np.int32)
     matcher.fill_next_token_bitmask(mask)
     told = matcher.explain()

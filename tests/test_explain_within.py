@@ -1,4 +1,4 @@
-"""`explain` and `explain_refusal` take `Budget.mask_seconds` at most, and say where they were cut short."""
+"""`explain` and `explain_refusal` take at most `Budget.mask_seconds`, and say if they were cut short."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def test_law_answers_are_there_in_time() -> None:
 
 
 def _answered(matcher: GrammarMatcher, text: str) -> int:
-    """How many of two answers were cut short; that all is there in time is looked at three times, as another
-    program may have the processor."""
+    """Count how many of the two answers were cut short. Each must come in time; it gets three tries, because
+    another program may be using the processor."""
     cut = 0
     for ask in (matcher.explain, lambda: matcher.explain_refusal(text)):
         for last in (False, False, True):

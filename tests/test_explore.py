@@ -1,4 +1,4 @@
-"""The exploration's tables: they grow without changing what is found, and stop when they are asked to."""
+"""The exploration's tables grow without changing the result, and a cancelled exploration stops."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def prepared(name: str) -> tuple[Network, Any, Any]:
 
 
 def stopped() -> Stop:
-    """A phase that was told to stop."""
+    """A phase whose deadline was cancelled."""
     deadline = Deadline()
     deadline.cancel()
     stop = Stop(deadline, "the test")
@@ -82,7 +82,7 @@ def stopped() -> Stop:
 
 
 class Walk(NamedTuple):
-    """What a walk finds, outcomes spelled out, and where it found it."""
+    """The result of a walk with its outcomes spelled out, and the tables that it used."""
 
     found: list[Any]
     space: Space
@@ -92,7 +92,7 @@ class Walk(NamedTuple):
 def walked(
     network: Network, trie: Any, frames: int, configurations: int, outcomes: int, n_bytes: int = 1 << 40
 ) -> Walk:
-    """A walk from tables of these first sizes."""
+    """Walk with tables of these initial sizes."""
     automaton = Automaton(network.automaton)
     rank = call_ranks(automaton)
     byte_tables = byte_tables_of(automaton, rank)
@@ -125,7 +125,7 @@ def test_tables_grow(name: str) -> None:
 
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_known_loops_are_loops(name: str) -> None:
-    """What a configuration is noted to loop on leads it to itself."""
+    """A byte on which a configuration is recorded to loop leads from the configuration to itself."""
     network, trie, _ = prepared(name)
     _, space, class_of_byte = walked(network, trie, 4096, 4096, 4096)
     facts, steps = space.known_facts(), space.known_steps()
@@ -180,7 +180,7 @@ def test_byte_classes_and_first() -> None:
 
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_follow(name: str) -> None:
-    """What can come next, spelled out with sets."""
+    """The bytes that can come next are those that a computation with sets finds."""
     network, _, net = prepared(name)
     automaton = Automaton(net)
     first = byte_tables_of(automaton, call_ranks(automaton)).first
@@ -270,7 +270,7 @@ def test_tables_stop_growing_where_the_bytes_end(name: str) -> None:
 
 
 def within(n_bytes: int, compute: Callable[[int], Any]) -> Any:
-    """What is computed within some bytes, or the message of the error that it cannot be."""
+    """Compute something within a limit of bytes; return the result, or the message of the error."""
     try:
         return compute(n_bytes)
     except BudgetExceeded as error:
@@ -278,7 +278,7 @@ def within(n_bytes: int, compute: Callable[[int], Any]) -> Any:
 
 
 def fields(found: Exploration) -> list[Any]:
-    """What exploring found; what is behind the last range and event is nothing."""
+    """The fields of an exploration, without the unused space after the last range and event."""
     used = found._replace(
         ranges=found.ranges[: found.range_starts[-1]], events=found.events[: found.event_starts[-1]], met=None
     )
@@ -329,7 +329,8 @@ def test_every_table_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("many", [0, 1 << 40], ids=["twins", "no twins"])
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_bytes_are_a_bound_everywhere(name: str, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever table asks for more than is left, the error says so; with enough, the result is the same."""
+    """Any table that needs more bytes than are left raises the error; with enough bytes, the result is the
+    same."""
     network, trie, _ = prepared(name)
     monkeypatch.setattr(exploring, "MANY_OUTCOMES", many)
     for module, names in SIZES.items():

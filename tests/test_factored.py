@@ -1,4 +1,6 @@
-"""Token classes of Lark grammars against the definition, run plainly, and the oracle of Lark's meaning."""
+"""Token classes of Lark grammars, compared with a plain implementation of their definition and with the
+oracle of Lark's meaning.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +47,12 @@ FEW = ("keyword or identifier", "dangling else", "lazy comment", "nullable rules
 
 
 def vocabulary_of(tokens: list[bytes]) -> Vocabulary:
-    """The tokens, and one more id that ends the text."""
+    """A vocabulary of these tokens, with one more id that ends the text."""
     return Vocabulary.from_bytes([*tokens, b""], stop_token_ids=[len(tokens)])
 
 
 def small_tokens(alphabet: str, tokens: tuple[bytes, ...], rng: random.Random) -> list[bytes]:
-    """The tokens of a grammar, longer ones at random, a repeated one, an empty one and some odd bytes."""
+    """The tokens of a grammar, some random longer ones, a repeated one, an empty one and some odd bytes."""
     words = ["".join(rng.choices(alphabet, k=rng.randint(2, 6))).encode() for _ in range(40)]
     return [
         *tokens,
@@ -71,7 +73,7 @@ def check_configuration(
     ids: Iterable[int],
     now: Configuration,
 ) -> None:
-    """What the classes say of some ids, and of the end, is what the definition says."""
+    """Assert that the classes decide some ids, and the end of the text, as the definition does."""
     for token in ids:
         wanted = tokens[token] != b"" and allowed(grammar.lexer, grammar.machine, *now, tokens[token])
         assert decided(classes, now, token) == wanted, (now, tokens[token])
@@ -79,7 +81,7 @@ def check_configuration(
 
 
 def check_value(grammar: Built, classes: FactoredClasses, vocabulary: Vocabulary) -> None:
-    """What holds for every value: shapes, order of classes, representatives, sets."""
+    """Assert what holds for every value: shapes, order of classes, representatives, sets."""
     tokens, (n_states, n) = classes.tokens, classes.set_of.shape
     assert n_states == len(grammar.lexer.step) == len(classes.stop_set) and n == tokens.n_classes
     assert tokens.class_of_token.shape == (vocabulary.size,) and classes.set_of.dtype == np.int32
@@ -107,7 +109,7 @@ def check_value(grammar: Built, classes: FactoredClasses, vocabulary: Vocabulary
 
 
 def check_grammar(grammar: Built, tokens: list[bytes], pieces: list[bytes], rounds: int, steps: int) -> None:
-    """All ids in all configurations on some random ways."""
+    """Check all ids in all configurations of some random walks."""
     vocabulary, rng = vocabulary_of(tokens), random.Random(1)
     classes = factored_classes(grammar.lexer, grammar.machine, vocabulary)
     check_value(grammar, classes, vocabulary)
@@ -153,7 +155,8 @@ def test_classes_decide_by_the_definition_on_any_grammar(seed: int) -> None:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_classes_of_a_real_vocabulary_decide_by_the_definition(name: str, tekken: Vocabulary) -> None:
-    """Random ids in configurations on random ways, and two members of classes, in some of all classes."""
+    """Classes agree with the definition for random ids in configurations of random walks, and for two members
+    of each of some classes."""
     grammar, rng = built(name), random.Random(4)
     classes = factored_classes(grammar.lexer, grammar.machine, tekken)
     check_value(grammar, classes, tekken)
@@ -180,7 +183,8 @@ def test_classes_of_a_real_vocabulary_decide_by_the_definition(name: str, tekken
 
 @pytest.mark.parametrize("name", SMALL)
 def test_what_is_allowed_is_what_the_oracle_finds(name: str) -> None:
-    """All viable texts of some length, with all tokens of the grammar; the end too."""
+    """The tokens that may follow each viable text up to some length, and whether it may end, are those of the
+    oracle."""
     small, grammar = SMALL[name], built(name)
     tokens = list(small.tokens)
     classes = factored_classes(grammar.lexer, grammar.machine, vocabulary_of(tokens))
@@ -194,12 +198,11 @@ def test_what_is_allowed_is_what_the_oracle_finds(name: str) -> None:
 
 
 def is_unclosed(name: str, text: str) -> bool:
-    """Whether a comment is opened and never closed, so that Lark gives its opening back at the end of the
-    text.
+    """Whether a comment is opened and never closed, so that Lark backtracks over its opening at the end of
+    the text.
 
-    The lexer's machine is built without that (`equivalence.lark.lexer.unreading`): such a text may go on, not
-    end.
-    """
+    The lexer's machine is built without this (`equivalence.lark.lexer.unreading`): such a text may go on, but
+    not end."""
     while name == "lazy comment" and "/*" in text:
         text = text.split("/*", 1)[1]
         if "*/" not in text:
@@ -259,7 +262,7 @@ def test_what_exceeds_the_budget_is_refused(tekken: Vocabulary) -> None:
 
 @pytest.mark.kernels
 def test_what_was_told_to_stop_does() -> None:
-    """Each loop looks before its first block, state, pair or set."""
+    """Each loop checks for a stop before its first block, state, pair or set."""
     grammar, deadline = built("dangling else"), Deadline()
     account = stopped(deadline)
     rests, block_of = some_rests(grammar, account)
@@ -288,7 +291,7 @@ def stopped(deadline: Deadline) -> Account:
 
 
 def some_rests(grammar: Built, account: Account) -> tuple[Residuals, np.ndarray]:
-    """Of two tokens; and the only block of a lexer with one state."""
+    """The residuals of two tokens, and the only block of a lexer with one state."""
     trie = vocabulary_of([b"x", b"ix"]).trie
     texts = Sequences.of(list(grammar.lexer.sequences))
     family = np.zeros(len(grammar.lexer.step), np.int32)

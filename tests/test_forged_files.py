@@ -1,8 +1,9 @@
-"""Files with fitting digests and forged contents: each is refused by name or harmless; none ends a process.
+"""Files with valid digests and forged contents: each is refused with a clear error or harmless; none ends a
+process.
 
-What: every array of tries and vocabularies, with extreme numbers, other shapes and types; archives
-that claim what they do not hold; and what each of them is then used for, in a forked process.
-When: after any change of what reads a file, or of a kernel that relies on what was read.
+What: every array of tries and vocabularies, with extreme numbers, other shapes and types; archives that claim
+what they do not contain; and every later use of what they load, in a forked process.
+When: after any change of code that reads a file, or of a kernel that relies on data from a file.
 Limits: small vocabularies. Compiled grammars are forged in ``test_forged_grammars.py``.
 """
 
@@ -40,7 +41,8 @@ EXTREMES = (-1, 0, 1, 2, 5, 255, 256, 1000, 65_535, 2**20, 2**24 - 1, 2**31 - 2,
 
 
 def changes(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """An array with extreme numbers in the first, middle and last place, everywhere, and in other shapes."""
+    """Variants of an array: extreme numbers in the first, middle and last place or everywhere, and other
+    shapes."""
     wide = array.astype(np.int64)
     for value in EXTREMES:
         for at in sorted({0, wide.size // 2, wide.size - 1}) if wide.size else ():
@@ -68,7 +70,8 @@ def changes(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def outcomes(forged: list[tuple[str, Any]], use: Callable[[Any], str]) -> dict[str, str]:
-    """What became of each forged thing, used in a forked process; what ends it fails the test by name."""
+    """Use each forged object in a forked process and return the outcomes; one that ends the process fails the
+    test by name."""
     with tempfile.TemporaryFile() as told:
 
         def work() -> dict[str, str]:
@@ -202,7 +205,7 @@ def test_forged_descriptions_of_arrays(description: str) -> None:
 
 
 def archive(members: dict[str, Any], **options: Any) -> bytes:
-    """An .npz of arrays, or of bytes that claim to be some."""
+    """An .npz file of arrays, or of bytes that claim to be arrays."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", options.get("compression", zipfile.ZIP_DEFLATED)) as file:
         for name, member in members.items():
@@ -229,7 +232,7 @@ def described(shape: str, kind: str, numbers: bytes) -> bytes:
 
 
 def test_every_array_of_a_vocabulary(tmp_path: Path) -> None:
-    """Whatever loads has exactly the tokens that the arrays say."""
+    """A vocabulary that loads has exactly the tokens that its arrays describe."""
     loaded = 0
     for name, array in MEMBERS.items():
         for kind in (np.uint8, np.int8, np.uint16, np.int32, np.uint64, np.int64, ">u2", np.float64, bool):

@@ -1,11 +1,11 @@
-"""Compiled grammars with fitting digests and forged contents: each is refused by name or harmless.
+"""Compiled grammars with valid digests and forged contents: each is refused with a clear error or harmless.
 
 What: every array of files of grammars and of Lark grammars, with extreme numbers and other shapes; the text
-of the grammar inside, number by number; files that would take much memory. What loads is used, in a forked
-process.
-When: after any change of `hybrid.files`, or of a kernel that relies on what it reads.
-Limits: a small vocabulary. Whoever may forge a compiled grammar decides what it allows, so that masks are not
-looked at.
+of the grammar inside, number by number; files that would take much memory. Grammars that load are used in a
+forked process.
+When: after any change of `hybrid.files`, or of a kernel that relies on data from these files.
+Limits: a small vocabulary. A person who can forge a compiled grammar decides what it allows, so the bits of
+masks are not checked.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def compiled(kind: str) -> CompiledGrammar:
 
 
 def use_grammar(data: bytes) -> str:
-    """Load it and fill some masks; nested texts read the stack, and numbers count."""
+    """Load a grammar and fill some masks; nested texts read the stack, and numbers use counters."""
     found = from_bytes(data, VOCABULARY)
     bitmask = allocate_token_bitmask(1, VOCABULARY.size)
     # where it has to fall back, the grammar's text tells that it was forged
@@ -90,7 +90,8 @@ def test_forged_arrays_of_compiled_grammars(kind: str) -> None:
 
 
 def test_kinds_that_are_there_many_times() -> None:
-    """Scratch arrays have room for each kind once: such a file wrote past their end."""
+    """Repeated kinds are refused: scratch arrays have room for each kind once, so such a file wrote past
+    their end."""
     header, arrays = unpack(to_bytes(compiled("lark")), 1 << 30)
     header.pop("members")
     many = {name: np.repeat(arrays[name], 3000) for name in ("top_kind", "top_color", "top_skip")}
@@ -116,7 +117,7 @@ def test_a_forged_entry_of_a_folder_is_made_anew(tmp_path: Path) -> None:
 
 
 def test_small_files_that_would_take_much_memory() -> None:
-    """A million lists without members, of a million states, are a file of some KB and were terabytes."""
+    """A file of some KB can describe a million empty lists of a million states, which took terabytes."""
     header, arrays = unpack(to_bytes(compiled("lark")), 1 << 30)
     header.pop("members")
     lists = np.concatenate([arrays["list_lengths"], np.zeros(10**6, np.int64)])
@@ -145,7 +146,7 @@ def test_small_files_that_would_take_much_memory() -> None:
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The ways to every part of a value of JSON."""
+    """The paths to every part of a JSON value."""
     yield path
     if isinstance(value, dict):
         for name, part in value.items():
@@ -173,7 +174,7 @@ def with_text(text: str) -> bytes:
 
 
 def use_text(data: bytes) -> str:
-    """Print the grammar and compile it anew, as where a matcher outgrows its classifier."""
+    """Print the grammar and compile it again, as a matcher does that outgrows its classifier."""
     found = from_bytes(data, VOCABULARY)
     str(found.grammar)
     matcher = GrammarMatcher(found.fallback)
@@ -196,7 +197,8 @@ TAGS = {
 
 @pytest.mark.parametrize("kind", ["rules", "tags"])
 def test_forged_texts_of_grammars(kind: str) -> None:
-    """XGrammar reads numbers of any size, and ends the process where it follows one that leads nowhere."""
+    """Forged numbers are refused: XGrammar reads numbers of any size, and crashes if it follows one that is
+    out of range."""
     grammar = compiled("ahead").grammar if kind == "rules" else xgrammar.Grammar.from_structural_tag(TAGS)
     text = grammar.serialize_json()
     forged = [("nothing", with_text(text))]

@@ -1,9 +1,10 @@
-"""Forks of a process whose threads are at work: children wait for nobody, and their masks are exact.
+"""Forks of a process with busy threads: children never hang, and their masks are exact.
 
-What: hundreds of children of a busy process; locks that a fork gets, waits for and does not get, and what is
-begun anew then; calls, futures, promotions and processes under way; deadlines and the alarm in a child.
-When: after any change of `equivalence.forking`, or of who makes a lock, a thread or a table of calls.
-Limits: needs fork. A child that does not end in time is killed, after it has said where its thread was.
+What: hundreds of children of a busy process; locks that a fork gets, waits for or fails to get, and the state
+that is then created anew; calls, futures, promotions and processes in progress; deadlines and the alarm in a
+child.
+When: after any change of `equivalence.forking`, or of code that makes a lock, a thread or a table of calls.
+Limits: needs fork. A child that does not end in time prints where its thread is and is killed.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ FORKS = 50
 
 
 class Child:
-    """A forked process that does some work, and ends with 0 if nothing is raised."""
+    """A forked process that does some work, and exits with status 0 if nothing is raised."""
 
     def __init__(self, work: Callable[[], Any], seconds: float = SECONDS) -> None:
         self.seconds, self.ends = seconds, time.monotonic() + seconds
@@ -79,7 +80,7 @@ def in_a_child(work: Callable[[], Any], seconds: float = SECONDS) -> None:
 
 @contextmanager
 def at_work(*calls: Callable[[], Any]) -> Iterator[None]:
-    """Threads that repeat these calls; their first error is raised."""
+    """Run threads that repeat these calls; raise their first error."""
     stop, errors = threading.Event(), []
 
     def repeat(call: Callable[[], Any]) -> None:
@@ -103,7 +104,7 @@ def at_work(*calls: Callable[[], Any]) -> Iterator[None]:
 
 @contextmanager
 def held(lock: Any) -> Iterator[None]:
-    """A lock that another thread holds."""
+    """Hold a lock in another thread."""
     taken, let_go = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -128,7 +129,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Held:
-    """Holds one grammar's compilation up in this process, but not in its children."""
+    """Blocks the compilation of one grammar in this process, but not in its children."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reached, self.let_go, process = threading.Event(), threading.Event(), os.getpid()
@@ -144,7 +145,8 @@ class Held:
 
 
 def test_children_of_a_busy_process_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Threads fill masks, compile, promote, and write to folders; children do all of it, and none waits."""
+    """While threads fill masks, compile, promote and write to folders, children do the same, and none
+    hangs."""
     vocabulary = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1, 65], cache_dir=tmp_path)
     compiler = GrammarCompiler(
         vocabulary, n_jobs=2, cache_dir=tmp_path / "compiled", cache_limit_bytes=2**22,
@@ -216,7 +218,8 @@ def test_children_of_a_busy_process_go_on(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_a_fork_waits_for_who_writes_tables() -> None:
-    """The child has all that was met before: nothing is begun anew."""
+    """A fork waits until a thread has written its tables: the child keeps all entries and creates nothing
+    anew."""
     compiled = GrammarCompiler(VOCABULARY).compile_grammar(SHARED)
     assert compiled.classifier is not None
     session, wanted = compiled.classifier.session, masks_along(compiled, 1, 20)
@@ -242,7 +245,8 @@ def test_a_fork_waits_for_who_writes_tables() -> None:
 
 
 def test_what_a_fork_cannot_wait_for_is_begun_anew(short_waits: None) -> None:
-    """A classifier's tables may be half written then: matchers go on with what they hold, in new ones."""
+    """The tables of a classifier may be half written then: matchers keep their state and continue in new
+    tables."""
     vocabulary = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1])
     compiler = GrammarCompiler(vocabulary)
     compiled = compiler.compile_grammar(SHARED)
@@ -279,7 +283,7 @@ def every_lock() -> list[Any]:
 
 
 def test_no_lock_stays_held(short_waits: None, tmp_path: Path) -> None:
-    """Each lock of the program in turn, held by a thread that the child does not have."""
+    """No lock of the program stays held in a child, even if a thread that the child does not have held it."""
     vocabulary = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1], cache_dir=tmp_path)
     compiler = GrammarCompiler(vocabulary, cache_dir=tmp_path)
     with compiler:
@@ -313,7 +317,7 @@ def test_no_lock_stays_held(short_waits: None, tmp_path: Path) -> None:
 
 
 def test_every_lock_is_listed() -> None:
-    """A lock that is made without telling forks of it hangs a child some day."""
+    """A lock that is not registered with `forking` can hang a child."""
     root = Path(forking.__file__).parents[1]
     for package in ("equivalence", "hybrid", "adapters"):
         for path in (root / package).rglob("*.py"):
@@ -332,7 +336,7 @@ def test_every_lock_is_listed() -> None:
 
 
 def test_locks_of_properties_are_listed() -> None:
-    """Before Python 3.12 a cached property holds a lock of its class while it is computed."""
+    """Before Python 3.12, `cached_property` holds a lock of its class while it computes the value."""
 
     @forking.with_listed_properties
     class Slow:

@@ -1,7 +1,7 @@
 """The gather writes exactly the tokens of the classes whose bits are set.
 
 What: `Gather.expand` against a numpy oracle for random classes, class masks, sizes and mixtures of large and
-small classes; arrays that may not be written; what it counts as its memory.
+small classes; read-only arrays; the memory that it reports.
 When: after any change of the gather or its kernels.
 Limits: small sizes, so that the kernels also run as plain Python and with bounds checks.
 """
@@ -29,7 +29,8 @@ def classes_of(class_of_token: NDArray[np.int32], n_classes: int) -> TokenClasse
 
 
 def random_classes(rng: np.random.Generator, size: int, n_classes: int, largest: int) -> TokenClasses:
-    """Classes in random order; the first may have `largest` tokens, each has one, some tokens have none."""
+    """Classes in random order: the first has up to `largest` tokens, each has at least one, and some tokens
+    have no class."""
     of_token = rng.integers(-1, n_classes, size).astype(np.int32)
     of_token[rng.permutation(size)[:largest]] = 0 if n_classes else -1
     of_token[rng.permutation(size)[:n_classes]] = np.arange(n_classes)
@@ -37,7 +38,7 @@ def random_classes(rng: np.random.Generator, size: int, n_classes: int, largest:
 
 
 def words_of(flags: NDArray[np.bool_]) -> NDArray[np.uint32]:
-    """The bitmask with these bits, by numpy."""
+    """The bitmask with these bits, computed by numpy."""
     padded = np.zeros(-(-len(flags) // 32) * 32, np.uint8)
     padded[: len(flags)] = flags
     return np.packbits(padded, bitorder="little").view("<u4").astype(np.uint32)
@@ -67,7 +68,7 @@ def test_expand_is_the_union_of_the_classes(size: int, n_classes: int) -> None:
 
 @pytest.mark.parametrize("largest", [LARGE_CLASS - 1, LARGE_CLASS, LARGE_CLASS + 1])
 def test_large_classes_are_rows(largest: int) -> None:
-    """One class around the bound between rows and lists of tokens, one far above, one far below."""
+    """One class is near the bound between rows and lists of tokens, one is far above it, one far below."""
     of_token = np.repeat(np.array([2, 0, -1, 1], np.int32), [3, largest, 5, 2 * LARGE_CLASS])
     np.random.default_rng(largest).shuffle(of_token)
     classes = classes_of(of_token, 3)
@@ -135,7 +136,7 @@ def test_what_a_kernel_would_write_past_is_refused(words: Any) -> None:
 
 
 def test_arrays_that_may_not_be_written_serve_as_input() -> None:
-    """Memory maps of an artefact are such arrays; the kernels only read them."""
+    """Kernels only read their input, so read-only arrays work; memory maps of an artefact are such arrays."""
     classes = random_classes(np.random.default_rng(2), 900, 33, largest=600)
     chosen = np.random.default_rng(3).random(33) < 0.5
     mask = words_of(chosen)
@@ -163,7 +164,8 @@ def test_members_by_class(dtype: Any) -> None:
 
 
 def test_rows_are_united_by_twos() -> None:
-    """Any number of large classes, and rows of any length beside words that are taken as one."""
+    """The result is right for any number of large classes and for rows of any length, whatever number of
+    words the kernel takes at once."""
     for n_words in range(LARGE_CLASS // 8, LARGE_CLASS // 8 + 5):
         for n_classes in range(1, 4):
             size = n_classes * 32 * n_words - 7
@@ -205,8 +207,8 @@ def test_pieces_of_shared_tokens(seed: int) -> None:
 
 
 def test_memory_counts_every_table() -> None:
-    """Per class a piece, where it begins, and a row number, one such start more, per token its id; class -1
-    costs nothing."""
+    """The memory is a piece, a start and a row number for each class, one more start, and an id for each
+    token; tokens of class -1 cost nothing."""
     of_token = np.array([0, 1, -1, 1, -1], np.int32)
     assert Gather(classes_of(of_token, 2), 5).memory_size_bytes == 3 * 8 + 2 * 16 + 2 * 4 + 3 * 4
     nothing = Gather(classes_of(np.full(5, -1, np.int32), 0), 5)

@@ -1,9 +1,9 @@
 """XGrammar's own code in a process that can be ended: deadlines, crashes, memory, forks, and estimates.
 
-What: `hybrid.guard.worker` with tasks that end in every way; what `hybrid.guard` does where
-there is no such process; that estimates know what was found to be slow, however it is spelled.
+What: `hybrid.guard.worker` with tasks that end in every way; what `hybrid.guard` does without such a process;
+estimates recognise constructs that were found to be slow, in every spelling.
 When: after any change of `hybrid.guard`.
-Limits: Linux; nothing here asks how fast anything is, but for what would take a minute where it is not ended.
+Limits: Linux; nothing here measures speed, except for tasks that would take a minute if they were not ended.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def is_there(process: int) -> bool:
 
 @pytest.fixture(autouse=True)
 def started() -> Iterator[None]:
-    """A process that is there already, so that the seconds of a test are those of its task."""
+    """A process that is already running, so that the seconds of a test are those of its task."""
     works()
     yield
     worker.close()
@@ -299,7 +299,7 @@ def test_deep_references_are_found_in_escapes() -> None:
 
 
 def test_counted_repeats_count_together() -> None:
-    """Each of 120 such strings is written out to 133 rules, which XGrammar compares in pairs: 25 s."""
+    """Each of the 120 strings expands to 133 rules, which XGrammar compares in pairs: 25 s."""
 
     def seconds(count: int) -> float:
         schema = json.dumps(hostile_schemas.long_strings(count, 100_000)[1])

@@ -1,9 +1,9 @@
-"""Patterns of JSON schemas: estimated before XGrammar writes them out, and ended within the budget.
+"""Patterns of JSON schemas are estimated before XGrammar expands them, and end within the budget.
 
-What: estimates beside what XGrammar 0.2.8 was measured to take; patterns that took it seconds to minutes,
+What: estimates compared with times measured for XGrammar 0.2.8; patterns that took it seconds to minutes,
 under a small budget on "auto" and on "engine".
 When: after any change of `hybrid.guard.patterns` or `hybrid.guard.estimate`.
-Limits: Linux. What is measured is written down here, not measured again; times are loose.
+Limits: Linux. The measured times are written down here and not measured again; bounds on time are loose.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ HOSTILE = [
 @pytest.mark.skipif(not worker.is_available(), reason="needs Linux")
 @pytest.mark.parametrize("strategy", ["auto", "engine"])
 def test_hostile_patterns_end_in_time(strategy: str) -> None:
-    """Each took XGrammar 7 seconds to minutes, some of them in this process."""
+    """Each pattern ends in time; XGrammar took 7 seconds to minutes, for some of them in this process."""
     VOCABULARY.byte_order  # noqa: B018 - not in the time of a call
     with GrammarCompiler(VOCABULARY) as warm:  # kernels
         GrammarMatcher(warm.compile_json_schema({"type": "string", "pattern": "^[a-c]{2,4}b$"}))

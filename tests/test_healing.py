@@ -1,10 +1,10 @@
-"""Masks of "these bytes, then the grammar" are those of a slow filter of all tokens by bytes.
+"""Masks of "these bytes, then the grammar" equal those of a slow filter that tests the bytes of every token.
 
-What: grammars of every strategy, prefixes of every length; walks on through the prefix and back; prompts cut
-at every byte of their last two tokens, on a made tokenizer. ``python -m bench healing`` does the same for
-prompts of a real one.
-When: after a change of `hybrid.healing`, or of what accepts text.
-Limits: the slow filter asks `accept_string` of a fresh matcher, which other tests compare with XGrammar.
+What: grammars of every strategy, prefixes of every length; walks forward through the prefix and back; prompts
+cut at every byte of their last two tokens, on a synthetic tokenizer. ``python -m bench healing`` does the
+same for prompts of a real one.
+When: after a change of `hybrid.healing`, or of code that accepts text.
+Limits: the slow filter calls `accept_string` of a new matcher, which other tests compare with XGrammar.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ CASES = [(kind, name) for kind in STRATEGIES for name in GRAMMARS] + [("lark", "
 
 
 def reference(compiled: CompiledGrammar, left: bytes) -> list[int]:
-    """The ids that spell bytes that are left, or these and what the grammar reads."""
+    """The ids whose bytes begin the remaining prefix, or complete it and go on with text that the grammar
+    accepts."""
     vocabulary, found = compiled.vocabulary, []
     for token, text in enumerate(vocabulary.tokens):
         if not text or token in vocabulary.stop_token_ids:
@@ -157,7 +158,7 @@ def test_prompts_cut_at_every_byte() -> None:
 
 
 def segment(data: bytes) -> list[int]:
-    """The longest token that fits, again and again."""
+    """Tokenise greedily: take the longest token that fits, again and again."""
     beginnings, found = beginnings_of(VOCABULARY), []
     while data:
         found.append(beginnings.longest(data))
@@ -166,7 +167,7 @@ def segment(data: bytes) -> list[int]:
 
 
 def fewest(text: bytes) -> float:
-    """The fewest tokens that spell a text."""
+    """The smallest number of tokens that spell a text."""
     needed = [0.0] + [float("inf")] * len(text)
     for end in range(1, len(text) + 1):
         for token, read in enumerate(VOCABULARY.tokens):
@@ -230,7 +231,7 @@ def test_a_grammar_that_begins_inside_of_a_token() -> None:
 
 @pytest.mark.parametrize("strategy", ["auto", "classifier", "engine"])
 def test_a_tag_that_begins_with_a_token_id_is_read_behind_the_prefix_only(strategy: str) -> None:
-    """A token that spells the prefix and more is text, never the id that the tag names."""
+    """A token that spells the prefix and more is read as text, never as the id that the tag names."""
     tokens = [b'"/>.\n', b'"/>.', b"\n", b'"/>.\n<t>', b"<t>", b"a", b'"', b"/>.\na", b""]
     vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=8)
     elements = [{"type": "token", "token": 4}, {"type": "const_string", "value": "a"}]

@@ -1,4 +1,6 @@
-"""What the core needs, and what is said where only a part of the project needs what is not there."""
+"""The core works with its own requirements only; if an optional package is missing, the error says which part
+of the project needs it.
+"""
 
 from __future__ import annotations
 

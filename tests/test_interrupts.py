@@ -1,9 +1,12 @@
-"""Ctrl-C: it is heard in the middle of a kernel, and leaves nothing locked or half made.
+"""Ctrl-C interrupts a running kernel, and leaves nothing locked or half made.
 
-What: real signals while kernels run in the main thread; an exception wherever Python may hear of a signal,
-in compilations and in every method of matchers, and what can be asked afterwards; others that waited.
-When: after any change of what is locked or replaced piece by piece, and of `equivalence.deadline.interrupts`.
-Limits: where Python looks for signals is taken from its profiler: when functions begin, and after calls of C.
+What: real signals while kernels run in the main thread; an exception at every moment at which Python may
+handle a signal, in compilations and in every method of matchers, and the state afterwards; other threads that
+waited.
+When: after any change of code that locks or replaces state piece by piece, and of
+`equivalence.deadline.interrupts`.
+Limits: the moments at which Python handles signals are taken from its profiler: when functions begin, and
+after calls of C.
 """
 
 from __future__ import annotations
@@ -50,19 +53,19 @@ OURS = tuple(
 
 @pytest.fixture(autouse=True)
 def python_hears() -> Iterator[None]:
-    """Ctrl-C as Python hears it by itself; processes that run tests beside each other ignore it."""
+    """Install Python's own handler of Ctrl-C; processes that run tests in parallel ignore the signal."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 def press(after: float) -> None:
-    """Ctrl-C, some seconds from now."""
+    """Send Ctrl-C some seconds from now."""
     threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 
 def text_of(matcher: GrammarMatcher) -> bytes:
-    """What a matcher has read."""
+    """The text that a matcher has read."""
     follower = matcher._follower
     parts = (matcher.compiled_grammar.vocabulary.tokens[one] if isinstance(one, int) else one or b""
              for one in follower.read(follower.made))  # fmt: skip
@@ -70,14 +73,14 @@ def text_of(matcher: GrammarMatcher) -> bytes:
 
 
 class Injected(KeyboardInterrupt):
-    """Stands for Ctrl-C."""
+    """The exception that stands for Ctrl-C."""
 
 
 class Injector:
-    """Raises an interrupt at one of the moments at which Python may hear of a signal, in our own code.
+    """Raises an interrupt at one of the moments at which Python may handle a signal, in our own code.
 
     Attributes:
-        count: moments met.
+        count: number of such moments so far.
     """
 
     def __init__(self, at: int = -1) -> None:
@@ -100,11 +103,10 @@ class Injector:
 
 
 def interrupted(begin: Callable[[], Callable[[], Any]], most: int, seed: int = 0) -> Iterator[bool]:
-    """Begin and make a call, interrupted at one moment after the other, or at `most` of them by chance.
+    """Make a call again and again, interrupted at each possible moment in turn, or at `most` random ones.
 
     Yields:
-        After each, whether it was interrupted.
-    """
+        After each call, whether it was interrupted."""
     counting = Injector()
     call = begin()
     with counting.at_work():
@@ -184,7 +186,7 @@ def test_who_waits_can_be_interrupted() -> None:
 
 
 def test_other_handlers_are_left_alone() -> None:
-    """Who handles the signal otherwise is called when the kernel is done; nothing is stopped."""
+    """Any other handler of the signal is called when the kernel is done; nothing is stopped."""
     called: list[float] = []
     before = signal.signal(signal.SIGINT, lambda *_: called.append(time.monotonic()))
     try:
@@ -198,7 +200,7 @@ def test_other_handlers_are_left_alone() -> None:
 
 
 def test_an_event_loop_keeps_its_wake_up_file() -> None:
-    """Signals that come while we find out whose it is, and all others, reach the loop."""
+    """Signals that arrive while we look up the handler, and all others, reach the event loop."""
     mine, theirs = socket.socketpair()
     with mine, theirs:
         for one in (mine, theirs):
@@ -257,7 +259,7 @@ def mask_of(matcher: GrammarMatcher) -> list[int]:
 
 
 def grow(compiled: CompiledGrammar, rng: random.Random) -> None:
-    """Make more room in some tables, or fill them."""
+    """Enlarge some tables, or fill them."""
     assert compiled.classifier is not None
     with compiled.classifier.lock:
         session = compiled.classifier.session
@@ -305,7 +307,7 @@ def test_a_compilation_leaves_nothing_half_made(name: str) -> None:
 
 
 def test_equal_calls_go_on_after_an_interrupt() -> None:
-    """Another call for the same grammar comes meanwhile: it waits, or it computes it itself."""
+    """A call for the same grammar that arrives meanwhile waits, or compiles the grammar itself."""
     make = COMPILING["a grammar"]
     wanted = masks_along(make(GrammarCompiler(VOCABULARY)), 1, 12)
     others: list[tuple[threading.Thread, list[CompiledGrammar]]] = []
@@ -330,8 +332,8 @@ def test_equal_calls_go_on_after_an_interrupt() -> None:
 
 @pytest.mark.parametrize("name", ["a schema", "a grammar", "Lark"])
 def test_a_matcher_is_before_or_after_what_was_interrupted(name: str) -> None:
-    """Any method, at any moment, with tables that grow and are given up: what it says it has read is what its
-    masks follow."""
+    """Interrupt any method at any moment, while tables grow and are discarded: the masks of the matcher
+    follow the text that it says it has read."""
     rng = random.Random(name)
     compiled, calm = compiling(name)()[1], compiling(name)()[1]
     classifier = compiled.classifier
@@ -377,7 +379,7 @@ TEXTS = {"a schema": (b'{"a": "xy', b'{"a": "z"'), "a grammar": (b"((ab", b"(aba
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_tables_are_changed_for_new_ones_as_a_whole(name: str) -> None:
-    """At every moment: a number of the old tables is never looked up in the new ones."""
+    """At no moment is a number of the old tables looked up in the new ones."""
     compiled, calm = compiling(name)()[1], compiling(name)()[1]
     classifier = compiled.classifier
     assert classifier is not None

@@ -1,4 +1,4 @@
-"""Formulas: simplification keeps their truth, and what is plainly decided is decided."""
+"""Formulas: simplification preserves their truth, and decides the obvious ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = "abc"
 
 
 def build(formulas: Formulas, tree: Any) -> Formula:
-    """A formula of a tree, simplified."""
+    """Build a simplified formula from a tree."""
     if isinstance(tree, str):
         return formulas.atom(tree)
     if isinstance(tree, bool):
@@ -29,7 +29,7 @@ def build(formulas: Formulas, tree: Any) -> Formula:
 
 
 def truth(tree: Any, values: dict[str, bool]) -> bool:
-    """The truth of a tree as it was written."""
+    """The truth value of a tree as it was written."""
     if isinstance(tree, str):
         return values[tree]
     if isinstance(tree, bool):
@@ -42,7 +42,7 @@ def truth(tree: Any, values: dict[str, bool]) -> bool:
 
 
 def holding(values: dict[str, bool]) -> Callable[[Formula], bool]:
-    """The truth of atoms by their names."""
+    """The truth values of atoms by their names."""
     return lambda atom: values[atom.args[0]]
 
 

@@ -1,4 +1,6 @@
-"""Radix trees of keys: all versions of a tree hold what was put into them, and are written as such."""
+"""Radix trees of keys: every version of a tree keeps the keys that were put into it, and the grammar written
+from it accepts them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ KEYS = st.lists(st.text('ab/"\\é\n', max_size=5), max_size=8, unique=True)
 
 
 def held(tree: KeyTree) -> dict[str, int]:
-    """The keys of a tree, each with its state."""
+    """The keys of a tree, with the state of each."""
     found, todo = {}, [(tree, "")]
     while todo:
         node, text = todo.pop()
@@ -77,7 +79,7 @@ def test_separators_have_an_encoding() -> None:
 
 
 def takes(grammar: object, text: str) -> bool:
-    """Whether XGrammar reads a text to its end under a grammar."""
+    """Whether XGrammar accepts a whole text under a grammar."""
     from xgrammar.testing import _is_grammar_accept_string
 
     return bool(_is_grammar_accept_string(grammar, text))

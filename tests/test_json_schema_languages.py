@@ -1,8 +1,8 @@
 """Regular languages of strings and numbers: against `re`, `json` and exact fractions.
 
-What: automata are canonical; patterns match what Python's `re` matches where both read the same; spellings
-parse to the texts that they stand for; numbers satisfy their bounds exactly; windows of lengths are exact;
-formats know their edges.
+What: automata are canonical; patterns match what Python's `re` matches, if both read the pattern alike;
+spellings parse to the texts that they stand for; numbers satisfy their bounds exactly; windows of lengths are
+exact; formats accept and refuse their edge cases.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def test_what_is_no_pattern_is_refused(source: str) -> None:
 
 @pytest.mark.parametrize("shape", ["^{}$", "^{}", "^(?:{})$", "^(?=ab){}$", "^{}\\b"])
 def test_texts_in_patterns_may_be_long(shape: str) -> None:
-    """A call for each part of a pattern allowed a thousand characters."""
+    """Long texts compile: one nested call for each part of a pattern allowed only a thousand characters."""
     text = "ab" * 1_500
     language = pattern(shape.format(text), BOUND)
     assert language.contains(text) and not language.contains(text[:-1])
@@ -173,7 +173,7 @@ SPELLED = ["^[^/]{0,2}$", '^[aé\U0001f600\\u0001"\\\\/]*$', "", "^[\\ud7ff-\\uf
 
 
 def texts_of(automaton: Automaton, depth: int) -> list[str]:
-    """Texts along the ends of all edges, up to a length."""
+    """Texts up to a length, along the first and last characters of edges."""
     found: list[str] = []
     todo = [(0, "")]
     while todo and len(found) < 3000:

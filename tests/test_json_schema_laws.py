@@ -1,9 +1,9 @@
 """Laws of JSON Schema's own meaning, on random schemas over all keywords, judged by the jsonschema package.
 
-What: an instance has a text if and only if it is valid; the text is accepted, and texts of random walks are
-valid; no walk meets a dead end; masks are XGrammar's `accept_token` over the same grammar as EBNF.
-Limits: `python -m tests.test_json_schema_laws N` draws N schemas more. Numbers are compared where floats tell
-them.
+What: an instance has a text if and only if it is valid; that text is accepted, and texts of random walks are
+valid; no walk meets a dead end; masks equal XGrammar's `accept_token` over the same grammar as EBNF.
+Limits: `python -m tests.test_json_schema_laws N` draws N more schemas. Numbers are compared only if floats
+can distinguish them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CLOSING = (0x22, 0x5D, 0x7D, STOP)
 
 
 def drawn(seed: int) -> tuple[Any, jsonschema.protocols.Validator, list[Any], list[bool]] | None:
-    """A schema, its judge, and instances with their verdicts; None where the judge gives up."""
+    """A schema, its validator, and instances with their verdicts; None if the validator gives up."""
     chance = random.Random(seed)
     schema = random_schema(chance, 3)
     judge = jsonschema.Draft202012Validator(schema)
@@ -39,7 +39,8 @@ def drawn(seed: int) -> tuple[Any, jsonschema.protocols.Validator, list[Any], li
 
 
 def check_instances(seed: int) -> bool:
-    """Whether the schema was compiled; every instance has a text if and only if it is valid."""
+    """Assert that each instance has a text if and only if it is valid; return whether the schema was
+    compiled."""
     found = drawn(seed)
     if found is None:
         return False
@@ -62,13 +63,13 @@ def test_an_instance_has_a_text_if_and_only_if_it_is_valid(block: int) -> None:
 
 
 def allowed_in(bitmask: Any) -> list[int]:
-    """The tokens of a mask."""
+    """The tokens that a mask allows."""
     words = bitmask[0].tolist()
     return [i for i in range(BYTES.size) if words[i // 32] >> (i % 32) & 1]
 
 
 def walked(compiled: CompiledGrammar, chance: random.Random) -> bytes | None:
-    """A text along masks, or None where it grows too long."""
+    """A random text along masks, or None if it grows too long."""
     matcher, bitmask, text = GrammarMatcher(compiled), allocate_token_bitmask(1, BYTES.size), bytearray()
     for _ in range(150):
         matcher.fill_next_token_bitmask(bitmask)
@@ -111,7 +112,7 @@ def test_texts_are_accepted_and_walks_are_valid(block: int) -> None:
 
 
 def _is_long_number(text: bytes) -> bool:
-    """Whether a number has more digits than a float tells apart."""
+    """Whether a number has more digits than a float can distinguish."""
     digits = "".join(chr(one) if chr(one).isdigit() else " " for one in text.replace(b".", b"").lower())
     return any(len(one) > 15 for one in digits.split()) or b"e" in text.lower()
 

@@ -1,7 +1,8 @@
-"""Alternatives told apart by listed values: many are split at once, and mean what they meant one by one.
+"""Alternatives distinguished by listed values: splitting many at once gives the same language as one by one.
 
-What: objects of random alternatives whose keys list their values, some of which overlap, some of which are
-open; each instance has a text if and only if `jsonschema` finds it valid. And as many as servers send.
+What: objects of random alternatives whose keys list their values, some with overlapping and some with open
+lists; each instance has a text if and only if `jsonschema` finds it valid. Also, as many alternatives as
+servers send.
 Limits: lists of scalars; other conditions are in `tests.test_json_schema_meaning` and the laws.
 """
 
@@ -59,7 +60,7 @@ def test_texts_are_those_of_valid_instances(seed: int) -> None:
 
 
 def test_the_split_at_once_says_what_the_one_by_one_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All texts of bounded objects, with the bound out of reach and within."""
+    """Objects have the same texts whether the threshold `MANY_LISTED` is out of reach or exceeded."""
     for seed in range(6):
         rng = random.Random(1000 + seed)
         schema = drawn(rng)
@@ -74,7 +75,8 @@ def test_the_split_at_once_says_what_the_one_by_one_says(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("count", [40, 300])
 def test_as_many_tools_as_servers_send(count: int) -> None:
-    """More than `Bounds.minterms`: lists of values are bounded by the schema."""
+    """More tools than `Bounds.minterms` compile: lists of values are bounded only by the size of the
+    schema."""
     grammar = compiled_bytes(tool_choice(count).schema)
     for number in (0, count // 2, count - 1):
         name, _, arguments = tool(number)

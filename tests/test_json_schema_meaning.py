@@ -1,8 +1,8 @@
 """JSON schemas with their own meaning: which texts can be written, keyword by keyword, on every strategy.
 
-What: a table of schemas with instances that are valid and others that are not; each is judged by the
-jsonschema package first, so that no row of the table can be wrong.
-Limits: grammars are compiled over single bytes, which decides on texts as any vocabulary does.
+What: a table of schemas with valid and invalid instances; the jsonschema package judges each first, so that
+no row of the table can be wrong.
+Limits: grammars are compiled over single bytes, which accept the same texts as any vocabulary.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ STRATEGIES = ("auto", "classifier", "representatives", "engine")
 
 
 def written(compiled: CompiledGrammar, text: str) -> bool:
-    """Whether a text can be written to its end."""
+    """Whether a text can be written completely."""
     matcher = GrammarMatcher(compiled)
     return matcher.accept_string(text) and matcher.accept_token(STOP)
 
@@ -353,8 +353,7 @@ def test_nothing_is_left_for_garbage_collection(schema: dict[str, Any], is_stric
     """A compilation leaves no cycles of references.
 
     There were 850 objects in cycles for each schema, and collecting them took a sixth of the time of a server
-    that compiles schemas. Free-threaded Python stops all threads while it collects garbage.
-    """
+    that compiles schemas. Free-threaded Python stops all threads while it collects garbage."""
     text = json.dumps({**schema, "$defs": {"n": {"type": "integer", "minimum": 3}}})
 
     def compile_once() -> None:

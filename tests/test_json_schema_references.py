@@ -1,7 +1,7 @@
-"""References to other documents and dynamic ones, metaschemas, and formats as annotations.
+"""References to other documents, dynamic references, metaschemas, and formats as annotations.
 
-What: small schemas whose verdicts are those of `jsonschema`, or of the specification where it says otherwise;
-what is refused by name; that caches tell what was given apart.
+What: small schemas with the verdicts of `jsonschema`, or of the specification where they differ; refusals
+with a clear error; caches that distinguish the registries and options of calls.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What JSON Schema's own meaning refuses, leaves out on request, and how texts are laid out.
+"""JSON Schema's own meaning: what it refuses, what it omits on request, and how it lays out texts.
 
-What: refusals with keyword, place and way out; ``relax=True``; hostile schemas within their budget;
+What: refusals with keyword, location and remedy; ``relax=True``; hostile schemas within their budget;
 `strict_mode` and the options of white space; compiled grammars in files and caches.
 """
 
@@ -213,7 +213,7 @@ def test_hostile_schemas_are_answered_within_the_budget(name: str) -> None:
 
 @pytest.fixture(params=[None, 1_000_000], ids=["usual limit", "no limit"])
 def recursion_limit(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Python's limit of nested calls, which programs may raise for purposes of their own."""
+    """Set Python's limit of nested calls, which programs may raise for their own purposes."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(request.param or before)
     yield
@@ -234,7 +234,7 @@ CHAINS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.usefixtures("recursion_limit")
 @pytest.mark.parametrize("step", CHAINS.values(), ids=CHAINS)
 def test_long_chains_of_references_are_refused(step: Callable[[Any], Any]) -> None:
-    """They ended the process: each reference took some of the C stack."""
+    """Such chains crashed the process, because each reference used some of the C stack."""
     n = 20_000
     chain = {f"d{i}": step({"$ref": f"#/definitions/d{i + 1}"}) for i in range(n)}
     chain[f"d{n}"] = {"type": "object", "properties": {"a": {"type": "string"}}}

@@ -1,4 +1,6 @@
-"""The switch of meanings wherever users find it: command line, processor, adapters' settings."""
+"""The option for the meaning of schemas, everywhere users can set it: command line, processor, adapters'
+settings.
+"""
 
 from __future__ import annotations
 

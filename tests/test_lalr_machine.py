@@ -28,7 +28,7 @@ from tests.lark_machines import (
 
 
 def random_terminals(machine: LalrMachine, rng: random.Random) -> list[int]:
-    """Terminals that can be shifted, then one at random and some more, then the end."""
+    """Some terminals that can be shifted, then a random one and a few more, then the end."""
     stack, found = (machine.start,), []
     for _ in range(rng.randint(0, 25)):
         fitting = [
@@ -46,7 +46,7 @@ def random_terminals(machine: LalrMachine, rng: random.Random) -> list[int]:
 
 
 def check_against_lark(grammar: Built, rounds: int, rng: random.Random) -> set[bool]:
-    """Compare how far both come; which of the sequences are accepted to the end."""
+    """Assert that both parsers get equally far; return which sequences are accepted to the end."""
     machine, ends = grammar.machine, set()
     for _ in range(rounds):
         sequence = random_terminals(machine, rng)

@@ -1,4 +1,4 @@
-"""Terminal sequences on stacks: numbers, kinds and the automaton against plain simulation."""
+"""Terminal sequences on stacks: numbers, kinds and the automaton, compared with plain simulation."""
 
 from __future__ import annotations
 
@@ -36,17 +36,16 @@ SMALL_FEW = (
 
 
 def some_stacks(machine: LalrMachine, rounds: int, most: int, rng: random.Random) -> list[Stack]:
-    """Distinct stacks that texts lead to, and the beginnings of these texts."""
+    """Distinct stacks that random prefixes of texts lead to."""
     return list({stack for _ in range(rounds) for stack in random_stack_path(machine, most, rng)})
 
 
 def some_sequences(
     machine: LalrMachine, stacks: list[Stack], count: int, rng: random.Random
 ) -> list[tuple[int, ...]]:
-    """Sequences that some stack takes, such with one terminal changed, and such that are drawn blindly.
+    """Sequences that some stack accepts, the same with one terminal changed, and entirely random ones.
 
-    The end of input is the last terminal of a sequence only.
-    """
+    The end of input occurs only as the last terminal of a sequence."""
     n = len(machine.terminals)
     found: list[tuple[int, ...]] = [(), (n - 1,)]
     for _ in range(count):
@@ -69,14 +68,14 @@ def some_sequences(
 
 
 def numbers_of(table: SequenceTable, sequences: Iterable[tuple[int, ...]]) -> np.ndarray:
-    """All at once, as token classes ask for them."""
+    """Number all sequences at once, as token classes do."""
     sequences = list(sequences)
     text = np.array([terminal for sequence in sequences for terminal in sequence], np.int32)
     return table.numbers(text, np.cumsum([0, *map(len, sequences)]).astype(np.int64))
 
 
 def check(machine: LalrMachine, rounds: int, count: int, seed: int) -> None:
-    """Numbers, kinds and the automaton agree with `takes` on random stacks and sequences."""
+    """Assert that numbers, kinds and the automaton agree with `takes` on random stacks and sequences."""
     rng = random.Random(seed)
     stacks = some_stacks(machine, rounds, 14, rng)
     sequences = some_sequences(machine, stacks, count, rng)
@@ -133,7 +132,7 @@ def test_random_grammars_in_every_way_that_kernels_run() -> None:
 
 
 def test_few_kinds_remain_of_many_sequences() -> None:
-    """Of all sequences of up to three terminals the kinds are those that stacks tell apart, or nearly."""
+    """All sequences of up to three terminals have about as few kinds as stacks can distinguish."""
     machine = built("error after several reductions").machine
     n = len(machine.terminals)
     sequences: list[tuple[int, ...]] = [(a,) for a in range(n)]
@@ -193,7 +192,7 @@ def test_too_many_sequences_are_an_error() -> None:
 
 @pytest.mark.kernels
 def test_what_was_begun_when_bytes_ran_out_is_taken_back() -> None:
-    """Numbers, and the automaton, are those of a table that was never stopped."""
+    """After exhausted budgets, numbers and the automaton equal those of a table that was never stopped."""
     machine, rng = built("error after several reductions").machine, random.Random(11)
     sequences = some_sequences(machine, some_stacks(machine, 10, 12, rng), 60, rng)
     usual, table = SequenceTable(machine), small_table(machine)

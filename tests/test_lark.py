@@ -1,10 +1,10 @@
-"""Lark grammars end to end: masks are what Lark says, whatever way a matcher came to a text.
+"""Lark grammars end to end: masks follow Lark's meaning, whatever way a matcher came to a text.
 
 What: `compile_lark` against the oracle on every short text of small grammars; the methods of matchers,
 batches, budgets and artefacts; what is refused, and how.
-When: after any change of `hybrid.lark`, or of the folders of `equivalence` that it is made from.
-Limits: lexer, parser and classes have tests of their own (``test_lexing*.py``, ``test_lalr*.py``,
-``test_factored*.py``); real grammars and files are for ``python -m bench lark``.
+When: after any change of `hybrid.lark`, or of the folders of `equivalence` that it uses.
+Limits: lexer, parser and classes have their own tests (``test_lexing*.py``, ``test_lalr*.py``,
+``test_factored*.py``); ``python -m bench lark`` tests real grammars and files.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ NAME: /[a-z]+/
 
 
 def vocabulary_of(texts: list[bytes]) -> Vocabulary:
-    """The texts, a special id, and a stop id."""
+    """A vocabulary of the texts, a special id, and a stop id."""
     return Vocabulary.from_bytes([*texts, b"", b""], stop_token_ids=[len(texts) + 1])
 
 
@@ -86,12 +86,12 @@ def calculator() -> CompiledGrammar:
 
 
 def bits(matcher: GrammarMatcher) -> list[bool]:
-    """The mask as one truth value for each id."""
+    """The mask as one truth value per id."""
     return flags(matcher).tolist()
 
 
 def flags(matcher: GrammarMatcher) -> np.ndarray:
-    """As `bits`, for large vocabularies."""
+    """Like `bits`, for large vocabularies."""
     size = matcher.compiled_grammar.vocabulary.size
     bitmask = allocate_token_bitmask(1, size)
     matcher.fill_next_token_bitmask(bitmask)
@@ -126,7 +126,7 @@ def test_masks_of_every_short_text_are_what_lark_says(grammar: SmallGrammar) -> 
 
 @pytest.mark.parametrize("name", ["json.lark", "arithmetic.lark", "sql_select.lark", "c_like.lark"])
 def test_real_tokens_of_shipped_grammars(name: str, tekken: Vocabulary) -> None:
-    """Every token that a walk's mask allows is accepted, and those that it forbids are not."""
+    """Every token that a mask of the walk allows is accepted, and every token that it forbids is not."""
     compiled = GrammarCompiler(tekken).compile_lark(shipped_grammar(name).text)
     rng = random.Random(0)
     for _ in range(3):
@@ -197,7 +197,7 @@ def test_forced_text() -> None:
 
 
 def test_forced_text_goes_on_where_tables_are_full() -> None:
-    """Each byte is a configuration; there is room for 1,024 before any are met."""
+    """Each byte needs a new configuration, and there is room for 1,024."""
     text = "".join(random.Random(0).choices("abcdefgh", k=3000))
     compiled = GrammarCompiler(VOCABULARY).compile_lark(f'start: "{text}" "!"?')
     matcher = GrammarMatcher(compiled)
@@ -256,7 +256,7 @@ def test_threads_share_a_grammar() -> None:
 
 
 def test_whether_a_text_is_whole_is_asked_with_the_lock() -> None:
-    """It is read from the mask, and who finds a mask writes to the tables that all matchers share."""
+    """The answer is read from the mask, and computing a mask writes to the tables that all matchers share."""
     compiled = GrammarCompiler(VOCABULARY, cache_enabled=False).compile_lark(CALCULATOR)
     assert compiled.classifier is not None
     matcher, found = GrammarMatcher(compiled), []
@@ -325,7 +325,7 @@ def test_an_artefact_gives_the_same_masks(tmp_path: Path) -> None:
 
 
 def test_an_artefact_is_the_same_in_every_process() -> None:
-    """Lark numbers its states by hashes of names, which differ from process to process."""
+    """Lark numbers its states by hashes of names, which differ between processes."""
     code = (
         "import hashlib\nfrom tests.test_lark import calculator\nfrom hybrid.files import to_bytes\n"
         "print(hashlib.sha256(to_bytes(calculator())).hexdigest())"
@@ -339,7 +339,7 @@ def test_an_artefact_is_the_same_in_every_process() -> None:
 
 
 def test_forged_artefacts_are_refused_or_harmless() -> None:
-    """Each number of each member is set out of range, or to another one in range."""
+    """Each number of each member is set to a value out of range, and to another one in range."""
     header, arrays = unpack(to_bytes(calculator()), 1 << 30)
     members = header.pop("members")
     rng = random.Random(0)

@@ -1,8 +1,9 @@
-"""What a Lark grammar is written out to: counts against Lark's own, and refusals of what would not end.
+"""The size to which a Lark grammar expands: counts compared with Lark's own, and refusals of grammars that
+would not end.
 
 What: examples counted by hand and by Lark, random grammars, real ones; grammars that explode.
 When: after any change of `hybrid.guard.lark_estimate`, or with another version of Lark.
-Limits: how long Lark takes is measured, not tested (docs/lark.md).
+Limits: the time that Lark takes is measured, not tested (docs/lark.md).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def trees_of(text: str) -> Any:
 
 
 def written_out(text: str, start: str = "start") -> tuple[int, int]:
-    """Alternatives and symbols (one more for each alternative) that Lark makes of the rules."""
+    """Count the alternatives and symbols (one more per alternative) that Lark makes from the rules."""
     _, rules, _ = trees_of(text).compile([start], "*")
     return len(rules), len(rules) + sum(len(rule.expansion) for rule in rules)
 

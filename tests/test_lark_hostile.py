@@ -1,9 +1,9 @@
-"""Lark grammars from strangers: an answer or a clear error in time, and no memory of this process.
+"""Lark grammars from untrusted users: a result or a clear error in time, and bounded memory in this process.
 
-What: grammars that Lark, `re` or the lexer would need minutes or gigabytes for, under a small budget; what
-comes from the process where they are tried, and what does not fit; compiling where there is no such process.
+What: grammars for which Lark, `re` or the lexer would need minutes or gigabytes, under a small budget;
+answers from the process that tries them, and answers that are inconsistent; compiling without such a process.
 When: after any change of `hybrid.lark`, of `hybrid.guard`, or with another version of Lark.
-Limits: Linux. Times are loose: other work may share the machine.
+Limits: Linux. Bounds on time are loose, because other programs may share the machine.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ START = "start: A\nA: "
 
 
 def doubled(count: int) -> str:
-    """The parser has to remember which of the last letters were an "a"."""
+    """A grammar whose parser has to remember which of the last letters were an "a"."""
     rules = [f'a{n}: ("a" | "b") a{n + 1}' for n in range(count)]
     return "\n".join(['start: "a" start | "b" start | "a" a0', *rules, f'a{count}: "c"'])
 
@@ -180,7 +180,7 @@ def test_it_is_the_same_wherever_it_is_made() -> None:
 
 
 def test_what_does_not_fit_is_not_believed() -> None:
-    """An answer of the other process whose numbers would lead kernels astray."""
+    """Answers of the other process are refused if their numbers would take kernels out of range."""
     made = construct(shipped_grammar("arithmetic.lark").text, "start", 50_000)
     data = packed(made)
     begin = 8 + int.from_bytes(data[:8], "little")

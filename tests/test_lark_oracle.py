@@ -1,4 +1,4 @@
-"""The oracle for Lark grammars: known answers, and its shared search against the bare definition."""
+"""The oracle for Lark grammars: known answers, and its shared search compared with the plain definition."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def oracle(text: str, alphabet: str, length: int = 3) -> Oracle:
 
 
 def allowed(asked: Oracle, text: str, words: str) -> set[str]:
-    """Those of some words, with ``_`` for a space, that may follow a text."""
+    """The words of a list, with ``_`` for a space, that may follow a text."""
     tokens = [word.replace("_", " ").encode() for word in words.split()]
     return {
         word
@@ -176,7 +176,8 @@ def test_they_tell_texts_and_tokens_apart(small: SmallGrammar) -> None:
 
 
 def test_the_shared_search_is_the_definition(small: SmallGrammar) -> None:
-    """All texts that are viable but for their last character; the definition is asked with nothing shared."""
+    """Both agree on all texts that are viable except for their last character; the definition shares nothing
+    between texts."""
     asked = small.oracle()
     for text in asked.texts(2 if len(asked.continuations) > 300 else 3):
         for more in small.alphabet:
@@ -206,7 +207,8 @@ def test_sentences_are_viable(small: SmallGrammar) -> None:
 
 
 def test_lexemes_are_larks(small: SmallGrammar) -> None:
-    """The only part of Lark that the oracle repeats: from a match to a terminal."""
+    """The step from a match to a terminal, the only part of Lark that the oracle repeats, agrees with
+    Lark."""
     asked, rng = small.oracle(), random.Random(small.name)
     for _ in range(100):
         text = "".join(rng.choices(small.alphabet, k=8))

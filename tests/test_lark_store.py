@@ -1,4 +1,4 @@
-"""The tables of a Lark grammar's classifier: that they grow, are bounded, and refuse what is not theirs."""
+"""The tables of a Lark grammar's classifier grow, are bounded, and refuse numbers that are not theirs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def opened(store: Store, seed: int, length: int = 300) -> list[int]:
 
 
 def words(store: Store, configuration: int) -> tuple[list[int], int]:
-    """The mask of a configuration, and whether its text is whole."""
+    """The mask of a configuration, and whether its text is complete."""
     found = store.class_mask(configuration)
     return store.mask_words(found >> 1).tolist(), found & 1
 

@@ -1,9 +1,9 @@
-"""Laws of token classes: no mask of any grammar tells two tokens of one class apart.
+"""Laws of token classes: no mask of any grammar distinguishes two tokens of one class.
 
-What: classes against the slow reference on random grammars, against XGrammar itself on every case in
-``tests/cases``; the relation of the two relations; how coarse the classes are; the gather.
+What: classes against the slow reference on random grammars, and against XGrammar itself on every case in
+``tests/cases``; the relation between the two partitions; how coarse the classes are; the gather.
 When: after any change of the network, the exploration, the partition or the gather.
-Limits: soundness is asserted for each example. Needless splits cost speed only, so they are counted over a
+Limits: soundness is asserted for each example. Needless splits only cost speed, so they are counted over a
 fixed set of grammars.
 """
 
@@ -46,7 +46,7 @@ SMALL = Capacity(configurations=4_000, nodes=16_000, outcomes=16_000, items=16_0
 
 
 def classes_of(case: GrammarCase, relation: Relation = "acceptance") -> list[int]:
-    """The class of each token; an example whose grammar is refused or outgrows its budget is left out."""
+    """The class of each token; the example is discarded if the grammar is refused or exceeds its budget."""
     grammar = xgrammar.Grammar.from_ebnf(case.ebnf)
     vocabulary = Vocabulary.from_bytes(case.vocabulary)
     try:
@@ -61,7 +61,8 @@ def classes_of(case: GrammarCase, relation: Relation = "acceptance") -> list[int
 
 
 def assert_refines(case: GrammarCase, fine: Sequence[int], coarse: Sequence[int]) -> None:
-    """Tokens of one fine class are of one coarse class; what is -1 in fine is -1 in coarse."""
+    """Assert that the tokens of each fine class are in one coarse class, and that -1 in fine is -1 in
+    coarse."""
     example: dict[int, int] = {}
     for token_id, number in enumerate(fine):
         other = example.setdefault(number, token_id)
@@ -131,13 +132,12 @@ FIXED = [
 
 
 def test_few_needless_splits() -> None:
-    """The reference counts from below: tokens that some short text tells apart.
+    """The reference counts from below: tokens that some short text distinguishes.
 
-    A split may be needless where a token is compared on stacks that no text leads to: after "b" in the sums
-    of products below, a product that is over is explored as if it could not go on, which tells "a" from ",".
-    Three classes of the set are of this kind. (That the reference counts too few, because it visits 30 sets
-    of stacks of each grammar only, makes no difference in this set.)
-    """
+    A split may be needless if tokens are compared on stacks that no text leads to: after "b" in the sums of
+    products below, a complete product is explored as if it could not go on, which distinguishes "a" from ",".
+    Three classes of the set are of this kind. (The reference may count too few, because it visits only 30
+    sets of stacks of each grammar; this makes no difference in this set.)"""
     letters = [b"a", b"b", b"c", b",", b"(", b")", b"[", b"]"]
     longest = 3
     tokens = [b"".join(word) for length in range(1, longest + 1) for word in product(letters, repeat=length)]
@@ -161,7 +161,7 @@ FOREIGN = [b"\x00", b"z", b" ", b"\n", b"\xff", b"\xc3", b"\x80", b'"', b"}", b"
 
 
 def vocabulary_for(case: Case, rng: random.Random) -> Vocabulary:
-    """Single bytes, pieces of the case's own strings, some of them joined, and a stop id without text."""
+    """Single bytes, pieces of the case's own strings, some of them joined, and a stop token without text."""
     strings = [string for string in (*case.accepts, *case.prefixes, *case.rejects) if string] or [b"a"]
     tokens = {bytes([byte]) for string in strings for byte in string} | set(FOREIGN)
     for _ in range(60):
@@ -174,7 +174,7 @@ def vocabulary_for(case: Case, rng: random.Random) -> Vocabulary:
 
 
 def assert_constant(classes: TokenClasses, matcher: xgrammar.GrammarMatcher, vocabulary: Vocabulary) -> None:
-    """`accept_token` gives all tokens of a class one answer, and those of class -1 a no."""
+    """Assert that `accept_token` treats all tokens of a class alike, and refuses those of class -1."""
     answers = {-1: False}
     example: dict[int, int] = {}
     for token_id in range(vocabulary.size - 1):

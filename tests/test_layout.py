@@ -1,7 +1,7 @@
 """How the code is laid out: files and functions stay short, and imports run one way.
 
-`docs/layout.md` says the same in words. The lists below name what does not fit the rules; one that is not
-needed any more is an error too.
+`docs/layout.md` says the same in words. The lists below name the exceptions; an exception that is no longer
+needed is an error too.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def imports() -> dict[str, set[str]]:
 
 
 def without(exceptions) -> dict[str, set[str]]:
-    """The imports but for some pairs, all of which there must be."""
+    """The imports except for some pairs, each of which must exist."""
     assert not [pair for pair in exceptions if pair[1] not in imports().get(pair[0], ())]
     return {
         module: {other for other in imported if (module, other) not in exceptions}
@@ -88,7 +88,7 @@ def without(exceptions) -> dict[str, set[str]]:
 
 
 def within(package: str, given: dict[str, set[str]]) -> dict[str, set[str]]:
-    """The imports between modules of a package."""
+    """The imports between the modules of a package."""
     inside = [module for module in given if f"{module}.".startswith(f"{package}.")]
     return {module: given[module] & set(inside) for module in inside}
 
@@ -146,7 +146,7 @@ def test_the_document_has_the_same_orders():
 
 @pytest.fixture
 def tree(tmp_path):
-    """A function that writes files by path, and gives what is imported."""
+    """A function that writes files by path, and returns the imports between them."""
 
     def write(**files: str) -> dict[str, set[str]]:
         for name, text in files.items():

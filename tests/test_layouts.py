@@ -1,4 +1,6 @@
-"""Layouts and meanings of other versions of XGrammar are left to plain XGrammar, by name."""
+"""Grammars in the serialisation layout or with the meaning of an unknown XGrammar version are left to plain
+XGrammar, and the reason says so.
+"""
 
 from typing import Any
 

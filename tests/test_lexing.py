@@ -68,7 +68,7 @@ def test_what_is_never_closed_is_dropped_where_it_costs_many_states(monkeypatch)
 
 
 def same(one, other):
-    """Whether two machines are the same in every number."""
+    """Whether two machines are equal in every number."""
     return all(
         np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b for a, b in zip(one, other, strict=True)
     )

@@ -1,9 +1,9 @@
-"""What a state may turn out to have read, against all short texts that may follow.
+"""The sequences that a state may turn out to have read, compared with all short texts that may follow.
 
-For a text ``p`` and every ``w`` such that Lark lexes ``p + w``, the terminals whose lexemes begin before the
-end of ``p`` are those up to the lexeme that covers its last character; without what the machine has emitted
-after ``p``, they are an element of the state's set. Every element comes from some ``w``: a short one, in
-these grammars.
+For a text ``p`` and every ``w`` such that Lark lexes ``p + w``, take the terminals whose lexemes begin before
+the end of ``p``, that is, up to the lexeme that covers its last character. Without the terminals that the
+machine has emitted after ``p``, they are an element of the state's set. Conversely, every element comes from
+some ``w``, which is short in these grammars.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CLOSING = {"strings": ('"""', '""""', '"""""', '"""\n')}
 
 
 def positions_by(grammar):
-    """Number and first position of every terminal that Lark yields for a text, None if it fails."""
+    """The number and start of every terminal that Lark yields for a text; None if it fails."""
     numbers = {name: number for number, name in enumerate(terminal_names(grammar))}
     lexer = basic_lexer(grammar)
 
@@ -44,7 +44,8 @@ def positions_by(grammar):
 
 
 def outcomes(lexed, text, continuations):
-    """For each continuation that Lark lexes: the terminals up to the text's last character, then all."""
+    """For each continuation that Lark lexes: the terminals up to the text's last character, and all
+    terminals."""
     for rest in continuations:
         found = lexed(text + rest)
         if found is not None:
@@ -85,7 +86,8 @@ def common(one, other):
 
 @pytest.mark.parametrize("name", ["characters", "without_case"])
 def test_continuations_within_a_character(name):
-    """The first byte of a character: what all characters with that byte give, and others of their kinds."""
+    """After the first byte of a character, the set contains the results of all characters with that byte, and
+    may contain others of their kinds."""
     grammar, alphabet = lark_grammar(name), GRAMMARS[name][1]
     machine = build_lexer(grammar, unread_limit=6)
     for text in texts(alphabet, 2):

@@ -1,5 +1,6 @@
-"""Regular expressions and characters, against the standard library's `re` and Lark's lexer on random
-patterns."""
+"""Regular expressions and characters, compared with the standard library's `re` and Lark's lexer on random
+patterns.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +101,8 @@ def characters():
 
 
 def patterns():
-    """Patterns over the alphabet, with what automata usually get wrong: preference, and empty rounds."""
+    """Patterns over the alphabet, including what automata usually get wrong: preference, and empty
+    iterations."""
 
     def extend(inner):
         repeat = st.sampled_from(["*", "+", "?", "*?", "+?", "??", "{1,2}", "{0,2}?", "{2}", "{1,}", "{0,1}"])
@@ -155,7 +157,8 @@ def test_a_lexer_yields_what_lark_yields(text, seed):
 
 
 def check(text, seed):
-    """The machine of a grammar against Lark, on all texts of up to three characters and some longer ones."""
+    """Compare the machine of a grammar with Lark on all texts of up to three characters and some longer
+    ones."""
     try:
         grammar = build_lark(text)
     except lark.exceptions.LarkError:  # a terminal that may match nothing, or two of one meaning

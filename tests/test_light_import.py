@@ -1,8 +1,8 @@
-"""What `import hybrid` loads: XGrammar, and nothing else that takes long.
+"""`import hybrid` loads XGrammar, and nothing else that takes long.
 
-What: the packages that are in memory after `import hybrid` and were not after `import xgrammar`.
-When: after a new import at the top of a file.
-Limits: XGrammar's own import brings torch and transformers, which takes two seconds.
+What: the packages that are in memory after `import hybrid` but not after `import xgrammar`.
+When: after adding an import at the top of a file.
+Limits: XGrammar's own import loads torch and transformers, which takes two seconds.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""A matcher with a limit of tokens: the masks of `fill_closing_bitmask`, in batches and trees of drafts too.
+"""A matcher with a limit of tokens gives the masks of `fill_closing_bitmask`, in batches and trees of drafts
+too.
 
-What: walks over random grammars and schemas that take steps back, beside a matcher without a limit that is
+What: walks with rollbacks over random grammars and schemas, compared with a matcher without a limit that is
 asked for each closing mask; texts that end with a stop token in time.
-When: after a change of `hybrid.completion.follower`, or of what counts steps.
-Limits: what closing masks are is checked in ``test_completion.py``.
+When: after a change of `hybrid.completion.follower`, or of code that counts steps.
+Limits: ``test_completion.py`` checks the closing masks themselves.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ def masked(matcher: GrammarMatcher) -> list[int]:
 
 
 def wanted(matcher: GrammarMatcher, left: int, stop: int | None = None) -> list[int]:
-    """The mask that a limit makes, by a matcher without one.
+    """The mask that a limit should give, computed by a matcher without one.
 
     Args:
-        matcher: without a limit.
-        left: tokens that are left.
-        stop: the stop token that has to fit too, where it can.
+        matcher: a matcher without a limit.
+        left: number of tokens left.
+        stop: the stop token that has to fit too, if possible.
     """
     for for_stop in (1, 0) if stop is not None else (0,):
         if for_stop and left == 1 and matcher.is_completed():
@@ -64,7 +65,8 @@ def wanted(matcher: GrammarMatcher, left: int, stop: int | None = None) -> list[
 def wander(
     limited: GrammarMatcher, plain: GrammarMatcher, left: int, stop: int | None, draw: random.Random, n: int
 ) -> int:
-    """Compare masks along tokens of the plain mask, some of which leave no room, and steps back."""
+    """Compare masks along tokens of the plain mask, some of which leave too little room, and along
+    rollbacks."""
     read = 0
     for _ in range(n):
         ids = masked(plain)

@@ -1,4 +1,4 @@
-"""Dispatches of very many tags: which tag is read is told from the state, as XGrammar itself tells it."""
+"""Dispatches of very many tags: the state determines which tag was read, as in XGrammar itself."""
 
 import random
 from typing import Any
@@ -16,7 +16,7 @@ DRAWS = 60
 
 
 def drawn(rng: random.Random) -> tuple[tuple[tuple[bytes, int], ...], tuple[bytes, ...]]:
-    """Tags, and texts that are excluded."""
+    """Random tags, and excluded texts."""
     texts = {bytes(rng.choice(b"ab<") for _ in range(rng.randint(1, 5))) for _ in range(rng.randint(2, 6))}
     excluded = {
         bytes(rng.choice(b"ab<") for _ in range(rng.randint(1, 4))) for _ in range(rng.choice([0, 0, 2]))
@@ -51,7 +51,8 @@ def test_tags_within_tags_are_left_to_xgrammar(tags: tuple[tuple[bytes, int], ..
 
 
 def test_masks_of_a_thousand_tags() -> None:
-    """Of contents that differ: compiled without XGrammar's text of them, and equal to plain XGrammar's."""
+    """Tags with different contents compile without XGrammar's text of them, and masks equal plain
+    XGrammar's."""
     rng = random.Random(3)
     names = [f"<{number:04d}>" for number in range(1000)]
     rules: list[Any] = [

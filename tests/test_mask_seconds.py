@@ -1,4 +1,4 @@
-"""Masks under `Budget.mask_seconds`, and rows that XGrammar begins with all bits."""
+"""Masks under `Budget.mask_seconds`, and rows that XGrammar initialises with all bits set."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The matcher behaves as XGrammar's own in everything that can be observed, on every strategy.
+"""The matcher behaves like XGrammar's own in everything observable, on every strategy.
 
-What: each meaning of XGrammar's `GrammarMatcher` side by side with it on a small vocabulary: answers, masks,
-rollback, texts, forks. Stop tokens, bitmasks and random operations have files of their own beside this one.
+What: each behaviour of XGrammar's `GrammarMatcher`, side by side with it on a small vocabulary: answers,
+masks, rollback, texts, forks. Stop tokens, bitmasks and random operations have their own files.
 When: after any change of the matcher, the batch matcher or the gather.
-Limits: small made vocabularies; real ones are compared in ``test_equality.py``.
+Limits: small synthetic vocabularies; real ones are compared in ``test_equality.py``.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def test_forks_are_independent(strategy: str) -> None:
 
 
 def test_a_fork_fills_its_own_mask(strategy: str) -> None:
-    """What a fork computes on the way to its mask is not shared with the original."""
+    """State that a fork computes for its mask is not shared with the original."""
     sides = Sides.of(strategy)
     fork = sides.fork()
     fork.same("accept_token", AB)

@@ -1,9 +1,9 @@
-"""Bitmasks and batches: which rows are written, which are left alone, and what is refused.
+"""Bitmasks and batches: which rows are written, which are left alone, and which arguments are refused.
 
 What: rows of bitmasks of every layout, the batch matcher's methods, and rows filled by several threads; on
 every strategy.
 When: after any change of the matcher, the batch matcher or the gather.
-Limits: small made vocabularies.
+Limits: small synthetic vocabularies.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 def test_a_row_of_a_view_is_written_where_it_lies(
     strategy: str, view: Callable[[Any], Any], kind: Callable[[Any], Any]
 ) -> None:
-    """Or refused; plain XGrammar does not look at strides and would write somewhere else."""
+    """A row of a view is written in place or refused; plain XGrammar ignores strides and would write
+    elsewhere."""
     whole = np.full((6, 2 * WORDS), 7, np.int32)
     expected = whole.copy()
     view(expected)[1] = [1 << A | 1 << AB | 1 << ABC, 0]
@@ -212,7 +213,7 @@ def test_threads_fill_rows_of_one_bitmask(strategy: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("size", [1, 31, 33, 71])
 def test_a_row_that_allows_all_leaves_the_next_one_alone(size: int, dtype: torch.dtype) -> None:
-    """XGrammar's kernel writes to the id behind the last one where the bits there are 0."""
+    """XGrammar's kernel writes to the id after the last one if its bits are 0."""
     room = torch.zeros(2 * size + 1, dtype=dtype)
     logits = room[: 2 * size].view(2, size)
     bitmask = allocate_token_bitmask(2, size)

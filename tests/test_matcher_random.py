@@ -1,9 +1,9 @@
-"""Random operations on random grammars: our matcher and plain XGrammar's go the same way.
+"""Random operations on random grammars: our matcher and plain XGrammar's behave alike.
 
-What: tokens, texts, rollbacks, forks, resets and bad arguments in any order; after each one, all that can be
-observed is compared.
+What: tokens, texts, rollbacks, forks, resets and bad arguments in any order; everything observable is
+compared after each.
 When: after any change of the matcher.
-Limits: small made grammars and vocabularies.
+Limits: small synthetic grammars and vocabularies.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def strategy(request: pytest.FixtureRequest) -> str:
 
 
 class Traced:
-    """Our matcher and plain XGrammar's under one sequence of operations; every observable is compared."""
+    """Our matcher and plain XGrammar's under one sequence of operations; everything observable is
+    compared."""
 
     def __init__(self, ours: GrammarMatcher, plain: Any, vocabulary: Vocabulary, unaided: bool) -> None:
         self.ours, self.plain, self.vocabulary = ours, plain, vocabulary
@@ -141,7 +142,8 @@ def test_random_operations(
     override: list[int] | None,
     unaided: bool,
 ) -> None:
-    """Both strategies; stop tokens that are text, none at all, or overridden; empty tokens and padding."""
+    """Both strategies agree with XGrammar; stop tokens are text, absent or overridden, and there are empty
+    tokens and padding."""
     tokens = [*case.vocabulary, b""]
     size = len(tokens) + padding
     stop_ids = [(), (len(tokens) - 1,), (0,), (0, len(tokens) - 1)][stops]

@@ -1,12 +1,13 @@
-"""Stop tokens: where they are allowed, what replaces them, and where the text of one counts.
+"""Stop tokens: where they are allowed, what replaces them, and where their text counts.
 
-What: the stop tokens of the vocabulary, others in their place, none, and those that are text as well; on
+What: the stop tokens of the vocabulary, others in their place, none, and stop tokens that are also text; on
 every strategy, beside plain XGrammar.
-When: after any change of the matcher or of what it is told of stop tokens.
-Limits: small made vocabularies.
+When: after any change of the matcher or of how it gets its stop tokens.
+Limits: small synthetic vocabularies.
 
-Where a mask of plain XGrammar disagrees with its own ``accept_token``, "representatives" follows the latter
-and "engine", which is plain XGrammar, the former. It happens with overridden stop tokens that are text.
+If a mask of plain XGrammar disagrees with its own ``accept_token``, "representatives" follows
+``accept_token`` and "engine", which is plain XGrammar, follows the mask. This happens with overridden stop
+tokens that are text.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def test_override_replaces_the_stop_tokens(strategy: str) -> None:
 
 
 def test_a_stop_token_without_text_that_is_overridden_is_nothing(strategy: str) -> None:
-    """Plain XGrammar's mask forbids it, but its ``accept_token`` takes it as a step of no text, for ever."""
+    """Plain XGrammar's mask forbids it, but its ``accept_token`` accepts it as a step without text, any
+    number of times."""
     sides = Sides.of(strategy, override_stop_tokens=[X])
     sides.same("accept_token", AB)
     assert STOP not in sides.mask()
@@ -104,7 +106,8 @@ def test_a_stop_token_that_is_text_is_no_text_before_the_end(strategy: str) -> N
 
 @pytest.mark.parametrize("override", [[2], [2, 4], [0]])
 def test_a_stop_token_no_longer_in_the_set_is_text_again(override: list[int]) -> None:
-    """Plain XGrammar accepts it and leaves its bit out (or the other way); ours has one answer."""
+    """Plain XGrammar accepts it but clears its bit (or the other way round); our mask and `accept_token`
+    agree."""
     sides = Sides.of("representatives", 'root ::= ("a" | "b")+', TEXT_STOPS, override_stop_tokens=override)
     mask = allowed(sides.ours, TEXT_STOPS.size)[1]
     assert B in mask
@@ -139,7 +142,8 @@ def test_terminate_without_stop_token(strategy: str) -> None:
 
 @pytest.mark.parametrize("token_id", [C, C1, STOP, X])
 def test_a_grammar_that_could_end_may_go_on(strategy: str, token_id: int) -> None:
-    """With terminate_without_stop_token: terminated, but a mask can be filled and its tokens are taken."""
+    """With terminate_without_stop_token, a matcher is terminated, but still fills masks and accepts their
+    tokens."""
     sides = Sides.of(strategy, terminate_without_stop_token=True)
     sides.same("accept_string", "ab")
     assert sides.same("is_terminated")
@@ -148,7 +152,7 @@ def test_a_grammar_that_could_end_may_go_on(strategy: str, token_id: int) -> Non
 
 
 def test_a_stop_id_that_does_not_stop_any_more_is_decided_by_its_text_on_the_engine() -> None:
-    """XGrammar's tables are made for its own stop tokens, and let this one pass behind a called root."""
+    """XGrammar's tables are made for its own stop tokens, and allow this one after a called root."""
     tokens = [b"9\n\n\n", b"\n\n\n\n", b"", b"", b"", b"\n\n\n\n\n", b"\x9f\n", b"\n\xd0", b"</s>"]
     vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=[8])
     compiler = GrammarCompiler(vocabulary, strategy="engine")

@@ -1,5 +1,6 @@
-"""What users read where a grammar or a schema is refused: where the fault is and what to do, and no place in
-XGrammar's sources."""
+"""The error message for a refused grammar or schema says where the fault is and what to do, and names no
+place in XGrammar's sources.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""What is shown as metrics: every mask once, times by closed labels, nothing of what a schema says.
+"""Metrics count every mask once, group times by a closed set of labels, and reveal nothing of a schema's
+content.
 
-What: counts of masks on each way that fills them; first masks and compilations; keywords; how many series
-there can be; the dashboard, whose expressions name metrics and labels that exist.
-When: after any change of `hybrid.metrics`, of `hybrid.compile.statistics`, or of what fills masks.
-Limits: `tests/test_metrics_served.py` has what needs prometheus_client.
+What: counts of masks for each way to fill them; first masks and compilations; keywords; the bound on the
+number of series; the dashboard, whose expressions name existing metrics and labels.
+When: after any change of `hybrid.metrics`, of `hybrid.compile.statistics`, or of code that fills masks.
+Limits: `tests/test_metrics_served.py` has the tests that need prometheus_client.
 """
 
 from __future__ import annotations
@@ -274,7 +275,8 @@ def test_the_dashboard_is_one_of_grafana() -> None:
 
 
 def test_grafanas_own_model_reads_all_of_it() -> None:
-    """What the model of its schema does not know, or reads otherwise, is missing when it writes all again."""
+    """Reading and writing with the model of Grafana's schema loses nothing: it drops what it does not
+    know."""
     pytest.importorskip("grafana_foundation_sdk")
     from grafana_foundation_sdk.cog import plugins
     from grafana_foundation_sdk.cog.encoder import JSONEncoder
@@ -291,7 +293,7 @@ def test_grafanas_own_model_reads_all_of_it() -> None:
 
 
 def lost(given: Any, written: Any, pointer: str = "") -> Iterator[str]:
-    """Where a document is not in another one."""
+    """The pointers to the parts of a document that are missing from, or different in, another one."""
     if isinstance(given, dict) and isinstance(written, dict):
         for key, part in given.items():
             if key in written:

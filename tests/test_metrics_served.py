@@ -1,7 +1,8 @@
-"""Metrics as Prometheus gets them: over HTTP, of this process and of several.
+"""Metrics as Prometheus gets them over HTTP, from one process and from several.
 
-What: a registry with `Collector`; folders that several processes publish to; the two ways in which engines
-serve: a folder of theirs, and a registry of the process that answers while another one compiles.
+What: a registry with `Collector`; folders to which several processes publish; the two ways in which engines
+serve metrics: from their own folder, and from a registry of the process that answers while another one
+compiles.
 When: after any change of `hybrid.metrics` or of `adapters.engines.metrics`.
 Limits: on 127.0.0.1. Engines' own servers are in `tests/test_vllm_metrics.py`.
 """
@@ -42,7 +43,7 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def parsed(text: str) -> Samples:
-    """What a scrape has of ours."""
+    """Our samples in the text of a scrape."""
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -70,7 +71,7 @@ def test_the_dashboard_asks_for_what_a_registry_writes() -> None:
 
 @pytest.fixture
 def scrape() -> Iterator[Any]:
-    """Serves a registry, and gets it over HTTP."""
+    """Serve a registry, and get it over HTTP."""
     servers = []
 
     def get(registry: CollectorRegistry) -> Samples:
@@ -252,7 +253,8 @@ def in_a_process(code: str, **variables: str) -> str:
 
 
 def test_one_process_answers_and_another_compiles(tmp_path: Path) -> None:
-    """vLLM with one server: what its child publishes is in the registry that it serves, beside its own."""
+    """vLLM with one server: the registry that it serves contains the metrics that its child publishes, beside
+    its own."""
     text = in_a_process(SERVER, TMPDIR=str(tmp_path))
     found = parsed(text)
     assert found["equimask_masks_total", ()] == 5 and "vllm_requests_total 7.0" in text
@@ -267,7 +269,7 @@ def test_metrics_can_be_turned_off() -> None:
 def test_an_engine_with_a_folder_gets_everything_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scrape: Any
 ) -> None:
-    """SGLang, and vLLM with several servers."""
+    """This is the case of SGLang, and of vLLM with several servers."""
     monkeypatch.setenv(engines.THEIRS, str(tmp_path))
     monkeypatch.delenv(engines.OURS, raising=False)
     engines.serve(SETTINGS)

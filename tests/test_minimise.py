@@ -1,8 +1,9 @@
-"""Minimised summaries: the same masks, as few pending sets as refinement by hand finds, nothing left to find.
+"""Minimised summaries give the same masks, have as few pending sets as plain refinement, and cannot be
+reduced further.
 
-What: laws over random grammars, against the summaries as they were built and a slow reference.
+What: laws over random grammars, compared with the summaries as they were built and with a slow reference.
 When: after any change of `hybrid.classifier.precomputation`, `minimise` or `summaries`.
-Limits: small vocabularies; masks over real ones are compared with XGrammar's in other files.
+Limits: small vocabularies; other files compare masks over real ones with XGrammar's.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Built(NamedTuple):
 
 
 def build(grammar: xgrammar.Grammar, vocabulary: Vocabulary) -> Built:
-    """Summaries as they are built, all of them."""
+    """Build the complete summaries, not minimised."""
     serialized = json.loads(grammar.serialize_json())
     classes, network = classes_and_network(
         serialized, vocabulary, "acceptance", Capacity(), max_states=200_000, deadline=Deadline()
@@ -56,7 +57,7 @@ def words_of(store: Store, number: int) -> list[int]:
 
 
 def walk(stores: list[Store], fixed: Fixed, tokens: list[int], rng: random.Random, steps: int) -> None:
-    """Ask all stores for the masks along one random walk; they have to agree."""
+    """Compute the masks along one random walk with all stores; they have to agree."""
     starts = [store.start(fixed.start, fixed.start_final) for store in stores]
     configs = starts
     for _ in range(steps):
@@ -83,7 +84,7 @@ def check(built: Built, vocabulary: Vocabulary, seed: int, steps: int) -> Summar
 
 
 def refined(known: Summaries) -> int:
-    """Number of blocks, by comparing all pairs of pending sets over and over (greatest fixed point)."""
+    """Count blocks by comparing all pairs of pending sets repeatedly (greatest fixed point)."""
     rows, starts = known.used_rows()
     behaviour: list[Any] = [
         {int(s): (int(m), int(b)) for _, s, m, b in rows[starts[p] : starts[p + 1]]}
@@ -151,7 +152,7 @@ def test_masks_stay_equal_on_larger_grammars(name: str) -> None:
 
 
 def test_merged_pending_sets_leave_the_tables(tekken: Vocabulary) -> None:
-    """Over a real vocabulary this grammar has pending sets that nothing tells apart."""
+    """Over a real vocabulary this grammar has pending sets that are indistinguishable."""
     text = (CHECKOUT / "hybrid" / "grammars" / "sql_like.gbnf").read_text("utf-8")
     built = build(xgrammar.Grammar.from_ebnf(text), tekken)
     smaller = minimised(built.known)

@@ -1,9 +1,9 @@
-"""Bitmasks and rows that are wrong: an error by name, and nothing written, on every strategy.
+"""Invalid bitmasks and rows raise a clear error, and nothing is written, on every strategy.
 
-What: tables of wrong layouts, of what may become of a tensor after its first use, and of wrong rows. Bitmasks
-are views of larger buffers filled with a pattern, so that a word written anywhere else is seen.
-When: after any change of `hybrid.api.bitmask`, or of what fills masks.
-Limits: memory outside of the buffers is not watched.
+What: tables of wrong layouts, of changes to a tensor after its first use, and of wrong rows. Bitmasks are
+views of larger buffers filled with a pattern, so that a word written anywhere else is detected.
+When: after any change of `hybrid.api.bitmask`, or of code that fills masks.
+Limits: memory outside the buffers is not watched.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ NO_ROWS: dict[str, Any] = {
 @pytest.mark.parametrize("kind", [torch.Tensor.detach, torch.Tensor.numpy], ids=["torch", "numpy"])
 @pytest.mark.parametrize("index", NO_ROWS.values(), ids=NO_ROWS)
 def test_what_is_no_row_is_refused(matcher: GrammarMatcher, index: Any, kind: Callable[[Any], Any]) -> None:
-    """`array[True]` is a copy of three dimensions: a kernel took its rows for words, and wrote behind it."""
+    """`array[True]` is a copy with three dimensions: a kernel took its rows for words, and wrote past its
+    end."""
     guard = buffer()
     for rows in (1, 4):
         bitmask = kind(guard[10 * WORDS : (10 + rows) * WORDS].view(rows, WORDS))
@@ -288,7 +289,7 @@ NO_APPLICATION: dict[str, Change] = {
 
 @pytest.mark.parametrize("change", NO_APPLICATION.values(), ids=NO_APPLICATION)
 def test_masks_that_cannot_be_applied_change_no_logits(change: Change) -> None:
-    """XGrammar's kernel takes rows that do not exist, and does not look at the strides of columns."""
+    """XGrammar's kernel accepts rows that do not exist, and ignores the strides of columns."""
     guard = torch.zeros(40 * SIZE)
     bitmask = torch.zeros(4, WORDS, dtype=torch.int32)
     bitmask.numpy()  # memory that is in use elsewhere cannot be resized

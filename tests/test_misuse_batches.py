@@ -1,6 +1,6 @@
-"""Batches that are wrong: an error by name, nothing written and nothing moved, on every strategy.
+"""Invalid batches raise a clear error, write nothing and move no matcher, on every strategy.
 
-What: lists of other lengths, rows given twice, matchers that have ended or have other vocabularies, and
+What: lists of different lengths, rows given twice, matchers that have ended or have other vocabularies, and
 errors in the middle of a batch.
 When: after any change of `hybrid.api.batch` or `hybrid.api.batch_steps`.
 Limits: single matchers are in ``test_misuse.py`` and ``test_misuse_ids.py``.
@@ -74,7 +74,7 @@ WRONG_BATCHES: dict[str, tuple[str, Any, type[HybridError]]] = {
 def test_wrong_batches_move_no_matcher(
     matcher: GrammarMatcher, method: str, argument: Any, error: type[HybridError]
 ) -> None:
-    """The first matcher had moved where the second list was too short."""
+    """The first matcher used to move if the second list was too short."""
     pair = [matcher, matcher.fork()]
     for each in pair:
         assert each.accept_token(A)
@@ -171,7 +171,7 @@ def test_matchers_of_different_widths_write_nothing(matcher: GrammarMatcher, ids
 
 
 def test_a_batch_that_fails_in_the_middle_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Lark grammar has no other strategy where its tables are full."""
+    """A Lark grammar has no other strategy when its tables are full."""
     trio = [GrammarMatcher(compiled_by(name)) for name in ("engine", "classifier", "lark")]
 
     def full(*arguments: Any, **options: Any) -> bool:
@@ -194,7 +194,7 @@ def test_a_batch_that_fails_in_the_middle_is_taken_back(monkeypatch: pytest.Monk
 
 
 def test_a_rollback_without_room_leaves_the_matcher_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It kept its place, but not its history, so that the next mask was that of a later state."""
+    """It used to keep its position but not its history, so the next mask was that of a later state."""
     matcher = GrammarMatcher(compiled_by("lark"))
     follower = matcher._follower
     assert isinstance(follower, ClassifierFollower)

@@ -1,8 +1,8 @@
-"""Compilers, vocabularies and logits processors with wrong arguments; copies and pickles of what they make.
+"""Compilers, vocabularies and logits processors with wrong arguments; copies and pickles of these objects.
 
 What: tables of wrong arguments, each refused by an error of ours that names the argument.
-When: after any change of what reads arguments, or of what is kept in these objects.
-Limits: what XGrammar and Lark say of texts that are no grammars is in ``test_compiler.py``, ``test_lark.py``.
+When: after any change of code that reads arguments, or of the fields of these objects.
+Limits: XGrammar's and Lark's errors for invalid grammars are in ``test_compiler.py``, ``test_lark.py``.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ COMPILERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("options", COMPILERS.values(), ids=COMPILERS)
 def test_wrong_compilers(options: dict[str, Any]) -> None:
-    """A million threads would have been begun."""
+    """One of these arguments would have started a million threads."""
     with pytest.raises(HybridError, match=r" is .*allowed (is|are) "):
         GrammarCompiler(VOCABULARY, **options)
 
@@ -127,7 +127,7 @@ def test_wrong_compilers(options: dict[str, Any]) -> None:
     ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_text_is_no_grammar(strategy: str, value: Any) -> None:
-    """A list was looked up in a dictionary."""
+    """A list used to be looked up in a dictionary."""
     compiler = GrammarCompiler(VOCABULARY, strategy=strategy)
     text = 'root ::= "a"'
     calls: list[Callable[[], Any]] = [
@@ -196,7 +196,8 @@ def test_wrong_arguments_of_compiled_grammars() -> None:
 
 @pytest.mark.parametrize("used", [False, True])
 def test_a_vocabulary_is_its_own_copy_and_can_be_pickled(used: bool) -> None:
-    """XGrammar's description, which cannot be pickled, was sent along once somebody had asked for it."""
+    """The pickle used to include XGrammar's description, which cannot be pickled, once it had been
+    requested."""
     vocabulary = Vocabulary.from_bytes(TOKENS, stop_token_ids=1)
     if used:
         compiled = GrammarCompiler(vocabulary, strategy="engine").compile_grammar('root ::= "a"')
@@ -283,7 +284,7 @@ def test_wrong_calls_of_a_processor_change_nothing(ids: Any, scores: Any, error:
 
 
 def test_a_bitmask_of_a_server_is_the_same_before_and_after() -> None:
-    """What a server does in the long run: one tensor for all steps, some rows of it for each matcher."""
+    """A server uses one tensor for all steps, with some rows of it for each matcher."""
     bitmask = allocate_token_bitmask(4, 320)
     matchers = [GrammarMatcher(compiled_by(name)) for name in SUBJECTS]
     for step in range(3):

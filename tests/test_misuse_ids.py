@@ -1,6 +1,6 @@
-"""Ids, texts, counts and batches that are wrong: an error by name, and nothing moved, on every strategy.
+"""Invalid ids, texts, counts and batches raise a clear error, and nothing moves, on every strategy.
 
-What: tables of wrong arguments for the methods of matchers and batches that move; copies and pickles.
+What: tables of wrong arguments for the methods that move matchers and batches; copies and pickles.
 When: after any change of `equivalence.arguments`, `hybrid.values.arguments` or `hybrid.api.batch`.
 Limits: bitmasks are in ``test_misuse.py``.
 """
@@ -71,7 +71,8 @@ LATE_IDS: dict[str, Any] = {
 
 @pytest.mark.parametrize("value", LATE_IDS.values(), ids=LATE_IDS)
 def test_integers_of_all_kinds_are_ids(matcher: GrammarMatcher, value: Any) -> None:
-    """`config << bits | id` was computed in the 8 bits of the id, and a stop id in a tensor was not one."""
+    """`config << bits | id` used to be computed in the 8 bits of the id, and a stop id in a tensor was not
+    recognised."""
     for _ in range(300):
         assert matcher.accept_token(np.uint8(A))
     assert BatchGrammarMatcher.batch_accept_token([matcher, matcher.fork()], [value, value]) == [True, True]
@@ -151,7 +152,7 @@ def test_what_is_no_temperature_is_refused(matcher: GrammarMatcher, temperature:
 
 @pytest.mark.parametrize("temperature", [None, 0, 0.7, 1, np.float32(0.3), torch.tensor(0.4), 1e-50])
 def test_temperatures_are_those_of_xgrammar(matcher: GrammarMatcher, temperature: Any) -> None:
-    """It keeps them in 32 bits."""
+    """XGrammar stores them in 32 bits."""
     plain = xgrammar.GrammarCompiler(VOCABULARY.tokenizer_info, max_threads=1).compile_grammar('root ::= "a"')
     expected = xgrammar.GrammarMatcher(plain, default_temperature=temperature).temperature
     ours = GrammarMatcher(matcher.compiled_grammar, default_temperature=temperature)
@@ -203,7 +204,8 @@ def test_terminating_is_yes_or_no(matcher: GrammarMatcher, end: Any) -> None:
 
 
 def test_ids_and_rows_of_numpy_leave_the_state_alone(matcher: GrammarMatcher) -> None:
-    """What is kept is a plain integer, so that a fork, a rollback and the other strategy read it alike."""
+    """The matcher stores plain integers, so that a fork, a rollback and the other strategy read them
+    alike."""
     assert matcher.accept_token(torch.tensor(LATE))
     bitmask = allocate_token_bitmask(1, SIZE)
     matcher.fork().fill_next_token_bitmask(bitmask, np.int64(0))

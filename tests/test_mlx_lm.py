@@ -1,4 +1,4 @@
-"""`adapters.mlx_lm`, on a stand-in of MLX; and with the real mlx-lm where it is installed."""
+"""`adapters.mlx_lm`, with a stand-in for MLX, and with the real mlx-lm if it is installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tests.generating import EOS, JSON, LETTERS, SCHEMA, TOKENIZER, VOCABULARY, 
 
 
 class TokenizerWrapper:
-    """What mlx-lm wraps tokenizers in: knows all that they know, and more ids that end a text."""
+    """A stand-in for mlx-lm's wrapper of tokenizers: has all their attributes, and more ids that end a
+    text."""
 
     def __init__(self, tokenizer: Any, eos_token_ids: set[int]) -> None:
         self._tokenizer = tokenizer
@@ -29,7 +30,7 @@ class TokenizerWrapper:
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Arrays of numpy under MLX's names."""
+    """numpy arrays under MLX's names."""
     module = ModuleType("mlx.core")
     module.array, module.where = np.array, np.where  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "mlx", ModuleType("mlx"))
@@ -110,7 +111,7 @@ def test_without_mlx_the_error_says_how_to_install_it(monkeypatch):
 
 @pytest.fixture
 def real():
-    """mlx-lm, a tiny random model, and another one that drafts."""
+    """mlx-lm, a tiny random model, and a second one for drafts."""
     core = pytest.importorskip("mlx.core")
     library = pytest.importorskip("mlx_lm")
     from mlx_lm.models import llama

@@ -1,7 +1,8 @@
 """Every family of XGrammar's structural tags for models has a classifier, and XGrammar's masks.
 
 What: the tag of each family with and without reasoning, for one tool and three, and tags that begin and end
-by token: masks are held against plain XGrammar's along drawn tokens, before there are classes and after.
+with a token id: masks are compared with plain XGrammar's along random tokens, before there are classes and
+after.
 Limits: a small vocabulary; `python -m tests.robustness.model_tags` has a real one, 128 tools and times.
 """
 
@@ -20,7 +21,7 @@ IDS = (307, 308, 309, 310)
 
 
 def vocabulary_of(tags: list[str]) -> Vocabulary:
-    """All bytes, the parts of tags and what they begin with, and the tokens of `IDS`."""
+    """A vocabulary of all bytes, the parts of tags and their prefixes, and the tokens of `IDS`."""
     texts = {piece for tag in tags for piece in pieces_of(tag) if isinstance(piece, str)}
     texts |= {text[:n] for text in texts for n in (2, 3, len(text) // 2)} | {
         '{"',

@@ -1,8 +1,8 @@
-"""Valid values that XGrammar's grammars of JSON schemas cannot write: each is explained by `narrowed`.
+"""Valid values that XGrammar's grammars of JSON schemas cannot write: `narrowed` explains each.
 
-What: a table of schemas with a valid instance that XGrammar refuses; schemas under which all can be written;
-random schemas; the valid instances of the corpus; what files, pages and the command line tell of it.
-Limits: as `tests.test_relaxed`; instances are written with their keys in the order of the schema.
+What: a table of schemas with a valid instance that XGrammar refuses; schemas whose every instance can be
+written; random schemas; the valid instances of the corpus; how files, pages and the command line report it.
+Limits: as for `tests.test_relaxed`; instances are written with their keys in the order of the schema.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The network: its normal form, what it refuses by name, and its bounds."""
+"""The network: its normal form, the grammars that it refuses with a reason, and its bounds."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def network(ebnf: str, **options: Any) -> Network:
 def assert_same_classes(
     grammar: xgrammar.Grammar, other: xgrammar.Grammar, tokens: list[bytes], needless: int = 0
 ) -> None:
-    """A grammar partitions tokens as another one of its language, that has no needless classes, does.
+    """Assert that a grammar partitions tokens as another one of the same language does, which has no needless
+    classes.
 
-    `needless` is how many classes more the first one has.
-    """
+    `needless` is the number of additional classes of the first one."""
     vocabulary = Vocabulary.from_bytes(tokens)
     found = compute_classes(grammar, vocabulary, capacity=SMALL).class_of_token.tolist()
     wanted = compute_classes(other, vocabulary, capacity=SMALL).class_of_token.tolist()
@@ -48,7 +48,7 @@ def assert_same_classes(
 
 
 def strings(alphabet: str, longest: int) -> list[bytes]:
-    """All byte strings over ASCII letters, from one byte to the longest."""
+    """All byte strings over ASCII letters, of one byte up to the greatest length."""
     found = [b""]
     for text in found:
         if len(text) < longest:
@@ -123,7 +123,7 @@ def test_ambiguity_may_cost_classes(ebnf: str, plain: str, needless: int) -> Non
     ],
 )
 def test_hidden_left_recursion_ends(ebnf: str) -> None:
-    """Stacks must not grow without reading a byte: the exploration stays within a small capacity."""
+    """Stacks must not grow unless a byte is read: the exploration stays within a small capacity."""
     vocabulary = Vocabulary.from_bytes(strings("abc", 3))
     assert len(explore(network(ebnf), vocabulary.trie, capacity=SMALL).colors) < 1000
 
@@ -208,7 +208,8 @@ def test_chains_of_rules_that_pass_on(length: int) -> None:
 
 
 def moore(final: Any, edges: dict[int, list[tuple[int, int, int]]], calls: dict[int, list[list[int]]]) -> Any:
-    """The coarsest bisimulation, round by round over all states; calls are of first states."""
+    """The coarsest bisimulation, refined in rounds over all states; a call names the first state of a
+    rule."""
     block = [0] * len(final)
     while True:
         keys = []

@@ -1,6 +1,6 @@
-"""Networks of grammars with automata that XGrammar makes, and tables that are used again.
+"""Networks of grammars with automata that XGrammar makes, and reuse of tables.
 
-When: patterns, substrings and tag dispatches, whose automata are read back.
+When: after a change of how the automata of patterns, substrings and tag dispatches are read back.
 Limits: other grammars are tested in `tests.test_network`.
 """
 
@@ -59,7 +59,7 @@ def test_tag_dispatch_calls_rules_of_the_grammar() -> None:
 
 
 def test_equal_tag_dispatches_are_made_once() -> None:
-    """Their automata are the same, and each has its own rules behind its tags."""
+    """They share one automaton, and each has its own rules after its tags."""
     asked = []
 
     def optimise(wanted: optimised.Wanted) -> str | None:
@@ -90,7 +90,7 @@ def test_a_pattern_that_is_too_large_to_read_back(monkeypatch: pytest.MonkeyPatc
 
 
 def test_ctrl_c_leaves_nobody_else_to_ask_for_automata() -> None:
-    """It may come as soon as somebody was put there."""
+    """Ctrl-C restores the usual source of automata, even if it comes as soon as another one is set."""
 
     def interrupt(frame: Any, event: str, function: Any) -> None:
         if event == "c_return" and getattr(function, "__name__", "") == "set":
@@ -107,7 +107,8 @@ def test_ctrl_c_leaves_nobody_else_to_ask_for_automata() -> None:
 
 
 def test_tables_of_grammars_before_do_not_matter() -> None:
-    """Not their size, not left recursion or an error in between, and not other threads."""
+    """The result does not depend on their size, on left recursion or an error in between, or on other
+    threads."""
     large = "root ::= " + " | ".join(
         f'"{number:04}" item{{{number % 7},{number}}}' for number in range(4, 200)
     )

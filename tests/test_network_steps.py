@@ -1,4 +1,4 @@
-"""The steps of a network: integers, edges, automata, calls, below sets, each by its own door."""
+"""The steps of a network, each through its own interface: integers, edges, automata, calls, below sets."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ def a_stop(seconds: float | None = None) -> Stop:
 
 
 def stopped() -> Stop:
-    """What says stop at once."""
+    """A stop that is already set."""
     stop = a_stop(0.0)
     stop.cell[0] = 1
     return stop
 
 
 def automata(*rules: list[int], parts: tuple[list[int], ...] = (), **options: Any) -> Automata:
-    """The automata of rules, each one expression (type, body ...); `parts` are numbered after them."""
+    """Build the automata of rules, each a single expression (type, body ...); `parts` are numbered after
+    them."""
     data: list[int] = []
     starts: list[int] = []
     for kind, *body in (*rules, *parts):
@@ -142,7 +143,7 @@ def test_character_classes_read_their_code_points(seed: int) -> None:
 
 @strict_classes
 def test_many_ranges_in_any_order() -> None:
-    """More than there is room for at first, and not in order."""
+    """There are more ranges than the initial tables have room for, and they are not sorted."""
     lows = list(range(0x100, 0x100 + 4 * 3000, 4))
     random.Random(0).shuffle(lows)
     body = [code for low in lows for code in (low, low + 1)]

@@ -1,4 +1,4 @@
-"""What requests are told: bounded lines, hooks, and fields of answers."""
+"""Notices about requests: bounded lines, hooks, and fields of answers."""
 
 import json
 import logging

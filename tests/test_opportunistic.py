@@ -1,9 +1,9 @@
-"""Where the model's own choice is asked for first, what comes out is what masks alone give.
+"""Checking the model's own choice first gives the same output as masks alone.
 
-What: greedy texts token by token; the distribution of one step over 100,000 draws; that no mask is
-made where no choice is refused; prompts healed in `generate`; what is refused.
+What: greedy texts token by token; the distribution of one step over 100,000 draws; no mask is computed if no
+choice is refused; prompts healed in `generate`; refused arguments.
 When: after a change of `adapters.opportunistic`, or of the processor.
-Limits: a tiny random model; how fast it is, is measured by ``python -m bench opportunistic``.
+Limits: a tiny random model; ``python -m bench opportunistic`` measures the speed.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ SAMPLINGS = (
 
 
 def warped(masked: torch.Tensor, sampling: Sampling) -> torch.Tensor:
-    """The distribution that `generate` draws from behind a mask."""
+    """The distribution from which `generate` draws after a mask is applied."""
     config = GenerationConfig(
         do_sample=True,
         temperature=sampling.temperature,

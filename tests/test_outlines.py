@@ -1,4 +1,4 @@
-"""`adapters.outlines`, on a stand-in of Outlines; and with the real one where it is installed."""
+"""`adapters.outlines`, with a stand-in for Outlines, and with the real package if it is installed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _MLXLM(SimpleNamespace):
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The names of Outlines that are used, each doing what its own documentation says."""
+    """The names of Outlines that the adapter uses, each behaving as its documentation says."""
     names = ("outlines", "outlines.models", "outlines.types", "outlines.types.dsl")
     modules: dict[str, Any] = {name: ModuleType(name) for name in names}
     dsl = modules["outlines.types.dsl"]

@@ -1,10 +1,10 @@
-"""The tests of what XGrammar's grammars mean, run under another version of it.
+"""The tests of the meaning of XGrammar's grammars, run under another version of it.
 
-What: has pip put a version of XGrammar into a folder, without what it depends on, and runs tests with this
-folder first among those of modules.
-When: ``python -m tests.robustness.another_xgrammar 0.2.7``; after a change of what is read from, or
-written to XGrammar. `TESTS` take some minutes a version.
-Limits: asks a package index. Of tests whose expectation only some versions meet, `tests/versions.py` says so.
+What: installs a version of XGrammar with pip into a folder, without its dependencies, and runs tests with
+this folder first on the module path.
+When: ``python -m tests.robustness.another_xgrammar 0.2.7``; after a change of code that reads XGrammar's data
+or writes it. `TESTS` take some minutes per version.
+Limits: needs a package index. `tests/versions.py` says which expectations only some versions meet.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ TESTS = (
 
 
 def install(version: str, folder: Path) -> None:
-    """Put a version of XGrammar into a folder, without what it depends on."""
+    """Install a version of XGrammar into a folder, without its dependencies."""
     options = ["-q", "--no-deps", "--target", str(folder)]
     subprocess.run([sys.executable, "-m", "pip", "install", *options, f"xgrammar=={version}"], check=True)
 
 
 def run(folder: Path, tests: list[str]) -> int:
-    """Run tests with the packages of a folder before all others; pytest's answer."""
+    """Run tests with a folder first on the module path; return pytest's exit status."""
     path = os.pathsep.join([str(folder), str(ROOT), os.environ.get("PYTHONPATH", "")])
     files = [name if "/" in name else f"tests/{name}.py" for name in tests]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", *files]

@@ -1,11 +1,11 @@
-"""XGrammar's own Python tests, run behind `adapters.xgrammar`.
+"""XGrammar's own Python tests, run with `adapters.xgrammar`.
 
-What: copies a checkout's tests to a folder of its own, changes their imports of `xgrammar` to
-`adapters.xgrammar`, and runs them once on plain XGrammar and once for each strategy. Counted is what plain
-XGrammar passes, and listed what of that does not pass behind the adapter.
-When: ``python -m tests.robustness.behind_the_adapter CHECKOUT/tests --strategy auto``, with the tests that
-belong to the XGrammar that is installed.
-Limits: tests that need a model from the network are skipped by themselves (marker ``hf_token_required``).
+What: copies a checkout's tests to a new folder, changes their imports of `xgrammar` to `adapters.xgrammar`,
+and runs them once on plain XGrammar and once for each strategy. It counts the tests that plain XGrammar
+passes, and lists those of them that do not pass with the adapter.
+When: ``python -m tests.robustness.behind_the_adapter CHECKOUT/tests --strategy auto``, with the tests of the
+installed XGrammar version.
+Limits: tests that need a model from the network skip themselves (marker ``hf_token_required``).
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def run(tests: Path, strategy: str, select: str, seconds: float, workers: int) -
 
     Args:
         tests: the folder, with its conftest.
-        strategy: of the adapter; "plain" is XGrammar itself.
+        strategy: the adapter's strategy; "plain" is XGrammar itself.
         select: pytest's ``-k``.
-        seconds: that all of it may take.
-        workers: of pytest-xdist; 0 is none.
+        seconds: time limit for the whole run.
+        workers: number of pytest-xdist workers; 0 for none.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -96,7 +96,7 @@ def run(tests: Path, strategy: str, select: str, seconds: float, workers: int) -
 
 
 def outcomes(report: Path) -> Outcomes:
-    """What a report of pytest says of each test."""
+    """The outcome of each test in a report of pytest."""
     found: Outcomes = {}
     for case in ElementTree.parse(report).iter("testcase"):
         how, says = "passed", ""
@@ -109,7 +109,7 @@ def outcomes(report: Path) -> Outcomes:
 
 
 def worse(plain: Outcomes, ours: Outcomes) -> dict[str, str]:
-    """The tests that plain XGrammar passes and that do not pass behind the adapter, with what they say."""
+    """The tests that pass with plain XGrammar but not with the adapter, with their messages."""
     return {
         test: (" ".join(ours[test]) if test in ours else "it was not run")
         for test, (how, _) in plain.items()

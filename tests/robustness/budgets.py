@@ -1,12 +1,12 @@
-"""Hostile schemas under budgets of seconds: a mask or a clear error each time, and how late.
+"""Hostile schemas under budgets of seconds: each gives a mask or a clear error, and how late it comes.
 
 What: compiles every large kind of `tests.robustness.hostile_schemas` with each budget on each strategy and
 fills a first mask, each in a forked process that is ended after ``--hard-seconds``.
 When: ``python -m tests.robustness.budgets --vocabulary SPEC``; `tests/robustness/test_soaks.py` runs a part
 of it.
-Limits: Unix. Wall time beyond the budget counts what else the machine does, *busy* is the CPU time that was
-spent beyond it; the first task of XGrammar's other process waits for that process to start, within the
-budget. That masks are right is asked elsewhere.
+Limits: Unix. Wall time beyond the budget includes the load of other programs; *busy* is the CPU time spent
+beyond it. The first task of XGrammar's separate process waits for that process to start, within the budget.
+Other tests check that masks are right.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ CRASHED = "crashed or hung"
 @dataclass
 class Row:
     """One compilation. `outcome` is "mask (STRATEGY)", the name of an error, `CRASHED`, or begins with
-    "unexpected" for an error that is none of ours; `late` and `busy` are seconds beyond the budget.
-    """
+    "unexpected" for an error that is not ours; `late` and `busy` are seconds beyond the budget."""
 
     name: str
     seconds: float
@@ -52,7 +51,7 @@ class Row:
 
 
 def measure(vocabulary: Any, schema: Any, seconds: float, strategy: str) -> dict[str, Any]:
-    """Compile one schema here, in a process of its own."""
+    """Compile one schema, in a process of its own."""
     compiler = GrammarCompiler(vocabulary, strategy=strategy, budget=Budget(seconds=seconds))
     bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
     over: list[float] = []
@@ -86,7 +85,7 @@ def run(
     strategies: Sequence[str] = ("auto",),
     hard_seconds: float = 60.0,
 ) -> list[Row]:
-    """Every case under every budget on every strategy."""
+    """Run every case under every budget on every strategy."""
     rows = []
     for name, schema in cases:
         for seconds in budgets:

@@ -1,10 +1,10 @@
-"""Documents for long runs: what a grammar accepts of one, the digest of its masks, and one without end.
+"""Documents for long runs: the accepted part of one, the digest of its masks, and an endless one.
 
-What: `accepted` cuts a document where it is refused, `mask_digest` names all masks along it, `endless`
-strings documents together to one text that goes on for ever.
+What: `accepted` cuts a document at the first refused token, `mask_digest` identifies all masks along it,
+`endless` joins documents into one endless text.
 When: in the tests of this folder.
-Limits: a text without end is found for grammars whose documents may follow one another, or stand in an array
-or an element.
+Limits: an endless text is found for grammars whose documents may follow one another, or be members of an
+array or an element.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ JOINTS = (
 
 
 def accepted(compiled: Any, ids: Sequence[int]) -> list[int]:
-    """A document up to the first token that is refused, and a stop token where it may end."""
+    """A document up to the first refused token, with a stop token if it may end there."""
     matcher = GrammarMatcher(compiled)
     found: list[int] = []
     for token in ids:
@@ -51,7 +51,7 @@ def accepted(compiled: Any, ids: Sequence[int]) -> list[int]:
 
 
 def mask_bits(row: Any, size: int) -> Any:
-    """A mask without the bits of its last word that stand for no id: what they are nobody says."""
+    """A mask without the unused bits of its last word, whose values are unspecified."""
     if size % 32:
         row = row.copy()
         row[-1] &= (1 << size % 32) - 1
@@ -59,7 +59,7 @@ def mask_bits(row: Any, size: int) -> Any:
 
 
 def mask_digest(compiled: Any, ids: Sequence[int], bitmask: Any) -> str:
-    """A digest of all masks before the tokens of a document."""
+    """A digest of the masks before each token of a document."""
     matcher, digest = GrammarMatcher(compiled), blake2b(digest_size=16)
     row = bitmask.numpy()[0]
     for token in ids:
@@ -72,7 +72,7 @@ def mask_digest(compiled: Any, ids: Sequence[int], bitmask: Any) -> str:
 
 
 def endless(compiled: Any, vocabulary: Any, texts: Sequence[bytes], seed: int) -> Iterator[int] | None:
-    """The tokens, cut at random, of one text without end; None if no way to make one is known."""
+    """The tokens, split at random, of one endless text; None if no way to make one is known."""
     for trim in (b"", b";"):
         cores = [TAIL.sub(b"", text[HEAD.match(text).end() :]).removesuffix(trim) for text in texts]
         for opening, joint in JOINTS:

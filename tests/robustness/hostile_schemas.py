@@ -1,11 +1,11 @@
-"""Schemas that somebody might send to hurt a server, and schemas that are none.
+"""Schemas that an attacker might send to harm a server, and invalid schemas.
 
-What: each function makes one kind of schema in the size asked for and returns (name, schema); `adversarial`
-goes through all kinds, `malformed` through what no converter should take.
+What: each function makes one kind of schema in the given size and returns (name, schema); `adversarial`
+yields all kinds, `malformed` yields schemas that no converter should accept.
 When: in the tests of this folder, and in those of the guard.
-Limits: a schema is a dict, or JSON text where a dict would be too deep for `json.dumps`. All that a compiler
-has to do with one is to end, with a mask or a clear error, in bounded time and memory. Size "large" is
-what the project promises to survive; "small" is the same shape in a size that compiles in seconds.
+Limits: a schema is a dict, or JSON text if a dict would be too deep for `json.dumps`. A compiler only has to
+end, with a mask or a clear error, in bounded time and memory. Size "large" is what the project promises to
+survive; "small" has the same shape in a size that compiles in seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Size = Literal["small", "large"]
 
 
 def nested_one_of(depth: int) -> Case:
-    """Each branch of a choice of two is such a choice again, shared by reference: 2**depth in all."""
+    """Each branch of a choice of two is another such choice, shared by reference: 2**depth in all."""
     defs: dict[str, Any] = {"level0": {"type": "integer"}}
     for level in range(1, depth + 1):
         below = {"$ref": f"#/$defs/level{level - 1}"}
@@ -33,7 +33,7 @@ def nested_one_of(depth: int) -> Case:
 
 
 def nested_one_of_written_out(depth: int) -> Case:
-    """As `nested_one_of`, without references: the text doubles with each level."""
+    """Like `nested_one_of`, without references: the text doubles with each level."""
     schema: dict[str, Any] = {"type": "integer"}
     for _ in range(depth):
         schema = {"oneOf": [{"type": "array", "items": schema}, {"type": "array", "prefixItems": [schema]}]}
@@ -58,7 +58,7 @@ def overlapping_any_of(depth: int) -> Case:
 
 
 def bounded_lists(depth: int, low: int, high: int) -> Case:
-    """Lists of lists of lists, each with bounds of its length."""
+    """Lists of lists of lists, each with bounds on its length."""
     schema: dict[str, Any] = {"type": "boolean"}
     for _ in range(depth):
         schema = {"type": "array", "items": schema, "minItems": low, "maxItems": high}
@@ -79,13 +79,13 @@ def many_properties(count: int, *, required: bool = False) -> Case:
 
 
 def counted_properties(count: int, low: int, high: int) -> Case:
-    """Optional properties of which some number has to be there."""
+    """Optional properties, of which a minimum number is required."""
     name, schema = many_properties(count)
     return f"{low} to {high} of {name}", {**schema, "minProperties": low, "maxProperties": high}
 
 
 def large_enum(count: int, *, numbers: bool = False) -> Case:
-    """One of very many values."""
+    """An enum with very many values."""
     values: list[Any] = [number * 7919 if numbers else f"value {number * 7919:x}" for number in range(count)]
     return f"enum of {count} {'numbers' if numbers else 'strings'}", {"enum": values}
 
@@ -118,18 +118,18 @@ def distant_letter(distance: int) -> Case:
 
 
 def long_string(low: int, high: int) -> Case:
-    """A string with bounds of its length."""
+    """A string with bounds on its length."""
     return f"string of {low} to {high} characters", {"type": "string", "minLength": low, "maxLength": high}
 
 
 def long_strings(count: int, high: int) -> Case:
-    """Strings with different bounds of their lengths, so that none is shared."""
+    """Strings with different bounds on their lengths, so that none is shared."""
     properties = {f"s{number}": {"type": "string", "maxLength": high + number} for number in range(count)}
     return f"{count} strings of up to {high} characters", {"type": "object", "properties": properties}
 
 
 def pure_cycle(length: int) -> Case:
-    """References that lead to each other, and to nothing else."""
+    """References that lead only to each other."""
     defs = {f"r{number}": {"$ref": f"#/$defs/r{(number + 1) % length}"} for number in range(length)}
     return f"cycle of {length} references", {"$defs": defs, "$ref": "#/$defs/r0"}
 
@@ -144,7 +144,7 @@ def cycle_of_choices(length: int) -> Case:
 
 
 def woven_references(count: int) -> Case:
-    """Each definition refers to all others: everything calls everything."""
+    """Each definition refers to all others."""
     defs = {
         f"r{number}": {
             "type": "object",
@@ -183,7 +183,7 @@ def deep_const(depth: int) -> Case:
 
 
 def deep_nonsense(depth: int) -> Case:
-    """Nothing but brackets, never closed: no JSON at all."""
+    """Only opening brackets: not JSON at all."""
     return f"{depth} opening brackets", "[" * depth
 
 
@@ -197,7 +197,7 @@ def wide_choice(count: int) -> Case:
 
 
 def long_tuple(count: int) -> Case:
-    """A list with a schema for each of very many places."""
+    """A list with a schema for each of very many positions."""
     items = [{"type": "integer", "minimum": number} for number in range(count)]
     return f"prefixItems of {count} schemas", {"type": "array", "prefixItems": items, "items": False}
 
@@ -221,7 +221,7 @@ def wide_range(digits: int) -> Case:
 
 
 def many_patterns(count: int) -> Case:
-    """Properties by pattern, very many of them, with equal beginnings."""
+    """Very many properties by pattern, with equal beginnings."""
     patterns = {
         f"^prefix_{number}_[a-z]{{0,{number % 50 + 1}}}$": {"type": "integer"} for number in range(count)
     }
@@ -229,7 +229,7 @@ def many_patterns(count: int) -> Case:
 
 
 def long_description(size: int) -> Case:
-    """A small schema with a text of many characters that means nothing."""
+    """A small schema with a long text that has no meaning for validation."""
     return f"description of {size} characters", {"type": "integer", "description": "x" * size}
 
 
@@ -267,13 +267,13 @@ KINDS: tuple[tuple[Callable[..., Case], dict[str, Any], dict[str, Any]], ...] = 
 
 
 def adversarial(size: Size) -> Iterator[Case]:
-    """A schema of every kind, made one at a time: the large ones take megabytes."""
+    """Yield a schema of every kind, made one at a time, because the large ones take megabytes."""
     for make, small, large in KINDS:
         yield make(**(small if size == "small" else large))
 
 
 def malformed() -> Iterator[Case]:
-    """Schemas that are none, one for each way to be wrong; some converters let some of them pass."""
+    """Yield invalid schemas, one for each kind of error; some converters accept some of them."""
     yield "not JSON", '{"type": "object", '
     yield "empty text", ""
     yield "not UTF-8 when written", '{"const": "\ud800"}'
@@ -310,6 +310,6 @@ def as_text(schema: Any) -> str:
     """A schema as JSON text.
 
     Raises:
-        TypeError: it is not JSON.
+        TypeError: the schema is not JSON.
     """
     return schema if isinstance(schema, str) else json.dumps(schema)

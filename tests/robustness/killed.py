@@ -1,14 +1,14 @@
-"""Processes that share a folder of compiled grammars and are killed at random, also while they write.
+"""Processes that share a folder of compiled grammars and are killed at random, also during a write.
 
-What: many processes compile schemas with one `cache_dir`, and delete entries so that something is left to
-write; they are killed by SIGKILL at random, half of them as soon as they have begun to write an entry, and
-replaced. Every second one writes slowly, so that there is time to kill it meanwhile. Each checks the masks of
-what it got; at the end every entry is loaded and its masks are checked.
+What: many processes compile schemas with one `cache_dir`, and delete entries so that there is always
+something to write; they are killed by SIGKILL at random, half of them as soon as they have begun to write an
+entry, and replaced. Every second one writes slowly, to leave time to kill it during a write. Each checks the
+masks of the grammars that it gets; at the end every entry is loaded and its masks are checked.
 When: ``python -m tests.robustness.killed --vocabulary SPEC --schemas FOLDER``;
 `tests/robustness/test_soaks.py` runs a small one.
-Limits: needs fork and SIGKILL. A killed process is not a machine that loses its power: what the system had
-taken to write is written. Masks are those along one instance of each schema, or the first mask; they have to
-equal those of a fresh compile without the folder (which `bench.schemas` compares with XGrammar).
+Limits: needs fork and SIGKILL. A killed process is not a power failure: data that the system has accepted
+reaches the disk. Masks are those along one instance of each schema, or the first mask; they have to equal
+those of a fresh compile without the folder (which `bench.schemas` compares with XGrammar).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DELETED = 0.5
 
 
 class InPieces:
-    """A file that is written in small pieces, as on a slow disk: for `open` in `equivalence.store`."""
+    """A file that is written in small pieces, as on a slow disk; replaces `open` in `equivalence.store`."""
 
     def __init__(self, *arguments: Any) -> None:
         self.stream = open(*arguments)  # noqa: SIM115
@@ -60,7 +60,7 @@ class InPieces:
 
 @dataclass(frozen=True)
 class Known:
-    """A schema, a document of it, and the digest of the masks along it, of a fresh compile."""
+    """A schema, a document of it, and the digest of the masks along it from a fresh compile."""
 
     name: str
     schema: Any
@@ -70,14 +70,14 @@ class Known:
 
 @dataclass
 class Outcome:
-    """What a run found.
+    """The result of a run.
 
     Attributes:
-        kills: processes that were killed; `while_writing`: of those, the ones that left a partial file.
-        events: what the processes told: "found", "made", "damaged", "wrong ...", "error ...".
-        ended: processes that ended otherwise, which none should.
+        kills: number of killed processes; `while_writing`: of those, the ones that left a partial file.
+        events: reports of the processes: "found", "made", "damaged", "wrong ...", "error ...".
+        ended: processes that ended in another way; there should be none.
         entries, partials: files left; `foreign`: names that are neither.
-        loaded: entries that were found and whose masks are right; `damaged`, `wrong`: those that are not.
+        loaded: entries that load and give the right masks; `damaged`, `wrong`: those that do not.
     """
 
     kills: int = 0
@@ -114,7 +114,7 @@ def prepare(vocabulary: Any, files: list[workloads.SchemaFile]) -> list[Known]:
 
 
 def work_for_ever(vocabulary: Any, known: list[Known], folder: str, told: str, seed: int) -> None:
-    """In a process of its own: gets grammars, checks them, deletes entries, until it is killed."""
+    """Get grammars, check them and delete entries until this process is killed."""
     from hybrid import GrammarCompiler
 
     rng = random.Random(seed)
@@ -152,7 +152,7 @@ def matches(compiler: Any, one: Known, bitmask: Any) -> bool:
 def kill_at_random(
     vocabulary: Any, known: list[Known], folder: Path, processes: int, seconds: float, seed: int
 ) -> Outcome:
-    """Let processes work on a folder, kill and replace them for some seconds, then look at what is there."""
+    """Let processes work on a folder, kill and replace them for some seconds, then check the folder."""
     context = multiprocessing.get_context("fork")  # kernels and vocabulary are there at once
     rng, found = random.Random(seed), Outcome()
     started = 0
@@ -187,7 +187,7 @@ def kill_at_random(
 
 
 def _victim(rng: random.Random, running: list[Any], folder: Path, patience: float) -> int:
-    """The place of a process to kill: any one after some time, or the first that is seen to write."""
+    """The index of the process to kill: a random one after a pause, or the first that is seen to write."""
     if rng.random() < 0.5:
         time.sleep(rng.uniform(0.0, 0.4))
         return rng.randrange(len(running))
@@ -209,7 +209,7 @@ def _kill(process: Any, folder: Path, found: Outcome) -> None:
 
 
 def look(vocabulary: Any, known: list[Known], folder: Path, found: Outcome) -> None:
-    """What is left in a folder: each entry is loaded, and its masks are checked."""
+    """Check the files in a folder: load each entry and compare its masks."""
     from hybrid import GrammarCompiler
 
     names = os.listdir(folder)

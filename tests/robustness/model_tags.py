@@ -1,10 +1,10 @@
-"""Structural tags of models over a real vocabulary: masks beside plain XGrammar's, and what they cost.
+"""Structural tags of models over a real vocabulary: masks compared with plain XGrammar's, and times.
 
-What: compiles the tag of each family (`tests.model_tags`) for some tools, with and without reasoning, here
-and by plain XGrammar, compares masks along drawn tokens, and times compiling, the first mask and a text.
+What: compiles the tag of each family (`tests.model_tags`) for some tools, with and without reasoning, with us
+and with plain XGrammar, compares masks along random tokens, and times compiling, the first mask and a text.
 When: ``python -m tests.robustness.model_tags --vocabulary SPEC``, and in ``python -m bench report``.
-Limits: times are of one run in one process, ours first; plain XGrammar has one thread and no cache. The
-tokens of `OF_TOKENS` are long ones that the vocabulary has, best such that look like tags.
+Limits: times are from one run in one process, ours first; plain XGrammar has one thread and no cache. The
+tokens of `OF_TOKENS` are long ones of the vocabulary, preferably ones that look like tags.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tests.model_tags import FAMILIES, OF_TOKENS, path_of, tag_of
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:
-    """What a call gives, and its milliseconds."""
+    """The result of a call, and its milliseconds."""
     began = time.perf_counter()
     given = call()
     return given, 1000 * (time.perf_counter() - began)
 
 
 def through(matcher: Any, path: list[int], bitmask: Any) -> list[float]:
-    """Microseconds of each mask of a text."""
+    """Microseconds of each mask along a text."""
     found = []
     for token_id in path:
         began = time.perf_counter()
@@ -45,8 +45,8 @@ def through(matcher: Any, path: list[int], bitmask: Any) -> list[float]:
 
 
 def measure(vocabulary: Vocabulary, tag: str, steps: int) -> dict[str, Any]:
-    """One tag: milliseconds of compiling and the first mask and of a text's masks, microseconds of a mask
-    that was met before, ours and XGrammar's; what was compared."""
+    """Measure one tag: milliseconds of compiling and the first mask and of a text's masks, and microseconds
+    of a repeated mask, ours and XGrammar's; and the result of the comparison."""
     bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
     plain_compiler = xgrammar.GrammarCompiler(vocabulary.tokenizer_info, max_threads=1, cache_enabled=False)
     ours, compiling = timed(lambda: GrammarCompiler(vocabulary).compile_structural_tag(tag))

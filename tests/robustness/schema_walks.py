@@ -1,13 +1,13 @@
 """Random walks under ``semantics="json-schema"``: masks, dead ends, and whether finished texts are valid.
 
 What: compiles the schemas of a folder, in both strict modes, and follows random tokens of each mask until the
-text ends. Looked at are masks without any token, tokens of a mask that are refused, and exceptions; at some
-steps, whether the mask has exactly the tokens that `accept_token` takes; at the end, whether the text is
-valid by ``jsonschema`` with formats asserted.
+text ends. It looks for masks without any token, refused tokens of a mask, and exceptions; at some steps, it
+checks that the mask has exactly the tokens that `accept_token` accepts; at the end, that the text is valid by
+``jsonschema`` with formats asserted.
 When: ``python -m tests.robustness.schema_walks --schemas FOLDER --minutes N --seed S``;
 `tests/robustness/test_schema_walks.py` walks a little.
-Limits: a vocabulary of bytes and some longer tokens. Walks visit few states, and no instance is tried that
-masks do not lead to. There is no verdict on texts with numbers that a float does not hold exactly, because
+Limits: a vocabulary of bytes and some longer tokens. Walks visit few states, and try no instance that masks
+do not lead to. There is no verdict on texts with numbers that a float does not hold exactly, because
 ``jsonschema`` computes with floats, nor on texts of schemas with `format: regex`, which is not asserted.
 """
 
@@ -54,12 +54,12 @@ COMPARED = 0.02
 
 
 class Inexact(Exception):
-    """A number is not exactly that of any float."""
+    """A number is not exactly representable as a float."""
 
 
 @dataclass
 class Found:
-    """What was seen."""
+    """The findings of the walks."""
 
     schemas: int = 0
     refused: int = 0
@@ -74,7 +74,7 @@ def exact(text: str) -> float:
     """Read a number.
 
     Raises:
-        Inexact: it has another value than the float.
+        Inexact: its value differs from the float's.
     """
     value = float(text)
     try:
@@ -95,7 +95,7 @@ class Walk:
         self.text = b""
 
     def run(self) -> str:
-        """Follow random tokens to the end. Return what is wrong, or an empty text."""
+        """Follow random tokens to the end. Return a description of what is wrong, or an empty text."""
         matcher = GrammarMatcher(self._compiled)
         self.text = b""
         length = self._random.choice(LENGTHS)
@@ -148,7 +148,7 @@ def walk_all(schemas: Sequence[tuple[str, Any]], seed: int, ends: float, walks: 
 
     Args:
         schemas: names and schemas.
-        walks: walks through each grammar.
+        walks: number of walks per grammar.
     """
     randomness, found = random.Random(seed), Found()
     vocabulary = Vocabulary.from_bytes([*TOKENS, b""], stop_token_ids=STOP)

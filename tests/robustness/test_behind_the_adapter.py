@@ -1,4 +1,4 @@
-"""Tests of XGrammar's get the adapter where they ask for XGrammar, and what they say is counted."""
+"""XGrammar's tests get the adapter wherever they import XGrammar, and their outcomes are counted."""
 
 from pathlib import Path
 

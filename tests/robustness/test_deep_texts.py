@@ -1,10 +1,10 @@
-"""Long, deep and ambiguous texts: the classifier reads them to the end, and masks are right on the way.
+"""Long, deep and ambiguous texts: the classifier reads them to the end, with the right masks on the way.
 
 What: each text goes through the classifier of its grammar, token by token; its first masks are compared with
 those of strategy "representatives".
-When: after a change of how stacks are kept.
-Limits: closing two thousand brackets reads two thousand new tails; that is the text's size, not growth per
-step. XGrammar takes exponential time on some of these grammars, hence few masks are compared.
+When: after a change of how stacks are stored.
+Limits: closing two thousand brackets reads two thousand new tails; that is due to the text's size, not growth
+per step. XGrammar takes exponential time on some of these grammars, so few masks are compared.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ VOCABULARY = Vocabulary.from_bytes(
 
 @dataclass(frozen=True)
 class DeepText:
-    """A grammar (None: XGrammar's grammar of all JSON), and a text of it of about so many tokens."""
+    """A grammar (None: XGrammar's grammar of all JSON), and a text of it of about the given number of
+    tokens."""
 
     name: str
     grammar: str | None

@@ -1,4 +1,4 @@
-"""The differential generator: what it draws, what it finds, and how it makes that small."""
+"""The differential fuzzer: what it generates, what it finds, and how it shrinks its findings."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_cases_over_a_real_vocabulary_have_their_share() -> None:
 
 
 def test_classes_cross_the_lengths_of_utf8_and_are_repeated() -> None:
-    """What once was wrong on representatives: classes after calls, negated, overlapping, counted."""
+    """These were once wrong on representatives: classes after calls, negated, overlapping, counted."""
     sources = "".join(draw_case(f"3-{number}", kinds=("ebnf",)).drawn.source for number in range(600))
     assert re.search(r"root ::= \(\(\[[^\n]*\)\|\[[^\n]*\)\{\d\}", sources)
     for wanted in (r"\[\^[^]]*\\u0800", r"-\\U00010000\]", r"\]\{4,7\}", r"\]\{(0,140|129|130,|100,200)\}"):
@@ -123,7 +123,7 @@ def test_a_planted_error_is_counted_and_listed(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_xgrammar_contradicts_after_a_hand_over_is_not_ours() -> None:
-    """Token 0 is read as an id and by its text; then XGrammar's masks are not what it accepts."""
+    """Token 0 is read as an id and by its text; then XGrammar's masks disagree with its `accept_token`."""
     source = """root ::= Token(0) q | [^\\u00e0-\\u4e2d]?
 p ::= Token(1) Token(2) | [\\x0c-\\u20ac]{129}
 q ::= p
@@ -154,7 +154,7 @@ def test_a_short_run_is_quiet(kind: str) -> None:
 
 
 class Ending(Worker):
-    """A worker whose answers are made up: a hang or crash of a case, and of the peer alone."""
+    """A worker with predetermined answers: a hang or crash of a case, and of the peer alone."""
 
     def __init__(self, first: Exception, alone: Any) -> None:
         super().__init__(())

@@ -1,10 +1,9 @@
-"""What somebody might send to hurt a server: a mask or a clear error, and then the next grammar.
+"""Input that an attacker might send to harm a server: a mask or a clear error, and then the next grammar.
 
-What: every kind of `tests.robustness.hostile_schemas` in its large size, and hostile patterns, grammars,
-tags and Python objects, each compiled in a forked process that is ended after a generous time, with memory
-bounded there.
-When: after any change of what stands between a grammar and its first mask.
-Limits: needs fork; a vocabulary of bytes and some short tokens. That a mask is right is asked elsewhere.
+What: every kind of `tests.robustness.hostile_schemas` in its large size, and hostile patterns, grammars, tags
+and Python objects, each compiled in a forked process with bounded memory that is ended after a generous time.
+When: after any change of code between a grammar and its first mask.
+Limits: needs fork; a vocabulary of bytes and some short tokens. Other tests check that masks are right.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ VOCABULARY = Vocabulary.from_bytes(TOKENS, stop_token_ids=[256])
 
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
-    """The trie is built here once, and not in each forked process."""
+    """Build the trie here once, and not in each forked process."""
     VOCABULARY.trie  # noqa: B018
 
 
@@ -172,7 +171,8 @@ OTHERS: dict[str, tuple[str, Any, dict[str, Any]]] = {
 
 
 def outcome(method: str, argument: Any, options: dict[str, Any], strategy: str) -> list[str]:
-    """[name of the error, its message], or ["", number of bits in the first mask]; in a forked process."""
+    """[name of the error, its message], or ["", number of bits in the first mask]; computed in a forked
+    process."""
     with open("/proc/self/statm") as status:
         begun = int(status.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (begun + MEMORY, begun + MEMORY))
@@ -199,9 +199,8 @@ def outcome(method: str, argument: Any, options: dict[str, Any], strategy: str) 
 def goes_on(compiler: GrammarCompiler) -> bool:
     """Whether the next grammar is compiled.
 
-    Where other work has the machine, to start a process of the guard anew may take all of the seconds. That
-    is said by name, and is no fault of the grammar before: the call is made again.
-    """
+    On a busy machine, starting a new process of the guard may take all the seconds of the budget. The error
+    says so, and the previous grammar is not at fault: the call is repeated."""
     for _ in range(TRIES):
         with contextlib.suppress(BudgetExceeded):
             return GrammarMatcher(compiler.compile_regex("ab?")).accept_string("ab")

@@ -1,9 +1,9 @@
-"""A long run: memory stays where it is over very many tokens, in new requests and in one text without end.
+"""A long run: memory stays constant over very many tokens, in new requests and in one endless text.
 
-What: reads tokens one by one, a mask before each, in documents cut at random and random walks in turn, and in
-one document without end; looks at resident memory over the second half.
+What: reads tokens one by one, with a mask before each, alternating between documents cut at random and random
+walks, and in one endless document; watches resident memory over the second half.
 When: after a change of the tables of a classifier, of matchers or of sessions.
-Limits: resident memory is known on Linux only. A text without end keeps its history, 81 bytes a token.
+Limits: resident memory is known on Linux only. An endless text keeps its history, 81 bytes per token.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ Call = tuple[Any, int]
 
 
 def requests(compiled: Any, texts: Sequence[bytes], seed: int) -> Iterator[Call]:
-    """Documents cut at random and random walks in turn; each with the matcher that is to read it."""
+    """Alternate between documents cut at random and random walks; yield each with the matcher that is to read
+    it."""
     vocabulary = compiled.vocabulary
     rng = random.Random(seed)
     walker = Walker(rng, vocabulary.tokens, vocabulary.stop_token_ids, 0.5)
@@ -74,7 +75,8 @@ def one_text(compiled: Any, ids: Iterator[int]) -> Iterator[Call]:
 
 
 def read(compiled: Any, calls: Iterator[Call], tokens: int) -> float | None:
-    """Read so many tokens; resident bytes for each further one over the second half, None if not known."""
+    """Read this number of tokens; return the growth in resident bytes per token over the second half, None if
+    unknown."""
     bitmask = xgrammar.allocate_token_bitmask(1, compiled.vocabulary.size)
     every = max(tokens // 20, 1)
     marks: list[tuple[int, int]] = []

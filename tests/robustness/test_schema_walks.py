@@ -1,8 +1,8 @@
-"""A little of `tests.robustness.schema_walks`, and that it notices what is wrong.
+"""A small run of `tests.robustness.schema_walks`, and a check that it detects errors.
 
 What: walks through schemas whose keywords depend on each other; a matcher that allows too much or too little.
 When: after any change of the meaning of schemas, or of masks.
-Limits: the command walks through real schemas for as long as it is told.
+Limits: the command walks through real schemas for a given time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Small runs of mixed traffic, of killed processes and of budgets, and that each would notice what is wrong.
+"""Small runs of mixed traffic, of killed processes and of budgets, and checks that each detects errors.
 
 What: the functions behind ``python -m tests.robustness.traffic``, ``.killed`` and ``.budgets`` on few
 schemas.

@@ -2,11 +2,11 @@
 
 What: several threads follow random texts of shared grammars, one of which has too little room for its tables;
 compile the same schemas in both meanings; read sizes and statistics; and clear caches. Each mask is compared
-with that of a second matcher, or with what one thread found before. In free-threaded Python, importing all
-compiled modules leaves the interpreter's lock off.
-When: after a change of what threads share (docs/processes.md, "Threads"); above all in free-threaded Python:
-``make unit PYTHON=python3.14t``.
-Limits: some seconds. Errors of this kind may need hours; ThreadSanitizer finds more of them
+with that of a second matcher, or with the result of a single thread. In free-threaded Python, importing all
+compiled modules leaves the GIL disabled.
+When: after a change of state that threads share (docs/processes.md, "Threads"); above all in free-threaded
+Python: ``make unit PYTHON=python3.14t``.
+Limits: runs for some seconds. Such errors may take hours to appear; ThreadSanitizer finds more of them
 (CONTRIBUTING.md).
 """
 

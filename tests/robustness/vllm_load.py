@@ -1,11 +1,11 @@
-"""Many requests with new schemas at once in a real vLLM: with us, stock XGrammar and guidance, in one run.
+"""Bursts of requests with new schemas in a real vLLM: our backend, stock XGrammar and guidance in one run.
 
-What: serves a small random model over a real tokenizer in a process for each way to serve, sends bursts of
-requests with JSON schemas that were never seen, and with structural tags around them, takes the time to each
-one's first token and to the last of all, counts passes of the model, and compares the ids of our answers with
-stock XGrammar's.
+What: serves a small random model over a real tokenizer in one process per backend, sends bursts of requests
+with new JSON schemas, and with structural tags around them, measures the time to the first token of each and
+to the last token of all, counts forward passes of the model, and compares the ids of our answers with stock
+XGrammar's.
 When: ``python -m tests.robustness.vllm_load --tokenizer FOLDER --schemas FOLDER``; docs/vllm.md has figures.
-Limits: on the CPU, with vLLM's own Python environment. What vLLM itself refuses is counted.
+Limits: on the CPU, with vLLM's own Python environment. Requests that vLLM itself refuses are counted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LENGTH = 24
 
 
 def drawn(folder: Path, count: int) -> list[str]:
-    """Texts of objects' schemas, always the same ones of a folder."""
+    """The texts of some schemas of objects; always the same ones for a folder."""
     found = []
     for path in sorted(folder.glob("*.json")):
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -74,11 +74,11 @@ def burst(
     """Send requests at once, and serve them to the end.
 
     Args:
-        engine: vLLM's.
+        engine: vLLM's engine.
         name: of the burst.
-        schemas: one for each request; None: without.
-        in_tags: put each into a structural tag.
-        greedy: take the likeliest token, in place of a draw.
+        schemas: one for each request; None for requests without a schema.
+        in_tags: put each schema into a structural tag.
+        greedy: take the likeliest token instead of a random one.
     """
     from vllm import SamplingParams
     from vllm.exceptions import VLLMValidationError
@@ -115,7 +115,7 @@ def burst(
 
 
 def serve(backend: str, tokenizer_folder: Path, schemas: list[str], greedy: bool) -> list[dict[str, Any]]:
-    """All bursts on one backend, in this process."""
+    """Serve all bursts on one backend, in this process."""
     import torch
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
     from vllm import LLM
@@ -163,7 +163,7 @@ def serve(backend: str, tokenizer_folder: Path, schemas: list[str], greedy: bool
 
 
 def in_new_process(backend: str, arguments: list[str]) -> list[dict[str, Any]]:
-    """As `serve`, in a process of its own."""
+    """Like `serve`, in a new process."""
     environment = {
         **os.environ, **BACKENDS[backend][1], "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_TARGET_DEVICE": "cpu", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
