@@ -93,7 +93,7 @@ def check(matcher: GrammarMatcher, plain: Any) -> Explanation:
     for one in told.expected:
         if one.kind in ("literal", "key"):
             if one.kind == "literal":
-                # what XGrammar writes for bytes that are no text stands as an escape
+                # bytes that are not UTF-8 are shown as escapes
                 if "\\x" not in one.text:
                     assert plain.fork().accept_string(one.text.encode()[one.read :])
             else:
@@ -261,7 +261,7 @@ def test_what_cannot_be_told_is_named() -> None:
         told = matcher.explain()
         assert told.next_bytes == {ord("a"), ord("<")}
         assert bool(told.unsaid) == (strategy == "engine")
-    assert [str(one) for one in told.expected] == ['"</f>"', '"a"']  # found by probing
+    assert [str(one) for one in told.expected] == ['"</f>"', '"a"']  # found by trying bytes
 
 
 @settings(max_examples=40, deadline=None)

@@ -36,7 +36,7 @@ def test_what_is_forced_without_end_is_cut_short() -> None:
     assert matcher.accept_string("aaaaaa")
     began = time.perf_counter()
     told = matcher.explain()
-    assert time.perf_counter() - began < 2  # 15 s before there was a bound
+    assert time.perf_counter() - began < 2  # took 15 s before there was a bound
     assert told.cut_short and told.forced.startswith("aaa")
     assert "incomplete" in str(told)
     refusal = matcher.explain_refusal("aac")
@@ -108,7 +108,7 @@ def _answered(matcher: GrammarMatcher, text: str) -> int:
             began = time.perf_counter()
             try:
                 answer = ask()
-            except BudgetExceeded:  # the mask itself
+            except BudgetExceeded:  # raised by the mask itself
                 answer = None
             if time.perf_counter() - began <= BOUND + GRACE:
                 break

@@ -116,10 +116,10 @@ def test_no_forged_file_gives_another_trie() -> None:
             for kind in (np.int32, np.int64, np.uint16)
             for label, changed in changes(arrays[name])
         ]
-    swapped = real.group_of_token.copy()  # two tokens that are neighbours in byte order
+    swapped = real.group_of_token.copy()  # two tokens that are adjacent in byte order
     swapped[[97, 98]] = swapped[[98, 97]]
     forged.append(("neighbours", {**arrays, "group_of_token": swapped}))
-    apart = real.group_of_token.copy()  # two equal tokens in groups of their own
+    apart = real.group_of_token.copy()  # two equal tokens in separate groups
     apart[TOKENS.index(b"ab", 264)] = real.n_groups
     forged.append(("apart", {**arrays, "group_of_token": apart}))
 

@@ -60,7 +60,7 @@ def use_grammar(data: bytes) -> str:
     """Load a grammar and fill some masks; nested texts read the stack, and numbers use counters."""
     found = from_bytes(data, VOCABULARY)
     bitmask = allocate_token_bitmask(1, VOCABULARY.size)
-    # where it has to fall back, the grammar's text tells that it was forged
+    # if it has to fall back, the grammar's text reveals the forgery
     with contextlib.suppress(AssertionError, HybridError):
         for text in (b"((ab[1,-2]", b"12=ab[]", b"if x then ((y", b"/* *"):
             matcher = GrammarMatcher(found)
@@ -128,7 +128,7 @@ def test_small_files_that_would_take_much_memory() -> None:
     bomb = {**arrays, "list_lengths": lists, "goto": states, "action": action, "top_lengths": tops}
     with pytest.raises(ArtifactError, match="lists of"):
         from_bytes(pack(header, bomb), VOCABULARY)
-    # narrow numbers are counted as the wide ones that they become
+    # narrow integers count with the width to which they are converted
     wide = {**unpack(to_bytes(compiled("ahead")), 1 << 30)[1], "final": np.zeros(4 * 10**7, np.uint8)}
     header = unpack(to_bytes(compiled("ahead")), 1 << 30)[0]
     header.pop("members")

@@ -150,7 +150,7 @@ def test_children_of_a_busy_process_go_on(monkeypatch: pytest.MonkeyPatch, tmp_p
     vocabulary = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1, 65], cache_dir=tmp_path)
     compiler = GrammarCompiler(
         vocabulary, n_jobs=2, cache_dir=tmp_path / "compiled", cache_limit_bytes=2**22,
-        budget=Budget(seconds=None),  # what is held up takes as long as the test
+        budget=Budget(seconds=None),  # the blocked compilation takes as long as the test
     )  # fmt: skip
     calm = GrammarCompiler(VOCABULARY, cache_enabled=False)
     wanted = {
@@ -171,7 +171,7 @@ def test_children_of_a_busy_process_go_on(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert masks_along(shared, seed, 12) == wanted["shared"][seed]
         if seed == 3:
             with shared.classifier.lock:
-                shared.classifier.renew()  # everything is new again
+                shared.classifier.renew()  # replaces all tables by new ones
 
     def compile_one() -> None:
         number = next(serial)
@@ -290,7 +290,7 @@ def test_no_lock_stays_held(short_waits: None, tmp_path: Path) -> None:
         compiled = compiler.compile_grammar(SHARED)
         future = compiler.compile_regex_async("a")
         future.result()
-        compiler.settle()  # both are written
+        compiler.settle()  # both files are written
         wanted = masks_along(compiled, 1, 5)
         before = {id(lock) for lock in every_lock()}
         assert len(before) > 12
@@ -409,7 +409,7 @@ def test_deadlines_and_the_alarm_are_the_childs_own() -> None:
     def work() -> None:
         later = Deadline(0.05)
         wait_for(lambda: later.cell[0] == 1)
-        wait_for(lambda: cell[0] == 1)  # what the parent was at when it forked is bounded here, too
+        wait_for(lambda: cell[0] == 1)  # the parent's deadlines at the time of the fork hold here, too
         with pytest.raises(BudgetExceeded):
             deadline.check("a child's part")
 

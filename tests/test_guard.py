@@ -92,7 +92,7 @@ def test_a_child_is_ended_at_the_deadline() -> None:
     with pytest.raises(BudgetExceeded, match="seconds were used up in a slow task"):
         worker.run(schema_task(SLOW), Deadline(0.2), "a slow task")
     assert time.monotonic() - began < 20
-    while children(process):  # it is told to end, which takes a moment
+    while children(process):  # the signal to end takes a moment
         assert time.monotonic() - began < 20
         time.sleep(0.01)
     works()
@@ -146,7 +146,7 @@ def test_closing_ends_the_process_and_the_next_task_starts_another() -> None:
 
 
 def test_the_last_guard_that_closes_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard_module, "_users", weakref.WeakSet())  # compilers of other tests need it too
+    monkeypatch.setattr(guard_module, "_users", weakref.WeakSet())  # other tests use it too
     slow = json.dumps({"enum": ["x" * 50 for _ in range(30_000)]})
     first, second = Guard(Budget()), Guard(Budget())
     for guard in (first, second):
@@ -285,7 +285,7 @@ def test_estimates_are_not_fooled_by_escapes(schema: str) -> None:
     plain = schema_estimate(schema, {})
     assert plain.seconds > 0.5
     spelled = escaped(schema, "p", "P", "{") if schema is SLOW else escaped(schema, "P", "O")
-    if schema is SLOW:  # brackets of the schema itself cannot be spelled so
+    if schema is SLOW:  # the outer bracket of the schema cannot be escaped
         spelled = "{" + spelled[len("\\u007b") :]
     assert json.loads(spelled) == json.loads(schema) and spelled != schema
     found = schema_estimate(spelled, {})

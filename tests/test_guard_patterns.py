@@ -164,7 +164,7 @@ HOSTILE = [
 def test_hostile_patterns_end_in_time(strategy: str) -> None:
     """Each pattern ends in time; XGrammar took 7 seconds to minutes, for some of them in this process."""
     VOCABULARY.byte_order  # noqa: B018 - not in the time of a call
-    with GrammarCompiler(VOCABULARY) as warm:  # kernels
+    with GrammarCompiler(VOCABULARY) as warm:  # loads the kernels
         GrammarMatcher(warm.compile_json_schema({"type": "string", "pattern": "^[a-c]{2,4}b$"}))
 
     def work(pattern: str) -> tuple[float, float, str]:

@@ -91,7 +91,7 @@ def test_masks_are_those_of_a_filter_by_bytes(kind: str, name: str) -> None:
         plain = GrammarMatcher(compiled)
         assert plain.accept_string(read[len(prefix) :])
         assert after == allowed_plain(plain)
-        for steps in range(1, made + 1):  # back, and the same way again
+        for steps in range(1, made + 1):  # roll back, and repeat the same steps
             twin = matcher.fork()
             twin.rollback(steps)
             assert len(twin.left) > 0
@@ -221,7 +221,7 @@ def test_closing_where_nothing_ends() -> None:
 
 
 def test_a_grammar_that_begins_inside_of_a_token() -> None:
-    # the model has written "tr" of "true" already: ids that go on are those of the rest, or of more
+    # the model has already written "tr" of "true": the ids that may follow spell the rest, or go beyond it
     compiled = GrammarCompiler(VOCABULARY, strategy="classifier").compile_grammar('root ::= "ue" | "a"')
     matcher = HealingMatcher(compiled, "tr")
     tokens = {VOCABULARY.tokens[token] for token in allowed(matcher)}
@@ -270,7 +270,7 @@ def test_what_is_given_back() -> None:
 
 def test_tokens_that_begin_alike_are_read_apart() -> None:
     texts = [b"x", b"xa", b"xaa", b"xab", b"xaba", b"xb", b"xba", b"xbb", b""]
-    others = [b"%d" % i for i in range(10, 41)]  # the ids beyond the first word of a mask are allowed, too
+    others = [b"%d" % i for i in range(10, 41)]  # these put ids into the second word of a mask
     vocabulary = Vocabulary.from_bytes([*texts, *others, b"xbc"], stop_token_ids=8)
     compiled = GrammarCompiler(vocabulary).compile_grammar('root ::= "aa" | "b" [bc]?')
     matcher = HealingMatcher(compiled, b"x")

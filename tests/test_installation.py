@@ -108,7 +108,7 @@ def test_what_is_missing_is_named_with_the_line_that_installs_it(
     found: dict[str, Any] = {}
     exec(WITHOUT, found)
     monkeypatch.setattr(sys, "meta_path", [found["Without"](one, {absent}) for one in sys.meta_path])
-    # what is imported anew here is gone afterwards
+    # modules imported here are removed afterwards
     monkeypatch.setattr(hybrid, "cli", hybrid.cli)
     monkeypatch.setattr(adapters, "demo", adapters.demo)
     for name in list(sys.modules):

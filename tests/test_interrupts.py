@@ -210,7 +210,7 @@ def test_an_event_loop_keeps_its_wake_up_file() -> None:
             with Deadline().interruptible():
                 assert signal.set_wakeup_fd(theirs.fileno()) == theirs.fileno()
             assert signal.set_wakeup_fd(theirs.fileno()) == theirs.fileno()
-            os.write(interrupts._writing, bytes([signal.SIGUSR1]))  # as if it had come in that moment
+            os.write(interrupts._writing, bytes([signal.SIGUSR1]))  # as if the signal had come at that moment
             wait_for(lambda: bool(select.select([mine], [], [], 0)[0]))
             assert mine.recv(10) == bytes([signal.SIGUSR1])
         finally:
@@ -248,7 +248,7 @@ COMPILING: dict[str, Callable[[GrammarCompiler], CompiledGrammar]] = {
 
 def compiling(name: str) -> Callable[[], Any]:
     compiler = GrammarCompiler(VOCABULARY, cache_limit_bytes=150_000)
-    compiler.compile_regex("x{1,3}")  # which goes when there is no room
+    compiler.compile_regex("x{1,3}")  # is evicted from the full cache
     return lambda: (compiler, COMPILING[name](compiler))
 
 
@@ -263,7 +263,7 @@ def grow(compiled: CompiledGrammar, rng: random.Random) -> None:
     assert compiled.classifier is not None
     with compiled.classifier.lock:
         session = compiled.classifier.session
-        # stacks that were never met, so that tables are full now and then
+        # new stacks, so that tables are sometimes full
         if isinstance(compiled.classifier, FactoredClassifier):
             at = session.start
             for opening in rng.choices([b"(", b"["], k=200):
@@ -391,7 +391,7 @@ def test_tables_are_changed_for_new_ones_as_a_whole(name: str) -> None:
         assert ours.accept_string(TEXTS[name][0][:-1]) and ours.accept_string(TEXTS[name][0][-1:])
         with classifier.lock:
             classifier.renew()
-        assert other.accept_string(TEXTS[name][1]) and mask_of(other)  # so that numbers mean something else
+        assert other.accept_string(TEXTS[name][1]) and mask_of(other)  # renumbers the stacks
         return {
             "fill": lambda: ours.fill_next_token_bitmask(allocate_token_bitmask(1, VOCABULARY.size)),
             "rollback": lambda: ours.rollback(1),

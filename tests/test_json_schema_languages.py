@@ -412,7 +412,7 @@ def moore(rows: list[list[tuple[int, int, int]]], accepting: list[bool]) -> dict
         return next((target for low, high, target in rows[state] if low <= code <= high), -1)
 
     colors = {-1: 0, **{state: 1 + accepting[state] for state in range(len(rows))}}
-    colors[-1] = 1  # it accepts nothing, as some others may
+    colors[-1] = 1  # the dead state accepts nothing, as other states may
     for _ in range(len(rows) + 1):
         keys = {
             state: (
@@ -460,7 +460,7 @@ def test_a_minimal_automaton_has_one_state_for_each_class_that_matters(
     assert found.n_states == len({colors[state] for state in reached} - {colors[-1]})
     pairs = {(0, 0 if found.n_states else -1)}
     pending = list(pairs)
-    while pending:  # both are in equal states after equal texts
+    while pending:  # equal texts lead both to equal states
         left, right = pending.pop()
         assert (left >= 0 and accepting[left]) == (right >= 0 and found.accepting[right])
         for code in range(10) if left >= 0 else ():

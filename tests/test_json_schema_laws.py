@@ -131,7 +131,7 @@ def test_masks_are_those_of_xgrammar_over_the_same_grammar(block: int) -> None:
             continue
         grammar = grammar_of_schema(schema, OPEN)
         if grammar.places is not None:
-            continue  # the grammar alone lets items and keys come again
+            continue  # the grammar alone allows repeated items and keys
         engine = xgrammar.GrammarCompiler(info, cache_enabled=False).compile_grammar(grammar.xgrammar)
         valid = [one for one, verdict in zip(instances, verdicts, strict=True) if verdict][:3]
         for text in (grammar.instances.text(one) for one in valid):

@@ -301,7 +301,7 @@ def test_an_undeclared_key_is_never_a_declared_one_in_disguise() -> None:
     assert written(compiled, '{"a":1}')
     assert not written(compiled, '{"a":"x"}')
     assert not written(compiled, '{"\\u0061":"x"}')
-    assert not written(compiled, '{"b":1,"a":1}')  # behind an undeclared key only others come
+    assert not written(compiled, '{"b":1,"a":1}')  # after an undeclared key only undeclared ones may follow
 
 
 def test_keys_come_in_the_order_of_first_declaration() -> None:
@@ -324,7 +324,7 @@ def test_what_a_compiled_schema_was_made_of_is_forgotten_and_made_again() -> Non
     made = grammar_of_schema(schema, OPEN, relax=True)
     grammar = compiled.grammar
     assert isinstance(grammar, SchemaGrammar)
-    assert grammar.whole is not grammar.whole  # nothing is kept
+    assert grammar.whole is not grammar.whole  # nothing is cached
     assert grammar.left_out == made.left_out != ()
     value = {"b": [1, 2], "a": "ab"}
     assert grammar.instances.text(value) == made.instances.text(value) == '{"a":"ab","b":[1,2]}'
@@ -361,7 +361,7 @@ def test_nothing_is_left_for_garbage_collection(schema: dict[str, Any], is_stric
         assert grammar.read is grammar.read
         grammar.forget()
 
-    compile_once()  # fills the caches of patterns and formats
+    compile_once()  # fill the caches of patterns and formats
     gc.collect()
     gc.disable()
     try:

@@ -76,7 +76,7 @@ def test_documents_of_another_draft_are_refused():
             grammar_of_schema({"$ref": reference}, documents=documents_of(given))
     with pytest.raises(SchemaRefused, match="names draft 7 where the schema around it names 2020-12"):
         grammar_of_schema({"$schema": DRAFT, "items": {"$id": "http://x/b", **seven}})
-    part = {**seven, "items": {"type": "integer"}}  # no document of its own: what it names means nothing
+    part = {**seven, "items": {"type": "integer"}}  # not a separate document: its $schema has no effect
     assert not valid({"$schema": DRAFT, "items": part}, [["x"]])
 
 
@@ -205,7 +205,7 @@ def test_the_latest_draft_has_a_name():
 
 def test_compilers_tell_what_was_given_apart(tmp_path: Path):
     schema = {"type": "array", "items": {"$ref": "http://x/a.json"}}
-    for _ in range(2):  # the second compiler finds what the first has written
+    for _ in range(2):  # the second compiler reads the files of the first
         compiler = GrammarCompiler(BYTES, semantics="json-schema", cache_dir=tmp_path, strategy="classifier")
         for kind, text in (("integer", "[1]"), ("string", '["x"]')):
             compiled = compiler.compile_json_schema(schema, registry=registry(a={"type": kind}))

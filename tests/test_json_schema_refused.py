@@ -206,7 +206,7 @@ def test_hostile_schemas_are_answered_within_the_budget(name: str) -> None:
         if error.kind == "invalid":
             raise
     except BudgetExceeded:
-        assert time.perf_counter() - began < 20  # a wide margin: what is measured is that it ends
+        assert time.perf_counter() - began < 20  # a wide margin: it only has to end
     else:
         assert grammar.whole.start.is_productive
 

@@ -271,7 +271,7 @@ def test_a_table_without_a_goto_is_refused_where_it_is_missed() -> None:
 
 
 def test_a_parser_that_reduces_without_end_is_an_error() -> None:
-    # `two` is reduced to `one` and `one` to `two`: Lark itself would not come to an end here
+    # `two` is reduced to `one` and `one` to `two`: Lark itself would not terminate here
     for text in ('start: one\none: two | "x"\ntwo.2: one', "start: one\none: two | \ntwo.2: one"):
         machine = machine_of(text)
         table = SequenceTable(machine)

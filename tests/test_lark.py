@@ -115,7 +115,7 @@ def test_masks_of_every_short_text_are_what_lark_says(grammar: SmallGrammar) -> 
         assert found[-2] is False, "a special id is never allowed"
         assert found[-1] == matcher.is_completed(), text
         whole = oracle.complete(text)
-        # Lark gives back the opening of what is never closed; the machine does not (docs/lark.md)
+        # Lark backtracks over an opening that is never closed; the machine does not (docs/lark.md)
         assert found[-1] == whole or (whole and "/*" in text and grammar.name == "lazy comment"), text
         for token, bit, wanted in zip(tokens, found, oracle.allowed_tokens(text, tokens), strict=False):
             assert bit == wanted, (text, token)
@@ -330,7 +330,7 @@ def test_an_artefact_is_the_same_in_every_process() -> None:
         "import hashlib\nfrom tests.test_lark import calculator\nfrom hybrid.files import to_bytes\n"
         "print(hashlib.sha256(to_bytes(calculator())).hexdigest())"
     )
-    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"  # another than of this process
+    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"  # different from this process's
     other = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONHASHSEED": seed},

@@ -92,7 +92,7 @@ HOSTILE = {
 def test_a_hostile_grammar_ends_in_time(text: str) -> None:
     compiler = GrammarCompiler(VOCABULARY, cache_enabled=False, budget=Budget(seconds=SECONDS))
     with GrammarCompiler(VOCABULARY, cache_enabled=False) as warm:
-        warm.compile_lark('start: "a" A\nA: /[b-z]+/')  # kernels, and a process that is there
+        warm.compile_lark('start: "a" A\nA: /[b-z]+/')  # loads the kernels and starts the process
         memory, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
         try:
             compiled = compiler.compile_lark(text)

@@ -40,7 +40,7 @@ KEYWORDS = r"""
 def test_a_keyword_is_one_only_until_the_name_goes_on() -> None:
     asked = oracle(KEYWORDS, "ifx=; ")
     assert allowed(asked, "", "i if _ = ; x=") == {"i", "if", "_", "x="}
-    # `if` is the keyword, or the beginning of a name that goes on
+    # `if` is the keyword, or the beginning of a longer name
     assert allowed(asked, "if", "x _ = ;") == {"x", "_"}
     assert allowed(asked, "if ", "x if ifx = if; if=") == {"x", "if", "ifx"}
     assert allowed(asked, "if i", "f f; ;") == {"f", ";"}

@@ -36,7 +36,7 @@ def test_only_what_is_never_closed_is_dead():
     machine = build_lexer(grammar)
     for text in texts("/*x", 7):
         expected = lex_all(grammar, text)
-        # the first opening that nothing closes
+        # the first opening that is never closed
         rest = text
         while "/*" in rest and "*/" in rest.split("/*", 1)[1]:
             rest = rest.split("/*", 1)[1].split("*/", 1)[1]
@@ -113,7 +113,7 @@ def test_terminals_are_emitted_as_soon_as_they_are_certain():
         build_lark('start: (S | T | NAME)*\nS: /"[^"]*"/\nT: "+" \nNAME: /[a-z]+/\n%ignore " "')
     )
     number = {name: i for i, name in enumerate(machine.terminals)}
-    assert follow(machine, b'"')[1] == [number["S"]]  # nothing else can come of it
+    assert follow(machine, b'"')[1] == [number["S"]]  # no other terminal is possible
     assert follow(machine, b"+") == (0, [number["T"]])
     assert follow(machine, b"a")[1] == [number["NAME"]]
     assert follow(machine, b" ")[1] == []

@@ -64,7 +64,7 @@ def test_continuations_are_those_of_all_texts_that_follow(name):
     lexed, chance = positions_by(grammar), random.Random(name)
     for text in texts(alphabet, longest):
         if len(text) == longest and chance.random() < 0.5:
-            continue  # of the longest, half
+            continue  # only half of the longest texts
         state, emitted = follow(machine, text.encode())
         expected, prefix = set(), None
         for covered, whole in outcomes(lexed, text, continuations):
@@ -107,7 +107,7 @@ def test_the_start_has_read_nothing():
     for name in GRAMMARS:
         machine = build_lexer(lark_grammar(name), unread_limit=4)
         assert machine.continuations[0] == ((),)
-        assert all(machine.continuations)  # no live state without one
+        assert all(machine.continuations)  # every live state has one
         assert all(list(some) == sorted(set(some)) for some in machine.continuations)
 
 

@@ -161,7 +161,7 @@ def check(text, seed):
     ones."""
     try:
         grammar = build_lark(text)
-    except lark.exceptions.LarkError:  # a terminal that may match nothing, or two of one meaning
+    except lark.exceptions.LarkError:  # a terminal that may match nothing, or two that mean the same
         hypothesis.reject()
     try:
         machine = build_lexer(grammar, unread_limit=7, max_states=3000, keep_unclosed=True)
@@ -189,7 +189,7 @@ def check(text, seed):
                 assert restricted == expected, (sample, follows)
             else:
                 assert restricted in (None, expected)
-            # the last character's lexeme is one that the state foresaw
+            # the state predicted the lexeme of the last character
             cut = draw.randint(0, len(encoded))
             state, emitted = follow(machine, encoded[:cut])
             assert numbers[: len(emitted)] == tuple(emitted)
@@ -200,10 +200,10 @@ def check(text, seed):
 @pytest.mark.parametrize(
     ("pattern", "text", "length"),
     [
-        ("(|a)*", "aab", 0),  # an empty round ends the repeat
+        ("(|a)*", "aab", 0),  # an empty iteration ends the repeat
         ("(a*)*", "aab", 2),
         ("(a|b*)*?c", "abc", 3),
-        ("(?:a|ab)(?:c|bcd)?", "abcd", 4),  # the first way that matches, as far as it goes
+        ("(?:a|ab)(?:c|bcd)?", "abcd", 4),  # the first alternative that matches wins, not the longest
         ("a{2,3}?", "aaa", 2),
         ("(?:a?){3}b", "aab", 3),
     ],

@@ -146,7 +146,7 @@ def test_texts_end_with_a_stop_token_in_time(name: str, strategy: str, more: int
         while matcher.tokens_left and not matcher.is_terminated():
             assert matcher.accept_token(draw.choice(masked(matcher)))
         assert matcher.is_completed()
-        assert matcher.is_terminated() or not more  # where there was room for one
+        assert matcher.is_terminated() or not more  # if there was room for a stop token
 
 
 def test_batches_and_trees_of_drafts_have_the_masks_of_their_places() -> None:
@@ -166,7 +166,7 @@ def test_batches_and_trees_of_drafts_have_the_masks_of_their_places() -> None:
     assert torch.equal(rows, alone)
     assert len({tuple(row.tolist()) for row in rows}) >= 3
 
-    # "xx" and on, "x" and its end, of which one has to be the last
+    # one branch goes on after "xx", the other ends after "x"
     tree = [ord('"'), ord("x"), ord("x"), TOKEN[b'","'], ord("x"), ord("b")]
     child = torch.tensor([1, 2, 4, 5, -1, -1])
     sibling = torch.tensor([-1, -1, 3, -1, -1, -1])

@@ -29,7 +29,7 @@ def test_a_mask_over_its_bound_is_refused_and_nothing_written(strategy: str) -> 
     with pytest.raises(BudgetExceeded, match=r"Budget\.mask_seconds"):
         matcher.fill_next_token_bitmask(bitmask)
     assert bool((bitmask == 0x5A5A5A5A).all())
-    assert matcher.accept_string("a")  # the sequence itself goes on
+    assert matcher.accept_string("a")  # the sequence itself continues
 
 
 @pytest.mark.parametrize("given", [0, -1.0, float("inf"), float("nan"), "1", True])
@@ -39,7 +39,7 @@ def test_bounds_of_masks_are_numbers_above_0(given: object) -> None:
 
 
 def test_a_stop_token_without_text_that_is_overridden_is_nothing() -> None:
-    # nearly all is allowed, so XGrammar's mask begins with all bits
+    # nearly all is allowed, so XGrammar's mask starts with all bits set
     text = 'root ::= [^z]* "a"'
     for strategy in ("engine", "representatives"):
         compiled = GrammarCompiler(VOCABULARY, strategy=strategy).compile_grammar(text)

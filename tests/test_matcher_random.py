@@ -37,7 +37,7 @@ class Traced:
         self.strict = ours.compiled_grammar.strategy == "engine"
         self.unaided = unaided
         self.mask: list[int] = []
-        # XGrammar contradicts itself on these; they have tests of their own above
+        # XGrammar contradicts itself on these; other tests cover them
         self.overridden = set(vocabulary.stop_token_ids) - set(ours.stop_token_ids)
 
     def both(self, method: str, *arguments: Any) -> Any:
@@ -58,11 +58,11 @@ class Traced:
         elif kind == "allowed" and self.mask:
             token_id = self.mask[number % len(self.mask)]
             if token_id in self.overridden and not self.vocabulary.tokens[token_id]:
-                assert not self.ours.accept_token(token_id)  # XGrammar takes it as an empty step
+                assert not self.ours.accept_token(token_id)  # XGrammar accepts it as an empty step
                 return
             taken = self.both("accept_token", token_id)
             if self.unaided and token_id in self.ours.stop_token_ids:
-                return  # a grammar that ends unaided takes no stop token, though both masks have its bit
+                return  # a grammar that ends unaided accepts no stop token, though both masks have its bit
             if self.strict and token_id in self.overridden:
                 return  # the bit is XGrammar's own error
             assert taken is True
@@ -84,7 +84,7 @@ class Traced:
             self.both("reset")
 
     def compare(self) -> None:
-        # no find_jump_forward_string: it does not return where the grammar forces text without end
+        # no find_jump_forward_string: it does not return if the grammar forces endless text
         self.both("is_terminated")
         self.both("is_completed")
         assert sorted(self.ours.stop_token_ids) == sorted(self.plain.stop_token_ids)
@@ -95,7 +95,7 @@ class Traced:
             self.mask = []
             return
         self.mask = ours[1]
-        # a called root has a caller of its own on every strategy, so ours may be right where plain is not
+        # on every strategy a called root has its own caller, so ours may be right if plain is not
         for token_id in sorted(set(ours[1]) ^ set(plain[1])):
             if token_id in self.overridden and not self.vocabulary.tokens[token_id]:
                 assert self.strict or token_id not in ours[1]

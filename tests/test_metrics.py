@@ -72,7 +72,7 @@ def test_every_mask_is_counted_once(strategy: str) -> None:
     tree = torch.tensor([1, -1, -1]), torch.tensor([-1, 2, -1]), torch.tensor([0, 97, 98])
     ways: list[tuple[Callable[[], Any], int]] = [
         (one, 1),
-        (one, 1),  # which is known now
+        (one, 1),  # which is cached now
         (lambda: matchers[0].fill_next_token_bitmask(bitmask.numpy(), 1), 1),
         (lambda: BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask, [0, 1, 2]), 3),
         (lambda: BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers[:1], bitmask), 1),
@@ -285,7 +285,7 @@ def test_grafanas_own_model_reads_all_of_it() -> None:
     plugins.register_default_plugins()
     given = json.loads(DASHBOARD.read_text("utf-8"))
     written = json.loads(json.dumps(Dashboard.from_json(given), cls=JSONEncoder))
-    # Grafana writes it beside each query of a variable; the model has no place for it
+    # Grafana writes it beside each query of a variable; the model has no field for it
     assert [*lost(given, written)] == ["/templating/list/1/definition"]
     given["panels"][0]["gridPosition"] = given["panels"][0].pop("gridPos")
     written = json.loads(json.dumps(Dashboard.from_json(given), cls=JSONEncoder))

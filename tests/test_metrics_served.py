@@ -148,7 +148,7 @@ def test_processes_add_up_and_what_they_hold_goes_with_them(tmp_path: Path, scra
         publish(tmp_path)
         compiler.compile_json_schema(SCHEMA)
         publish(tmp_path).write()
-        os._exit(0)  # as one that is killed
+        os._exit(0)  # like a killed process
 
     for child in (one, one, another):
         in_a_child(child)

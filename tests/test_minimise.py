@@ -78,7 +78,7 @@ def check(built: Built, vocabulary: Vocabulary, seed: int, steps: int) -> Summar
     stores = [Store(built.fixed, LIMIT, known) for known in (built.known, smaller, None)]
     tokens = [i for i, token in enumerate(vocabulary.tokens) if token]
     walk(stores, built.fixed, tokens, random.Random(seed), steps)
-    # merging is sound only where stacks ask for nothing that was not built
+    # merging is sound only if stacks need no pending set that was not built
     assert [store.known.n_known for store in stores[:2]] == n_known
     return smaller
 

@@ -53,7 +53,7 @@ def test_what_is_no_row_is_refused(matcher: GrammarMatcher, index: Any, kind: Ca
     guard = buffer()
     for rows in (1, 4):
         bitmask = kind(guard[10 * WORDS : (10 + rows) * WORDS].view(rows, WORDS))
-        for _ in range(2):  # looked at anew, and known
+        for _ in range(2):  # first unknown, then known
             with pytest.raises(BitmaskError, match="index is"):
                 matcher.fill_next_token_bitmask(bitmask, index)
             with pytest.raises(BitmaskError, match=r"index|indices"):
@@ -139,7 +139,7 @@ def test_the_rows_of_a_matrix_are_rows(matcher: GrammarMatcher) -> None:
     assert untouched(guard)
 
 
-# What may become of a tensor after its first use, and the rows that it has then (None: it is no bitmask).
+# Changes to a tensor after its first use, and the rows that it has then (None: no longer a bitmask).
 
 CHANGES: dict[str, tuple[Callable[[torch.Tensor], Any], int | None]] = {
     "fewer rows": (lambda t: t.resize_(2, WORDS), 2),
@@ -183,9 +183,9 @@ def test_a_tensor_that_changed_in_place_is_looked_at_again(
     matcher.fill_next_token_bitmask(bitmask, 3)
     old.fill_(PATTERN)
     change(bitmask)
-    is_other = bitmask.dtype == torch.int64 or bitmask.numel() == 1  # it came with words of its own
+    is_other = bitmask.dtype == torch.int64 or bitmask.numel() == 1  # it has other memory
 
-    def all_untouched() -> bool:  # no tensor in an assertion: torch itself dies of printing some of these
+    def all_untouched() -> bool:  # no tensor in an assertion: torch crashes when it prints some of these
         return untouched(old) and (is_other or untouched(bitmask))
 
     for index in range(rows or 0, 4):
@@ -292,7 +292,7 @@ def test_masks_that_cannot_be_applied_change_no_logits(change: Change) -> None:
     """XGrammar's kernel accepts rows that do not exist, and ignores the strides of columns."""
     guard = torch.zeros(40 * SIZE)
     bitmask = torch.zeros(4, WORDS, dtype=torch.int32)
-    bitmask.numpy()  # memory that is in use elsewhere cannot be resized
+    bitmask.numpy()  # memory with other users cannot be resized
     given: dict[str, Any] = {"logits": guard[10 * SIZE : 14 * SIZE].view(4, SIZE), "bitmask": bitmask}
     change(given)
     with pytest.raises(BitmaskError):

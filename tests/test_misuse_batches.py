@@ -160,7 +160,7 @@ def test_matchers_of_different_widths_write_nothing(matcher: GrammarMatcher, ids
         for width in {WORDS, -(-ids // 32)}:
             guard = buffer(6 * width)
             bitmask = guard[2 * width : 4 * width].view(2, width)
-            if ids == 316:  # as wide: each fills its own ids
+            if ids == 316:  # equally wide: each matcher fills its own ids
                 BatchGrammarMatcher().batch_fill_next_token_bitmask(pair, bitmask)
                 assert sorted(row[0] for row in bitmask.tolist()) == [1, FIRST[0]]
                 bitmask.fill_(PATTERN)
@@ -199,7 +199,7 @@ def test_a_rollback_without_room_leaves_the_matcher_where_it_is(monkeypatch: pyt
     follower = matcher._follower
     assert isinstance(follower, ClassifierFollower)
     assert matcher.accept_token(A) and matcher.accept_token(B)
-    follower.classifier.renew()  # other tables: a rollback reads the text again
+    follower.classifier.renew()  # new tables: a rollback reads the text again
     matcher.find_jump_forward_string()
 
     def full(*_: Any) -> Any:

@@ -52,10 +52,10 @@ def _allowed(processor: GrammarLogitsProcessor, tokens: list[int], width: int = 
 def test_masks_are_those_of_matchers(stand_in):
     processor = GrammarLogitsProcessor(JSON)
     prompt, text = [9, 8, 7], TOKENIZER('{"ok": true, "n": 22}')["input_ids"]
-    for _ in range(2):  # the same object, a second text
+    for _ in range(2):  # the same processor for a second text
         for length in range(len(text) + 1):
             assert _allowed(processor, prompt + text[:length]) == expected_ids(JSON, text[:length])
-        assert _allowed(processor, [*prompt, *text, EOS]) == [EOS]  # mlx-lm asks one step further
+        assert _allowed(processor, [*prompt, *text, EOS]) == [EOS]  # mlx-lm asks for one more step
         assert processor.is_complete(np.array([*prompt, *text]))
         assert not processor.is_complete(np.array([*prompt, *text[:-1]]))
 

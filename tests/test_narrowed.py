@@ -91,7 +91,7 @@ LIMITS: list[tuple[Any, dict[str, Any], str, str]] = [
 @pytest.mark.parametrize(("schema", "options", "text", "pointer"), LIMITS)
 def test_what_cannot_be_written_is_listed(schema: Any, options: dict[str, Any], text: str, pointer: str):
     validator = jsonschema.Draft202012Validator(schema)
-    if pointer != "/unevaluatedProperties":  # jsonschema evaluates "a" by nothing; "b" is what counts
+    if pointer != "/unevaluatedProperties":  # for jsonschema nothing evaluates "a"; only "b" matters here
         assert validator.is_valid(json.loads(text))
     assert not takes(compile_plain(schema, **options), text), "XGrammar writes it now"
     pointers = found(schema, **options)

@@ -77,7 +77,7 @@ def strings(alphabet: str, longest: int) -> list[bytes]:
         ('root ::= "a" root | "b"', 'root ::= "a"* "b"'),
         ('root ::= "a" p\np ::= "b" root | "c"', 'root ::= ("ab")* "ac"'),
         ('root ::= "a" p | "c"\np ::= root', 'root ::= "a"* "c"'),
-        # positions that only pass on to another rule: the first one, behind a byte, a return, and in a unit
+        # positions that only call another rule: at the start, after a byte, after a return, and in a unit
         ('root ::= p\np ::= q\nq ::= [ab] q | "c"', 'root ::= [ab]* "c"'),
         ('root ::= "a" p "b"\np ::= q | "c" q\nq ::= [ab] q | "c"', 'root ::= "a" "c"? [ab]* "cb"'),
         ('root ::= p p "a"\np ::= q\nq ::= [bc] q | "a"', 'root ::= [bc]* "a" [bc]* "aa"'),
@@ -99,9 +99,9 @@ def test_the_normal_form_keeps_the_language(ebnf: str, plain: str) -> None:
 @pytest.mark.parametrize(
     ("ebnf", "plain", "needless"),
     [
-        # the stack says how often p was called, and that makes no difference
+        # the stack records how often p was called, which makes no difference
         ('root ::= "c" p "a"\np ::= p p | "b" | ""', 'root ::= "c" "b"* "a"', 2),
-        # so does the counter, where the rest of the units may be empty
+        # so does the counter, if the remaining units may be empty
         ('root ::= x{0,5} "b"\nx ::= "a"?', 'root ::= ("a" ("a" ("a" ("a" "a"?)?)?)?)? "b"', 3),
     ],
 )
@@ -113,7 +113,7 @@ def test_ambiguity_may_cost_classes(ebnf: str, plain: str, needless: int) -> Non
 @pytest.mark.parametrize(
     "ebnf",
     [
-        # before a left call come rules that may be empty and that may also read something
+        # rules before a left call may be empty or read something
         'root ::= maybe root "a" | "b"\nmaybe ::= "c" | ""',
         # nothing is ever read
         'root ::= p*\np ::= root q\nq ::= ""',
@@ -185,7 +185,7 @@ def test_ways_out_of_a_subset_that_outgrow_the_first_room() -> None:
 
 
 def test_states_that_pass_on_are_the_states_they_pass_on_to() -> None:
-    # as XGrammar writes the name of a property that no pattern has: a first character, then any text
+    # as XGrammar writes a property name that matches no pattern: a first character, then any text
     text = "text ::= [^b] text | [b]\n"
     passing = network(text + 'root ::= "(" [ab] text ")" text | "c" other\nother ::= text')
     plain = network(text + 'root ::= "(" [ab] text ")" text | "c" text')
@@ -228,7 +228,7 @@ def test_minimise_is_the_coarsest_bisimulation(seed: int) -> None:
     rng = random.Random(seed)
     n = rng.randint(1, 24)
     final = [int(rng.random() < 0.2) for _ in range(n)]
-    spread = rng.choice([2, 5, n])  # edges that stay near make long chains and cycles
+    spread = rng.choice([2, 5, n])  # edges to nearby states make long chains and cycles
     edges, calls = {}, {}
     for state in range(n):
         near = [min(max(state + rng.randint(-spread, spread), 0), n - 1) for _ in range(4)]

@@ -1,7 +1,7 @@
 """What may lie below states on a stack: below sets and contexts of small networks.
 
-When: after a network was merged, as `equivalence.network.contexts` computes them.
-Limits: the steps before are tested in `tests.test_network_steps`.
+When: after any change of `equivalence.network.contexts`, which computes them for a merged network.
+Limits: the earlier steps are tested in `tests.test_network_steps`.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ def below_of(n: int, max_states: int, stop: Stop | None = None) -> BelowSets:
 
 
 def test_below_sets_of_a_chain() -> None:
-    n = 20  # the last rule is called by all others, more pairs than are sorted by insertion
+    n = 20  # all others call the last rule: too many pairs for insertion sort
     states, counted, order = chain(n)
     *_, starts, symbols, of_symbol, bottom, used = contexts_and_below(
         states, counted, np.zeros(0, np.int64), 0, order, 0, 1000, a_stop()
     )
     assert used == n
     assert bottom.tolist() == [True, True]
-    # all rules but the last have only the bottom below them, and so their set is one
+    # all rules but the last have only the bottom below them, so they share one set
     assert starts.tolist() == [0, 0, n - 1]
     assert symbols.tolist() == [3 * i + 1 for i in range(n - 1)]
     assert of_symbol.tolist() == [0] * (n - 1)

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.kernels
         ('root ::= Regex("a+(b|c)?")', 'root ::= "a"+ [bc]?'),
         ('root ::= "c" Regex("[ab]{2,3}") "c"', 'root ::= "c" [ab] [ab] [ab]? "c"'),
         ('root ::= x{2,9} "c"\nx ::= Regex("ab?")', 'root ::= ("a" "b"?){2,9} "c"'),
-        # the strings of a substring rule are read whole
+        # the strings of a substring rule are read completely
         ('root ::= "c" Substring("ab") "c"', 'root ::= "c" "ab"? "c"'),
     ],
 )

@@ -170,7 +170,7 @@ def test_repeats_with_equal_bounds_are_one_counted_rule() -> None:
         unit,
         parts=([REPEAT, 1, 2, 9], [REPEAT, 1, 4, -1], [REPEAT, 1, 0, 3], [REPEAT, 1, 5, 9]),
     )
-    # the last expression is followed first
+    # the last expression is processed first
     assert made.counted.tolist() == [[1, 5, 9], [1, 2, 9], [1, 4, -1]]
     called = made.edges[made.edges[:, 1] == 2][:, 2]
     assert sorted(called.tolist()) == [1, 1, 1, 2, 3, 3, 4]
@@ -378,7 +378,7 @@ def test_calls_and_subsets_that_outgrow_the_first_room() -> None:
         np.array([1, 0]),
         2000,
     )
-    # the first subset of a rule is made once more, for the edges that lead back
+    # the first subset of a rule is made a second time, for the edges that lead back to it
     assert (made.rule_last - made.rule_first).tolist() == [2**10 + 1, 3]
     assert made.calls[:, 0].tolist() == [1] * (2**10 + 1)
     assert len(made.final) == len(made.edge_starts) - 1 == len(made.call_starts) - 1 == 2**10 + 4

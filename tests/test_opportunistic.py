@@ -78,7 +78,7 @@ def test_the_distribution_of_a_step() -> None:
     temperature = 0.7
     vocabulary = Vocabulary.from_bytes([b"a", b"b", b"ab", b"c", b"d", b""], stop_token_ids=5)
     grammar = GrammarCompiler(vocabulary).compile_grammar('root ::= ("a" | "b" | "d")+')
-    logits = torch.tensor([0.3, -0.5, 1.0, 1.5, 0.2, 0.1, 0.7])  # one more than there are ids
+    logits = torch.tensor([0.3, -0.5, 1.0, 1.5, 0.2, 0.1, 0.7])  # one more than the number of ids
     count = 40_000
     processor = GrammarLogitsProcessor(grammar, opportunistic=temperature, prompt_length=1)
     torch.manual_seed(2)
@@ -136,7 +136,7 @@ def warped(masked: torch.Tensor, sampling: Sampling) -> torch.Tensor:
 @settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_both_choices_together_are_the_masked_distribution(sampling: Sampling, data: st.DataObject) -> None:
-    # all draws of both choices, with their shares: logits with equal ones among them, any mask
+    # all draws of both choices with their probabilities, for logits with ties and any mask
     size = data.draw(st.integers(2, 9))
     values = st.one_of(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), st.floats(-4, 4, width=32))
     logits = torch.tensor([data.draw(st.lists(values, min_size=size, max_size=size))])
@@ -177,7 +177,7 @@ def test_the_distribution_of_a_step_with_cuts(sampling: Sampling) -> None:
 
 
 def test_what_generate_would_cut_has_no_effect(model) -> None:
-    # a temperature alone means that alone; generate's top_k of 1 finds one token to choose from
+    # a temperature alone changes nothing else; generate's top_k of 1 gets a single token to choose from
     torch.manual_seed(1)
     processor = GrammarLogitsProcessor(JSON, opportunistic=5.0)
     sampled = {

@@ -83,7 +83,7 @@ def run(tests: Path, strategy: str, select: str, seconds: float, workers: int) -
         command += ["-k", select] if select else []
         command += ["-n", str(workers)] if workers else []
         path = os.pathsep.join([str(folder), str(ROOT), os.environ.get("PYTHONPATH", "")])
-        # some tests have sets for parameters, which number them
+        # some tests take their parameters from sets, whose order numbers the tests
         environment = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "PYTHONHASHSEED": "0"}
         ended = subprocess.run(
             command, cwd=folder, env=environment, timeout=seconds, capture_output=True, text=True

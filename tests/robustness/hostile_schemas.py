@@ -79,7 +79,7 @@ def many_properties(count: int, *, required: bool = False) -> Case:
 
 
 def counted_properties(count: int, low: int, high: int) -> Case:
-    """Optional properties, of which a minimum number is required."""
+    """Optional properties, with bounds on the number that must be present."""
     name, schema = many_properties(count)
     return f"{low} to {high} of {name}", {**schema, "minProperties": low, "maxProperties": high}
 

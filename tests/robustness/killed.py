@@ -103,7 +103,7 @@ def prepare(vocabulary: Any, files: list[workloads.SchemaFile]) -> list[Known]:
     bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
     known = []
     for file in files:
-        with contextlib.suppress(Exception):  # what is refused is not kept either
+        with contextlib.suppress(Exception):  # refused schemas are left out too
             compiled = compiler.compile_json_schema(file.schema)
             if compiled.strategy != "classifier":
                 continue
@@ -153,7 +153,7 @@ def kill_at_random(
     vocabulary: Any, known: list[Known], folder: Path, processes: int, seconds: float, seed: int
 ) -> Outcome:
     """Let processes work on a folder, kill and replace them for some seconds, then check the folder."""
-    context = multiprocessing.get_context("fork")  # kernels and vocabulary are there at once
+    context = multiprocessing.get_context("fork")  # children inherit the kernels and the vocabulary
     rng, found = random.Random(seed), Outcome()
     started = 0
     with tempfile.TemporaryDirectory() as aside:
@@ -215,7 +215,7 @@ def look(vocabulary: Any, known: list[Known], folder: Path, found: Outcome) -> N
     names = os.listdir(folder)
     found.entries = sum(bool(ENTRY.fullmatch(name)) for name in names)
     found.partials = sum(bool(PARTIAL.fullmatch(name)) for name in names)
-    left = [name.removesuffix(".lock") for name in names]  # a killed process leaves the file of its lock
+    left = [name.removesuffix(".lock") for name in names]  # a killed process leaves its lock file
     found.foreign = [name for name in left if not ENTRY.fullmatch(name) and not PARTIAL.fullmatch(name)]
     bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
     with tempfile.TemporaryDirectory() as copies:

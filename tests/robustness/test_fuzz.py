@@ -71,7 +71,7 @@ def test_plain_xgrammar_is_seen_to_contradict_itself() -> None:
     contradictions = masks = 0
     for number in range(25):
         case = draw_case(f"9-{number}", kinds=("ebnf",))
-        outcome = run_case(case, vocabulary_of(case, {}), ("engine",), seconds=10)  # refuses what crashes
+        outcome = run_case(case, vocabulary_of(case, {}), ("engine",), seconds=10)  # refuses cases that crash
         contradictions += outcome.contradictions["plain"]
         masks += outcome.masks["plain"]
     assert masks > 1000 and contradictions > 0
@@ -190,7 +190,7 @@ def test_children_run_cases_and_are_ended() -> None:
         outcome = worker.ask("run", WORDS, None, 60.0, seconds=60)
         assert outcome.masks["auto"] > 20 and not outcome.findings
         told = ""
-        for seconds in (0.5, 5, 50):  # under load a child takes its time to begin
+        for seconds in (0.5, 5, 50):  # under load a child starts slowly
             assert worker.ask("ready", seconds=60)
             process = worker._process
             with pytest.raises(Hung) as hung:

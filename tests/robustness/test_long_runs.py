@@ -45,8 +45,8 @@ Call = tuple[Any, int]
 
 
 def requests(compiled: Any, texts: Sequence[bytes], seed: int) -> Iterator[Call]:
-    """Alternate between documents cut at random and random walks; yield each with the matcher that is to read
-    it."""
+    """Yield each token with the matcher that is to read it, from documents cut at random and random walks in
+    turn."""
     vocabulary = compiled.vocabulary
     rng = random.Random(seed)
     walker = Walker(rng, vocabulary.tokens, vocabulary.stop_token_ids, 0.5)

@@ -143,7 +143,7 @@ def test_threads_share_everything() -> None:
     finally:
         sys.setswitchinterval(before)
     assert not errors
-    assert grammars[0].classifier is not None and grammars[0].classifier.session.serial > 0  # it was replaced
+    assert grammars[0].classifier is not None and grammars[0].classifier.session.serial > 0  # replaced
 
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python has one lock")

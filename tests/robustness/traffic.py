@@ -1,15 +1,16 @@
-"""A soak of mixed traffic: many threads, a small memory cache, broken and hostile schemas among the others.
+"""A soak of mixed traffic: many threads, a small memory cache, and malformed and hostile schemas among the
+valid ones.
 
 What: serves requests from one compiler with a bounded memory cache in a process of its own: schemas of a
-folder by Zipf's law, a share that is malformed, a share that is meant to hurt. Looked at are errors,
-requests that never end, a process that dies, what the cache holds, and the masks of a sample beside plain
-XGrammar's.
+folder by Zipf's law, a share of malformed ones, and a share of hostile ones. It looks for errors, requests
+that never end and a crash of the process, and checks the size of the cache, and the masks of a sample against
+plain XGrammar's.
 When: ``python -m tests.robustness.traffic --vocabulary SPEC --schemas FOLDER``;
 `tests/robustness/test_soaks.py` runs a small one.
 Limits: equal seeds give equal requests. Masks of sampled requests are kept as digests and compared
-afterwards, so that XGrammar's memory is not in the process; what plain XGrammar does not compile in time is
-not compared. A bit that XGrammar's own ``accept_token`` decides for us is no difference. Resident memory is
-known on Linux only.
+afterwards, so that XGrammar's memory is not in the process; schemas that plain XGrammar does not compile in
+time are not compared. A bit that XGrammar's own ``accept_token`` decides in our favour is no difference.
+Resident memory is known on Linux only.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ WALK = 30
 
 @dataclass(frozen=True)
 class Request:
-    """One request: what kind it is ("schema", "malformed", "hostile") and which of its kind."""
+    """One request: its kind ("schema", "malformed", "hostile") and its number within the kind."""
 
     number: int
     kind: str
@@ -61,10 +62,10 @@ class Request:
 
 @dataclass
 class Answer:
-    """What one request got; `ids` and `digests` are the tokens and a name of each mask where it is sampled.
+    """The answer to one request; for sampled requests, `ids` are the tokens and `digests` the digests of the
+    masks.
 
-    `expected` is whether the error, if any, is one that the project raises on purpose.
-    """
+    `expected` is whether the error, if any, is one that the project raises on purpose."""
 
     number: int
     error: str = ""
@@ -75,7 +76,7 @@ class Answer:
 
 @dataclass
 class Traffic:
-    """The requests of one run, and the schemas that they ask for; shares are of the requests."""
+    """The requests of one run, and the schemas that they use; shares are fractions of the requests."""
 
     files: Sequence[SchemaFile]
     count: int
@@ -109,7 +110,7 @@ class Traffic:
         return random.Random(f"sample {self.seed} {request.number}").random() < self.sampled
 
     def case(self, request: Request) -> tuple[str, Any]:
-        """The name and the schema that a request asks for."""
+        """The name and the schema of a request."""
         if request.kind == "schema":
             return self.files[request.which].name, self.files[request.which].schema
         if request.kind == "malformed":
@@ -118,7 +119,7 @@ class Traffic:
         return make(**(small if self.size == "small" else large))
 
     def document(self, vocabulary: Any, request: Request) -> list[int] | None:
-        """The tokens of a request; None where there is no instance."""
+        """The tokens of a request; None if there is no instance."""
         if request.kind != "schema" or not self.files[request.which].valid:
             return None
         rng = random.Random(f"document {self.seed} {request.number}")
@@ -159,7 +160,7 @@ def answer(traffic: Traffic, request: Request, compiler: Any) -> Answer:
 
 
 def _walk(vocabulary: Any, row: Any, traffic: Traffic, request: Request) -> Iterator[int]:
-    """Tokens drawn from the mask that is in the row when the next one is asked for."""
+    """Yield tokens drawn from the mask that is in the row at that moment."""
     rng = random.Random(f"walk {traffic.seed} {request.number}")
     walker = Walker(rng, vocabulary.tokens, vocabulary.stop_token_ids, 0.5)
     for _ in range(WALK):
@@ -170,13 +171,13 @@ def _walk(vocabulary: Any, row: Any, traffic: Traffic, request: Request) -> Iter
 
 
 def mask_name(row: Any, size: int) -> str:
-    """A digest of a mask over so many ids."""
+    """A digest of a mask over `size` ids."""
     return blake2b(mask_bits(row, size), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the process that serves has to know; paths and numbers only, as it is a new one."""
+    """The settings of the serving process; only paths and numbers, because it is a new process."""
 
     vocabulary: str
     traffic: Traffic
@@ -188,13 +189,13 @@ class Settings:
 
 @dataclass
 class Served:
-    """What the process that served has told, also where it died.
+    """The report of the serving process, up to its end even if it crashed.
 
     Attributes:
-        answers: of the requests that ended.
-        resident: (requests done, resident bytes), on the way.
-        failure: why the run did not come to its end; empty if it did.
-        cache_most: the most that the memory cache held by its own account; `cache_bytes`, its bound.
+        answers: to the requests that ended.
+        resident: (requests done, resident bytes), during the run.
+        failure: why the run did not finish; empty if it did.
+        cache_most: the largest size of the memory cache by its own account; `cache_bytes`, its bound.
         cleared: resident bytes after the cache was cleared.
     """
 
@@ -206,7 +207,7 @@ class Served:
 
     @property
     def slope(self) -> float | None:
-        """Resident bytes for each further request, least squares of the second half; None for too few."""
+        """Resident bytes per further request, by least squares over the second half; None for too few."""
         late = [mark for mark in self.resident if mark[0] > self.resident[-1][0] / 2]
         if len(late) < 3:
             return None
@@ -214,7 +215,7 @@ class Served:
 
 
 def serve(shared: Any, settings: Settings, told: str) -> None:
-    """The whole traffic, in this process; what there is to tell is appended to a file, as lines of JSON."""
+    """Serve all requests in this process; append the report to a file, as lines of JSON."""
     faulthandler.enable()
     traffic, vocabulary = settings.traffic, workloads.load_vocabulary(settings.vocabulary)
     compiler = GrammarCompiler(
@@ -265,7 +266,7 @@ def _resident() -> int:
 
 
 def watch(settings: Settings, patience: float, work: Any = serve) -> Served:
-    """Let a new process serve, and end it where a request takes longer than so many seconds."""
+    """Start a serving process, and end it if a request takes longer than this number of seconds."""
     context: Any = multiprocessing.get_context("spawn" if work is serve else "fork")
     shared = context.Array("d", [-1.0] * (2 * settings.threads), lock=False)
     served = Served()
@@ -283,7 +284,7 @@ def watch(settings: Settings, patience: float, work: Any = serve) -> Served:
             try:
                 what, value = json.loads(line)
             except ValueError:
-                break  # the last line of a process that was ended
+                break  # the last line of a killed process
             if what == "answer":
                 served.answers.append(Answer(**value))
             elif what == "resident":
@@ -300,7 +301,7 @@ def watch(settings: Settings, patience: float, work: Any = serve) -> Served:
 
 @dataclass
 class Compared:
-    """Masks of the sampled requests, beside plain XGrammar's."""
+    """Masks of the sampled requests, compared with plain XGrammar's."""
 
     masks: int = 0
     equal: int = 0
@@ -310,7 +311,7 @@ class Compared:
 
 
 def compare(traffic: Traffic, answers: Sequence[Answer], vocabulary: Any, seconds: float) -> Compared:
-    """The masks that were made during the traffic against plain XGrammar, each schema in a forked process."""
+    """Compare the masks of the traffic with plain XGrammar's, each schema in a forked process."""
     found = Compared()
     by_case: dict[tuple[str, int], list[Answer]] = defaultdict(list)
     for one in answers:
@@ -331,7 +332,8 @@ def compare(traffic: Traffic, answers: Sequence[Answer], vocabulary: Any, second
 
 
 def _beside_plain(schema: Any, answers: list[Answer], vocabulary: Any) -> dict[str, Any]:
-    """Plain XGrammar's digests along the same tokens; where they differ, who is right."""
+    """Compare with plain XGrammar's digests along the same tokens; where they differ, find out which is
+    right."""
     try:
         grammar = xgrammar.Grammar.from_json_schema(hostile_schemas.as_text(schema))
         plain = workloads.plain_compiler(vocabulary, 1).compile_grammar(grammar)

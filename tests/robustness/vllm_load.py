@@ -97,7 +97,7 @@ def burst(
         asked = SamplingParams(max_tokens=LENGTH, structured_outputs=limits, **how)
         try:
             engine.add_request(f"{name} {number}", "abc", asked)
-        except (ValueError, VLLMValidationError):  # vLLM's own check of what its backend does not take
+        except (ValueError, VLLMValidationError):  # vLLM's own check of its backend's support
             refused += 1
     passes = 0
     while engine.has_unfinished_requests():
@@ -122,7 +122,7 @@ def serve(backend: str, tokenizer_folder: Path, schemas: list[str], greedy: bool
 
     import adapters.vllm
 
-    adapters.vllm.register()  # as the plugin does, where the package is installed
+    adapters.vllm.register()  # as the plugin does if the package is installed
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
     torch.manual_seed(0)
     shape = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -145,7 +145,7 @@ def serve(backend: str, tokenizer_folder: Path, schemas: list[str], greedy: bool
             dtype="float32",
             structured_outputs_config={
                 "backend": BACKENDS[backend][0],
-                "disable_any_whitespace": greedy,  # else a model may write blanks alone
+                "disable_any_whitespace": greedy,  # otherwise a model may write only white space
             },
             speculative_config=DRAFTS if backend == "drafts" else None,
         ).llm_engine
@@ -211,7 +211,7 @@ def command(
         for way, bursts in served.items()
     }
     theirs = answers.get("xgrammar", {})
-    # a bound on white space forbids what plain XGrammar allows, but in compact JSON
+    # a bound on white space forbids text that plain XGrammar allows, except in compact JSON
     same = {"free", "ours", "drafts"} if greedy else {"free"}
     for way in set(answers) & same if theirs else ():
         equal = sum(answers[way].get(name) == ids for name, ids in theirs.items())
