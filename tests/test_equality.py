@@ -35,13 +35,13 @@ BYTES = Vocabulary.from_bytes(
 )
 
 LONGEST = 90
-"""Bytes of a string along which masks over a real vocabulary are compared; plain XGrammar sets the pace."""
+"""Bytes of a string along which masks over a real vocabulary are compared; plain XGrammar is slow."""
 
 SLOW = {"c_like", "sql_like", "s_expression", "repeat_bounded_text", "nullable_star"}
 """Cases that plain XGrammar fills slowly over a real vocabulary, up to minutes a mask (``nullable_star``)."""
 
 TOO_SLOW = {"nullable_star", "repeat_bounded_text"}
-"""Of these, cases of minutes: ``python -m bench equality`` compares them."""
+"""Those of them that take minutes: ``python -m bench equality`` compares them."""
 
 PACED = SLOW | {"regular_expression"}
 """Cases with a quarter of a second for many masks: their strings in greedy tokens, and half the walk."""

@@ -35,7 +35,7 @@ BYTES = Vocabulary.from_bytes(TOKENS, stop_token_ids=STOP)
 
 LONGEST = 45
 STEP = 3
-"""Bytes of a string that are explained: one of so many, of the first of these."""
+"""Within the first `LONGEST` bytes of a string, every third position is explained."""
 
 SCHEMA = {
     "type": "object",

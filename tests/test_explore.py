@@ -60,7 +60,7 @@ SIZES: dict[Any, tuple[str, ...]] = {
     items: ("FIRST_ITEMS", "FIRST_ROWS"),
     suffix_twins: ("FIRST_LISTS",),
 }
-"""How much room tables have at first."""
+"""Names of the constants for initial table sizes, by module."""
 
 pytestmark = pytest.mark.kernels
 

@@ -202,7 +202,8 @@ def is_unclosed(name: str, text: str) -> bool:
     the text.
 
     The lexer's machine is built without this (`equivalence.lark.lexer.unreading`): such a text may go on, but
-    not end."""
+    not end.
+    """
     while name == "lazy comment" and "/*" in text:
         text = text.split("/*", 1)[1]
         if "*/" not in text:

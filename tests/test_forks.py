@@ -39,7 +39,7 @@ SHARED = 'root ::= ("(" root ")" | "[" [0-9]{2,9} "]" | "{" root "}" root | " = 
 NEW = "new[0-9]+(a|b){2,3}"
 HELD = 'root ::= "held" [0-9]{1,3} root?'
 SECONDS = 20.0
-"""What a child may take, on a machine that is busy: it takes a tenth of one."""
+"""Time limit for a child on a busy machine; usually it takes a tenth of a second."""
 
 FORKS = 50
 

@@ -29,7 +29,7 @@ FIELD = {"xgrammar", "torch", "numpy", "lark", "transformers", "joblib", "filelo
 """Packages that an engine's environment has."""
 
 OF_JSON_SCHEMA = {"referencing", "jsonschema-specifications"}
-"""Of `semantics="json-schema"`, which is a setting of servers; vLLM and SGLang bring both."""
+"""Requirements of `semantics="json-schema"`, a setting of servers; vLLM and SGLang install both."""
 
 EXTRAS = ("typer", "rich", "jinja2", "mistral_common", "jsonschema", "prompt_toolkit")
 
@@ -44,7 +44,7 @@ class Without:
     def __getattr__(self, name):
         return getattr(self.finder, name)
 """
-"""A finder of modules as another one, to which some packages are not installed."""
+"""Wraps a finder of modules, and hides some packages from it."""
 
 CORE = """
 import adapters.engines.serving, adapters.mlx_lm, adapters.opportunistic, adapters.outlines

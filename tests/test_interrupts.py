@@ -43,7 +43,7 @@ ENDLESS = xgrammar.Grammar.from_ebnf('root ::= ("a" | "b")* "a" ' + '("a" | "b")
 """An automaton of 2**40 states: one kernel writes them down until it is stopped."""
 
 MOST_STATES = 4_000_000
-"""Some seconds and 2 GB, should nobody hear the signal."""
+"""Takes some seconds and 2 GB if the signal has no effect."""
 
 UNBOUNDED = Budget(seconds=None, states=MOST_STATES, bytes=2**40)
 OURS = tuple(
@@ -106,7 +106,8 @@ def interrupted(begin: Callable[[], Callable[[], Any]], most: int, seed: int = 0
     """Make a call again and again, interrupted at each possible moment in turn, or at `most` random ones.
 
     Yields:
-        After each call, whether it was interrupted."""
+        After each call, whether it was interrupted.
+    """
     counting = Injector()
     call = begin()
     with counting.at_work():

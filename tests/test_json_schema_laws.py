@@ -23,7 +23,7 @@ from tests.random_schemas import random_instance, random_schema
 from tests.test_json_schema_meaning import BYTES, OPEN, STOP, written
 
 CLOSING = (0x22, 0x5D, 0x7D, STOP)
-"""Tokens that bring a text nearer to its end."""
+"""Tokens that close what is open in a text."""
 
 
 def drawn(seed: int) -> tuple[Any, jsonschema.protocols.Validator, list[Any], list[bool]] | None:

@@ -353,7 +353,8 @@ def test_nothing_is_left_for_garbage_collection(schema: dict[str, Any], is_stric
     """A compilation leaves no cycles of references.
 
     There were 850 objects in cycles for each schema, and collecting them took a sixth of the time of a server
-    that compiles schemas. Free-threaded Python stops all threads while it collects garbage."""
+    that compiles schemas. Free-threaded Python stops all threads while it collects garbage.
+    """
     text = json.dumps({**schema, "$defs": {"n": {"type": "integer", "minimum": 3}}})
 
     def compile_once() -> None:

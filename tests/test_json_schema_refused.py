@@ -70,7 +70,7 @@ RUNS_OUT = {
     "type": "array", "uniqueItems": True, "minItems": 3, "maxItems": 12,
     "prefixItems": [{"enum": ["a", 1]}], "items": {"enum": [*"bcdefghijkl", 1, 2]},
 }  # fmt: skip
-"""Unique items of several kinds, which may run out."""
+"""Unique items of several kinds, whose values may run out."""
 
 
 @pytest.mark.parametrize(("schema", "kind", "keyword", "pointer"), REFUSED)

@@ -45,7 +45,8 @@ def some_sequences(
 ) -> list[tuple[int, ...]]:
     """Sequences that some stack accepts, the same with one terminal changed, and entirely random ones.
 
-    The end of input occurs only as the last terminal of a sequence."""
+    The end of input occurs only as the last terminal of a sequence.
+    """
     n = len(machine.terminals)
     found: list[tuple[int, ...]] = [(), (n - 1,)]
     for _ in range(count):

@@ -31,10 +31,10 @@ from tests.lark_oracle import SMALL_GRAMMARS
 needs_process = pytest.mark.skipif(not worker.is_available(), reason="needs Linux")
 
 SECONDS, LATE_SECONDS = 1.0, 15.0
-"""Of the budget, and what it may take then on a machine that is busy."""
+"""Seconds of the budget, and the time limit on a busy machine."""
 
 MEMORY = 300 * 2**20
-"""What this process may take for any of them."""
+"""Bytes that this process may use for any of them."""
 
 VOCABULARY = Vocabulary.from_bytes(
     [*(bytes([byte]) for byte in range(256)), b"ab", b"if", b"  ", b"aaaaaaaa", b""], stop_token_ids=[260]

@@ -137,7 +137,8 @@ def test_few_needless_splits() -> None:
     A split may be needless if tokens are compared on stacks that no text leads to: after "b" in the sums of
     products below, a complete product is explored as if it could not go on, which distinguishes "a" from ",".
     Three classes of the set are of this kind. (The reference may count too few, because it visits only 30
-    sets of stacks of each grammar; this makes no difference in this set.)"""
+    sets of stacks of each grammar; this makes no difference in this set.)
+    """
     letters = [b"a", b"b", b"c", b",", b"(", b")", b"[", b"]"]
     longest = 3
     tokens = [b"".join(word) for length in range(1, longest + 1) for word in product(letters, repeat=length)]

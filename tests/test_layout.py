@@ -29,7 +29,7 @@ PACKAGES = ("equivalence", "hybrid", "adapters", "bench", "tools", "tests")
 MOST_LINES, MOST_LINES_A_FUNCTION = 500, 120
 
 LONG = {"bench/grammar.py command": "options, then one measurement after the other"}
-"""Functions that are longer."""
+"""Functions that may be longer, and why."""
 
 PACKAGE_ORDER = ("equivalence, tools", "hybrid", "adapters", "bench", "tests")
 
@@ -67,10 +67,10 @@ HYBRID_ORDER = (
 )
 
 WHERE_CALLED = {("hybrid.compiled", "hybrid.files"): "a compiled grammar saves and loads itself"}
-"""Imports of rooms above, inside of functions."""
+"""Imports of higher rooms, inside functions."""
 
 BY_NAME = {("hybrid.cli.commands", "adapters.demo"): "the command `demo`"}
-"""Imports of packages above, by name where they are called."""
+"""Imports of higher packages, by name at the place of use."""
 
 
 @cache

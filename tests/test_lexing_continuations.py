@@ -22,7 +22,7 @@ from equivalence.lark.lexer.scanner import basic_lexer
 from tests.lexers import GRAMMARS, build_lark, lark_grammar, texts
 
 CLOSING = {"strings": ('"""', '""""', '"""""', '"""\n')}
-"""What may come after the texts that follow, where they are too short to end every terminal."""
+"""Texts that may be appended to continuations that are too short to end every terminal."""
 
 
 def positions_by(grammar):

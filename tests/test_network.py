@@ -37,7 +37,8 @@ def assert_same_classes(
     """Assert that a grammar partitions tokens as another one of the same language does, which has no needless
     classes.
 
-    `needless` is the number of additional classes of the first one."""
+    `needless` is the number of additional classes of the first one.
+    """
     vocabulary = Vocabulary.from_bytes(tokens)
     found = compute_classes(grammar, vocabulary, capacity=SMALL).class_of_token.tolist()
     wanted = compute_classes(other, vocabulary, capacity=SMALL).class_of_token.tolist()

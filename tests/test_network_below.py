@@ -24,7 +24,8 @@ def chain(n: int) -> tuple[MergedStates, np.ndarray, np.ndarray]:
     """Rules that tail call the next rule, and also call the last one: (states, counted, order).
 
     Rule i has three states: 3 i has two calls (of the last rule, returning to 3 i + 1; of the next, returning
-    to the end), 3 i + 1 reads a byte, and 3 i + 2 is the end."""
+    to the end), 3 i + 1 reads a byte, and 3 i + 2 is the end.
+    """
     rule_first = 3 * np.arange(n)
     final = np.tile(np.array([0, 0, 1], np.uint8), n)
     calls: list[list[int]] = []

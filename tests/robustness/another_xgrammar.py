@@ -26,7 +26,7 @@ TESTS = (
     "test_matcher_random", "test_guard", "test_token_ids", "test_adapters_xgrammar",
     "test_adapters_xgrammar_calls", "test_many_tags",
 )  # fmt: skip
-"""Layouts, every case on every strategy, masks of cases and schemas beside plain XGrammar's, the adapter."""
+"""Layouts, every case on every strategy, masks of cases and schemas against XGrammar's, and the adapter."""
 
 
 def install(version: str, folder: Path) -> None:

@@ -33,17 +33,17 @@ IMPORTS = (
         r"\1from adapters.xgrammar\2 import ",
     ),
 )
-"""What "change one import" means to a text."""
+"""The replacements that "change one import" makes in a source text."""
 
 PLUGIN = """
 from adapters.xgrammar import configure
 
 configure(**{options})
 """
-"""Of pytest, for the strategy: the tests make their own compilers."""
+"""A pytest plugin that sets the strategy, because the tests make their own compilers."""
 
 Outcomes = dict[str, tuple[str, str]]
-"""Of each test "passed", "failed", "skipped" or "error", and the first line of what it says."""
+"""For each test "passed", "failed", "skipped" or "error", and the first line of its message."""
 
 
 def behind(text: str) -> str:

@@ -23,10 +23,10 @@ HEAD = re.compile(
     rb"(?:\s|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*>|#include[^\n]*|using namespace[^\n]*|typedef[^\n]*;)*",
     re.DOTALL,
 )
-"""What may stand at the beginning of a document only."""
+"""Text that may occur only at the beginning of a document."""
 
 TAIL = re.compile(rb"[\s`]*$")
-"""What may stand at its end only."""
+"""Text that may occur only at its end."""
 
 JOINTS = (
     (b"", b"\n"),
@@ -35,7 +35,7 @@ JOINTS = (
     (b"[", b",\n"),
     (b'<?xml version="1.1"?>\n<all>', b"\n"),
 )
-"""Ways to string documents together: what opens the text, and what stands between two."""
+"""Ways to join documents: the opening of the text, and the separator."""
 
 
 def accepted(compiled: Any, ids: Sequence[int]) -> list[int]:

@@ -36,7 +36,7 @@ from hybrid.testing.segmentation import tokenize_greedy
 from tests.robustness.documents import accepted, mask_digest
 
 DELETED = 0.5
-"""Chance that a process deletes some entry after it got one."""
+"""Probability that a process deletes some entry after it got one."""
 
 
 class InPieces:

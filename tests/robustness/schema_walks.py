@@ -43,7 +43,7 @@ FREQUENT = [token for token, text in enumerate(TOKENS) if len(text) > 1 or text 
 """Tokens that are drawn more often: those of JSON's structure, of numbers and of escapes."""
 
 CLOSING = [TOKENS.index(text) for text in (b'"', b"}", b"]", b'"]', b'"}', b"]}")]
-"""Tokens that a text is ended with."""
+"""Tokens that close what is open in a text."""
 
 LENGTHS = (10, 30, 80, 160)
 """After one of these numbers of steps, a walk closes what is open."""

@@ -27,13 +27,13 @@ from tests.robustness import hostile_schemas
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 SECONDS, HARD_SECONDS = 0.3, 60.0
-"""Of the budget, and after which a case has hung: other work may share the machine."""
+"""Seconds of the budget, and after which a case counts as hung; other programs may share the machine."""
 
 TRIES = 50
-"""Calls for the grammar after a hostile one, each with `SECONDS`; one that is broken fails in all of them."""
+"""Attempts at the grammar after a hostile one, each with `SECONDS`; a broken compiler fails in all."""
 
 MEMORY = 3 * 2**30
-"""What a case may ask for, besides what is there at its begin."""
+"""Bytes that a case may allocate beyond those at its start."""
 
 TOKENS = [bytes([value]) for value in range(256)] + [
     b"",
@@ -200,7 +200,8 @@ def goes_on(compiler: GrammarCompiler) -> bool:
     """Whether the next grammar is compiled.
 
     On a busy machine, starting a new process of the guard may take all the seconds of the budget. The error
-    says so, and the previous grammar is not at fault: the call is repeated."""
+    says so, and the previous grammar is not at fault: the call is repeated.
+    """
     for _ in range(TRIES):
         with contextlib.suppress(BudgetExceeded):
             return GrammarMatcher(compiler.compile_regex("ab?")).accept_string("ab")

@@ -65,7 +65,8 @@ class Answer:
     """The answer to one request; for sampled requests, `ids` are the tokens and `digests` the digests of the
     masks.
 
-    `expected` is whether the error, if any, is one that the project raises on purpose."""
+    `expected` is whether the error, if any, is one that the project raises on purpose.
+    """
 
     number: int
     error: str = ""

@@ -39,7 +39,7 @@ DRAFTS = {
 }  # fmt: skip
 
 CHARACTERS = 6000
-"""Longer schemas are left out."""
+"""Length of the longest schema; longer ones are left out."""
 
 LENGTH = 24
 """Tokens of an answer."""
