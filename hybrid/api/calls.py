@@ -19,7 +19,7 @@ from typing import Any
 
 import cython
 import torch
-from cython.cimports.equivalence.arrays.atomic import count
+from cython.cimports.equivalence.arrays.atomic import count, published
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.api.calls import number_of
 from cython.cimports.hybrid.classifier.cached_sequence import mask_of, take
@@ -138,7 +138,7 @@ class Calls(Seen):
 
     def __cinit__(self) -> None:
         count(cython.address(NEXT), 1)
-        self.filled = NEXT % COUNTERS * BETWEEN
+        self.filled = published(cython.address(NEXT)) % COUNTERS * BETWEEN
 
     @property
     def _follower(self) -> Any:

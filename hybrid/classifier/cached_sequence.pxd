@@ -20,18 +20,14 @@ cdef class CachedSequence:
     cdef void make_room(self)
 
 
-from equivalence.arrays.atomic cimport published
-from hybrid.classifier.rows cimport source_at
-from hybrid.classifier.steps cimport following_at
+from hybrid.classifier.rows cimport source_in
+from hybrid.classifier.steps cimport following_in
 
 
 # Tables are read through the sequence. As arguments of a call they would be counted as references: in free-threaded Python all
 # threads with one grammar would then write to one place of memory, which stands beside the numbers that they read.
 cdef inline Py_ssize_t mask_of(CachedSequence known) noexcept:
-    if known.ended:
-        return 0
-    cdef Py_ssize_t size = published(&known.rows.size)
-    return source_at(published(&known.rows.address), size, known.config)
+    return 0 if known.ended else source_in(&known.rows.address, &known.rows.size, known.config)
 
 
 cdef inline void note(CachedSequence known, Py_ssize_t read, Py_ssize_t after) noexcept:
@@ -51,8 +47,7 @@ cdef inline int take(CachedSequence known, Py_ssize_t token) noexcept:
         for i in range(known.rows.stops.shape[0]):
             if known.rows.stops[i] == token:
                 return -1
-    cdef Py_ssize_t last = published(&known.steps.last)
-    cdef Py_ssize_t after = following_at(published(&known.steps.address), last, known.config, token)
+    cdef Py_ssize_t after = following_in(&known.steps.address, &known.steps.last, known.config, token)
     if after <= 0:
         return <int>after
     if 2 * known.made >= known.history.shape[0]:

@@ -58,9 +58,13 @@ cdef inline Py_ssize_t source_at(Py_ssize_t address, Py_ssize_t size, Py_ssize_t
     return published(<Py_ssize_t*>address + configuration) if 0 <= configuration < size else 0
 
 
+cdef inline Py_ssize_t source_in(const Py_ssize_t* address, const Py_ssize_t* size, Py_ssize_t configuration) noexcept nogil:
+    cdef Py_ssize_t n = published(size)
+    return source_at(published(address), n, configuration)
+
+
 cdef inline Py_ssize_t source_of(Rows rows, Py_ssize_t configuration) noexcept nogil:
-    cdef Py_ssize_t size = size_of_sources(rows)
-    return source_at(address_of_sources(rows), size, configuration)
+    return source_in(&rows.address, &rows.size, configuration)
 
 
 cdef inline Py_ssize_t address_of_stops(Rows rows) noexcept:

@@ -66,6 +66,10 @@ cdef inline Py_ssize_t following_at(Py_ssize_t address, Py_ssize_t last, Py_ssiz
     return -1
 
 
+cdef inline Py_ssize_t following_in(const Py_ssize_t* address, const Py_ssize_t* last, Py_ssize_t configuration, Py_ssize_t token) noexcept nogil:
+    cdef Py_ssize_t n = published(last)
+    return following_at(published(address), n, configuration, token)
+
+
 cdef inline Py_ssize_t following(Steps steps, Py_ssize_t configuration, Py_ssize_t token) noexcept nogil:
-    cdef Py_ssize_t last = last_slot(steps)
-    return following_at(address_of_steps(steps), last, configuration, token)
+    return following_in(&steps.address, &steps.last, configuration, token)
