@@ -1,13 +1,12 @@
 """Regular languages of strings and numbers: against `re`, `json` and exact fractions.
 
 What: automata are canonical; patterns match what Python's `re` matches, if both read the pattern alike;
-spellings parse to the texts that they stand for; numbers satisfy their bounds exactly; windows of lengths are
-exact; formats accept and refuse their edge cases.
+numbers satisfy their bounds exactly; windows of lengths are exact; formats accept and refuse their edge
+cases.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from fractions import Fraction
 from itertools import pairwise, product
@@ -17,10 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equivalence.network.characters import CHARACTERS
 from hybrid.json_schema.formulas import Formulas
 from hybrid.json_schema.languages.automaton import (
-    Automaton,
     combine,
     complement,
     empty,
@@ -36,11 +33,8 @@ from hybrid.json_schema.languages.grids import few_words, grid_of, n_pairs
 from hybrid.json_schema.languages.lengths import MOST_PRODUCT, window, with_length
 from hybrid.json_schema.languages.numbers import holds, number_texts, text_of
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
-from hybrid.json_schema.languages.spelling import spelled
 from hybrid.json_schema.languages.until import TooLarge
 from hybrid.json_schema.numbers import Numbers, common_step
-from hybrid.json_schema.rows import CALL, EMPTY, Rows
-from hybrid.json_schema.texts import write_plainly
 
 pytestmark = pytest.mark.kernels
 
@@ -167,64 +161,6 @@ def test_equal_languages_are_equal_automata() -> None:
     assert pattern("^(ab|ac)$", BOUND) == words(["ab", "ac"]) == pattern("^a[bc]$", BOUND)
     assert pattern("a?", BOUND) == universal()
     assert pattern("[]", BOUND).is_empty
-
-
-SPELLED = ["^[^/]{0,2}$", '^[aé\U0001f600\\u0001"\\\\/]*$', "", "^[\\ud7ff-\\uffff]$", "^[^a]$"]
-
-
-def texts_of(automaton: Automaton, depth: int) -> list[str]:
-    """Texts up to a length, along the first and last characters of edges."""
-    found: list[str] = []
-    todo = [(0, "")]
-    while todo and len(found) < 3000:
-        state, text = todo.pop()
-        if automaton.accepting[state]:
-            found.append(text)
-        if len(text) < depth:
-            for low, high, target in automaton.rows[state][:5]:
-                ends = {low, high} - set(range(0xD800, 0xE000))
-                todo += [(target, text + chr(one)) for one in ends]
-    return found
-
-
-@pytest.mark.parametrize("source", SPELLED)
-def test_spellings_parse_to_the_texts_of_the_language(source: str) -> None:
-    language = pattern(source, BOUND)
-    for text in texts_of(spelled(language), 6):
-        assert language.contains(json.loads(f'"{text}"'))
-    for text in ("", "aa", "é", "\x01", '"\\', "\U0001f600", "b", "/", "\n\t", "\uffff"):
-        for ascii_only in (True, False):
-            spelling = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
-            assert spelled(language).contains(spelling) == language.contains(text)
-
-
-WIDE = [0, 0x1F, 0x7F, 0xE9, 0x3B1, 0xD7FF, 0xE000, 0xFFFF, 0x1F600, 0x10FFFF]
-
-
-@pytest.mark.parametrize("source", SPELLED)
-def test_plain_spellings_leave_only_other_characters_out(source: str) -> None:
-    language, rows = pattern(source, BOUND), Rows()
-    sets: dict[int, tuple[tuple[int, int], ...]] = {}
-
-    def rule_of(ranges: tuple[tuple[int, int], ...]) -> int:
-        sets[len(sets)] = ranges
-        return len(sets) - 1
-
-    assert write_plainly(rows, language, rule_of) == 0
-    edges = rows.table().tolist()
-    read = {kind: [edge for edge in edges if edge[1] == kind] for kind in (CHARACTERS, EMPTY, CALL)}
-    own: list[list[tuple[int, int, int]]] = [[] for _ in range(max(max(edge[::4]) for edge in edges) + 1)]
-    for state, _, low, high, target in read[CHARACTERS]:
-        own[state].append((low, high, target))
-    plain = Automaton(tuple(tuple(sorted(row)) for row in own), language.accepting + (False,) * len(own))
-    for text in texts_of(plain, 4):
-        assert language.contains(json.loads(f'"{text}"'))
-    calls = {state: (sets[a], target) for state, _, a, _, target in read[CALL]}
-    assert all(high < 0x20 or low > 0x7E for ranges in sets.values() for low, high in ranges)
-    for state, code in product(range(language.n_states), WIDE):
-        found = [target for entry, (ranges, target) in calls.items() for low, high in ranges
-                 if low <= code <= high and [state, EMPTY, 0, 0, entry] in edges]  # fmt: skip
-        assert found == [after for after in [language.step(state, code)] if after >= 0]
 
 
 bounds = st.builds(Fraction, st.integers(-300, 300), st.sampled_from([1, 1, 10, 100]))

@@ -1,6 +1,12 @@
 from hybrid.json_schema.formulas cimport Formula
 
 
+cdef class KeyClass:
+    cdef readonly dict truth
+    cdef readonly object others
+    cdef object _language
+
+
 cdef class ObjectAutomaton:
     cdef readonly tuple names
     cdef readonly list classes

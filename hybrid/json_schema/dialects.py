@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hybrid.json_schema.errors import SchemaRefused
+from hybrid.json_schema.json_objects import objects_in
 
 _DRAFT_4 = frozenset(
     [
@@ -193,20 +194,6 @@ def _custom(named: str, metaschema_of: Callable[[str], Any] | None, formats: boo
         else:
             keywords |= own
     return replace(base, unread=(base.keywords | READ_BESIDE) - keywords, is_custom=True)
-
-
-def objects_in(schema: Any) -> list[dict[str, Any]]:
-    """Return all objects in a schema at any depth, in no particular order, including instances in `enum` and
-    the like."""
-    found: list[dict[str, Any]] = []
-    todo = [schema]
-    for one in todo:  # it grows
-        if isinstance(one, dict):
-            found.append(one)
-            todo += one.values()
-        elif isinstance(one, list):
-            todo += one
-    return found
 
 
 def _lists_items(schema: Any) -> bool:

@@ -202,11 +202,8 @@ class ObjectWriter(Writer):
         self._opened[state] = found
         self._keys_below.write(tree, found)
         for number, edges in extras:
-            key = self._automaton.classes[number].language
-            if key.is_empty:
-                continue
             behind = self._rows.state()
-            self._rows.call(found, self._emitter.key(key), behind)
+            self._rows.call(found, self._emitter.key(self._automaton.classes[number]), behind)
             self._value(behind, edges)
         return found
 

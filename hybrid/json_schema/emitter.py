@@ -20,7 +20,7 @@ from cython.cimports.hybrid.json_schema.texts import TreeWriter
 
 from equivalence import built
 from hybrid.json_schema import marks
-from hybrid.json_schema.automata import Nonterminal
+from hybrid.json_schema.automata import KeyClass, Nonterminal
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.keys import NO_KEYS
 from hybrid.json_schema.languages.automaton import Automaton, one_of, universal
@@ -29,7 +29,7 @@ from hybrid.json_schema.languages.syntax import Ranges
 from hybrid.json_schema.layout import Layout
 from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.strings import Piece
-from hybrid.json_schema.texts import write_plainly
+from hybrid.json_schema.texts import write_others, write_plainly
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -155,7 +155,7 @@ class Emitter:
             return
         free = characters is not None and characters.rows[0] == ((0, 0x10FFFF, 1),)
         if free and piece.prefix.rows == ((),) and not piece.least and piece.most is None:
-            self._spelled(universal(), True, source, end)
+            rows.call(source, self._rest(universal()), end)
             return
         if characters is None:
             self._spelled(piece.prefix, False, source, end)
@@ -249,12 +249,24 @@ class Emitter:
                 self.rows.call(before, self.value(value, depth), -2 - 2 * unit)
         return self._repeated(unit, least, most)
 
-    def key(self, language: Automaton) -> cython.Py_ssize_t:
+    def key(self, known: KeyClass) -> cython.Py_ssize_t:
         """Return the rule of the keys of a class, including the closing quote."""
-        key = "key", language
+        if not known.others:
+            return self._rest(known.language)
+        key = "key", known.others
         rule = self._rules.get(key)
         if rule is None:
             rule = self._rules[key] = self.rows.rule(f"key_{len(self._rules)}")
+            first = write_others(self.rows, sorted(known.others), self._wide, -2 - 2 * rule)
+            self.rows.empty(-1 - 2 * rule, first)
+        return rule
+
+    def _rest(self, language: Automaton) -> int:
+        """Return the rule of the texts of a language, including the closing quote."""
+        key = "rest", language
+        rule = self._rules.get(key)
+        if rule is None:
+            rule = self._rules[key] = self.rows.rule(f"rest_{len(self._rules)}")
             self._spelled(language, language.is_universal, -1 - 2 * rule, -2 - 2 * rule)
         return rule
 

@@ -126,7 +126,7 @@ class Instances:
             if name in declared:
                 continue
             extra = dict(automaton.extra[state])
-            number = next((n for n in extra if automaton.classes[n].language.contains(name)), None)
+            number = next((n for n in extra if automaton.classes[n].contains(name)), None)
             if number is None:
                 return None
             text, state = self._step(value[name], extra[number], automaton.is_live)

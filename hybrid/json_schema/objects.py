@@ -30,7 +30,7 @@ from equivalence import built
 from hybrid.json_schema.atoms import count_atom
 from hybrid.json_schema.automata import KeyClass
 from hybrid.json_schema.errors import SchemaRefused
-from hybrid.json_schema.languages.automaton import Automaton, is_endless, universal
+from hybrid.json_schema.languages.automaton import Automaton, is_endless
 from hybrid.json_schema.languages.until import TooLarge
 from hybrid.json_schema.splitting import split
 
@@ -281,8 +281,8 @@ class _Builder:
         languages = [one for one in asked if not one.is_constant]
         if self._closed_to_others(languages):
             return []
-        if not languages and not self._names:
-            return [KeyClass(universal(), fixed)]
+        if not languages:
+            return [KeyClass(None, fixed, frozenset(self._names))]
         try:
             cells = self._texts.cells(languages, self._names)
         except TooLarge as error:

@@ -22,7 +22,8 @@ from typing import Any
 
 from equivalence.arguments import shown
 from equivalence.errors import ArgumentError
-from hybrid.json_schema.dialects import Dialect, draft_named, objects_in
+from hybrid.json_schema.dialects import Dialect, draft_named
+from hybrid.json_schema.json_objects import objects_in
 
 _DYNAMIC = frozenset(("$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor"))
 _REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))

@@ -372,8 +372,7 @@ class Strings:
             TooLarge: they need more states than the bound allows.
         """
         automata = tuple(self.whole(one) for one in formulas)
-        found = _cells(automata, self._bound) if automata else [((), universal())]
-        rest = [(signs, without(language, names)) for signs, language in found]
+        rest = [(signs, without(language, names)) for signs, language in _cells(automata, self._bound)]
         return [(signs, language) for signs, language in rest if not language.is_empty]
 
 

@@ -15,3 +15,18 @@ cdef class TreeWriter:
     cdef object _branch(self, Branch branch, Py_ssize_t state)
     cdef object _spell(self, Py_ssize_t state, str label, Py_ssize_t target)
     cdef object _escaped(self, Py_ssize_t state, str letter, Py_ssize_t target)
+
+
+cdef class PlainWriter:
+    cdef Rows _rows
+    cdef object _rule_of
+    cdef dict _calling
+    cdef dict _escaping
+    cdef dict _wide
+    cdef Py_ssize_t _quote
+    cdef Py_ssize_t _slash
+    cdef Py_ssize_t _backslash
+
+    cdef int add(self, Py_ssize_t state, Py_ssize_t low, Py_ssize_t high, Py_ssize_t target) except -1
+    cdef int _within(self, Py_ssize_t state, Py_ssize_t low, Py_ssize_t high, Py_ssize_t first, Py_ssize_t last, Py_ssize_t target) except -1
+    cdef int end(self, Py_ssize_t state) except -1

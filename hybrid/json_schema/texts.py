@@ -3,8 +3,8 @@
 """Texts as rows: declared keys, strings that a schema lists, and languages of strings.
 
 What: `TreeWriter` writes the nodes of trees (`keys.py`) between the quotes of a JSON string, `write_plainly`
-the texts of an automaton. Printable ASCII characters stand for themselves (`"` and `\\` escaped, `/` also as
-`\\/`), every other character may have any spelling.
+the texts of an automaton, `write_others` all texts except some. Printable ASCII characters stand for
+themselves (`"` and `\\` escaped, `/` also as `\\/`), every other character may have any spelling.
 When: while objects and listed strings are written (`hybrid.json_schema.emission`).
 Limits: parts that versions of a tree share are written once. Equal parts of different trees are written
 again; the network merges equal states anyway.
@@ -21,8 +21,11 @@ from cython.cimports.hybrid.json_schema.keys import Branch, KeyTree
 from cython.cimports.hybrid.json_schema.rows import Rows
 
 from equivalence import built
+from hybrid.json_schema.languages import automaton
 
 built.check(__name__, EQUIMASK_SOURCE)
+
+LAST = cython.declare(cython.Py_ssize_t, automaton.LAST)  # the last code point
 
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -126,11 +129,97 @@ def _is_plain(label: str) -> cython.bint:
     return True
 
 
-def write_plainly(rows: Rows, language: Any, rule_of: Callable[[tuple], int]) -> cython.Py_ssize_t:
-    """Write the texts of a language, printable ASCII as itself and all other characters as calls.
+@cython.final
+@cython.cclass
+class PlainWriter:
+    """Writes states of a language of texts, printable ASCII as itself and all other characters as calls.
 
     A backslash may stand before `"`, `/` and `\\`, and must before the first and the last. With all spellings
     each state would need about twelve more for `\\u00` and two digits; each text has a spelling anyway.
+
+    Args:
+        rows: where they are written.
+        rule_of: the rule that reads one character of some ranges, which are not printable ASCII.
+    """
+
+    def __init__(self, rows: Rows, rule_of: Callable[[tuple], int]) -> None:
+        self._rows, self._rule_of = rows, rule_of
+        self._calling = {}
+        self._escaping = {}  # the state after a backslash, by the targets of the characters after it
+        self._wide = {}  # for each state that follows, the characters that are not printable ASCII
+        self._quote = self._slash = self._backslash = -1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def add(
+        self,
+        state: cython.Py_ssize_t,
+        low: cython.Py_ssize_t,
+        high: cython.Py_ssize_t,
+        target: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Add an edge that reads the characters from `low` to `high`. All edges of a state must be added one
+        after another, and `end` must follow."""
+        if low < 0x20:
+            self._wide.setdefault(target, []).append((low, min(high, 0x1F)))
+        if high > 0x7E:
+            self._wide.setdefault(target, []).append((max(low, 0x7F), high))
+        self._within(state, low, high, 0x20, 0x21, target)
+        self._within(state, low, high, 0x23, 0x5B, target)
+        self._within(state, low, high, 0x5D, 0x7E, target)
+        if low <= 0x22 <= high:
+            self._quote = target
+        if low <= 0x2F <= high:
+            self._slash = target
+        if low <= 0x5C <= high:
+            self._backslash = target
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _within(
+        self,
+        state: cython.Py_ssize_t,
+        low: cython.Py_ssize_t,
+        high: cython.Py_ssize_t,
+        first: cython.Py_ssize_t,
+        last: cython.Py_ssize_t,
+        target: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Add an edge that reads the characters from `low` to `high` that are also from `first` to `last`."""
+        if low <= last and high >= first:
+            self._rows.characters(state, max(low, first), min(high, last), target)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def end(self, state: cython.Py_ssize_t) -> cython.int:
+        """Add what all edges of a state share: its escapes, and its calls."""
+        rows = self._rows
+        if self._quote >= 0 or self._slash >= 0 or self._backslash >= 0:
+            key: tuple = (self._quote, self._slash, self._backslash)
+            known = self._escaping.get(key)
+            escaping: cython.Py_ssize_t
+            if known is not None:
+                escaping = known
+            else:  # with a state for each source, a grammar with undeclared keys had a third more edges
+                escaping = self._escaping[key] = rows.state()
+                if self._quote >= 0:
+                    rows.letter(escaping, '"', self._quote)
+                if self._slash >= 0:
+                    rows.letter(escaping, "/", self._slash)
+                if self._backslash >= 0:
+                    rows.letter(escaping, "\\", self._backslash)
+            rows.characters(state, 0x5C, 0x5C, escaping)
+            self._quote = self._slash = self._backslash = -1
+        for target, ranges in self._wide.items():
+            rows.call_shared(self._calling, state, self._rule_of(tuple(ranges)), target)
+        self._wide.clear()
+        return 0
+
+
+def write_plainly(rows: Rows, language: Any, rule_of: Callable[[tuple], int]) -> cython.Py_ssize_t:
+    """Write the texts of a language, as `PlainWriter` does.
 
     Args:
         rows: where they are written.
@@ -140,49 +229,95 @@ def write_plainly(rows: Rows, language: Any, rule_of: Callable[[tuple], int]) ->
     Returns:
         The state of the rules that is state 0 of the language; the others follow it.
     """
+    writer: PlainWriter = PlainWriter(rows, rule_of)
     first: cython.Py_ssize_t = rows.states(language.n_states)
-    calling: dict = {}
     state: cython.Py_ssize_t = first
     row: tuple
     for row in language.rows:
-        wide: dict = {}  # for each state that follows, the characters that are not printable ASCII
-        escaping: cython.Py_ssize_t = -1
         low: cython.Py_ssize_t
         high: cython.Py_ssize_t
         target: cython.Py_ssize_t
         for low, high, target in row:
-            if low < 0x20:
-                wide.setdefault(target, []).append((low, min(high, 0x1F)))
-            if high > 0x7E:
-                wide.setdefault(target, []).append((max(low, 0x7F), high))
-            target += first
-            _add_within(rows, state, low, high, 0x20, 0x21, target)
-            _add_within(rows, state, low, high, 0x23, 0x5B, target)
-            _add_within(rows, state, low, high, 0x5D, 0x7E, target)
-            for escaped in (0x22, 0x2F, 0x5C):
-                if low <= escaped <= high:
-                    if escaping < 0:
-                        escaping = rows.state()
-                        rows.characters(state, 0x5C, 0x5C, escaping)
-                    rows.characters(escaping, escaped, escaped, target)
-        for following, ranges in wide.items():
-            rows.call_shared(calling, state, rule_of(tuple(ranges)), first + following)
+            writer.add(state, low, high, first + target)
+        writer.end(state)
         state += 1
     return first
 
 
+def write_others(
+    rows: Rows, texts: list, rule_of: Callable[[tuple], int], end: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """Write all texts except some, as `PlainWriter` does, and the closing quote.
+
+    It writes what `write_plainly` would write for their automaton, without making that: a state for each
+    beginning that texts share, and one after all others. It takes time linear in the characters of the texts.
+
+    Args:
+        rows: where they are written.
+        texts: the texts that are left out, sorted and distinct.
+        rule_of: as for `write_plainly`.
+        end: the state after the closing quote.
+
+    Returns:
+        The state before the first character.
+    """
+    writer: PlainWriter = PlainWriter(rows, rule_of)
+    free: cython.Py_ssize_t = rows.state()  # no text that is left out can be read any more
+    writer.add(free, 0, LAST, free)
+    writer.end(free)
+    rows.letter(free, '"', end)
+    if not texts:
+        return free
+    wide: cython.Py_ssize_t = rows.state()  # reads a character that is not printable ASCII
+    rows.call(wide, rule_of(((0, 0x1F), (0x7F, LAST))), free)
+    last: cython.Py_ssize_t = rows.state()  # after a text that begins no other one
+    writer.add(last, 0, LAST, free)
+    writer.end(last)
+    start: cython.Py_ssize_t = rows.state()
+    todo: list = [(0, len(texts), 0, start)]
+    text: str
+    i: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    depth: cython.Py_ssize_t
+    state: cython.Py_ssize_t
+    target: cython.Py_ssize_t
+    while todo:
+        i, stop, depth, state = todo.pop()  # texts i to stop - 1 have the same first characters
+        text = texts[i]
+        if len(text) == depth:
+            i += 1
+        else:
+            rows.letter(state, '"', end)
+        first: cython.Py_ssize_t = _code(texts[i], depth) if i < stop else 0x20
+        is_plain = first >= 0x20 and (i == stop or _code(texts[stop - 1], depth) <= 0x7E)
+        low: cython.Py_ssize_t = 0x20 if is_plain else 0
+        high: cython.Py_ssize_t = 0x7E if is_plain else LAST
+        if is_plain:
+            rows.empty(state, wide)
+        while i < stop:
+            code = _code(texts[i], depth)
+            following: cython.Py_ssize_t = i + 1
+            while following < stop and _code(texts[following], depth) == code:
+                following += 1
+            text = texts[i]
+            if following > i + 1 or len(text) > depth + 1:
+                target = rows.state()
+                todo.append((i, following, depth + 1, target))
+            else:
+                target = last
+            if low < code:
+                writer.add(state, low, code - 1, free)
+            writer.add(state, code, code, target)
+            low = code + 1
+            i = following
+        if low <= high:
+            writer.add(state, low, high, free)
+        writer.end(state)
+    return start
+
+
 @cython.cfunc
+@cython.inline
 @cython.exceptval(-1, check=False)
-def _add_within(
-    rows: Rows,
-    source: cython.Py_ssize_t,
-    low: cython.Py_ssize_t,
-    high: cython.Py_ssize_t,
-    first: cython.Py_ssize_t,
-    last: cython.Py_ssize_t,
-    target: cython.Py_ssize_t,
-) -> cython.int:
-    """Add an edge that reads the characters from `low` to `high` that are also from `first` to `last`."""
-    if low <= last and high >= first:
-        rows.characters(source, max(low, first), min(high, last), target)
-    return 0
+def _code(text: str, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    return text[i]
