@@ -1,5 +1,6 @@
 from equivalence.arrays.account cimport Account
 from equivalence.network.graph cimport Graph
+from equivalence.network.signatures cimport Signatures
 
 cdef struct State:
     Py_ssize_t place
@@ -24,6 +25,7 @@ cdef struct Looked:
 
 cdef class Refinement:
     cdef Graph graph
+    cdef Signatures signatures
     cdef Account account
     cdef Py_ssize_t[::1] leader_starts
     cdef Py_ssize_t[::1] leaders
@@ -38,13 +40,11 @@ cdef class Refinement:
     cdef Py_ssize_t[::1] moved
     cdef Py_ssize_t n_moved
     cdef Py_ssize_t round
-    cdef int[::1] table
 
     cdef void find_leaders(self) noexcept nogil
     cdef void count(self, Py_ssize_t target) noexcept nogil
     cdef void add_leader(self, Py_ssize_t target, Py_ssize_t leader) noexcept nogil
     cdef void begin(self) noexcept nogil
-    cdef void forget_keys(self) noexcept nogil
     cdef void drop_alone(self) noexcept nogil
     cdef int group_queue(self) except -1 nogil
     cdef void choose_largest(self) noexcept nogil
@@ -54,5 +54,6 @@ cdef class Refinement:
     cdef void split_groups(self) noexcept nogil
     cdef void name_moved(self) noexcept nogil
     cdef int refine(self) except -1 nogil
+    cdef int stopped_by(self, Account account) except -1
     cdef int grow(self, Py_ssize_t room) except -1
     cdef int prepare(self) except -1 nogil

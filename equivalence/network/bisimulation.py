@@ -2,9 +2,10 @@
 # mypy: ignore-errors
 """The coarsest bisimulation of a graph: states with equal behaviour are in one block.
 
-What: `Refinement` starts with one block of all states, and splits blocks until the states of each block
-behave equally.
-When: the second step of `equivalence.network.merging`, for the classes that reach a cycle.
+What: `Refinement` starts with blocks of states that do the same for a few steps (`signatures.py`), and splits
+blocks until the states of each behave equally.
+When: for each larger component of `equivalence.network.component_merging`, and for all classes if its result
+is not certain.
 Limits: indices are not checked.
 Source: partition refinement that processes all but the largest part (Hopcroft 1971; Paige and Tarjan 1987).
 
@@ -19,8 +20,10 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.network.graph import Graph
+from cython.cimports.equivalence.network.signatures import Signatures
 
 from equivalence import built
 from equivalence.arrays.growing import record_type
@@ -42,7 +45,8 @@ class Refinement:
         graph: its names become the blocks.
 
     Attributes:
-        account: says when to stop; set by the owner.
+        signatures: makes the first blocks.
+        account: says when to stop.
         leaders: for each state, the states that lead to it by an edge, a call or a return.
         members: the states, block by block.
         states: for each state, its position among the members, and the round in which it is examined next.
@@ -54,17 +58,23 @@ class Refinement:
         groups: examined states of one block with equal behaviour: the block, their number, and the position
             of the last one among the members.
         moved: blocks that are new in this round.
-        table: a hash table of keys. It is empty at the start of a round, and a round uses only as much as
-            it needs.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self.signatures = Signatures(graph)
         self.leader_starts = self.leaders = self.members = self.moved = np.empty(0, np.int64)
         self.states = np.empty(0, STATE)
         self.blocks = np.empty(0, BLOCK)
         self.queue = np.empty(0, LOOKED)
         self.groups = np.empty(0, GROUP)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def stopped_by(self, account: Account) -> cython.int:
+        """Use another account from now on."""
+        self.account = self.signatures.account = account
+        return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -97,13 +107,6 @@ class Refinement:
         self.n_groups = 0
         self.n_moved = 0
         self.round = 0
-        self.table = self.graph.keys.table
-        for s in range(n):
-            self.graph.name[s] = 0
-        for s in range(n, self.graph.name.shape[0]):
-            self.graph.name[s] = s  # no block has this number
-        for s in range(n + 2):
-            self.leader_starts[s] = 0
         return 0
 
     @cython.cfunc
@@ -116,11 +119,14 @@ class Refinement:
             BudgetExceeded: the time is over.
         """
         self.prepare()
-        self.find_leaders()
-        self.begin()
+        self.signatures.divide()
+        self.n_blocks = self.signatures.n_blocks
+        if not self.signatures.is_divided:
+            self.find_leaders()
+            self.begin()
         while self.n_queue > 0:
             self.round += 1
-            self.forget_keys()
+            self.graph.keys.clear(self.n_queue)
             self.drop_alone()
             self.group_queue()
             self.choose_largest()
@@ -137,6 +143,8 @@ class Refinement:
     def find_leaders(self) -> cython.void:
         """Find the states that lead to each state. The row of a state ends where the next one starts."""
         n = self.graph.size
+        for s in range(n + 2):
+            self.leader_starts[s] = 0
         for k in range(self.graph.edges.shape[0]):
             self.count(self.graph.edges[k].target)
         for k in range(self.graph.calls.shape[0]):
@@ -174,15 +182,27 @@ class Refinement:
     @cython.nogil
     @cython.exceptval(check=False)
     def begin(self) -> cython.void:
-        """Start with one block of all states, all to be examined."""
+        """Order the states by block. Those that are not alone are to be examined."""
         n = self.graph.size
+        at: cython.Py_ssize_t = 0
+        for b in range(self.n_blocks):
+            self.blocks[b].count = 0
         for s in range(n):
-            self.states[s].place = s
+            self.blocks[self.graph.name[s]].count += 1
+        for b in range(self.n_blocks):
+            self.blocks[b].first = at
+            at += self.blocks[b].count
+            self.blocks[b].placed = 0
+        for s in range(n):
+            b = self.graph.name[s]
+            at = self.blocks[b].first + self.blocks[b].placed
+            self.blocks[b].placed += 1
+            self.members[at] = s
+            self.states[s].place = at
             self.states[s].turn = 0
-            self.members[s] = s
-            self.queue[s].state = s
-        self.n_queue = n
-        self.add_block(0, n)
+        for i in range(self.signatures.n_left):
+            self.queue[i].state = self.signatures.left[i]
+        self.n_queue = self.signatures.n_left
 
     @cython.cfunc
     @cython.inline
@@ -195,20 +215,6 @@ class Refinement:
         self.moved[self.n_moved] = self.n_blocks
         self.n_moved += 1
         self.n_blocks += 1
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def forget_keys(self) -> cython.void:
-        """Clear the table of keys, and make it as small as this round needs."""
-        size: cython.Py_ssize_t = 16
-        while size < 2 * self.n_queue + 2:
-            size *= 2
-        for i in range(size):
-            self.table[i] = -1
-        self.graph.keys.table = self.table[:size]
-        self.graph.keys.count = 0
-        self.graph.keys.used = 0
 
     @cython.cfunc
     @cython.nogil

@@ -2,6 +2,10 @@ from equivalence.arrays.interning cimport Interned
 from equivalence.network.codes cimport Codes
 from equivalence.network.deterministic cimport Span
 
+cdef enum:
+    INSIDE = -3
+
+
 cdef struct CallByState:
     Py_ssize_t callee
     Py_ssize_t bounds
@@ -33,4 +37,7 @@ cdef class Graph:
     cdef Py_ssize_t write_calls(self, Py_ssize_t s, Py_ssize_t own, Py_ssize_t at) except -1 nogil
     cdef int prepare(self, const unsigned char[::1] final, const Py_ssize_t[::1] edge_starts, Py_ssize_t n_edges, const Py_ssize_t[::1] call_starts, Py_ssize_t n_calls, Py_ssize_t n_bounds, Py_ssize_t n_named) except -1 nogil
     cdef int find_examples(self, Py_ssize_t n_names) except -1 nogil
-    cdef int by_name(self, Graph graph, Py_ssize_t n_names, Py_ssize_t n_named) except -1 nogil
+    cdef int by_name(self, Graph graph, Py_ssize_t n_names) except -1 nogil
+    cdef int take(self, Graph graph, const Py_ssize_t[::1] states, Py_ssize_t others, Py_ssize_t n_named) except -1 nogil
+    cdef Py_ssize_t number_in(self, Py_ssize_t others, Py_ssize_t target) noexcept nogil
+    cdef int name_others(self, Py_ssize_t n) except -1 nogil

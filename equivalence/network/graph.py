@@ -100,9 +100,9 @@ class Graph:
     def named(
         self, target: cython.Py_ssize_t, s: cython.Py_ssize_t, own: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """The name of a successor of a state; `own`, unless it is -1, replaces the name of the state
-        itself."""
-        return self.name[target] if target != s or own == -1 else own
+        """The name of a successor of a state; `own`, unless it is -1, replaces the state's own name."""
+        name = self.name[target]
+        return own if own != -1 and name == self.name[s] else name
 
     @cython.cfunc
     @cython.nogil
@@ -110,7 +110,7 @@ class Graph:
     def write_key(self, s: cython.Py_ssize_t, own: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Write what a state does next at the end of the pool of keys, with room for one more integer.
 
-        `own`, unless it is -1, replaces the name of the state itself. Return the length.
+        `own`, unless it is -1, replaces the state's own name. Return the length.
         """
         begin = self.edge_starts[s]
         end = self.edge_starts[s + 1]
@@ -174,42 +174,82 @@ class Graph:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1, check=False)
-    def by_name(self, graph: Graph, n_names: cython.Py_ssize_t, n_named: cython.Py_ssize_t) -> cython.int:
+    def by_name(self, graph: Graph, n_names: cython.Py_ssize_t) -> cython.int:
         """Turn another graph into a graph of names: its state c does what the first state with name c does.
-        It has `n_names` states; there are `n_named` names."""
+        Names from `n_names` on are targets that are not in it."""
         self.find_examples(n_names)
-        if n_names > graph.own_final.shape[0]:
+        return self.take(graph, self.example[:n_names], 0, n_names)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def take(
+        self,
+        graph: Graph,
+        states: cython.const[cython.Py_ssize_t][::1],
+        others: cython.Py_ssize_t,
+        n_named: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Turn another graph into a part of this one: its state i does what `states[i]` does.
+
+        A target with the name `INSIDE` - i is state i there; one with another name has the number `others`
+        plus this name there. `n_named` is the number of names there.
+        """
+        n: cython.Py_ssize_t = states.shape[0]
+        if n > graph.own_final.shape[0]:
             with cython.gil:
-                graph.own_final = np.empty(2 * n_names, np.uint8)
-                graph.own_edge_starts = np.empty(2 * n_names + 1, np.int64)
-                graph.own_call_starts = np.empty(2 * n_names + 1, np.int64)
-        final: cython.uchar[::1] = graph.own_final[:n_names]
-        edge_starts: cython.Py_ssize_t[::1] = graph.own_edge_starts[: n_names + 1]
-        call_starts: cython.Py_ssize_t[::1] = graph.own_call_starts[: n_names + 1]
+                graph.own_final = np.empty(2 * n, np.uint8)
+                graph.own_edge_starts = np.empty(2 * n + 1, np.int64)
+                graph.own_call_starts = np.empty(2 * n + 1, np.int64)
+        final: cython.uchar[::1] = graph.own_final[:n]
+        edge_starts: cython.Py_ssize_t[::1] = graph.own_edge_starts[: n + 1]
+        call_starts: cython.Py_ssize_t[::1] = graph.own_call_starts[: n + 1]
         edge_starts[0] = 0
         call_starts[0] = 0
         n_edges: cython.Py_ssize_t = 0
         n_calls: cython.Py_ssize_t = 0
-        for c in range(n_names):
-            s = self.example[c]
-            final[c] = self.final[s]
+        for i in range(n):
+            s = states[i]
+            final[i] = self.final[s]
             n_edges += self.edge_starts[s + 1] - self.edge_starts[s]
             n_calls += self.call_starts[s + 1] - self.call_starts[s]
-            edge_starts[c + 1] = n_edges
-            call_starts[c + 1] = n_calls
+            edge_starts[i + 1] = n_edges
+            call_starts[i + 1] = n_calls
         graph.prepare(final, edge_starts, n_edges, call_starts, n_calls, self.n_bounds, n_named)
         n_edges = 0
         n_calls = 0
-        for c in range(n_names):
-            s = self.example[c]
+        for i in range(n):
+            s = states[i]
             for k in range(self.edge_starts[s], self.edge_starts[s + 1]):
                 graph.edges[n_edges].first = self.edges[k].first
                 graph.edges[n_edges].last = self.edges[k].last
-                graph.edges[n_edges].target = self.name[self.edges[k].target]
+                graph.edges[n_edges].target = self.number_in(others, self.edges[k].target)
                 n_edges += 1
             for k in range(self.call_starts[s], self.call_starts[s + 1]):
-                graph.calls[n_calls].callee = self.name[self.calls[k].callee]
+                graph.calls[n_calls].callee = self.number_in(others, self.calls[k].callee)
                 graph.calls[n_calls].bounds = self.calls[k].bounds
-                graph.calls[n_calls].back = self.name[self.calls[k].back]
+                graph.calls[n_calls].back = self.number_in(others, self.calls[k].back)
                 n_calls += 1
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def number_in(self, others: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of a target in the graph that `take` makes."""
+        name = self.name[target]
+        return INSIDE - name if name <= INSIDE else others + name  # noqa: F821 - in graph.pxd
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def name_others(self, n: cython.Py_ssize_t) -> cython.int:
+        """Name n targets that are not in the graph, from n on, by their numbers. The names are kept as long
+        as no graph has more than n states and n such targets."""
+        if 2 * n > self.name_room.shape[0]:
+            with cython.gil:
+                self.name_room = np.empty(3 * n, np.int64)
+        for target in range(n, 2 * n):
+            self.name_room[target] = target
         return 0

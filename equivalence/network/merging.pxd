@@ -2,8 +2,7 @@ from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
 from equivalence.network.deterministic cimport Call, Deterministic, Span
 from equivalence.network.graph cimport Graph
-from equivalence.network.bisimulation cimport Refinement
-from equivalence.network.acyclic_merging cimport AcyclicMerging
+from equivalence.network.component_merging cimport ComponentMerging
 
 
 cdef Py_ssize_t put(Py_ssize_t[::1] to, Py_ssize_t at, const Py_ssize_t[::1] numbers, Py_ssize_t count) noexcept nogil
@@ -33,9 +32,7 @@ cdef class Merging:
     cdef Py_ssize_t[::1] bounds
     cdef Py_ssize_t n_bounds
     cdef Graph graph
-    cdef Graph by_class
-    cdef AcyclicMerging acyclic
-    cdef Refinement refinement
+    cdef ComponentMerging components
     cdef Deterministic made
     cdef Interned known
     cdef Py_ssize_t[::1] cls

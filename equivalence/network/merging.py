@@ -3,8 +3,7 @@
 """Merging states that read the same texts, whatever rules they are in.
 
 What: `merge` makes the network of classes of states. States that only tail call a rule are replaced by its
-first state. Then `minimise` finds the coarsest bisimulation, with `equivalence.network.acyclic_merging` and
-`equivalence.network.bisimulation`.
+first state. Then `minimise` finds the coarsest bisimulation (`equivalence.network.component_merging`).
 When: called only by `equivalence.network.making`, once for each grammar.
 Limits: indices in the arrays are not checked, because `equivalence.network.subsets` has made them.
 """
@@ -16,8 +15,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-from cython.cimports.equivalence.network.acyclic_merging import AcyclicMerging
-from cython.cimports.equivalence.network.bisimulation import Refinement
+from cython.cimports.equivalence.network.component_merging import ComponentMerging
 from cython.cimports.equivalence.network.deterministic import Deterministic
 from cython.cimports.equivalence.network.graph import Graph
 from numpy.typing import NDArray
@@ -83,7 +81,7 @@ class Merging:
         bounds: for each counted rule, the number of its bounds, from 1.
         n_bounds: count of these numbers, including 0 for calls of other rules.
         graph: the states, with edges to the states that represent their targets.
-        by_class: the graph of the classes found in one pass, which are refined.
+        components: finds their classes.
         cls, n_classes, counted_cls, n_counted: as in `Classes`.
         made: the network of classes.
     """
@@ -94,9 +92,7 @@ class Merging:
         self.bounds = self.counted_cls = self.counted_cls_room = np.empty(0, np.int64)
         self.is_called = np.empty(0, np.uint8)
         self.graph = Graph()
-        self.by_class = Graph()
-        self.acyclic = AcyclicMerging(self.graph)
-        self.refinement = Refinement(self.by_class)
+        self.components = ComponentMerging(self.graph)
         self.made = Deterministic()
         self.known = Interned(16, 2)
 
@@ -104,8 +100,8 @@ class Merging:
     @cython.exceptval(-1, check=False)
     def stopped_by(self, account: Account) -> cython.int:
         """Use another account from now on."""
-        self.account = self.acyclic.account = self.refinement.account = account
-        return 0
+        self.account = account
+        return self.components.stopped_by(account)
 
     @cython.cfunc
     @cython.nogil
@@ -306,20 +302,9 @@ class Merging:
         if self.all_counted > 0:
             self.number_bounds()
         self.make_graph(self.graph)
-        self.acyclic.merge(self.first[self.root])
-        n_cyclic: cython.Py_ssize_t = self.acyclic.n_cyclic
-        n_merged: cython.Py_ssize_t = 0
-        if n_cyclic > 0:
-            self.graph.by_name(self.by_class, n_cyclic, self.acyclic.n_classes)
-            self.refinement.refine()
-            n_merged = n_cyclic - self.refinement.n_blocks
+        self.components.merge(self.first[self.root])
         self.cls = self.graph.name
-        self.n_classes = self.acyclic.n_classes - n_merged
-        for s in range(self.n_states):
-            if self.cls[s] >= n_cyclic:
-                self.cls[s] -= n_merged
-            elif self.cls[s] >= 0:
-                self.cls[s] = self.by_class.name[self.cls[s]]
+        self.n_classes = self.components.classes.n_classes
         for c in range(self.all_counted):
             self.counted_cls[c] = -1
         if self.all_counted > 0:

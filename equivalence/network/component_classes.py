@@ -1,0 +1,471 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""The classes of the states of one strongly connected component.
+
+What: `ComponentClasses` gives each state of a component the class of the states that are equivalent to it,
+after all components to which it leads have their classes.
+When: `equivalence.network.component_merging` calls it for each component, from the leaves up.
+Limits: states of one class are equivalent. `is_certain` says whether states of different classes never are;
+if not, `merge_all` merges them.
+
+A state has a *key*: what it reads and calls, with the classes of its successors, and possibly with a mark for
+its own class. A state that is alone in its component takes the class that has its key.
+
+The states of a larger component are first divided into blocks of equal behaviour, as if no state in it were
+equivalent to one outside. If there is one block, its states are treated as one state that leads to itself.
+If one state of a component is equivalent to an earlier class, all are, and the classes are all of one earlier
+component, since from each of them all others are reached. There are two cases:
+
+- The component does not lead to that one. Then both have equal blocks in equal positions, which lead to equal
+  classes. Each block has a *signature*, a hash of its component as seen from it, so equal components are
+  found. The classes are taken if the key of each state, with these classes, is a key of its class: that is a
+  proof.
+- It leads there, as a loop that was unrolled once leads to the loop. Then its blocks are compared with the
+  classes of that component (`is_within`). States with one block are compared with the classes of their
+  successors.
+
+The result is uncertain if hashes collide, if signatures do not look far enough to tell all blocks apart (4 of
+1,200 grammars of JSON schemas), or if too much would be compared.
+
+Before, all states that reach a cycle were divided by Hopcroft's algorithm. In a JSON schema most states lead
+to a string, so these were nearly all: a tenth of the instructions of a first mask.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.bisimulation import Refinement
+from cython.cimports.equivalence.network.graph import INSIDE, Graph
+
+from equivalence import built
+
+built.check(__name__, EQUIMASK_SOURCE)
+
+MOST_WORK = cython.declare(cython.int, 8)  # states that are compared, for each state of the graph
+SELF = cython.declare(cython.int, -2)  # in a key: the state's own class
+
+
+@cython.final
+@cython.cclass
+class ComponentClasses:
+    """Gives classes to the components of a graph, one after another.
+
+    Args:
+        graph: its names become the classes.
+
+    Attributes:
+        account: says when to stop.
+        members: room for the states of components; the owner fills it.
+        n_classes: number of classes so far.
+        is_certain: whether states of different classes are certainly not equivalent.
+        part: one component; n states in all, so class c outside of it is its target n + c.
+        quotient: the blocks of a component.
+        refinement, of_quotient: the blocks of `part`, and of `quotient`.
+        class_of_key: the class of each of the graph's keys.
+        signatures, class_of_signature: the signatures of components, and the class of each.
+        own_signature: the signature of each state of a component.
+        wanted: the classes that they may have.
+        first_class: for each class of a component with a cycle, the first class of this component; otherwise
+            -1.
+        n_classes_of, example: the number of its classes, by the first; and a state of each of its classes.
+        n_tries, tried: number of components that were compared with others; the last one with which a
+            component was compared, by its first class.
+        work: number of states that were compared.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.part, self.quotient = Graph(), Graph()
+        self.refinement, self.of_quotient = Refinement(self.part), Refinement(self.quotient)
+        self.signatures = Interned(16, 1)
+        self.class_of_key = self.class_of_signature = self.members = np.empty(0, np.int64)
+        self.own_signature = self.wanted = np.empty(0, np.int64)
+        self.first_class = self.n_classes_of = self.example = self.tried = np.empty(0, np.int64)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def stopped_by(self, account: Account) -> cython.int:
+        """Use another account from now on."""
+        self.account = account
+        self.refinement.stopped_by(account)
+        return self.of_quotient.stopped_by(account)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def prepare(self) -> cython.int:
+        """Start with the current content of the graph. No state has a class."""
+        n: cython.Py_ssize_t = self.graph.size
+        self.n_classes = 0
+        self.is_certain = True
+        if n > self.members.shape[0]:
+            with cython.gil:
+                room = n + n // 2
+                self.class_of_key = np.empty(2 * room, np.int64)  # a state with an edge to itself has two
+                self.class_of_signature, self.members = np.empty(room, np.int64), np.empty(room, np.int64)
+                self.own_signature, self.wanted = np.empty(room, np.int64), np.empty(room, np.int64)
+                self.first_class, self.n_classes_of = np.empty(room, np.int64), np.empty(room, np.int64)
+                self.example, self.tried = np.empty(room, np.int64), np.empty(room, np.int64)
+        self.graph.name[:] = -1
+        self.signatures.clear(16)
+        self.part.name_others(n)
+        self.quotient.name_others(n)
+        self.n_tries = 0
+        self.work = 0
+        for c in range(n):
+            self.first_class[c] = -1
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def name_component(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+        """Give classes to a component: the members from `begin` to `end` - 1.
+
+        Raises:
+            BudgetExceeded: the time is over.
+        """
+        if begin + 1 == end:
+            return self.name_alike(begin, end, self.loops(self.members[begin]))
+        return self.name_cycle(begin, end)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def loops(self, s: cython.Py_ssize_t) -> cython.bint:
+        """Whether a state leads to itself, or to another state with its name."""
+        name = self.graph.name[s]
+        for k in range(self.graph.edge_starts[s], self.graph.edge_starts[s + 1]):
+            if self.graph.name[self.graph.edges[k].target] == name:
+                return True
+        for k in range(self.graph.call_starts[s], self.graph.call_starts[s + 1]):
+            if self.graph.name[self.graph.calls[k].callee] == name:
+                return True
+            if self.graph.name[self.graph.calls[k].back] == name:
+                return True
+        return False
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def name_all(
+        self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, name: cython.Py_ssize_t
+    ) -> cython.void:
+        """Give the same name to some members."""
+        for i in range(begin, end):
+            self.graph.name[self.members[i]] = name
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def name_alike(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, loops: cython.bint) -> cython.int:
+        """Give the states of a component that do all the same their class: that of an equivalent state, or a
+        new one."""
+        s = self.members[begin]
+        self.name_all(begin, end, -1)
+        length = self.graph.write_key(s, SELF if loops else -1)
+        known = self.graph.keys.count
+        key = self.graph.keys.intern(length)
+        if key == known:
+            c = self.class_of_successor(begin, end) if loops else -1
+            self.class_of_key[key] = c if c >= 0 else self.n_classes
+        self.name_all(begin, end, self.class_of_key[key])
+        if self.class_of_key[key] < self.n_classes:
+            return 0
+        self.n_classes += 1
+        if loops:
+            self.add_component(self.class_of_key[key], 1)
+            self.example[self.class_of_key[key]] = s
+            self.add_key(s, -1)  # a state without this loop may lead here and still be equivalent
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-2, check=False)
+    def class_of_successor(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The class of a successor that does what the members do; -1 if there is none. Its key has it where
+        the key of a member has the member."""
+        s = self.members[begin]
+        for k in range(self.graph.edge_starts[s], self.graph.edge_starts[s + 1]):
+            c = self.graph.name[self.graph.edges[k].target]
+            if self.is_like(begin, end, c, self.graph.edges[k].first):
+                return c
+        for k in range(self.graph.call_starts[s], self.graph.call_starts[s + 1]):
+            c = self.graph.name[self.graph.calls[k].callee]
+            if self.is_like(begin, end, c, -1):
+                return c
+            c = self.graph.name[self.graph.calls[k].back]
+            if self.is_like(begin, end, c, -1):
+                return c
+        return -1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def is_like(
+        self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, c: cython.Py_ssize_t, byte: cython.Py_ssize_t
+    ) -> cython.int:
+        """Whether members do what class c does, to which they lead by a byte, or by a call if it is -1."""
+        if c < 0 or self.first_class[c] < 0:
+            return False
+        s = self.members[begin]
+        if not self.leads_alike(s, self.example[c], c, byte):
+            return False
+        self.name_all(begin, end, c)
+        key = self.graph.keys.find(self.graph.write_key(s, -1))
+        self.name_all(begin, end, -1)
+        return key >= 0 and self.class_of_key[key] == c
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def leads_alike(
+        self, s: cython.Py_ssize_t, t: cython.Py_ssize_t, c: cython.Py_ssize_t, byte: cython.Py_ssize_t
+    ) -> cython.bint:
+        """Whether state s may be equivalent to t: whether t, too, leads to class c by this byte, or by a call
+        if it is -1. This is cheap, and tells nearly all pairs apart."""
+        begin, end = self.graph.edge_starts[t], self.graph.edge_starts[t + 1]
+        n_calls = self.graph.call_starts[t + 1] - self.graph.call_starts[t]
+        own_calls = self.graph.call_starts[s + 1] - self.graph.call_starts[s]
+        if self.graph.final[s] != self.graph.final[t] or (n_calls == 0) != (own_calls == 0):
+            return False
+        if (begin == end) != (self.graph.edge_starts[s] == self.graph.edge_starts[s + 1]):
+            return False
+        if byte >= 0:
+            for k in range(begin, end):
+                if self.graph.edges[k].first <= byte <= self.graph.edges[k].last:
+                    return self.graph.name[self.graph.edges[k].target] == c
+            return False
+        for k in range(self.graph.call_starts[t], self.graph.call_starts[t + 1]):
+            if (
+                self.graph.name[self.graph.calls[k].callee] == c
+                or self.graph.name[self.graph.calls[k].back] == c
+            ):
+                return True
+        return False
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def name_cycle(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+        """Give the states of a larger component their classes."""
+        n = self.graph.size
+        for i in range(begin, end):
+            self.graph.name[self.members[i]] = INSIDE - (i - begin)
+        self.graph.take(self.part, self.members[begin:end], n, 2 * n)
+        self.refinement.refine()
+        n_blocks = self.refinement.n_blocks
+        if n_blocks == 1:
+            return self.name_alike(begin, end, True)
+        # if all states are blocks of their own, they have the signatures of blocks
+        is_signed: cython.bint
+        if n_blocks < end - begin:
+            self.part.by_name(self.quotient, n_blocks)
+            self.of_quotient.signatures.divide()
+            self.of_quotient.signatures.seal()
+            is_signed = self.of_quotient.signatures.is_divided
+            for i in range(end - begin):
+                self.own_signature[i] = self.of_quotient.signatures.as_integer(self.part.name[i])
+        else:
+            self.refinement.signatures.seal()
+            is_signed = self.refinement.signatures.is_divided
+            for i in range(end - begin):
+                self.own_signature[i] = self.refinement.signatures.as_integer(i)
+        if not is_signed:
+            self.is_certain = False
+        elif self.is_known(begin, end):
+            return 0
+        if self.is_within(begin, end):
+            return 0
+        return self.add_classes(begin, end, is_signed)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def add_component(self, first: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.void:
+        """Record that some classes, from the first on, are those of a component with a cycle."""
+        self.n_classes_of[first] = count
+        self.tried[first] = 0
+        for c in range(first, first + count):
+            self.first_class[c] = first
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def add_key(self, s: cython.Py_ssize_t, own: cython.Py_ssize_t) -> cython.int:
+        """Add a key of a state whose class is known, and the classes of its successors; `own` as for
+        `write_key`."""
+        length = self.graph.write_key(s, own)
+        known = self.graph.keys.count
+        key = self.graph.keys.intern(length)
+        if key == known:
+            self.class_of_key[key] = self.graph.name[s]
+        elif self.class_of_key[key] != self.graph.name[s]:
+            self.is_certain = False
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def is_known(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+        """Give the states of a component the classes of an earlier one. Return whether there is one."""
+        for i in range(end - begin):
+            self.signatures.pool[self.signatures.room(1)] = self.own_signature[i]
+            signature = self.signatures.find(1)
+            if signature < 0:
+                return False
+            self.wanted[i] = self.class_of_signature[signature]
+        for i in range(end - begin):
+            self.graph.name[self.members[begin + i]] = self.wanted[i]
+        for i in range(end - begin):
+            key = self.graph.keys.find(self.graph.write_key(self.members[begin + i], -1))
+            if key < 0 or self.class_of_key[key] != self.wanted[i]:
+                self.is_certain = False
+                self.name_all(begin, end, INSIDE)
+                return False
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def is_within(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+        """Give the states of a component the classes of another one to which it leads, if it has equivalent
+        ones. Return whether it has."""
+        self.n_tries += 1
+        for i in range(begin, end):
+            s = self.members[i]
+            for k in range(self.graph.edge_starts[s], self.graph.edge_starts[s + 1]):
+                c = self.graph.name[self.graph.edges[k].target]
+                if self.is_within_that_of(begin, end, s, c, self.graph.edges[k].first):
+                    return True
+            for k in range(self.graph.call_starts[s], self.graph.call_starts[s + 1]):
+                c = self.graph.name[self.graph.calls[k].callee]
+                if self.is_within_that_of(begin, end, s, c, -1):
+                    return True
+                c = self.graph.name[self.graph.calls[k].back]
+                if self.is_within_that_of(begin, end, s, c, -1):
+                    return True
+        return False
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def is_within_that_of(
+        self,
+        begin: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        s: cython.Py_ssize_t,
+        c: cython.Py_ssize_t,
+        byte: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Give the states of a component classes of the component of class c, if it has equivalent ones.
+        State s leads to c by a byte, or by a call if it is -1. Return whether it has."""
+        if c < 0 or self.first_class[c] < 0 or self.tried[self.first_class[c]] == self.n_tries:
+            return False
+        first = self.first_class[c]
+        n_others = self.n_classes_of[first]
+        self.tried[first] = self.n_tries
+        other = first
+        while other < first + n_others and not self.leads_alike(s, self.example[other], c, byte):
+            other += 1
+        self.work += (other - first) >> 4
+        if other == first + n_others:
+            return False
+        self.work += self.refinement.n_blocks + n_others
+        if self.work > MOST_WORK * self.graph.size:
+            self.is_certain = False
+            return False
+        n_blocks = self.refinement.n_blocks
+        self.make_union(begin, end, first, n_others)
+        self.of_quotient.refine()
+        if self.of_quotient.n_blocks > n_others:
+            return False
+        for other in range(n_others):
+            self.wanted[self.quotient.name[n_blocks + other]] = first + other
+        for i in range(begin, end):
+            self.graph.name[self.members[i]] = self.wanted[self.quotient.name[self.part.name[i - begin]]]
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def make_union(
+        self,
+        begin: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        first: cython.Py_ssize_t,
+        n_others: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Make a graph of the blocks of a component, and of the classes of another one."""
+        n = self.graph.size
+        n_blocks = self.refinement.n_blocks
+        for i in range(begin, end):
+            b = self.part.name[i - begin]
+            self.graph.name[self.members[i]] = INSIDE - b
+            self.wanted[b] = self.members[i]
+        for i in range(n_others):
+            self.wanted[n_blocks + i] = self.example[first + i]
+        self.graph.take(self.quotient, self.wanted[: n_blocks + n_others], n, 2 * n)
+        for k in range(self.quotient.edges.shape[0]):
+            c = self.quotient.edges[k].target - n - first
+            if 0 <= c < n_others:
+                self.quotient.edges[k].target = n_blocks + c
+        for k in range(self.quotient.calls.shape[0]):
+            c = self.quotient.calls[k].callee - n - first
+            if 0 <= c < n_others:
+                self.quotient.calls[k].callee = n_blocks + c
+            c = self.quotient.calls[k].back - n - first
+            if 0 <= c < n_others:
+                self.quotient.calls[k].back = n_blocks + c
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def add_classes(
+        self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, is_signed: cython.bint
+    ) -> cython.int:
+        """Give the states of a component new classes."""
+        first = self.n_classes
+        for i in range(end - begin):
+            c = first + self.part.name[i]
+            self.graph.name[self.members[begin + i]] = c
+            self.example[c] = self.members[begin + i]
+        self.n_classes += self.refinement.n_blocks
+        self.add_component(first, self.refinement.n_blocks)
+        for i in range(end - begin):
+            s = self.members[begin + i]
+            self.add_key(s, -1)
+            if self.loops(s):
+                self.add_key(s, SELF)  # a state that is alone in its component may be equivalent
+        if not is_signed:
+            return 0
+        for i in range(end - begin):
+            self.signatures.pool[self.signatures.room(1)] = self.own_signature[i]
+            known = self.signatures.count
+            signature = self.signatures.intern(1)
+            c = self.graph.name[self.members[begin + i]]
+            if signature == known:
+                self.class_of_signature[signature] = c
+            elif self.class_of_signature[signature] != c:
+                self.is_certain = False
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def merge_all(self) -> cython.int:
+        """Merge the classes that are equivalent, if that is not certain."""
+        self.graph.by_name(self.part, self.n_classes)
+        self.refinement.refine()
+        self.n_classes = self.refinement.n_blocks
+        for s in range(self.graph.size):
+            if self.graph.name[s] >= 0:
+                self.graph.name[s] = self.part.name[self.graph.name[s]]
+        return 0

@@ -1,0 +1,155 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Merging states component by component, from the leaves up, in one pass.
+
+What: `ComponentMerging` gives equivalent states one class. It finds the strongly connected components of a
+graph, each after all components to which it leads, and `component_classes.py` gives them classes.
+When: called by `equivalence.network.merging`.
+Limits: if it is not certain that states of different classes are never equivalent, all classes are merged
+again (`equivalence.network.bisimulation`).
+Source: Tarjan, Depth-first search and linear graph algorithms, 1972.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.network.component_classes import ComponentClasses
+from cython.cimports.equivalence.network.graph import Graph
+
+from equivalence import built
+
+built.check(__name__, EQUIMASK_SOURCE)
+
+
+@cython.final
+@cython.cclass
+class ComponentMerging:
+    """A walk that gives each state its class after all states that it leads to.
+
+    Args:
+        graph: its names become the classes; -1 for states that cannot be reached from the root.
+
+    Attributes:
+        classes: the classes.
+        account: says when to stop.
+        path: the states from the root to the current one.
+        cursor: one more than the number of a state's successors that were visited; 0: it was not visited.
+        order: when each state was visited first.
+        earliest: the least order of the states in the same component that are known to be reached from here.
+        n_members: number of visited states that have no class yet; they are `classes.members`, in the order
+            of their visits.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.classes = ComponentClasses(graph)
+        self.path = self.cursor = self.order = self.earliest = np.empty(0, np.int64)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def stopped_by(self, account: Account) -> cython.int:
+        """Use another account from now on."""
+        self.account = account
+        return self.classes.stopped_by(account)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def prepare(self) -> cython.int:
+        """Start with the current content of the graph."""
+        n: cython.Py_ssize_t = self.graph.size
+        self.depth = 0
+        self.n_visited = 0
+        self.n_members = 0
+        if n > self.path.shape[0]:
+            with cython.gil:
+                room = n + n // 2
+                self.path, self.cursor = np.empty(room, np.int64), np.empty(room, np.int64)
+                self.order, self.earliest = np.empty(room, np.int64), np.empty(room, np.int64)
+        for s in range(n):
+            self.cursor[s] = 0
+        return self.classes.prepare()
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def merge(self, root: cython.Py_ssize_t) -> cython.int:
+        """Give classes to all states that can be reached from the root.
+
+        Raises:
+            BudgetExceeded: the time is over.
+        """
+        self.prepare()
+        self.visit(root)
+        while self.depth > 0:
+            s = self.path[self.depth - 1]
+            successor = self.next_unvisited(s)
+            if successor >= 0:
+                self.visit(successor)
+                continue
+            self.account.look()
+            self.depth -= 1
+            if self.earliest[s] == self.order[s]:
+                self.take_component(s)
+            else:
+                above = self.path[self.depth - 1]
+                self.earliest[above] = min(self.earliest[above], self.earliest[s])
+        if not self.classes.is_certain:
+            self.classes.merge_all()
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def visit(self, s: cython.Py_ssize_t) -> cython.void:
+        """Append a state to the path."""
+        self.path[self.depth] = s
+        self.depth += 1
+        self.cursor[s] = 1
+        self.order[s] = self.earliest[s] = self.n_visited
+        self.n_visited += 1
+        self.classes.members[self.n_members] = s
+        self.n_members += 1
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def next_unvisited(self, s: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The next successor of a state that was not visited; -1 if there is none."""
+        begin = self.graph.edge_starts[s]
+        n_edges = self.graph.edge_starts[s + 1] - begin
+        call_begin = self.graph.call_starts[s]
+        n = n_edges + 2 * (self.graph.call_starts[s + 1] - call_begin)
+        i = self.cursor[s] - 1
+        while i < n:
+            if i < n_edges:
+                t = self.graph.edges[begin + i].target
+            elif (i - n_edges) & 1:
+                t = self.graph.calls[call_begin + ((i - n_edges) >> 1)].back
+            else:
+                t = self.graph.calls[call_begin + ((i - n_edges) >> 1)].callee
+            i += 1
+            if self.cursor[t] == 0:
+                self.cursor[s] = i + 1
+                return t
+            if self.graph.name[t] < 0:
+                self.earliest[s] = min(self.earliest[s], self.order[t])
+        self.cursor[s] = i + 1
+        return -1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def take_component(self, s: cython.Py_ssize_t) -> cython.int:
+        """Give classes to the component of which this state was visited first."""
+        end = self.n_members
+        begin = end - 1
+        while self.classes.members[begin] != s:
+            begin -= 1
+        self.n_members = begin
+        return self.classes.name_component(begin, end)
