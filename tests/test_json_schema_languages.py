@@ -310,7 +310,7 @@ def test_every_format_has_a_language_and_others_are_annotations() -> None:
 
 
 def test_a_mail_address_whose_own_bounds_are_within_the_length_is_not_counted() -> None:
-    counted, bounded = format_language("email", True), format_language("email", True, True)
+    counted, bounded = format_language("email", True), format_language("email", True, 1024)
     assert counted is not None and bounded is not None
     assert counted.longest is None and bounded.longest == 316 <= LONGEST_MAIL
     assert bounded.shortest == 3  # a@b
@@ -324,6 +324,19 @@ def test_a_mail_address_whose_own_bounds_are_within_the_length_is_not_counted() 
     with pytest.raises(TooLarge):
         with_length(bounded, 4, 1024, 400_000)
     assert grid_of(bounded, 4, 1024, 400_000).n_states
+
+
+@pytest.mark.parametrize("name", ["hostname", "idn-hostname"])
+@pytest.mark.parametrize("most", [20, 63, 64, 128, 252])
+def test_host_names_under_a_length_have_any_number_of_labels(name: str, most: int) -> None:
+    whole, language = format_language(name), format_language(name, True, most)
+    assert whole is not None and language is not None
+    assert combine([whole, complement(language)], all, 20_000).is_empty
+    grid = grid_of(language, 0, most, 72_000)
+    assert grid.n_states <= (3 * most if most <= 63 else 125 * most)
+    assert language.contains("-".join("ab") + ".c" * (most // 2 - 2)) and not language.contains("a-.b")
+    assert language.contains("a" * 64) == (most <= 63)
+    assert language.contains("a" * 63) and not language.contains(".".join(["", "a"]))
 
 
 @pytest.mark.parametrize("name", ["uri", "uri-reference", "iri", "iri-reference"])

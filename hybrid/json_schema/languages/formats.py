@@ -5,10 +5,10 @@ or cannot be checked; such formats are annotations, as the specification says.
 When: for `format` in a schema; each automaton is made once for a process.
 Limits: leap seconds are allowed only in UTC (the right minute in other zones would take 1,440 states);
 years begin with 0001; host names have at most 3 labels of 63 characters, 5 of 49 or 12 of 20 (a total of
-253 would take 30,000 states); mail addresses follow the grammar of RFC 5321, and its bounds on sizes only
-if a `maxLength` is not smaller than these; if lengths are bounded, neither mail addresses nor URIs have an
-IPv6 address; internationalised names are letters, digits and hyphens of any script. `regex` is not a
-regular language and is not asserted.
+253 would take 30,000 states), but any number of labels under a `maxLength` below 253, which is counted; mail
+addresses follow the grammar of RFC 5321, and its bounds on sizes only if a `maxLength` is not smaller than
+these; if lengths are bounded, neither mail addresses nor URIs have an IPv6 address; internationalised names
+are letters, digits and hyphens of any script. `regex` is not a regular language and is not asserted.
 
 Sources: RFC 3339 (dates, times), its appendix A and ISO 8601 (durations), RFC 5321 and 6531 (mail), RFC 1123
 and 5890 (host names), RFC 2673 and 4291 (addresses), RFC 3986, 3987 and 6570 (URIs, IRIs, templates), RFC
@@ -42,13 +42,23 @@ _DURATION = (
 )
 
 
+LONGEST_LABEL, LONGEST_HOST = 63, 253
+
+
 def _host(letter: str) -> str:
     """Return a pattern for labels of letters and digits, with hyphens inside."""
     shapes = []
-    for labels, length in ((3, 63), (5, 49), (12, 20)):
+    for labels, length in ((3, LONGEST_LABEL), (5, 49), (12, 20)):
         label = f"{letter}(?:(?:{letter}|-){{0,{length - 2}}}{letter})?"
         shapes.append(f"{label}(?:\\.{label}){{0,{labels - 1}}}")
     return f"(?:{'|'.join(shapes)})"
+
+
+def _counted_host(letter: str, most: int) -> str:
+    """Return a pattern for host names of at most `most` characters, which are counted elsewhere."""
+    longest = f"{{0,{LONGEST_LABEL - 2}}}" if most > LONGEST_LABEL else "*"
+    label = f"{letter}(?:(?:{letter}|-){longest}{letter})?"
+    return f"{label}(?:\\.{label})*"
 
 
 _BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
@@ -115,6 +125,11 @@ def _template() -> str:
     return f"(?:{literal}|\\{{[+#./;?&=,!@|]?{name}(?:,{name})*\\}})*"
 
 
+_HOST_LETTERS = {
+    "hostname": "[A-Za-z0-9]",
+    "idn-hostname": "[A-Za-z0-9\\u{B7}-\\u{3001}\\u{3003}-\\u{FEFE}\\u{FF10}-\\u{10FFFF}]",
+}
+
 _QUOTED = "[\\x20\\x21\\x23-\\x5b\\x5d-\\x7e]"
 _WIDE_LETTER = "[A-Za-z0-9\\u{80}-\\u{10FFFF}]"
 _POINTER = "(?:/(?:[^/~]|~[01])*)*"
@@ -126,8 +141,7 @@ _SOURCES = {
     "duration": _DURATION,
     "email": _mail(_ATOM, _QUOTED, "[A-Za-z0-9]"),
     "idn-email": _mail(f"(?:{_ATOM}|{_WIDE})", f"(?:{_QUOTED}|{_WIDE})", _WIDE_LETTER),
-    "hostname": _host("[A-Za-z0-9]"),
-    "idn-hostname": _host("[A-Za-z0-9\\u{B7}-\\u{3001}\\u{3003}-\\u{FEFE}\\u{FF10}-\\u{10FFFF}]"),
+    **{name: _host(letter) for name, letter in _HOST_LETTERS.items()},
     "ipv4": _IPV4,
     "ipv6": _IPV6,
     "uri": _uri("", True),
@@ -160,7 +174,7 @@ _WITHIN_BOUNDS = {
 """Formats whose own bounds imply any `maxLength` from `LONGEST_MAIL` on, so that it need not be counted.
 With a `maxLength` of 1,024, the grammar without bounds would take 25,000 states."""
 
-LONGEST_MAIL = 64 + 1 + 253
+LONGEST_MAIL = 64 + 1 + LONGEST_HOST
 
 FORMATS = frozenset(_SOURCES)
 """Formats that are asserted."""
@@ -169,16 +183,27 @@ NOT_REGULAR = frozenset({"regex"})
 """Formats that are known, but not asserted; grammars that contain one list it."""
 
 
-@cache
-def format_language(name: str, under_lengths: bool = False, within_bounds: bool = False) -> Automaton | None:
-    """Return the language of a format; None: it is not asserted.
+def format_pattern(name: str, is_bounded: bool = False, most: int | None = None) -> str | None:
+    """Return the pattern of a format; None: it is not asserted.
 
     Args:
-        under_lengths: whether the schema also bounds lengths. Then addresses have no IPv6 address.
-        within_bounds: whether the greatest allowed length is at least `LONGEST_MAIL`.
+        name: the format.
+        is_bounded: whether the schema also bounds lengths. Then addresses have no IPv6 address.
+        most: the greatest allowed length; None if there is none.
     """
-    source = _WITHIN_BOUNDS.get(name) if within_bounds else None
-    if source is None and under_lengths:
-        source = _UNDER_LENGTHS.get(name)
-    source = source or _SOURCES.get(name)
-    return None if source is None else pattern(f"^(?:{source})$", BOUND)
+    if most is not None and most < LONGEST_HOST and name in _HOST_LETTERS:
+        return _counted_host(_HOST_LETTERS[name], most)
+    if most is not None and most >= LONGEST_MAIL and name in _WITHIN_BOUNDS:
+        return _WITHIN_BOUNDS[name]
+    return (_UNDER_LENGTHS.get(name) if is_bounded else None) or _SOURCES.get(name)
+
+
+def format_language(name: str, is_bounded: bool = False, most: int | None = None) -> Automaton | None:
+    """Return the language of a format, as for `format_pattern`."""
+    source = format_pattern(name, is_bounded, most)
+    return None if source is None else _language(source)
+
+
+@cache
+def _language(source: str) -> Automaton:
+    return pattern(f"^(?:{source})$", BOUND)
