@@ -251,9 +251,25 @@ def test_minimise_is_the_coarsest_bisimulation(seed: int) -> None:
         edges[copy] = [(low, high, a_copy(target)) for low, high, target in edges[copy % n]]
         calls[copy] = [[a_copy(callee), a_copy(back)] for callee, back in calls[copy % n]]
     n, final = n * n_copies, final * n_copies
+    assert_coarsest(final, edges, calls, rng.randrange(n))
+
+
+@pytest.mark.parametrize("length", [2, 31, 33, 90])
+def test_copies_of_a_long_cycle_are_merged(length: int) -> None:
+    # the last state of each of two cycles may end; the root leads into both, and to a state that does nothing
+    edges = {2 * length: [(97, 97, 0), (98, 98, length), (99, 99, 2 * length + 1)], 2 * length + 1: []}
+    for state in range(2 * length):
+        begin = state // length * length
+        edges[state] = [(97, 97, begin + (state + 1) % length)]
+    final = [int(state % length == length - 1) for state in range(2 * length)] + [0, 0]
+    assert assert_coarsest(final, edges, {state: [] for state in edges}, 2 * length) == length + 2
+
+
+def assert_coarsest(final: Any, edges: Any, calls: Any, root: int) -> int:
+    """Assert that `minimise` merges states as Moore's algorithm does. Return the number of classes."""
+    n = len(final)
     edge_starts = np.cumsum([0] + [len(edges[state]) for state in range(n)])
     call_starts = np.cumsum([0] + [len(calls[state]) for state in range(n)])
-    root = rng.randrange(n)
     states = States(
         np.arange(n),
         np.arange(n) + 1,
@@ -275,6 +291,7 @@ def test_minimise_is_the_coarsest_bisimulation(seed: int) -> None:
     wanted = moore(final, edges, calls)
     pairs = {(int(cls[state]), wanted[state]) for state in reached}
     assert len(pairs) == len({ours for ours, _ in pairs}) == len({theirs for _, theirs in pairs}) == n_classes
+    return int(n_classes)
 
 
 def test_max_states() -> None:

@@ -263,6 +263,8 @@ class ComponentClasses:
         n_blocks = self.refinement.n_blocks
         if n_blocks == 1:
             return self.name_alike(begin, end, True)
+        if not self.is_certain:
+            return self.add_classes(begin, end, False)  # all classes are merged again in any case
         # if all states are blocks of their own, they have the signatures of blocks
         is_signed: cython.bint
         if n_blocks < end - begin:
@@ -277,11 +279,8 @@ class ComponentClasses:
             is_signed = self.refinement.signatures.is_divided
             for i in range(end - begin):
                 self.own_signature[i] = self.refinement.signatures.as_integer(i)
-        if not is_signed:
-            self.is_certain = False
-        elif self.is_known(begin, end):
-            return 0
-        if self.is_within(begin, end):
+        self.is_certain = is_signed
+        if is_signed and (self.is_known(begin, end) or self.is_within(begin, end)):
             return 0
         return self.add_classes(begin, end, is_signed)
 
@@ -368,6 +367,9 @@ class ComponentClasses:
         State s leads to c by a byte, or by a call if it is -1. Return whether it has."""
         if c < 0 or self.first_class[c] < 0 or self.tried[self.first_class[c]] == self.n_tries:
             return False
+        if self.work > MOST_WORK * self.graph.size:
+            self.is_certain = False
+            return False
         first = self.first_class[c]
         n_others = self.n_classes_of[first]
         self.tried[first] = self.n_tries
@@ -377,11 +379,8 @@ class ComponentClasses:
         self.work += (other - first) >> 4
         if other == first + n_others:
             return False
-        self.work += self.refinement.n_blocks + n_others
-        if self.work > MOST_WORK * self.graph.size:
-            self.is_certain = False
-            return False
         n_blocks = self.refinement.n_blocks
+        self.work += n_blocks + n_others
         self.make_union(begin, end, first, n_others)
         self.of_quotient.refine()
         if self.of_quotient.n_blocks > n_others:
