@@ -134,7 +134,6 @@ class ComponentClasses:
         return self.name_cycle(begin, end)
 
     @cython.cfunc
-    @cython.inline
     @cython.nogil
     @cython.exceptval(check=False)
     def loops(self, s: cython.Py_ssize_t) -> cython.bint:
@@ -192,16 +191,9 @@ class ComponentClasses:
         """The class of a successor that does what the members do; -1 if there is none. Its key has it where
         the key of a member has the member."""
         s = self.members[begin]
-        for k in range(self.graph.edge_starts[s], self.graph.edge_starts[s + 1]):
-            c = self.graph.name[self.graph.edges[k].target]
-            if self.is_like(begin, end, c, self.graph.edges[k].first):
-                return c
-        for k in range(self.graph.call_starts[s], self.graph.call_starts[s + 1]):
-            c = self.graph.name[self.graph.calls[k].callee]
-            if self.is_like(begin, end, c, -1):
-                return c
-            c = self.graph.name[self.graph.calls[k].back]
-            if self.is_like(begin, end, c, -1):
+        for i in range(self.graph.n_successors(s)):
+            c = self.graph.name[self.graph.successor(s, i)]
+            if self.is_like(begin, end, c, self.graph.byte_before(s, i)):
                 return c
         return -1
 
@@ -337,18 +329,11 @@ class ComponentClasses:
         """Give the states of a component the classes of another one to which it leads, if it has equivalent
         ones. Return whether it has."""
         self.n_tries += 1
-        for i in range(begin, end):
-            s = self.members[i]
-            for k in range(self.graph.edge_starts[s], self.graph.edge_starts[s + 1]):
-                c = self.graph.name[self.graph.edges[k].target]
-                if self.is_within_that_of(begin, end, s, c, self.graph.edges[k].first):
-                    return True
-            for k in range(self.graph.call_starts[s], self.graph.call_starts[s + 1]):
-                c = self.graph.name[self.graph.calls[k].callee]
-                if self.is_within_that_of(begin, end, s, c, -1):
-                    return True
-                c = self.graph.name[self.graph.calls[k].back]
-                if self.is_within_that_of(begin, end, s, c, -1):
+        for at in range(begin, end):
+            s = self.members[at]
+            for i in range(self.graph.n_successors(s)):
+                c = self.graph.name[self.graph.successor(s, i)]
+                if self.is_within_that_of(begin, end, s, c, self.graph.byte_before(s, i)):
                     return True
         return False
 

@@ -94,6 +94,35 @@ class Graph:
         return 0
 
     @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def n_successors(self, s: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Number of a state's edges, and twice that of its calls."""
+        n_calls = self.call_starts[s + 1] - self.call_starts[s]
+        return self.edge_starts[s + 1] - self.edge_starts[s] + 2 * n_calls
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def successor(self, s: cython.Py_ssize_t, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The i-th successor of a state: the targets of its edges, then the callee and the state to return to
+        of each call."""
+        k = self.edge_starts[s] + i
+        if k < self.edge_starts[s + 1]:
+            return self.edges[k].target
+        i = k - self.edge_starts[s + 1]
+        k = self.call_starts[s] + (i >> 1)
+        return self.calls[k].back if i & 1 else self.calls[k].callee
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def byte_before(self, s: cython.Py_ssize_t, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """A byte that leads to the i-th successor of a state; -1 if a call leads there."""
+        k = self.edge_starts[s] + i
+        return self.edges[k].first if k < self.edge_starts[s + 1] else -1
+
+    @cython.cfunc
     @cython.inline
     @cython.nogil
     @cython.exceptval(check=False)
