@@ -121,6 +121,7 @@ class ComponentMerging:
     @cython.exceptval(check=False)
     def next_unvisited(self, s: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The next successor of a state that was not visited; -1 if there is none."""
+        # without `Graph.successor`, which cannot be inlined here: with it a first mask took 1% longer
         begin = self.graph.edge_starts[s]
         n_edges = self.graph.edge_starts[s + 1] - begin
         call_begin = self.graph.call_starts[s]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.hashing import hashed
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.network.graph import Graph
 
@@ -27,15 +28,6 @@ built.check(__name__, EQUIMASK_SOURCE)
 GROUP = record_type("first count number")
 
 DEPTH = cython.declare(cython.int, 32)  # most steps that a signature looks ahead
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def hashed(h: cython.ulonglong, x: cython.ulonglong) -> cython.ulonglong:
-    """One step of a hash of numbers, as in `arrays/hashing.pxd`."""
-    return ((h << 5 | h >> 59) ^ x) * cython.cast(cython.ulonglong, 0x517CC1B727220A95)
 
 
 @cython.final

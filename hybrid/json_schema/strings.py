@@ -29,7 +29,7 @@ from hybrid.json_schema.languages.automaton import (
     without,
     words,
 )
-from hybrid.json_schema.languages.formats import NOT_REGULAR, format_language, format_pattern
+from hybrid.json_schema.languages.formats import NOT_REGULAR, format_language
 from hybrid.json_schema.languages.grids import Grid, few_words, grid_of
 from hybrid.json_schema.languages.lengths import window, with_length
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
@@ -129,11 +129,11 @@ class Strings:
             name = schema["format"]
             is_bounded = "maxLength" in schema or "minLength" in schema
             most = count_of(location, "maxLength") if "maxLength" in schema else None
-            source = format_pattern(name, is_bounded, most) if isinstance(name, str) else None
+            language = format_language(name, is_bounded, most) if isinstance(name, str) else None
             if name in NOT_REGULAR:
                 self.not_asserted.append(location.pointer)
-            if source is not None:
-                yield self._known(("format", source), format_language(name, is_bounded, most))
+            if language is not None:
+                yield self._known(("format", language), language)
 
     def longer(self, least: int) -> Formula:
         """Return the formula of strings with at least this many characters."""

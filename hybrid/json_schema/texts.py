@@ -268,8 +268,7 @@ def write_others(
     rows.letter(free, '"', end)
     if not texts:
         return free
-    wide: cython.Py_ssize_t = rows.state()  # reads a character that is not printable ASCII
-    rows.call(wide, rule_of(((0, 0x1F), (0x7F, LAST))), free)
+    wide: cython.Py_ssize_t = rule_of(((0, 0x1F), (0x7F, LAST)))
     last: cython.Py_ssize_t = rows.state()  # after a text that begins no other one
     writer.add(last, 0, LAST, free)
     writer.end(last)
@@ -293,7 +292,7 @@ def write_others(
         low: cython.Py_ssize_t = 0x20 if is_plain else 0
         high: cython.Py_ssize_t = 0x7E if is_plain else LAST
         if is_plain:
-            rows.empty(state, wide)
+            rows.call_shared(writer._calling, state, wide, free)
         while i < stop:
             code = _code(texts[i], depth)
             following: cython.Py_ssize_t = i + 1

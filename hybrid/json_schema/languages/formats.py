@@ -183,8 +183,8 @@ NOT_REGULAR = frozenset({"regex"})
 """Formats that are known, but not asserted; grammars that contain one list it."""
 
 
-def format_pattern(name: str, is_bounded: bool = False, most: int | None = None) -> str | None:
-    """Return the pattern of a format; None: it is not asserted.
+def format_language(name: str, is_bounded: bool = False, most: int | None = None) -> Automaton | None:
+    """Return the language of a format; None: it is not asserted.
 
     Args:
         name: the format.
@@ -192,15 +192,10 @@ def format_pattern(name: str, is_bounded: bool = False, most: int | None = None)
         most: the greatest allowed length; None if there is none.
     """
     if most is not None and most < LONGEST_HOST and name in _HOST_LETTERS:
-        return _counted_host(_HOST_LETTERS[name], most)
+        return _language(_counted_host(_HOST_LETTERS[name], most))
     if most is not None and most >= LONGEST_MAIL and name in _WITHIN_BOUNDS:
-        return _WITHIN_BOUNDS[name]
-    return (_UNDER_LENGTHS.get(name) if is_bounded else None) or _SOURCES.get(name)
-
-
-def format_language(name: str, is_bounded: bool = False, most: int | None = None) -> Automaton | None:
-    """Return the language of a format, as for `format_pattern`."""
-    source = format_pattern(name, is_bounded, most)
+        return _language(_WITHIN_BOUNDS[name])
+    source = (_UNDER_LENGTHS.get(name) if is_bounded else None) or _SOURCES.get(name)
     return None if source is None else _language(source)
 
 
