@@ -49,7 +49,16 @@ Lock = TypeVar("Lock")
 Owner = TypeVar("Owner")
 Torn = Callable[[], Call | None]  # a weak method
 
+
+def _forgetting(listed_ones: dict[weakref.ref[Any], Torn | None]) -> Callable[[weakref.ref[Any]], object]:
+    return lambda dead: listed_ones.pop(dead, None)
+
+
 _listed: dict[Order, dict[weakref.ref[Any], Torn | None]] = {place: {} for place in Order}
+_forget = {place: _forgetting(listed_ones) for place, listed_ones in _listed.items()}
+"""What is called when a lock no longer exists: one function for all locks of a place. A function for each lock
+would be four objects that Python's garbage collector visits."""
+
 _in_child = WeakMethods()
 _forks = threading.RLock()  # one fork at a time: two that each hold some locks would wait for each other
 _held: list[Any] = []
@@ -64,8 +73,7 @@ def listed(lock: Lock, place: Order, torn: Callable[[], object] | None = None) -
         torn: a method that is called in the child if another thread held the lock, because the data that it
             protects may be half changed.
     """
-    same = _listed[place]
-    same[weakref.ref(lock, lambda dead: same.pop(dead, None))] = torn and weak(torn)
+    _listed[place][weakref.ref(lock, _forget[place])] = torn and weak(torn)
     return lock
 
 

@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar
 
 import xgrammar
@@ -24,6 +24,7 @@ from equivalence.deadline import Deadline
 from equivalence.network.reading import ReadGrammar, read_printed
 from hybrid.compile.compilation import Compilation
 from hybrid.compile.request import SCHEMA_OPTIONS, Converted, EbnfRequest, Request, require
+from hybrid.compile.settings import Settings
 from hybrid.compiled import CompiledGrammar
 from hybrid.guard import Guard
 from hybrid.guard.estimate import Estimate, schema_estimate
@@ -159,9 +160,9 @@ class ExactSchemaRequest(Request):
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
         began = time.perf_counter()
         grammar = grammar_of_schema(
-            self.schema, self.options, bounds=self._bounds, deadline=deadline, relax=self.relax,
-            convert=partial(self._converted, compilation.guard), assert_formats=self.assert_formats,
-            documents=self.registry,
+            self.schema, self.options, bounds=_bounds(self.settings.budget.states), deadline=deadline,
+            relax=self.relax, convert=partial(_converted, self.settings, compilation.guard),
+            assert_formats=self.assert_formats, documents=self.registry,
         )  # fmt: skip
         compiled = compilation.decide(grammar, time.perf_counter() - began, deadline, _own_reading)
         grammar.forget()
@@ -172,26 +173,26 @@ class ExactSchemaRequest(Request):
         object.__setattr__(compiled, "places", grammar.places)
         return compiled
 
-    @property
-    def _bounds(self) -> Bounds:
-        """The bounds that follow from the budget."""
-        states = self.settings.budget.states
-        return Bounds(nonterminals=max(states // 6, 1), language_states=max(states // 10, 1))
-
-    def _converted(self, guard: Guard, text: str) -> xgrammar.Grammar:
-        """XGrammar's grammar, for the strategies that run in XGrammar."""
-        request = EbnfRequest(text, settings=self.settings)
-        return guard.convert(request, Deadline(self.settings.seconds))
-
     def check(self, compiled: CompiledGrammar, deadline: Deadline) -> None:
         if self.strict and compiled.relaxed:
             raise GrammarError(describe(compiled.relaxed, is_own=True))
+
+
+@lru_cache(maxsize=16)
+def _bounds(states: int) -> Bounds:
+    """The bounds of a grammar if the budget allows so many states."""
+    return Bounds(nonterminals=max(states // 6, 1), language_states=max(states // 10, 1))
 
 
 def _may_lead(text: str) -> bool:
     """Whether a schema may contain a character class that starts with a literal caret. A class that contains
     or excludes a bracket counts, too, because the remaining range may start with a caret."""
     return "\\]" in text or "[^]" in text or _LEADING.search(text) is not None
+
+
+def _converted(settings: Settings, guard: Guard, text: str) -> xgrammar.Grammar:
+    """XGrammar's grammar of a text, for the strategies that run in XGrammar."""
+    return guard.convert(EbnfRequest(text, settings=settings), Deadline(settings.seconds))
 
 
 def _own_reading(grammar: SchemaGrammar) -> ReadGrammar:

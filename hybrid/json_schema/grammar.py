@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import xgrammar
@@ -81,6 +81,37 @@ class Made(NamedTuple):
     not_asserted: tuple[str, ...]
 
 
+class Source(NamedTuple):
+    """What the grammar of a schema is made from. It is kept, so that the grammar can be made again.
+
+    Attributes:
+        schema, documents, assert_formats, bounds: see `grammar_of_schema`.
+        layout: what stands between values.
+        strict: whether objects and arrays that declare keys or items are closed to others.
+        left_out: (pointer, keyword) of each keyword to ignore.
+    """
+
+    schema: Any
+    documents: Documents | None
+    assert_formats: bool
+    layout: Layout
+    strict: bool
+    bounds: Bounds
+    left_out: frozenset[tuple[str, str]]
+
+    def made(self, deadline: Deadline) -> Made:
+        """Make the grammar.
+
+        Raises:
+            SchemaRefused, BudgetExceeded: see `grammar_of_schema`.
+        """
+        schema = read_schema(self.schema) if isinstance(self.schema, str) else self.schema
+        with until(deadline):
+            dialect = _dialect(schema, self.documents, self.assert_formats, self.left_out)
+            locations = Locations(schema, dialect, self.left_out, self.documents)
+            return _attempt(locations, self.layout, self.strict, self.bounds, deadline, self.left_out)
+
+
 class SchemaGrammar:
     """The grammar of the JSON texts whose values are valid under a schema.
 
@@ -90,18 +121,19 @@ class SchemaGrammar:
         convert: turns the text of the grammar into XGrammar's grammar.
     """
 
-    def __init__(self, made: Made, again: Callable[[], Made], left_out: tuple[LeftOut, ...]) -> None:
+    def __init__(self, made: Made, source: Source, left_out: tuple[LeftOut, ...]) -> None:
         self.places = made.places
         self.left_out = left_out
         self.convert: Convert = xgrammar.Grammar.from_ebnf
         self._made: Made | None = made
-        self._again = again
+        self._source = source
 
     @property
     def whole(self) -> Made:
         """The intermediate results. If they were released, they are made again."""
         made = self._made
-        return self._again() if made is None else made
+        # it was made in time before, and making it again takes the same time
+        return self._source.made(Deadline()) if made is None else made
 
     def forget(self) -> None:
         """Release everything that can be made from the schema again when it is needed.
@@ -175,33 +207,24 @@ def grammar_of_schema(
         supported. BudgetExceeded: the deadline has passed.
     """
     options, bounds = options or {}, bounds or Bounds()
-    layout = layout_of(options)
     strict = bool(options.get("strict_mode", True))
+    source = Source(schema, documents, assert_formats, layout_of(options), strict, bounds, frozenset())
     left_out: list[LeftOut] = []
     deadline = deadline or Deadline()
     while True:
-        names = frozenset((one.pointer, one.keyword) for one in left_out)
-
-        def make(deadline: Deadline, names: frozenset[tuple[str, str]] = names) -> Made:
-            content = read_schema(schema) if isinstance(schema, str) else schema
-            with until(deadline):
-                dialect = _dialect(content, documents, assert_formats, names)
-                locations = Locations(content, dialect, names, documents)
-                return _attempt(locations, layout, strict, bounds, deadline, names)
-
         try:
-            made = make(deadline)
+            made = source.made(deadline)
         except SchemaRefused as error:
             can_go = error.kind in ("unsupported", "bounds") and error.keyword
-            known = (error.pointer, error.keyword) in names
-            if not relax or not can_go or known or len(left_out) == MOST_LEFT_OUT:
+            place = error.pointer, error.keyword
+            if not relax or not can_go or place in source.left_out or len(left_out) == MOST_LEFT_OUT:
                 raise
             left_out.append(LeftOut(error.pointer, error.keyword, error.why))
+            source = source._replace(left_out=source.left_out | {place})
             continue
         why = "is not a regular language; it is an annotation"
         formats = (LeftOut(pointer, "format", why) for pointer in dict.fromkeys(made.not_asserted))
-        # it was made in time, and making it again takes the same time
-        found = SchemaGrammar(made, partial(make, Deadline()), (*left_out, *formats))
+        found = SchemaGrammar(made, source, (*left_out, *formats))
         if convert is not None:
             found.convert = convert
         return found
