@@ -56,8 +56,8 @@ def _forgetting(listed_ones: dict[weakref.ref[Any], Torn | None]) -> Callable[[w
 
 _listed: dict[Order, dict[weakref.ref[Any], Torn | None]] = {place: {} for place in Order}
 _forget = {place: _forgetting(listed_ones) for place, listed_ones in _listed.items()}
-"""What is called when a lock no longer exists: one function for all locks of a place. One for each lock would be
-four more objects that Python's garbage collector visits."""
+"""What is called when a lock no longer exists: one function for all locks of a place. With one for each lock,
+Python's garbage collector visited four more objects."""
 
 _in_child = WeakMethods()
 _forks = threading.RLock()  # one fork at a time: two that each hold some locks would wait for each other

@@ -11,6 +11,7 @@ import xgrammar
 
 from equivalence import BudgetExceeded, Vocabulary
 from equivalence.arrays.account import Account
+from equivalence.arrays.interning import Interned
 from equivalence.classes import explore as exploring
 from equivalence.classes import items
 from equivalence.classes.explore import Capacity, Exploration, explore
@@ -282,7 +283,8 @@ def fields(found: Exploration) -> list[Any]:
     used = found._replace(
         ranges=found.ranges[: found.range_starts[-1]], events=found.events[: found.event_starts[-1]], met=None
     )
-    return [one.tolist() if isinstance(one, np.ndarray) else one for one in used]
+    plain = [one.lists()[1] if isinstance(one, Interned) else one for one in used]
+    return [one.tolist() if isinstance(one, np.ndarray) else one for one in plain]
 
 
 @pytest.mark.parametrize("many", [0, 1 << 40], ids=["twins", "no twins"])

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from equivalence import BudgetExceeded
 from equivalence.arrays.account import Account
+from equivalence.arrays.interning import Interned
 from equivalence.classes.colors import color_queries
 from equivalence.classes.merging import Blocks, Features, merge_classes
 from equivalence.classes.outright import outright_sets
-from equivalence.classes.queries import find_queries
+from equivalence.classes.queries import FIRST, find_queries
 from equivalence.classes.splitting import split_classes
 from equivalence.deadline import Deadline, Stop
 
@@ -99,11 +100,15 @@ SHAPES = {
 }
 
 
-def found_queries(found: Explored, account: Account) -> tuple[Integers, Integers]:
+def found_queries(found: Explored, account: Account) -> Interned:
     return find_queries(
         found.event_starts, found.events, found.n_outcomes, found.users, found.context_starts,
         found.context_below, account,
     )  # fmt: skip
+
+
+def pairs_of(queries: Interned) -> list[tuple[int, int]]:
+    return [(outcome, below) for outcome, below in queries.lists()[1].reshape(-1, 2).tolist()]
 
 
 def found_sets(found: Explored, account: Account) -> tuple[NDArray[np.int32], Integers]:
@@ -116,15 +121,15 @@ def split(found: Explored, sets: Any, words: Any, account: Account) -> tuple[NDA
 
 def merged(found: Explored, account: Account, colors: Integers | None = None) -> NDArray[np.int32]:
     """Return the whole partition; every query has its own color unless `colors` is given."""
-    queries, table = found_queries(found, account)
+    queries = found_queries(found, account)
     sets, words = found_sets(found, account)
     classes, n_classes = split(found, sets, words, account)
     blocks = Blocks(
         classes, sets, words, found.first_byte, found.block_starts, found.event_starts, found.events
     )
     if colors is None:
-        colors = np.arange(len(queries))
-    features = Features(queries, table, colors, found.context_starts, found.context_below, account)
+        colors = np.arange(queries.count)
+    features = Features(queries, colors, found.context_starts, found.context_below, account)
     return merge_classes(n_classes, blocks, features, found.user_starts, found.users, account)
 
 
@@ -140,19 +145,16 @@ def belows_of(found: Explored, context: int) -> list[int]:
 def test_queries_are_what_contexts_need(name: str) -> None:
     found = explored(*SHAPES[name])
     account = Account()
-    queries, table = found_queries(found, account)
+    queries = found_queries(found, account)
     expected: dict[tuple[int, int], None] = {}
     for block in range(len(found.event_starts) - 1):
         contexts = [int(context) for context, one in found.users if one == block]
         belows = list(dict.fromkeys(below for context in contexts for below in belows_of(found, context)))
         outcomes = dict.fromkeys(outcome for _, outcome in rows_of(found.event_starts, found.events, block))
         expected.update(dict.fromkeys((outcome, below) for outcome in outcomes for below in belows))
-    assert [tuple(row) for row in queries.tolist()] == list(expected)
-    assert len(table) >= 2 * len(queries) and len(table) & (len(table) - 1) == 0
-    assert sorted(table[table >= 0].tolist()) == list(range(len(queries)))
-    assert account.taken >= 16 * len(queries) + table.nbytes, "what is kept is paid for"
-    assert account.taken < 4 * (16 * len(queries) + table.nbytes), "and little else"
-    assert (name == "many queries") == (len(table) > 1024), "the tables grow"
+    assert pairs_of(queries) == list(expected)
+    assert account.taken == queries.nbytes, "what is kept is paid for, and nothing else"
+    assert (name == "many queries") == (queries.count > FIRST), "the tables grow"
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -204,9 +206,9 @@ def test_classes_are_split_by_events(name: str) -> None:
 @pytest.mark.parametrize("name", SHAPES)
 def test_classes_that_contexts_treat_alike_are_merged(name: str, n_colors: int) -> None:
     found = explored(*SHAPES[name])
-    queries, _ = found_queries(found, Account())
-    colors = np.random.default_rng(n_colors).integers(0, n_colors, len(queries))
-    color_of = {tuple(query): int(color) for query, color in zip(queries.tolist(), colors, strict=True)}
+    queries = found_queries(found, Account())
+    colors = np.random.default_rng(n_colors).integers(0, n_colors, queries.count)
+    color_of = {query: int(color) for query, color in zip(pairs_of(queries), colors, strict=True)}
     treated: list[list[tuple[Any, ...]]] = [[] for _ in found.first_byte]
     for user in range(len(found.users)):
         context, block = map(int, found.users[user])
@@ -347,7 +349,7 @@ def parts(name: str) -> dict[str, Callable[[Account], Any]]:
     found = explored(*SHAPES[name])
     sets, words = found_sets(found, Account())
     return {
-        "queries": lambda account: found_queries(found, account),
+        "queries": lambda account: found_queries(found, account).lists(),
         "sets": lambda account: found_sets(found, account),
         "splitting": lambda account: split(found, sets, words, account),
         "merging": lambda account: merged(found, account),
@@ -391,10 +393,8 @@ def test_an_outcome_that_nobody_asked_for_is_an_error() -> None:
     blocks = Blocks(
         classes, sets, words, found.first_byte, found.block_starts, found.event_starts, found.events
     )
-    nothing, table = np.zeros((0, 2), np.int64), np.full(16, -1, np.int64)
-    features = Features(
-        nothing, table, np.zeros(0, np.int64), found.context_starts, found.context_below, Account()
-    )
+    none = Interned(1, 2)
+    features = Features(none, np.zeros(0, np.int64), found.context_starts, found.context_below, Account())
     with pytest.raises(LookupError, match="nobody asked for outcome"):
         merge_classes(n_classes, blocks, features, found.user_starts, found.users, Account())
 

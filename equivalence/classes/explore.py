@@ -103,9 +103,8 @@ class Exploration(NamedTuple):
         range_starts, ranges: groups (first, end) that each block reads completely.
         event_starts, events: rows (group, outcome) of each block for the other groups that it does not
             reject.
-        queries, query_table, colors: the pairs (outcome, below set) that occur, a hash table of them, and the
-            color of each. 0: no stack accepts it; 1: every stack does; otherwise equal numbers mean equal
-            sets of stacks.
+        queries, colors: the pairs (outcome, below set) that occur, and the color of each. 0: no stack accepts
+            it; 1: every stack does; otherwise equal numbers mean equal sets of stacks.
         n_configurations, n_items, n_outcomes: sizes, for reports.
         met: data that a classifier of the same network needs, too.
     """
@@ -117,8 +116,7 @@ class Exploration(NamedTuple):
     ranges: Integers
     event_starts: Integers
     events: Integers
-    queries: Integers
-    query_table: Integers
+    queries: Interned
     colors: Integers
     n_configurations: int
     n_items: int
@@ -184,21 +182,24 @@ def _explore(
         twin = _suffix_twins(trie, follow, space, outcomes, displacement)
         outcomes = rewrite_outcomes(outcomes, twin, found.event_starts, found.events, account)
         account.claim(0, twin.nbytes)
-    queries, table = find_queries(
+    queries = find_queries(
         found.event_starts, found.events, outcomes.count, found.users, network.context_starts,
         network.context_below, account,
     )  # fmt: skip
+    query_rows = queries.lists()[1].reshape(-1, 2)
+    account.claim(query_rows.nbytes)
     suffixes = (trie.suffix_parent, trie.suffix_byte)
     items = Items(space, network, follow, suffixes, outcomes, displacement, capacity.items)
-    read = read_items(queries, items)
+    read = read_items(query_rows, items)
     colors = color_queries(
-        read.rows, queries, read.query_starts, read.item_starts, read.below_of_item, network.below_bottom,
+        read.rows, query_rows, read.query_starts, read.item_starts, read.below_of_item, network.below_bottom,
         displacement, account,
     )  # fmt: skip
+    account.claim(0, query_rows.nbytes)
     n_configurations: int = space.configurations.count
     return Exploration(
         found.block_starts, found.user_starts, found.users, found.range_starts, found.ranges,
-        found.event_starts, found.events, queries, table, colors, n_configurations, len(read.below_of_item),
+        found.event_starts, found.events, queries, colors, n_configurations, len(read.below_of_item),
         outcomes.count, Met(byte_tables, follow),
     )  # fmt: skip
 

@@ -16,7 +16,6 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-from cython.cimports.equivalence.classes.queries import Queries
 from numpy.typing import NDArray
 
 from equivalence import built
@@ -33,13 +32,13 @@ class Features:
     """The features of outcomes in contexts.
 
     Args:
-        queries, query_table: the result of `find_queries`.
+        queries: the result of `find_queries`.
         colors: int64, the color of each query.
         context_starts, context_below: where the below sets of each context begin, and those sets.
         account: pays for lists of colors.
     """
 
-    queries: Queries
+    queries: Interned
     colors: cython.const[cython.Py_ssize_t][::1]
     context_starts: cython.const[cython.Py_ssize_t][::1]
     context_below: cython.const[cython.Py_ssize_t][::1]
@@ -47,14 +46,13 @@ class Features:
 
     def __init__(
         self,
-        queries: cython.Py_ssize_t[:, ::1],
-        query_table: cython.Py_ssize_t[::1],
+        queries: Interned,
         colors: cython.const[cython.Py_ssize_t][::1],
         context_starts: cython.const[cython.Py_ssize_t][::1],
         context_below: cython.const[cython.Py_ssize_t][::1],
         account: Account,
     ) -> None:
-        self.queries = Queries(queries, query_table, queries.shape[0])
+        self.queries = queries
         self.colors = colors
         self.context_starts = context_starts
         self.context_below = context_below
@@ -77,7 +75,10 @@ class Features:
         none: cython.bint = True
         every: cython.bint = True
         for k in range(n_below):
-            query = self.queries.find(outcome, self.context_below[begin + k])
+            place = self.queries.room(2)
+            self.queries.pool[place] = outcome
+            self.queries.pool[place + 1] = self.context_below[begin + k]
+            query = self.queries.find(2)
             if query < 0:
                 with cython.gil:
                     raise LookupError(f"nobody asked for outcome {outcome} of context {context}")

@@ -78,7 +78,7 @@ def _partition(
     found: Exploration, network: Network, trie: Trie, byte_starts: NDArray[np.int64], account: Account
 ) -> ClassRuns:
     n_ranges, n_events = int(found.range_starts[-1]), int(found.event_starts[-1])
-    account.claim(array_bytes(network) + array_bytes(found))
+    account.claim(array_bytes(network) + array_bytes(found) + found.queries.nbytes)
     # two numbers for each group here, and three when ids get their classes
     account.claim(40 * trie.n_groups + 16 * (n_ranges + n_events))
     starts, first_byte, ranges, events = cut_groups(
@@ -89,8 +89,6 @@ def _partition(
         range_sets, len(words), first_byte, found.event_starts, events, account
     )
     blocks = Blocks(classes, range_sets, words, first_byte, found.block_starts, found.event_starts, events)
-    features = Features(
-        found.queries, found.query_table, found.colors, network.context_starts, network.context_below, account
-    )
+    features = Features(found.queries, found.colors, network.context_starts, network.context_below, account)
     result = merge_classes(n_classes, blocks, features, found.user_starts, found.users, account)
     return ClassRuns(starts, result)

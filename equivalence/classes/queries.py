@@ -2,10 +2,10 @@
 # mypy: ignore-errors
 """Queries: pairs of outcomes and below sets for which contexts need a color.
 
-What: a query (outcome, below set) asks which stacks of the below set accept the outcome. `find_queries` lists
-the distinct queries that some context needs, and makes a hash table of them.
+What: a query (outcome, below set) asks which stacks of the below set accept the outcome. `find_queries`
+numbers the distinct queries that some context needs.
 When: once for each exploration, after the walk. `equivalence.classes.merging` looks up their colors.
-Limits: rows and table are doubled together, and an `Account` pays for them.
+Limits: an `Account` pays for them.
 """
 
 from __future__ import annotations
@@ -13,116 +13,15 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-from numpy.typing import NDArray
 
 from equivalence import built
-from equivalence.arrays.growing import bigger
 
 built.check(__name__, EQUIMASK_SOURCE)
 
 FIRST = 512
-"""Queries that fit at first; their table has twice as many places."""
-
-
-@cython.final
-@cython.cclass
-class Queries:
-    """Distinct queries, numbered from 0 in the order in which they were added.
-
-    Args:
-        rows: int64[n, 2], (outcome, below set) of each query, and room for more.
-        table: int64[2**k], numbers by hash; -1: none. It has at least twice as many places as there are
-            queries.
-        count: number of queries.
-        account: pays for growth; ``None`` for queries that are only looked up.
-    """
-
-    rows: cython.Py_ssize_t[:, ::1]
-    table: cython.Py_ssize_t[::1]
-    count: cython.Py_ssize_t
-    account: Account
-
-    def __init__(
-        self,
-        rows: cython.Py_ssize_t[:, ::1],
-        table: cython.Py_ssize_t[::1],
-        count: cython.Py_ssize_t,
-        account: Account = None,
-    ) -> None:
-        self.rows = rows
-        self.table = table
-        self.count = count
-        self.account = account
-
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def slot(self, outcome: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The place of a query's number in the table, or an empty place if there is no such query."""
-        last: cython.Py_ssize_t = self.table.shape[0] - 1
-        slot = mix(mix(11, outcome), below) & last
-        number = self.table[slot]
-        while number >= 0 and not (self.rows[number, 0] == outcome and self.rows[number, 1] == below):
-            slot = (slot + 1) & last
-            number = self.table[slot]
-        return slot
-
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def find(self, outcome: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of a query; -1 if there is no such query."""
-        return self.table[self.slot(outcome, below)]
-
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add(self, outcome: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.int:
-        """Add a query, unless it is known.
-
-        Raises:
-            BudgetExceeded: no bytes are left for it.
-        """
-        slot = self.slot(outcome, below)
-        if self.table[slot] >= 0:
-            return 0
-        if self.count == self.rows.shape[0]:
-            with cython.gil:
-                self.grow()
-        number = self.count
-        self.rows[number, 0] = outcome
-        self.rows[number, 1] = below
-        self.table[slot] = number
-        self.count = number + 1
-        if 2 * self.count > self.table.shape[0]:
-            with cython.gil:
-                self.rehash()
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow(self) -> cython.int:
-        """Double the room for rows. The table is doubled as soon as one of the new rows is used."""
-        size: cython.Py_ssize_t = 2 * self.rows.shape[0]
-        taken: cython.Py_ssize_t = 8 * size + 8 * self.table.shape[0]
-        self.account.claim(2 * taken, taken)
-        self.rows = bigger(self.rows, size)
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def rehash(self) -> cython.int:
-        """Replace the table by one of twice the size."""
-        self.table = np.full(2 * self.table.shape[0], -1, np.int64)
-        with cython.nogil:
-            for i in range(self.count):
-                self.table[self.slot(self.rows[i, 0], self.rows[i, 1])] = i
-        return 0
+"""Queries that fit at first."""
 
 
 @cython.final
@@ -140,7 +39,7 @@ class Search:
     noted: cython.Py_ssize_t[::1]  # for each below set, 1 + the last block that listed it
     belows: cython.Py_ssize_t[::1]  # the distinct below sets of the current block
     n_belows: cython.Py_ssize_t
-    queries: Queries
+    queries: Interned
     account: Account
 
     def __init__(
@@ -156,8 +55,7 @@ class Search:
         self.context_starts = context_starts
         self.context_below = context_below
         self.account = account
-        account.claim(32 * FIRST)
-        self.queries = Queries(np.empty((FIRST, 2), np.int64), np.full(2 * FIRST, -1, np.int64), 0, account)
+        self.queries = Interned(FIRST, 2, account=account)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -224,7 +122,10 @@ class Search:
             self.account.look()
             self.answered[outcome] = block + 1
             for k in range(self.n_belows):
-                self.queries.add(outcome, self.belows[k])
+                at = self.queries.room(2)
+                self.queries.pool[at] = outcome
+                self.queries.pool[at + 1] = self.belows[k]
+                self.queries.intern(2)
         return 0
 
 
@@ -236,7 +137,7 @@ def find_queries(
     context_starts: cython.const[cython.Py_ssize_t][::1],
     context_below: cython.const[cython.Py_ssize_t][::1],
     account: Account,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> Interned:
     """Find the distinct queries that some context needs.
 
     Args:
@@ -248,7 +149,7 @@ def find_queries(
         account: pays for the queries, which are kept.
 
     Returns:
-        The queries int64[n, 2], rows (outcome, below set), and the table int64[2**k] that finds them.
+        The queries, as lists [outcome, below set].
 
     Raises:
         BudgetExceeded: no bytes left, or told to stop.
@@ -259,4 +160,4 @@ def find_queries(
     search.sort_users(users)
     search.find(n_outcomes)
     account.claim(0, passing)
-    return np.asarray(search.queries.rows)[: search.queries.count], np.asarray(search.queries.table)
+    return search.queries

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.frames import counting
 from cython.cimports.equivalence.parser.space import Space
@@ -22,12 +22,10 @@ from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.classifier.summariser import Summariser, told_apart_here
 
 from equivalence import built
-from equivalence.arrays.growing import bigger
 from hybrid.classifier.reachable import Reachable
 
 built.check(__name__, EQUIMASK_SOURCE)
 
-SEED = cython.declare(cython.Py_ssize_t, 11)
 CONTEXTS = cython.declare(cython.Py_ssize_t, 0)
 QUEUE = cython.declare(cython.Py_ssize_t, 1)
 
@@ -42,9 +40,7 @@ class Builder:
         reachable: the stacks that its network allows.
 
     Attributes:
-        queue: int64[n, 2]: pairs (pending set, below set) to read, including those already read; `n_queued`
-            of them.
-        table: a hash table of their numbers.
+        queue: pairs [pending set, below set] to read, including those already read.
         n_contexts: contexts that were begun.
         head: the pair that is being read.
         place: for the current context (`CONTEXTS`), the next below set; for the current pair (`QUEUE`), the
@@ -61,9 +57,7 @@ class Builder:
     context_below: cython.const[cython.Py_ssize_t][::1]
     below: cython.const[cython.Py_ssize_t][:, ::1]
     below_starts: cython.const[cython.Py_ssize_t][::1]
-    queue: cython.Py_ssize_t[:, ::1]
-    table: cython.int[::1]
-    n_queued: cython.Py_ssize_t
+    queue: Interned
     n_contexts: cython.Py_ssize_t
     head: cython.Py_ssize_t
     place: cython.Py_ssize_t[::1]
@@ -75,11 +69,10 @@ class Builder:
         self.known = store.known
         self.space = store.space
         self.contexts, self.context_starts, self.context_below, self.below, self.below_starts = reachable
-        self.queue = np.zeros((512, 2), np.int64)
-        self.table = np.full(2048, -1, np.int32)
+        self.queue = Interned(512, 2)
         self.place = np.zeros(2, np.int64)
         self.count = np.zeros(2, np.int64)
-        self.n_queued = self.n_contexts = self.head = self.most = 0
+        self.n_contexts = self.head = self.most = 0
 
     def run(self, states: cython.Py_ssize_t, contexts: cython.Py_ssize_t) -> bool:
         """Do some more of the work.
@@ -133,12 +126,13 @@ class Builder:
     @cython.exceptval(-1, check=False)
     def read_queue(self) -> cython.int:
         """Read the queue. Return whether it is empty."""
-        while self.head < self.n_queued:
-            begin = self.below_starts[self.queue[self.head, 1]]
-            end = self.below_starts[self.queue[self.head, 1] + 1]
+        while self.head < self.queue.count:
+            pending = self.queue.pool[2 * self.head]
+            below = self.queue.pool[2 * self.head + 1]
+            begin = self.below_starts[below]
+            end = self.below_starts[below + 1]
             while begin + self.place[QUEUE] < end:
                 k = begin + self.place[QUEUE]
-                pending = self.queue[self.head, 0]
                 if not self.push_through(pending, self.below[k, 0], self.below[k, 1], QUEUE):
                     return 0
                 self.place[QUEUE] += 1
@@ -204,39 +198,8 @@ class Builder:
     @cython.exceptval(-1, check=False)
     def push(self, pending: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.int:
         """Queue a pending set on a below set, unless it was queued before."""
-        if self.n_queued == self.queue.shape[0]:
-            with cython.gil:
-                self.grow()
-        slot = self.slot(pending, below)
-        if self.table[slot] < 0:
-            self.table[slot] = cython.cast(cython.int, self.n_queued)
-            self.queue[self.n_queued, 0] = pending
-            self.queue[self.n_queued, 1] = below
-            self.n_queued += 1
-        return 0
-
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def slot(self, pending: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The slot of a pair in the table, or the empty slot where it would be."""
-        last: cython.Py_ssize_t = self.table.shape[0] - 1
-        slot = mix(mix(SEED, pending), below) & last
-        while self.table[slot] >= 0:
-            if self.queue[self.table[slot], 0] == pending and self.queue[self.table[slot], 1] == below:
-                break
-            slot = (slot + 1) & last
-        return slot
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow(self) -> cython.int:
-        """Double the room."""
-        size: cython.Py_ssize_t = 2 * self.queue.shape[0]
-        queue = bigger(self.queue, size)
-        self.table = np.full(4 * size, -1, np.int32)
-        for i in range(self.n_queued):
-            self.table[self.slot(self.queue[i, 0], self.queue[i, 1])] = i
-        self.queue = queue
+        at = self.queue.room(2)
+        self.queue.pool[at] = pending
+        self.queue.pool[at + 1] = below
+        self.queue.intern(2)
         return 0
