@@ -32,21 +32,19 @@ NUMBER = cython.declare(cython.Py_ssize_t, 2)
 
 @cython.final
 @cython.cclass
-class Splitting:
-    """The classes, and the parts into which the current block splits them.
+class Parts:
+    """The parts into which one block after the other splits classes.
 
     `table` is a hash table of the current block's parts: (class before, outcome, class after). Parts of
     earlier blocks have lower numbers, and count as empty places.
+
+    Args:
+        count: number of classes so far, at least 1; each new part gets the next number.
+        account: pays for the table.
     """
 
-    classes: cython.int[::1]
-    n_classes: cython.Py_ssize_t
-    table: cython.Py_ssize_t[:, ::1]
-    account: Account
-
-    def __init__(self, classes: cython.int[::1], n_classes: cython.Py_ssize_t, account: Account) -> None:
-        self.classes = classes
-        self.n_classes = n_classes
+    def __init__(self, count: cython.Py_ssize_t, account: Account) -> None:
+        self.count = count
         self.account = account
         account.claim(24 * FIRST)
         self.table = np.zeros((FIRST, 3), np.int64)
@@ -66,49 +64,50 @@ class Splitting:
 
     @cython.cfunc
     @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def split(
-        self,
-        event_starts: cython.const[cython.Py_ssize_t][::1],
-        events: cython.const[cython.Py_ssize_t][:, ::1],
-    ) -> cython.int:
-        """Split the classes by the events of each block."""
-        for block in range(event_starts.shape[0] - 1):
-            begin = event_starts[block]
-            end = event_starts[block + 1]
-            if begin == end:
-                continue
-            self.account.look()
-            if self.table.shape[0] < 2 * (end - begin):
-                with cython.gil:
-                    self.make_room(end - begin)
-            first_new = self.n_classes
-            for e in range(begin, end):
-                group = events[e, 0]
-                old = cython.cast(cython.Py_ssize_t, self.classes[group])
-                self.classes[group] = cython.cast(cython.int, self.part(old, events[e, 1], first_new))
-        return 0
-
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
     @cython.exceptval(check=False)
     def part(
         self, old: cython.Py_ssize_t, outcome: cython.Py_ssize_t, first_new: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """The class of groups from class `old` with an outcome. The block's classes begin at `first_new`."""
+        """The class of what is in class `old` and has an outcome. The block's parts begin at `first_new`."""
         last: cython.Py_ssize_t = self.table.shape[0] - 1
         slot = mix(mix(9, old), outcome) & last
         while self.table[slot, NUMBER] >= first_new:
             if self.table[slot, OLD] == old and self.table[slot, OUTCOME] == outcome:
                 return self.table[slot, NUMBER]
             slot = (slot + 1) & last
-        number = self.n_classes
+        number = self.count
         self.table[slot, OLD] = old
         self.table[slot, OUTCOME] = outcome
         self.table[slot, NUMBER] = number
-        self.n_classes = number + 1
+        self.count = number + 1
         return number
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(-1, check=False)
+def split(
+    parts: Parts,
+    classes: cython.int[::1],
+    event_starts: cython.const[cython.Py_ssize_t][::1],
+    events: cython.const[cython.Py_ssize_t][:, ::1],
+) -> cython.int:
+    """Split classes by the events of each block."""
+    for block in range(event_starts.shape[0] - 1):
+        begin = event_starts[block]
+        end = event_starts[block + 1]
+        if begin == end:
+            continue
+        parts.account.look()
+        if parts.table.shape[0] < 2 * (end - begin):
+            with cython.gil:
+                parts.make_room(end - begin)
+        first_new = parts.count
+        for e in range(begin, end):
+            group = events[e, 0]
+            old = cython.cast(cython.Py_ssize_t, classes[group])
+            classes[group] = cython.cast(cython.int, parts.part(old, events[e, 1], first_new))
+    return 0
 
 
 def split_classes(
@@ -139,12 +138,12 @@ def split_classes(
     account.claim(4 * n_groups)
     found = np.empty(n_groups, np.int32)
     classes: cython.int[::1] = found
-    splitting = Splitting(classes, n_sets + 256, account)
+    parts: Parts = Parts(n_sets + 256, account)
     with cython.nogil:
         for g in range(n_groups):
             classes[g] = range_sets[g]
             if classes[g] == 0:
                 classes[g] = cython.cast(cython.int, n_sets + cython.cast(cython.Py_ssize_t, first_byte[g]))
-        splitting.split(event_starts, events)
-    account.claim(0, 24 * splitting.table.shape[0])
-    return found, splitting.n_classes
+        split(parts, classes, event_starts, events)
+    account.claim(0, 24 * parts.table.shape[0])
+    return found, parts.count

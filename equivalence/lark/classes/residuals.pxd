@@ -1,13 +1,6 @@
 from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
-
-
-# A kind of tokens that a block splits: tokens with equal rests get a number of their own.
-cdef struct Split:
-    Py_ssize_t block
-    Py_ssize_t kind
-    Py_ssize_t rest
-    Py_ssize_t number
+from equivalence.classes.splitting cimport Parts
 
 
 cdef class Residuals:
@@ -24,8 +17,7 @@ cdef class Residuals:
     cdef Py_ssize_t[::1] starts
     cdef int[::1] found
     cdef Py_ssize_t[::1] kind
-    cdef Py_ssize_t kinds
-    cdef Split[::1] splits
+    cdef Parts parts
     cdef Py_ssize_t[::1] state
     cdef Py_ssize_t[::1] path
     cdef Account account
@@ -34,4 +26,3 @@ cdef class Residuals:
     cdef int read_block(self, Py_ssize_t block, Py_ssize_t state, Py_ssize_t root) except -1 nogil
     cdef Py_ssize_t follow(self, Py_ssize_t byte, Py_ssize_t depth) except -2 nogil
     cdef Py_ssize_t rest_of(self, Py_ssize_t depth) except -1 nogil
-    cdef void split(self, Py_ssize_t block, Py_ssize_t group, Py_ssize_t rest, Py_ssize_t last) noexcept nogil

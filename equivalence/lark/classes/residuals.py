@@ -16,20 +16,15 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-from cython.cimports.equivalence.lark.classes.residuals import Split
+from cython.cimports.equivalence.classes.splitting import Parts
 from numpy.typing import NDArray
 
 from equivalence import built
 from equivalence.arrays.equal_lists import lie_side_by_side
-from equivalence.arrays.records import Kind
 
 built.check(__name__, EQUIMASK_SOURCE)
-
-SPLIT = Kind("block kind rest number")
 
 
 @cython.final
@@ -54,7 +49,7 @@ class Residuals:
         starts: int64[blocks + 1], where the rests of a block begin.
         found: int32, one rest for each group below the block's byte.
         kind: int64[groups], what distinguishes groups: first their bytes, then their rests in each block.
-        kinds: number of kinds so far, old ones included; each new kind gets the next number.
+        parts: the kinds into which blocks split those before.
     """
 
     step: cython.const[cython.int][:, ::1]
@@ -70,8 +65,7 @@ class Residuals:
     starts: cython.Py_ssize_t[::1]
     found: cython.int[::1]
     kind: cython.Py_ssize_t[::1]
-    kinds: cython.Py_ssize_t
-    splits: Split[::1]
+    parts: Parts
     state: cython.Py_ssize_t[::1]
     path: cython.Py_ssize_t[::1]
     account: Account
@@ -99,7 +93,7 @@ class Residuals:
         self.path = np.zeros(trie.longest + 2, np.int64)
         self.top = np.full(256, -1, np.int64)
         self.kind = np.zeros(trie.n_groups, np.int64)
-        self.kinds = 1
+        self.parts = Parts(1, account)
         self.part_by_first_byte()
 
     @cython.cfunc
@@ -112,13 +106,10 @@ class Residuals:
             self.top[self.nodes[node, 0]] = node
             most = max(most, self.groups[self.nodes[node, 2]] - self.groups[node])
             for group in range(self.groups[node], self.groups[self.nodes[node, 2]]):
-                self.kind[group] = self.kinds
-            self.kinds = self.kinds + 1
+                self.kind[group] = self.parts.count
+            self.parts.count = self.parts.count + 1
             node = self.nodes[node, 2]
-        size: cython.Py_ssize_t = 16
-        while size < 2 * most:
-            size *= 2
-        self.splits = zeros(SPLIT, size)
+        self.parts.make_room(most)
         return 0
 
     def read(
@@ -160,9 +151,7 @@ class Residuals:
         """Find the rests of a block, and separate the tokens by them."""
         first = self.groups[root]
         last: cython.Py_ssize_t = self.nodes[root, 2]
-        size: cython.Py_ssize_t = 16
-        while size < 2 * (self.groups[last] - first):
-            size *= 2
+        first_new = self.parts.count
         begin = self.starts[block]
         self.state[1] = state
         self.path[1] = 0
@@ -176,7 +165,7 @@ class Residuals:
             if self.groups[node + 1] > group:
                 rest = self.rest_of(depth)
                 self.found[begin + group - first] = cython.cast(cython.int, rest)
-                self.split(block, group, rest, size - 1)
+                self.kind[group] = self.parts.part(self.kind[group], rest, first_new)
             node += 1
         return 0
 
@@ -213,35 +202,6 @@ class Residuals:
         self.rests.pool[begin + 1] = self.family[self.state[depth]]
         return self.rests.intern(2)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def split(
-        self,
-        block: cython.Py_ssize_t,
-        group: cython.Py_ssize_t,
-        rest: cython.Py_ssize_t,
-        last: cython.Py_ssize_t,
-    ) -> cython.void:
-        """Give the same kind to groups of one kind with equal rests in this block.
-
-        The table is not cleared between blocks: entries of other blocks are ignored.
-        """
-        kind = self.kind[group]
-        slot = mix(mix(2, kind), rest) & last
-        while self.splits[slot].block == block + 1:
-            if self.splits[slot].kind == kind and self.splits[slot].rest == rest:
-                self.kind[group] = self.splits[slot].number
-                return
-            slot = (slot + 1) & last
-        self.splits[slot].block = block + 1
-        self.splits[slot].kind = kind
-        self.splits[slot].rest = rest
-        self.splits[slot].number = self.kinds
-        self.kind[group] = self.kinds
-        self.kinds = self.kinds + 1
-
     def classes(self) -> tuple[NDArray[np.int32], int]:
         """The classes of groups, in order of the first group, and their number.
 
@@ -250,7 +210,7 @@ class Residuals:
         n: cython.Py_ssize_t = self.kind.shape[0]
         found = np.empty(n, np.int32)
         class_of: cython.int[::1] = found
-        number: cython.int[::1] = np.full(self.kinds, -1, np.int32)
+        number: cython.int[::1] = np.full(self.parts.count, -1, np.int32)
         count: cython.int = 0
         for group in range(n):
             if number[self.kind[group]] < 0:
