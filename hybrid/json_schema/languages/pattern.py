@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from hybrid.json_schema.languages.automaton import LAST, Automaton, minimal
+from hybrid.json_schema.languages.automaton import Automaton, minimal
 from hybrid.json_schema.languages.syntax import (
     WORD,
     InvalidPattern,
@@ -26,7 +26,6 @@ from hybrid.json_schema.languages.syntax import (
     parse,
 )
 from hybrid.json_schema.languages.terms import ALL, EMPTY, NOTHING, Terms
-from hybrid.json_schema.languages.until import TooLarge, look
 
 __all__ = ["InvalidPattern", "Unsupported", "pattern"]
 
@@ -47,7 +46,7 @@ def pattern(source: str, bound: int) -> Automaton:
         terms = Terms()
         builder = _Builder(terms)
         first = builder.term(tree, ALL, "start")
-        return _automaton(terms, terms.either((first, _later(builder, tree))), bound)
+        return minimal(*terms.explored(terms.either((first, _later(builder, tree))), bound))
     except RecursionError as error:
         raise Unsupported("groups nested too deeply") from error
 
@@ -62,37 +61,6 @@ def _later(builder: _Builder, tree: Tree) -> Term:
         for before, ranges in (("word", WORD), ("other", others(WORD)))
     ]
     return terms.cat(ALL, terms.either(tuple(found)))
-
-
-def _automaton(terms: Terms, start: Term, bound: int) -> Automaton:
-    """Make the automaton by exploring the derivatives of a term."""
-    numbers, states = {start: 0}, [start]
-    rows: list[list[tuple[int, int, int]]] = []
-    for term in states:
-        look()
-        told_apart = terms.first(term)
-        after_class: dict[int, int] = {}  # -1: nothing may follow
-        row: list[tuple[int, int, int]] = []
-        begin, target = 0, -1
-        for low, members in terms.intervals():
-            of_class = members & told_apart
-            number = after_class.get(of_class)
-            if number is None:
-                after = terms.derivative(term, members)
-                number = numbers.setdefault(after, len(states)) if after != NOTHING else -1
-                after_class[of_class] = number
-                if number == len(states):
-                    states.append(after)
-                    if number >= bound:
-                        raise TooLarge(bound)
-            if number != target:
-                if target >= 0:
-                    row.append((begin, low - 1, target))
-                begin, target = low, number
-        if target >= 0:
-            row.append((begin, LAST, target))
-        rows.append(row)
-    return minimal(rows, [terms.nullable(term) for term in states])
 
 
 def _asks_for(tree: Tree, kinds: tuple[str, ...]) -> bool:

@@ -25,8 +25,10 @@ cdef class Terms:
     cpdef Py_ssize_t other(self, Py_ssize_t term) except -1
     cpdef Py_ssize_t loop(self, object builder, object part, Py_ssize_t then) except -1
     cdef Py_ssize_t _unfold(self, Py_ssize_t number) except -1
-    cpdef list intervals(self)
-    cpdef object first(self, Py_ssize_t term)
+    cdef list intervals(self)
+    cdef object first(self, Py_ssize_t term)
     cdef object _find_first(self, Py_ssize_t number, tuple term)
-    cpdef Py_ssize_t derivative(self, Py_ssize_t term, object members) except -1
+    cdef Py_ssize_t derivative(self, Py_ssize_t term, object members) except -1
     cdef Py_ssize_t _derive(self, Py_ssize_t number, tuple term, object members) except -1
+    cpdef tuple explored(self, Py_ssize_t start, Py_ssize_t bound)
+    cdef Py_ssize_t _numbered(self, Py_ssize_t term, dict numbers, list states, Py_ssize_t bound) except -2

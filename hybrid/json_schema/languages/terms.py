@@ -306,3 +306,68 @@ class Terms:
             again = self.derivative(self._unfold(term[1]), members)
             return self.either((self.derivative(then, members), again))
         return C_ALL if number == C_ALL else C_NOTHING
+
+    def explored(self, start: cython.Py_ssize_t, bound: cython.Py_ssize_t) -> tuple:
+        """Find all derivatives of a term.
+
+        Args:
+            bound: most derivatives, including the term itself.
+
+        Returns:
+            For each of them, the term first, its edges (first character, last character, derivative), and
+            whether it contains the empty text.
+
+        Raises:
+            TooLarge: there are more.
+        """
+        numbers: dict = {start: 0}
+        states: list = [start]
+        rows: list = []
+        accepting: list = []
+        after_class: dict
+        i: cython.Py_ssize_t = 0
+        while i < len(states):
+            until.look()
+            term: cython.Py_ssize_t = states[i]
+            i += 1
+            told_apart = self.first(term)
+            after_class = {}  # -1: nothing may follow
+            row: list = []
+            begin = 0
+            target: cython.Py_ssize_t = -1
+            number: cython.Py_ssize_t
+            for low, members in self.intervals():
+                of_class = members & told_apart
+                known = after_class.get(of_class)
+                if known is not None:
+                    number = known
+                else:
+                    number = self._numbered(self.derivative(term, members), numbers, states, bound)
+                    after_class[of_class] = number
+                if number != target:
+                    if target >= 0:
+                        row.append((begin, low - 1, target))
+                    begin, target = low, number
+            if target >= 0:
+                row.append((begin, LAST, target))
+            rows.append(row)
+            accepting.append(self.nullable(term))
+        return rows, accepting
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def _numbered(
+        self, term: cython.Py_ssize_t, numbers: dict, states: list, bound: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """The number of a derivative in `explored`; -1 if it contains nothing."""
+        if term == C_NOTHING:
+            return -1
+        known = numbers.get(term)
+        if known is not None:
+            return known
+        number: cython.Py_ssize_t = len(states)
+        if number >= bound:
+            raise until.TooLarge(bound)
+        numbers[term] = number
+        states.append(term)
+        return number
