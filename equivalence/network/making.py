@@ -43,6 +43,7 @@ class Making:
         counted: (unit, least, most) of the counted rules, one after another.
         n_states: number of states of the deterministic automata.
         n_read: number of states before that; the sizes of all tables depend on it.
+        largest: the largest `n_read` of the earlier grammars.
         numbers: room for what `packed` copies.
     """
 
@@ -64,6 +65,7 @@ class Making:
     max_states: cython.Py_ssize_t
     n_states: cython.Py_ssize_t
     n_read = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    largest = cython.declare(cython.Py_ssize_t, visibility="readonly")
 
     def __init__(self) -> None:
         self.builder = Builder()
@@ -74,6 +76,7 @@ class Making:
         self.subsets = Subsets(self.closures, self.made)
         self.merging = Merging()
         self.places = self.numbers = NO_NUMBERS
+        self.largest = 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -250,6 +253,7 @@ class Making:
 
     def forget(self) -> None:
         """Release the grammar and its deadline; the tables are kept."""
+        self.largest = max(self.largest, self.n_read)
         self.stopped_by(NOBODY)
         self.builder.prepare(NOTHING, NOTHING, NOTHING, 0, NOBODY)
 
