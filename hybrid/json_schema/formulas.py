@@ -29,9 +29,13 @@ from hybrid.json_schema.languages.until import look
 built.check(__name__, EQUIMASK_SOURCE)
 
 
+@cython.no_gc
 @cython.cclass
 class Formula:
     """A formula. Only `Formulas` makes them.
+
+    Formulas refer only to their parts, never in a cycle. So Python's garbage collector need not visit them, nor
+    tuples that contain nothing else.
 
     Attributes:
         op: "true", "false", "atom", "not", "and", "or" or "one".

@@ -32,9 +32,10 @@ Way = Any
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class Location:
-    """A subschema.
+    """A subschema. It refers only to locations above it, never in a cycle (`cython.no_gc`).
 
     Args:
         way: its place, by the first path that led there: a JSON pointer, or the location above it and the

@@ -40,6 +40,9 @@ MOST_DECLARED = 64
 """If repeats matter, the undeclared keys of a class are declared if they are at most this many."""
 
 
+NO_EDGES = cython.declare(list, [])
+"""The edges of all states that have none. Nothing is added to it."""
+
 MOST_KEYS = 10_000
 """A class with more keys than this counts as one that never runs out of keys."""
 
@@ -148,8 +151,8 @@ class _Builder:
         automaton.accepting = [False] * n + [True]
         automaton.skipped = [-1 if name in required else i + 1 for i, name in enumerate(names)]
         automaton.skipped.append(-1)
-        automaton.extra = [[] for _ in range(n + 1)]
-        automaton.edges = [[] for _ in range(n + 1)]
+        automaton.extra = [*[NO_EDGES] * n, []]
+        automaton.edges = [NO_EDGES] * (n + 1)
         for i, name in enumerate(names):
             if name in forbidden or not self._satisfies_all(asked, name, None):
                 continue
