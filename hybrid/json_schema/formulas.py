@@ -34,8 +34,8 @@ built.check(__name__, EQUIMASK_SOURCE)
 class Formula:
     """A formula. Only `Formulas` makes them.
 
-    Formulas refer only to their parts, never in a cycle. So Python's garbage collector need not visit them, nor
-    tuples that contain nothing else.
+    Formulas refer only to their parts, never in a cycle. So Python's garbage collector need not visit them,
+    nor tuples that contain nothing else.
 
     Attributes:
         op: "true", "false", "atom", "not", "and", "or" or "one".
