@@ -311,6 +311,20 @@ def test_keys_come_in_the_order_of_first_declaration() -> None:
     assert grammar.instances.text({"z": 1, "a": 3, "b": 2}) == '{"b":2,"a":3,"z":1}'
 
 
+def test_equal_subschemas_are_one_location() -> None:
+    equal = [
+        {"type": "string", "description": "one"}, {"type": "string", "title": "two"},
+        {"items": {"const": 1}}, {"items": {"const": 1}, "default": []},
+    ]  # fmt: skip
+    unlike = [{"items": {"const": True}}, {"items": {"const": 1.0}}, {"items": {"const": 2}}, {"const": True}]
+    unlike += [{"const": 1}, {"const": "a"}, {"const": ["a"]}, {"const": {"a": 0}}, {"items": {"const": 3}}]
+    grammar = grammar_of_schema({"prefixItems": equal + unlike}, OPEN)
+    locations = grammar.whole.nonterminals.assertions.locations.all
+    schemas = [json.dumps(one.schema) for one in locations if "prefixItems" not in one.schema]
+    assert len(schemas) == len(set(schemas))
+    assert set(schemas) >= {json.dumps(one) for one in [{"type": "string"}, {"items": {"const": 1}}, *unlike]}
+
+
 def test_numbers_are_spelled_as_the_schema_allows() -> None:
     bounded, free = grammar_of_schema({"maximum": 1e22}, OPEN), grammar_of_schema({"type": "number"}, OPEN)
     assert bounded.instances.text(1e21) == "1" + "0" * 21

@@ -14,11 +14,9 @@ cdef class Locations:
     cdef frozenset _left_out
     cdef dict _by_content
     cdef dict _by_identity
-    cdef dict _texts
     cdef frozenset _read
     cdef frozenset _kept
 
     cpdef object at(self, object schema, object resolver, object way, bint is_negated)
     cdef Location _found(self, dict schema, object resolver, object way)
     cdef Location _equal(self, dict schema, object resolver, object way)
-    cdef bytes _text_at(self, Location location)
