@@ -15,6 +15,7 @@ cdef class Interned:
 
     cdef Py_ssize_t room(self, Py_ssize_t length) except -1 nogil
     cdef Py_ssize_t intern(self, Py_ssize_t length) noexcept nogil
+    cdef Py_ssize_t pair(self, Py_ssize_t first, Py_ssize_t second) except -1 nogil
     cdef Py_ssize_t find(self, Py_ssize_t length) noexcept nogil
     cdef Py_ssize_t slot(self, Py_ssize_t length) noexcept nogil
     cdef int grow(self, Py_ssize_t length) except -1

@@ -213,6 +213,20 @@ class Interned:
         return number
 
     @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def pair(self, first: cython.Py_ssize_t, second: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of the list of two integers.
+
+        Raises:
+            BudgetExceeded: see `room`.
+        """
+        begin = self.room(2)
+        self.pool[begin] = first
+        self.pool[begin + 1] = second
+        return self.intern(2)
+
+    @cython.cfunc
     @cython.inline
     @cython.nogil
     @cython.exceptval(check=False)

@@ -261,10 +261,7 @@ class Items:
                 i += 2
             if n > 0:
                 suffixes = self.sets.intern(n)
-                begin = self.items.room(2)
-                self.items.pool[begin] = suffixes
-                self.items.pool[begin + 1] = below
-                self.add_row(port, self.items.intern(2))
+                self.add_row(port, self.items.pair(suffixes, below))
         return 0
 
     @cython.cfunc

@@ -122,10 +122,7 @@ class Search:
             self.account.look()
             self.answered[outcome] = block + 1
             for k in range(self.n_belows):
-                at = self.queries.room(2)
-                self.queries.pool[at] = outcome
-                self.queries.pool[at + 1] = self.belows[k]
-                self.queries.intern(2)
+                self.queries.pair(outcome, self.belows[k])
         return 0
 
 

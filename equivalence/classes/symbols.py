@@ -89,11 +89,8 @@ class Symbols:
     @cython.exceptval(-1, check=False)
     def outcome_of(self, suffixes: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The outcome of a set of suffixes on a symbol, computed once."""
-        at = self.memo.room(2)
-        self.memo.pool[at] = suffixes
-        self.memo.pool[at + 1] = symbol
         n = self.memo.count
-        number = self.memo.intern(2)
+        number = self.memo.pair(suffixes, symbol)
         if number == n:
             if number >= self.known.shape[0]:
                 with cython.gil:

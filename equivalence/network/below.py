@@ -215,10 +215,7 @@ class BelowSets:
     @cython.exceptval(-1, check=False)
     def pair(self, symbol: cython.Py_ssize_t, rule: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The number of a pair (symbol, rule below it)."""
-        begin = self.pairs.room(2)
-        self.pairs.pool[begin] = symbol
-        self.pairs.pool[begin + 1] = rule
-        return self.pairs.intern(2)
+        return self.pairs.pair(symbol, rule)
 
     @cython.cfunc
     @cython.nogil

@@ -267,10 +267,7 @@ class Merging:
         """Give equal numbers to equal bounds of counted rules."""
         self.known.clear(self.all_counted)
         for c in range(self.all_counted):
-            at = self.known.room(2)
-            self.known.pool[at] = self.least(c)
-            self.known.pool[at + 1] = self.counted[3 * c + 2]
-            self.bounds[c] = 1 + self.known.intern(2)
+            self.bounds[c] = 1 + self.known.pair(self.least(c), self.counted[3 * c + 2])
         self.n_bounds = 1 + self.known.count
         return 0
 
@@ -327,10 +324,9 @@ class Merging:
         self.known.clear(n)
         for c in range(n):
             if self.is_called[c]:
-                at = self.known.room(2)
-                self.known.pool[at] = self.cls[self.first[self.counted[3 * c]]]
-                self.known.pool[at + 1] = self.bounds[c]
-                self.counted_cls[c] = self.known.intern(2)
+                self.counted_cls[c] = self.known.pair(
+                    self.cls[self.first[self.counted[3 * c]]], self.bounds[c]
+                )
         self.n_counted = self.known.count
         return 0
 

@@ -82,9 +82,7 @@ class Configurations:
         self.fill_byte_classes()
         self.first, self.alike = first, alike
         self.same = np.empty(self.n_classes, np.uint8)
-        begin = self.configurations.room(2)
-        self.configurations.pool[begin], self.configurations.pool[begin + 1] = -1, 0
-        self.configurations.intern(2)
+        self.configurations.pair(-1, 0)
         self.begin_row(0)
         self.facts[0].label = -1  # configuration 0: no stack at all
         self.facts[0].n_ports = 0

@@ -198,8 +198,5 @@ class Builder:
     @cython.exceptval(-1, check=False)
     def push(self, pending: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.int:
         """Queue a pending set on a below set, unless it was queued before."""
-        at = self.queue.room(2)
-        self.queue.pool[at] = pending
-        self.queue.pool[at + 1] = below
-        self.queue.intern(2)
+        self.queue.pair(pending, below)
         return 0

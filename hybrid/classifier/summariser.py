@@ -153,10 +153,9 @@ class Summariser:
         unit = unit_of(state)
         least = self.space.automaton.counted[unit].least
         most = self.space.automaton.counted[unit].most
-        at = self.known.units.room(2)
-        self.known.units.pool[at] = unit
-        self.known.units.pool[at + 1] = told_apart_here(count, least, most, self.longest + 1)
-        return self.n_states + self.known.units.intern(2)
+        return self.n_states + self.known.units.pair(
+            unit, told_apart_here(count, least, most, self.longest + 1)
+        )
 
     @cython.cfunc
     @cython.inline

@@ -86,9 +86,7 @@ class Residuals:
         self.groups = trie.group
         self.account = account
         self.paths, self.rests = Interned(1024, 2), Interned(4096, 2)
-        begin = self.paths.room(2)
-        self.paths.pool[begin], self.paths.pool[begin + 1] = -1, -1
-        self.paths.intern(2)
+        self.paths.pair(-1, -1)
         self.state = np.zeros(trie.longest + 2, np.int64)
         self.path = np.zeros(trie.longest + 2, np.int64)
         self.top = np.full(256, -1, np.int64)
@@ -184,10 +182,7 @@ class Residuals:
         emitted = self.emitted[before, byte]
         if emitted > 0:
             for k in range(self.sequence_start[emitted], self.sequence_start[emitted + 1]):
-                begin = self.paths.room(2)
-                self.paths.pool[begin] = at
-                self.paths.pool[begin + 1] = self.sequence[k]
-                at = self.paths.intern(2)
+                at = self.paths.pair(at, self.sequence[k])
         self.path[depth] = at
         return after
 
@@ -197,10 +192,7 @@ class Residuals:
     @cython.exceptval(-1, check=False)
     def rest_of(self, depth: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The number of the rest of the text down to a depth."""
-        begin = self.rests.room(2)
-        self.rests.pool[begin] = self.path[depth]
-        self.rests.pool[begin + 1] = self.family[self.state[depth]]
-        return self.rests.intern(2)
+        return self.rests.pair(self.path[depth], self.family[self.state[depth]])
 
     def classes(self) -> tuple[NDArray[np.int32], int]:
         """The classes of groups, in order of the first group, and their number.

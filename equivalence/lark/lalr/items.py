@@ -132,10 +132,7 @@ class Items:
         self, pops: cython.Py_ssize_t, state: cython.Py_ssize_t, nonterminal: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         """The number of the list of states, those with a goto, that may lie `pops` + 1 below a state."""
-        place = self.below.room(2)
-        self.below.pool[place] = pops * self.beneath.shape[1] + state
-        self.below.pool[place + 1] = nonterminal
-        asked = self.below.intern(2)
+        asked = self.below.pair(pops * self.beneath.shape[1] + state, nonterminal)
         if asked >= self.list_below.shape[0]:
             with cython.gil:
                 self.grow_below()

@@ -143,10 +143,7 @@ class Numbering:
         """The number of a terminal followed by a sequence."""
         if rest == DEAD:
             return DEAD
-        begin = self.pairs.room(2)
-        self.pairs.pool[begin] = terminal
-        self.pairs.pool[begin + 1] = rest
-        pair = self.pairs.intern(2)
+        pair = self.pairs.pair(terminal, rest)
         if pair >= self.number_of_pair.shape[0]:
             with cython.gil:
                 self.number_of_pair = self.beside(self.number_of_pair, self.pairs)
