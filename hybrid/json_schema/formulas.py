@@ -138,8 +138,11 @@ class Formulas:
                 todo.extend(part.args)
             elif part is not one:
                 found[part.number] = part
+        is_first: cython.bint = True
         while len(found) > 1:
-            look()  # in chains of implications, each round decides one atom
+            if not is_first:
+                look()  # in chains of implications, each round decides one atom
+            is_first = False
             literals = self._literals(found, zero, one)
             if literals is None:
                 return zero

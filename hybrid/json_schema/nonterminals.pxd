@@ -20,12 +20,13 @@ cdef class Nonterminals:
     cdef dict _by_content
     cdef list _todo
     cdef Py_ssize_t _depth
+    cdef Py_ssize_t _n_checks
 
     cpdef Nonterminal of(self, Formula formula)
     cpdef object check(self)
     cdef Nonterminal _find(self, Formula formula)
     cdef bint _numbers_empty(self, Formula formula) except -1
-    cdef bint _strings_empty(self, Formula formula) except -1
+    cdef Formula _simplest(self, Formula formula)
     cdef tuple _closed(self, Formula array, Formula object_, Declared declared)
     cpdef bint may_hold(self, Formula formula) except -1
     cdef object _verdict(self, Nonterminal nonterminal)

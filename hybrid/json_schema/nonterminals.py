@@ -101,6 +101,7 @@ class Nonterminals:
         self._build_object, self._build_array = build_object, build_array
         self._by_formula, self._by_content = {}, {}
         self._todo = []
+        self._n_checks = 0
         self._depth = 0  # number of verdicts that wait for others
 
     def of(self, formula: Formula) -> Nonterminal:
@@ -138,8 +139,11 @@ class Nonterminals:
         return SchemaRefused(error.kind, error.keyword, pointer, error.why)
 
     def check(self) -> object:
-        """Raise `BudgetExceeded` if the deadline has passed."""
-        self._deadline.check(PHASE)
+        """Raise `BudgetExceeded` if the deadline has passed. Looked at in every eighth call, because the
+        steps in between take some microseconds each."""
+        self._n_checks += 1
+        if not self._n_checks & 7:
+            self._deadline.check(PHASE)
 
     @cython.cfunc
     def _find(self, formula: Formula) -> Nonterminal:
@@ -152,10 +156,10 @@ class Nonterminals:
         declared: Declared
         formulas = self.formulas
         null, boolean, number, string, array, object_ = self.assertions.by_type(formula)
-        if number is not formulas.false and not number.is_constant and self._numbers_empty(number):
+        if not number.is_constant and self._numbers_empty(number):
             number = formulas.false
-        if string is not formulas.false and not string.is_constant and self._strings_empty(string):
-            string = formulas.false
+        if not string.is_constant:
+            string = self._simplest(string)
         names: tuple = ()
         if array is not formulas.false or object_ is not formulas.false:
             declared = self._declarations.of(formula)
@@ -193,10 +197,9 @@ class Nonterminals:
             raise SchemaRefused("bounds", "multipleOf", "", f"and similar keywords need {error}") from error
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _strings_empty(self, formula: Formula) -> cython.bint:
+    def _simplest(self, formula: Formula) -> Formula:
         try:
-            return self.strings.is_empty(formula)
+            return self.strings.simplest(formula)
         except TooLarge as error:
             raise SchemaRefused("bounds", "pattern", "", f"and similar keywords need {error}") from error
 
@@ -220,6 +223,26 @@ class Nonterminals:
         if formula.is_constant:
             return formula is self.formulas.true
         return self._verdict(self.of(formula)) is not False
+
+    def satisfying(self, formula: Formula, values: frozenset) -> list:
+        """Return those of some values that satisfy a formula: null, booleans and strings, as pairs of type
+        and value."""
+        parts: dict = {kind: self.assertions.expand(formula, kind) for kind in {kind for kind, _ in values}}
+        listed = self.strings.listed(parts["string"]) if "string" in parts else None
+        if listed is not None:
+            parts["string"] = self.formulas.false
+        found = [("string", text) for text in listed or () if ("string", text) in values]
+        for kind, value in values:
+            part: Formula = parts[kind]
+            if part.is_constant:
+                holds = part is self.formulas.true
+            elif kind == "boolean":
+                holds = _takes(part, value)
+            else:
+                holds = self.strings.holds(part, value)
+            if holds:
+                found.append((kind, value))
+        return found
 
     @cython.cfunc
     def _verdict(self, nonterminal: Nonterminal) -> object:

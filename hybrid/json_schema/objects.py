@@ -193,8 +193,8 @@ class _Builder:
             automaton.position.append(position)
             automaton.accepting.append(False)
             automaton.skipped.append(-1)
-            automaton.edges.append([])
-            automaton.extra.append([])
+            automaton.edges.append(NO_EDGES)
+            automaton.extra.append(NO_EDGES)
             self._todo.append(key)
             if number >= self._nonterminals.bounds.states:
                 raise SchemaRefused("bounds", "", "", f"has an object of more than {number} states")
@@ -223,11 +223,14 @@ class _Builder:
         values = {a: formulas.constant(a.args[0] in ("properties", "names")) for a in formula.atoms}
         automaton.accepting[number] = formulas.substitute(formula, values) is formulas.true
         position = len(self._names)
+        extra: list = []
         for i, known in enumerate(automaton.classes):
             cases = split(self._nonterminals, formula, *self._conditions(formula, "", known.truth))
             pairs = [(value, self._state(position, after)) for value, after in cases]
             if pairs:
-                automaton.extra[number].append((i, self._nonterminals.edges(pairs)))
+                extra.append((i, self._nonterminals.edges(pairs)))
+        if extra:
+            automaton.extra[number] = extra
 
     @cython.cfunc
     def _conditions(self, formula: Formula, name: str, truth: dict | None) -> tuple:

@@ -13,10 +13,10 @@ construction over paths (names, and "some item") instead of texts. They have no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from hybrid.json_schema.automata import Nonterminal
+from hybrid.json_schema.automata import Nonterminal, ObjectAutomaton
 from hybrid.json_schema.beginnings import Beginnings, beginnings_of
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.languages.automaton import Automaton
@@ -93,8 +93,7 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal) -> Places | None:
     numbers: dict[frozenset[int], int] = {}
     sets: list[list[Nonterminal]] = []
 
-    def place(values: Iterator[Nonterminal]) -> int:
-        found = {one.number: one for one in values if one.is_productive and (one.array or one.object)}
+    def place(found: _Values) -> int:
         if not found:
             return NOWHERE
         key = frozenset(found)
@@ -107,8 +106,9 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal) -> Places | None:
                 )
         return numbers[key]
 
-    begin = place(iter([start]))
+    begin = place(_structured([start]))
     made: list[Place] = []
+    keys_of: dict[int, _Keys] = {}
     for values in sets:
         nonterminals.check()
         arrays = [one for one in values if one.array is not None and one.arrays.op != "false"]
@@ -117,18 +117,46 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal) -> Places | None:
         is_marked = len(unique) > 1 or any(one.array.is_conditional for one in arrays)  # type: ignore[union-attr]
         for one in arrays if is_marked else ():
             one.array.is_marked = not one.array.is_unique  # type: ignore[union-attr]
-        names = {name for one in objects for name in one.object.names}  # type: ignore[union-attr]
+        for one in objects:
+            if one.number not in keys_of:
+                keys_of[one.number] = _keys_of(one.object)  # type: ignore[arg-type]
+        keys = [keys_of[one.number] for one in objects]
+        names = {name for one in keys for name in one.named}
         made.append(Place(
             unique == {True} and not is_marked,
             is_marked,
             any(one.object is not None and one.object.has_unique_keys for one in objects),
             any(one.object is not None and one.object.keys_may_run_out for one in objects),
             *_running_out(nonterminals, arrays if is_marked or unique == {True} else []),
-            place(_items(arrays)),
-            {name: place(_of_key(objects, name)) for name in sorted(names)},
-            tuple((keys, place(iter(found))) for keys, found in _of_others(objects)),
+            place(_structured(_items(arrays))),
+            {name: place(_joined(one.named.get(name, one.others) for one in keys)) for name in sorted(names)},
+            tuple((texts, place(found)) for texts, found in _of_others(objects, keys)),
         ))  # fmt: skip
     return _pruned(made, begin)
+
+
+_Values = dict[int, Nonterminal]
+"""Arrays and objects by their numbers."""
+
+
+class _Keys(NamedTuple):
+    """What one object has below its keys.
+
+    Attributes:
+        named: for each declared key, its values.
+        others: the values of undeclared keys.
+    """
+
+    named: dict[str, _Values]
+    others: _Values
+
+
+def _structured(values: Iterable[Nonterminal]) -> _Values:
+    return {one.number: one for one in values if one.is_productive and (one.array or one.object)}
+
+
+def _joined(parts: Iterable[_Values]) -> _Values:
+    return {number: one for part in parts for number, one in part.items()}
 
 
 def _remembers(one: Nonterminal) -> bool:
@@ -146,31 +174,25 @@ def _items(arrays: list[Nonterminal]) -> Iterator[Nonterminal]:
         yield from (counted.value for counted in one.array.counted if counted is not None)
 
 
-def _of_others(objects: list[Nonterminal]) -> Iterator[tuple[Automaton | None, list[Nonterminal]]]:
+def _keys_of(automaton: ObjectAutomaton) -> _Keys:
+    named: dict[str, _Values] = {name: {} for name in automaton.names}
+    for position, edges in zip(automaton.position, automaton.edges, strict=True):
+        if edges:
+            named[automaton.names[position]].update(_structured(value for value, _ in edges))
+    others = (value for extras in automaton.extra for _, edges in extras for value, _ in edges)
+    return _Keys(named, _structured(others))
+
+
+def _of_others(objects: list[Nonterminal], keys: list[_Keys]) -> Iterator[tuple[Automaton | None, _Values]]:
     """Yield classes of undeclared keys, with their values: the classes of a single object; one class for
     several."""
     automaton = objects[0].object if len(objects) == 1 else None
     if automaton is None:
-        yield None, list(_of_key(objects, None))
+        yield None, _joined(one.others for one in keys)
         return
     for number, known in enumerate(automaton.classes):
         edges = [pairs for extras in automaton.extra for key_class, pairs in extras if key_class == number]
-        yield known.language, [value for pairs in edges for value, _ in pairs]
-
-
-def _of_key(objects: list[Nonterminal], name: str | None) -> Iterator[Nonterminal]:
-    """Yield the values of a key; for None, the values of undeclared keys."""
-    for one in objects:
-        automaton = one.object
-        assert automaton is not None
-        if name in automaton.names:
-            at = automaton.names.index(name)
-            for state, edges in enumerate(automaton.edges):
-                if automaton.position[state] == at:
-                    yield from (value for value, _ in edges)
-        else:
-            for extras in automaton.extra:
-                yield from (value for _, edges in extras for value, _ in edges)
+        yield known.language, _structured(value for pairs in edges for value, _ in pairs)
 
 
 def _running_out(

@@ -111,7 +111,14 @@ class _Splitter:
             if self._leaves > 4 * self._nonterminals.bounds.minterms + self.n_listed:
                 raise _too_many(self._nonterminals)
             return [(required, after)]
-        found = self._by_value(after, unknown) if known is formulas.true else None
+        found = None
+        if len(unknown) >= MANY_LISTED:
+            if known is not formulas.true:
+                found = self._by_known_value(known, after, unknown)
+                if found is not None:
+                    return found
+            else:
+                found = self._by_value(after, unknown)
         if found is None:
             found = self._both(known, after, unknown[0])
         if required is formulas.true:
@@ -144,8 +151,6 @@ class _Splitter:
         The name of a tool decides which of 400 alternatives is meant. If conditions were split one by one,
         each case of the first would be tested against all others.
         """
-        if len(unknown) < MANY_LISTED:
-            return None
         nonterminals, formulas = self._nonterminals, self._formulas
         lists = {atom: nonterminals.of(atom.args[1]).listed for atom in unknown}
         listed = {atom: values for atom, values in lists.items() if values is not None}
@@ -177,6 +182,33 @@ class _Splitter:
             for one, target in self.cases(holds, rest):
                 values_of.setdefault(target, []).append(formulas.conjunction((holds, one)))
         return [(formulas.disjunction(values), target) for target, values in values_of.items()]
+
+    def _by_known_value(self, known: Formula, after: Formula, unknown: list[Formula]) -> list[Case] | None:
+        """Split a value that is one of a list by the conditions that it satisfies. None if there is no list.
+
+        The conditions need not list their values: `pattern` without `type` holds for all numbers, too.
+        """
+        nonterminals, formulas = self._nonterminals, self._formulas
+        values = nonterminals.of(known).listed
+        if values is None or any(kind == "number" for kind, _ in values):  # 1.0 may be no integer, as 1 is
+            return None
+        true: dict[tuple[str, object], list[Formula]] = {value: [] for value in sorted(values, key=_in_order)}
+        for atom in unknown:
+            for value in nonterminals.satisfying(atom.args[1], values):
+                true[value].append(atom)
+        groups: dict[tuple[Formula, ...], list[Formula]] = {}
+        for value, atoms in true.items():
+            groups.setdefault(tuple(atoms), []).append(nonterminals.assertions.constant(value[1]))
+        none = dict.fromkeys(unknown, formulas.false)
+        if_none: dict[Formula, Formula] = {}
+        values_of: dict[Formula, list[Formula]] = {}
+        for signature, constants in groups.items():
+            nonterminals.check()
+            rest = formulas.chosen(after, frozenset(signature), none, if_none, {})
+            if rest is not formulas.false:
+                values_of.setdefault(rest, []).extend(constants)
+        self.n_listed += len(values_of)
+        return [(formulas.disjunction(constants), rest) for rest, constants in values_of.items()]
 
     def _both(self, known: Formula, after: Formula, atom: Formula) -> list[Case]:
         """Split on one condition."""

@@ -11,8 +11,8 @@ there is a state for each pair of a state of the pattern and a length; more of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import lru_cache, reduce
+from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from hybrid.json_schema.formulas import Formula, Formulas, decide
@@ -58,15 +58,23 @@ class Listed(NamedTuple):
         """All others."""
         return Listed(self.texts, not self.is_inverted)
 
-    def __and__(self, other: Listed) -> Listed:
-        if self.is_inverted and other.is_inverted:
-            return Listed(self.texts | other.texts, True)
-        if self.is_inverted:
-            return Listed(other.texts - self.texts, False)
-        return Listed(self.texts - other.texts if other.is_inverted else self.texts & other.texts, False)
 
-    def __or__(self, other: Listed) -> Listed:
-        return (self.inverted & other.inverted).inverted
+def _in_all(parts: Sequence[Listed]) -> Listed:
+    """Return the texts that are in all parts."""
+    out = frozenset[str]().union(*(part.texts for part in parts if part.is_inverted))
+    lists = [part.texts for part in parts if not part.is_inverted]
+    return Listed(frozenset.intersection(*lists) - out, False) if lists else Listed(out, True)
+
+
+def _in_one(parts: Sequence[Listed]) -> Listed:
+    """Return the texts that are in exactly one part."""
+    counts: dict[str, int] = {}
+    n_others = sum(part.is_inverted for part in parts)  # of a text that is not named
+    for part in parts:
+        for text in part.texts:
+            counts[text] = counts.get(text, n_others) + (-1 if part.is_inverted else 1)
+    is_inverted = n_others == 1
+    return Listed(frozenset(t for t, count in counts.items() if (count == 1) != is_inverted), is_inverted)
 
 
 class Piece(NamedTuple):
@@ -139,7 +147,7 @@ class Strings:
         """Return the formula of strings with at least this many characters."""
         return self._formulas.atom("longer", least) if least > 0 else self._formulas.true
 
-    def among(self, texts: Sequence[str]) -> Formula:
+    def among(self, texts: Collection[str]) -> Formula:
         """Return the formula of strings that equal one of some texts."""
         if not texts:
             return self._formulas.false
@@ -309,22 +317,19 @@ class Strings:
         if op == "not":
             return parts[0].inverted
         if op == "and":
-            return reduce(Listed.__and__, parts)
-        if op == "or":
-            return reduce(Listed.__or__, parts)
-        none, single = Listed(frozenset(), True), Listed(frozenset(), False)
-        for part in parts:
-            none, single = none & part.inverted, (single & part.inverted) | (none & part)
-        return single
+            return _in_all(parts)
+        return _in_all([part.inverted for part in parts]).inverted if op == "or" else _in_one(parts)
 
-    def is_empty(self, formula: Formula) -> bool:
-        """Whether no text satisfies a formula.
+    def simplest(self, formula: Formula) -> Formula:
+        """Return false if no text satisfies a formula, and one list if lists decide all of it.
 
         Raises:
             TooLarge: it needs more states than the bound allows.
         """
         listed = self._listed(formula)
-        return not self.pieces(formula) if listed is None else listed == (frozenset(), False)
+        if listed is None:
+            return formula if self.pieces(formula) else self._formulas.false
+        return formula if listed.is_inverted else self.among(listed.texts)
 
     def _joined(self, op: str, args: tuple[Formula, ...]) -> Automaton:
         if op == "and":
