@@ -19,6 +19,7 @@ from equivalence import BudgetExceeded, HybridError
 from equivalence.deadline import Deadline
 from hybrid import Budget, CompiledGrammar, GrammarCompiler
 from hybrid.json_schema import SchemaRefused, canonical, grammar_of_schema
+from hybrid.json_schema.ebnf import least_bytes
 from tests.test_json_schema_meaning import BYTES, OPEN, compiled_bytes, written
 
 LEGACY = "http://json-schema.org/draft-07/schema#"
@@ -251,6 +252,15 @@ def test_long_patterns_end(pattern: str) -> None:
         grammar_of_schema({"type": "string", "pattern": pattern}, deadline=Deadline(4.0))
     if isinstance(raised.value, SchemaRefused):
         assert raised.value.kind in ("unsupported", "bounds")
+
+
+def test_what_is_too_large_for_both_is_refused_before_it_is_written() -> None:
+    """The text for XGrammar and its conversion took 1 to 3 s of a refusal."""
+    compiler = GrammarCompiler(BYTES, semantics="json-schema", budget=Budget(states=5, bytes=100_000))
+    with pytest.raises(BudgetExceeded, match=r"more than \d.* MiB of the schema.*Budget\.states"):
+        compiler.compile_json_schema({"enum": [f"{i:b}" for i in range(64)]})
+    grammar = grammar_of_schema({"enum": [f"{i:b}" for i in range(64)]}, most_bytes=10**6)
+    assert 0.8 < len(grammar.serialize_json()) / least_bytes(grammar.whole.rows) < 1.5
 
 
 def test_a_deadline_is_kept_while_compiling() -> None:

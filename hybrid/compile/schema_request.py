@@ -26,7 +26,7 @@ from hybrid.compile.compilation import Compilation
 from hybrid.compile.request import SCHEMA_OPTIONS, Converted, EbnfRequest, Request, require
 from hybrid.compile.settings import Settings
 from hybrid.compiled import CompiledGrammar
-from hybrid.guard import Guard
+from hybrid.guard import READ_FACTOR, Guard
 from hybrid.guard.estimate import Estimate, schema_estimate
 from hybrid.json_schema import Bounds, SchemaGrammar, documents_of, grammar_of_schema
 from hybrid.xgrammar.relaxed import Relaxation, SchemaText, describe, schema_text
@@ -162,6 +162,7 @@ class ExactSchemaRequest(Request):
         grammar = grammar_of_schema(
             self.schema, self.options, bounds=_bounds(self.settings.budget.states), deadline=deadline,
             relax=self.relax, convert=partial(_converted, self.settings, compilation.guard),
+            most_bytes=self.settings.budget.bytes // READ_FACTOR,
             assert_formats=self.assert_formats, documents=self.registry,
         )  # fmt: skip
         compiled = compilation.decide(grammar, time.perf_counter() - began, deadline, _own_reading)

