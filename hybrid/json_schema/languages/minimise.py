@@ -9,7 +9,7 @@ Limits: targets are not checked, because rows come only from this package.
 
 States are first separated by the lengths of the shortest and the longest text to an end, which separates
 the states of long chains at once, and then by their targets (Moore: Gedanken-Experiments on Sequential
-Machines, 1956).
+Machines, 1956), where only the sources of states that were separated are looked at again.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class Minimiser:
     before: cython.longlong[::1]
     before_starts: cython.longlong[::1]
     order: cython.longlong[::1]
+    buffer: cython.longlong[::1]
     n_reached: cython.Py_ssize_t
 
     def __init__(self, starts: Any, edges: Any, accepting: Any) -> None:
@@ -187,38 +188,103 @@ class Minimiser:
         return len(keys)
 
     @cython.cfunc
-    def refine(self) -> cython.Py_ssize_t:
-        """Separate states whose edges lead to different colors. Return the new number of colors."""
-        most: cython.Py_ssize_t = 0
+    def refine(self, n_colors: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Separate states whose edges lead to different colors, until there are none. Return the new number
+        of colors.
+
+        After the first round, only states with an edge to a state whose color has changed are looked at.
+        The other states of their color agree with each other, and so does one group of the states that are
+        looked at if it has all states of its color: they keep it. With all states in each round,
+        `[a-z]{1,256}\\.[a-z]{1,6}[a-z/]*` took 256 rounds over 2,054 states, 0.4 s.
+        """
         i: cython.Py_ssize_t
         state: cython.Py_ssize_t
         edge: cython.Py_ssize_t
-        at: cython.Py_ssize_t
-        to: cython.longlong
+        color: cython.Py_ssize_t
+        group: cython.Py_ssize_t
+        most: cython.Py_ssize_t = 0
+        sizes: cython.longlong[::1] = np.zeros(self.n_reached, np.int64)  # states of each color
         for i in range(self.n_reached):
             state = self.order[i]
+            sizes[self.color[state]] += 1
             most = max(most, self.starts[state + 1] - self.starts[state])
-        buffer: cython.longlong[::1] = np.empty(3 * most + 1, np.int64)
-        after: cython.longlong[::1] = np.empty(self.n_reached, np.int64)
-        keys: dict = {}
-        for i in range(self.n_reached):
-            state = self.order[i]
-            buffer[0] = self.color[state]
-            at = 1
-            for edge in range(self.starts[state], self.starts[state + 1]):
-                if self.target[edge] < 0:
-                    continue
-                to = self.color[self.target[edge]]
-                if at > 1 and buffer[at - 1] == to and buffer[at - 2] + 1 >= self.low[edge]:
-                    buffer[at - 2] = self.high[edge]
-                    continue
-                buffer[at], buffer[at + 1], buffer[at + 2] = self.low[edge], self.high[edge], to
-                at += 3
-            key = PyBytes_FromStringAndSize(cython.cast(cython.p_char, cython.address(buffer[0])), 8 * at)
-            after[i] = keys.setdefault(key, len(keys))
-        for i in range(self.n_reached):
-            self.color[self.order[i]] = after[i]
-        return len(keys)
+        self.buffer = np.empty(3 * most + 1, np.int64)
+        todo: cython.longlong[::1] = self.order[: self.n_reached].copy()
+        n_todo: cython.Py_ssize_t = self.n_reached
+        seen: cython.longlong[::1] = np.zeros(self.n_reached, np.int64)  # states of each color in `todo`
+        group_of: cython.longlong[::1] = np.empty(self.n_reached, np.int64)
+        keeping: cython.longlong[::1] = np.full(self.n_reached, -1, np.int64)  # for a color, the group
+        waits: cython.uchar[::1] = np.zeros(self.n, np.uint8)
+        while n_todo and n_colors < self.n_reached:
+            look()
+            keys: dict = {}
+            colors: list = []  # for each group
+            counts: list = []
+            for i in range(n_todo):
+                state = todo[i]
+                waits[state] = 0
+                group = keys.setdefault(self.key(state), len(keys))
+                if group == len(counts):
+                    colors.append(self.color[state])
+                    counts.append(0)
+                counts[group] += 1
+                seen[self.color[state]] += 1
+                group_of[i] = group
+            for group, color in enumerate(colors):
+                if seen[color] == sizes[color] and (
+                    keeping[color] < 0 or counts[keeping[color]] < counts[group]
+                ):
+                    keeping[color] = group
+            names: list = []
+            for group, color in enumerate(colors):
+                if keeping[color] == group:
+                    names.append(color)
+                else:
+                    names.append(n_colors)
+                    sizes[n_colors] = counts[group]
+                    n_colors += 1
+            for group, color in enumerate(colors):
+                keeping[color] = -1
+                seen[color] = 0
+                if names[group] != color:
+                    sizes[color] -= counts[group]
+            n_changed: cython.Py_ssize_t = 0
+            for i in range(n_todo):
+                state = todo[i]
+                color = names[group_of[i]]
+                if color != self.color[state]:
+                    self.color[state] = color
+                    group_of[n_changed] = state
+                    n_changed += 1
+            n_todo = 0
+            for i in range(n_changed):
+                state = group_of[i]
+                for edge in range(self.before_starts[state], self.before_starts[state + 1]):
+                    source: cython.Py_ssize_t = self.before[edge]
+                    if self.color[source] >= 0 and not waits[source]:
+                        waits[source] = 1
+                        todo[n_todo] = source
+                        n_todo += 1
+        return n_colors
+
+    @cython.cfunc
+    def key(self, state: cython.Py_ssize_t) -> bytes:
+        """Return the color of a state, and its edges with the colors to which they lead."""
+        edge: cython.Py_ssize_t
+        at: cython.Py_ssize_t = 1
+        to: cython.longlong
+        buffer: cython.longlong[::1] = self.buffer
+        buffer[0] = self.color[state]
+        for edge in range(self.starts[state], self.starts[state + 1]):
+            if self.target[edge] < 0:
+                continue
+            to = self.color[self.target[edge]]
+            if at > 1 and buffer[at - 1] == to and buffer[at - 2] + 1 >= self.low[edge]:
+                buffer[at - 2] = self.high[edge]
+                continue
+            buffer[at], buffer[at + 1], buffer[at + 2] = self.low[edge], self.high[edge], to
+            at += 3
+        return PyBytes_FromStringAndSize(cython.cast(cython.p_char, cython.address(buffer[0])), 8 * at)
 
     @cython.cfunc
     def written(self, n_colors: cython.Py_ssize_t) -> tuple:
@@ -267,17 +333,11 @@ class Minimiser:
 
     @cython.cfunc
     def minimise(self) -> tuple:
-        before: cython.Py_ssize_t = 0
         self.index_sources()
         self.keep_live()
         if self.n_reached == 0:
             return (), ()
-        n_colors = self.measure()
-        while n_colors != before and n_colors < self.n_reached:
-            look()
-            before = n_colors
-            n_colors = self.refine()
-        return self.written(n_colors)
+        return self.written(self.refine(self.measure()))
 
 
 def minimised(rows: Sequence, accepting: Sequence) -> tuple:
