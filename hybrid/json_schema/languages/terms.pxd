@@ -22,6 +22,7 @@ cdef class Terms:
     cpdef Py_ssize_t either(self, object parts) except -1
     cpdef Py_ssize_t both(self, object parts) except -1
     cdef Py_ssize_t _join(self, Py_ssize_t op, object parts, Py_ssize_t neutral, Py_ssize_t absorbing) except -1
+    cdef int _unite_repeats(self, set found) except -1
     cpdef Py_ssize_t other(self, Py_ssize_t term) except -1
     cpdef Py_ssize_t loop(self, object builder, object part, Py_ssize_t then) except -1
     cdef Py_ssize_t _unfold(self, Py_ssize_t number) except -1

@@ -178,11 +178,44 @@ class Terms:
                 if not self.nullable(one):
                     return C_NOTHING
             return C_EMPTY
+        if op == OR and len(found) > 1:
+            self._unite_repeats(found)
         if len(found) < 2:
             for one in found:
                 return one
             return neutral
         return self._of((op, frozenset(found)))
+
+    def _unite_repeats(self, found: set) -> cython.int:
+        """In a union, replace repeats of one term before the same rest by one repeat if their bounds
+        overlap. A well-known pattern of URLs, which has `(www\\.)?[a-z.]{1,256}` in it, has 4,602 derivatives
+        instead of 9,061."""
+        term: tuple
+        repeat: tuple
+        repeats: dict = {}
+        for one in found:
+            term = self._all[one]
+            repeat = self._all[term[1]] if term[0] == CAT else term
+            if repeat[0] == REPEAT:
+                key = (repeat[1], term[2] if term[0] == CAT else C_EMPTY)
+                repeats.setdefault(key, []).append((repeat[2], repeat[3], one))
+        for (part, rest), bounds in repeats.items():
+            if rest in found:
+                bounds.append((0, 0, rest))
+            if len(bounds) < 2:
+                continue
+            bounds.sort()
+            least, most, number = bounds[0]
+            for low, high, one in bounds[1:]:
+                if low > most + 1:
+                    least, most, number = low, high, one
+                    continue
+                found.discard(number)
+                found.discard(one)
+                most = max(most, high)
+                number = self.cat(self._of((REPEAT, part, least, most)), rest)
+                found.add(number)
+        return 0
 
     def other(self, term: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the complement of a term."""
