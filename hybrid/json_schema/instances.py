@@ -111,8 +111,11 @@ class Instances:
 
     def _object(self, value: dict[str, Any], automaton: ObjectAutomaton) -> str | None:
         state, parts = 0, []
-        for name in automaton.names:
-            if name in value:
+        for position, name in enumerate(automaton.names):
+            if automaton.position[state] > position:  # no such key may come
+                if name in value:
+                    return None
+            elif name in value:
                 text, state = self._step(value[name], automaton.edges[state], automaton.is_live)
                 if text is None:
                     return None
