@@ -263,6 +263,35 @@ def test_what_is_too_large_for_both_is_refused_before_it_is_written() -> None:
     assert 0.8 < len(grammar.serialize_json()) / least_bytes(grammar.whole.rows) < 1.5
 
 
+def union_of(n: int, **beside: Any) -> Any:
+    """A union of objects with a tag; each has a key of its own."""
+    return {
+        "oneOf": [
+            {"properties": {"t": {"const": i}, f"x{i}": {"type": "integer"}}, "required": ["t"], **beside}
+            for i in range(n)
+        ]
+    }
+
+
+def test_states_of_an_object_are_bounded_by_the_budget() -> None:
+    few, more = (
+        GrammarCompiler(BYTES, semantics="json-schema", budget=Budget(states=n)) for n in (500, 5000)
+    )
+    with pytest.raises(SchemaRefused, match=r"more than 83 states.*raise Budget\.states"):
+        few.compile_json_schema(union_of(16))
+    assert written(more.compile_json_schema(union_of(16)), '{"t":3,"x3":1,"x4":"a"}')
+
+
+def test_a_union_of_many_closed_objects_has_few_states() -> None:
+    """Keys that cannot come in a case have no states: 20,000 states for 400 cases otherwise."""
+    grammar = grammar_of_schema(union_of(400, additionalProperties=False))
+    (one,) = (one for one in grammar.whole.nonterminals.all if one.object is not None)
+    assert len(one.object.accepting) <= 2 * 400 + 2
+    assert grammar.instances.text({"x399": 7, "t": 399}) == '{"t":399,"x399":7}'
+    assert grammar.instances.text({"t": 399, "x398": 7}) is None
+    assert grammar.instances.text({"t": 1}) == '{"t":1}'
+
+
 def test_a_deadline_is_kept_while_compiling() -> None:
     with pytest.raises(BudgetExceeded):
         GrammarCompiler(BYTES, semantics="json-schema", budget=Budget(seconds=1e-9)).compile_json_schema(

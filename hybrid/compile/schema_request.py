@@ -182,7 +182,8 @@ class ExactSchemaRequest(Request):
 @lru_cache(maxsize=16)
 def _bounds(states: int) -> Bounds:
     """The bounds of a grammar if the budget allows so many states."""
-    return Bounds(nonterminals=max(states // 6, 1), language_states=max(states // 10, 1))
+    part = max(states // 6, 1)
+    return Bounds(nonterminals=part, states=part, language_states=max(states // 10, 1))
 
 
 def _may_lead(text: str) -> bool:
