@@ -35,10 +35,11 @@ from hybrid.json_schema.layout import Layout, layout_of
 from hybrid.json_schema.locations import Locations
 from hybrid.json_schema.nonterminals import Bounds, Nonterminals
 from hybrid.json_schema.numbers import Numbers
-from hybrid.json_schema.objects import build_object, declare_few_keys, remember_repeats
+from hybrid.json_schema.objects import build_object
 from hybrid.json_schema.places import Places, places_of
 from hybrid.json_schema.productive import find_productive
 from hybrid.json_schema.references import Documents
+from hybrid.json_schema.repeated_keys import declare_few_keys, remember_repeats
 from hybrid.json_schema.rows import Rows
 from hybrid.json_schema.strings import Strings
 

@@ -58,7 +58,7 @@ class Bounds:
     """
 
     nonterminals: int = 20_000
-    states: int = 20_000
+    states: int = 12_000
     minterms: int = 256
     language_states: int = 12_000
     key_classes: int = 256

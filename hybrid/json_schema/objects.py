@@ -7,9 +7,7 @@ declaration, then others. A state is the number of declared keys that have passe
 rest of the object. At a declared key, one edge passes it over, and others read its value. Undeclared keys
 are distinguished by the patterns that they match.
 When: once for each nonterminal that has objects.
-Limits: `Bounds.states` and `Bounds.key_classes`. If a repeated undeclared key could make an invalid object
-pass (`repeats_matter`), the keys of a class are declared if they are few, and remembered otherwise
-(`places.py`). A schema in which such keys may run out is refused.
+Limits: `Bounds.states` and `Bounds.key_classes`. Undeclared keys may be repeated (`repeated_keys.py`).
 
 One formula holds all constraints together, so a `oneOf` of n branches costs states, but not the product of
 its branches. A key that has passed is forgotten.
@@ -18,7 +16,6 @@ its branches. A key that has passed is forgotten.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Any
 
 import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
@@ -31,21 +28,13 @@ from equivalence import built
 from hybrid.json_schema.atoms import count_atom
 from hybrid.json_schema.automata import KeyClass
 from hybrid.json_schema.errors import SchemaRefused
-from hybrid.json_schema.languages.automaton import Automaton, is_endless
 from hybrid.json_schema.languages.until import TooLarge
 from hybrid.json_schema.splitting import split
 
 built.check(__name__, EQUIMASK_SOURCE)
 
-MOST_DECLARED = 64
-"""If repeats matter, the undeclared keys of a class are declared if they are at most this many."""
-
-
 NO_EDGES = cython.declare(list, [])
 """The edges of all states that have none. Nothing is added to it."""
-
-MOST_KEYS = 10_000
-"""A class with more keys than this counts as one that never runs out of keys."""
 
 
 def build_object(nonterminals: Nonterminals, of: Nonterminal) -> object:
@@ -359,130 +348,3 @@ class _Builder:
 def _number_of_atom(condition: tuple) -> object:
     atom: Formula = condition[0]
     return atom.number
-
-
-def declare_few_keys(nonterminals: Nonterminals) -> bool:
-    """If repeats matter, declare undeclared keys that are few: then they have an order, and states know
-    which have passed. Objects that get such keys must be built again.
-
-    Returns:
-        Whether there are such objects.
-    """
-    found = False
-    for one in nonterminals.all:
-        if one.object is None or not one.is_productive or not repeats_matter(one.object):
-            continue
-        few = [one.object.classes[number].language.words(MOST_DECLARED) for number in _used(one.object)]
-        texts = sorted({text for some in few for text in some or ()})
-        if texts:
-            one.names = (*one.object.names, *texts)
-            nonterminals.rebuild_object(one)
-            found = True
-    return found
-
-
-def remember_repeats(nonterminals: Nonterminals) -> None:
-    """Mark objects whose keys must be remembered because a repeated undeclared key could make an invalid
-    one pass.
-
-    Raises:
-        SchemaRefused: such keys may run out. The error names the keyword that most likely requires them.
-    """
-    for one in nonterminals.all:
-        if one.object is None or not one.is_productive or not repeats_matter(one.object):
-            continue
-        languages = [one.object.classes[number].language for number in _used(one.object)]
-        if not all(map(_has_many, languages)):
-            counts = any(atom.args[0] == "count" for atom in one.objects.atoms)
-            keyword = "minProperties" if counts else "additionalProperties"
-            error = SchemaRefused(
-                "unsupported", keyword, "",
-                "depends on how often undeclared keys come; a text may repeat them, and they may run out",
-            )  # fmt: skip
-            raise nonterminals.placed(error, one.formula)
-        one.object.has_unique_keys = True
-    if not any(one.object is not None and one.object.has_unique_keys for one in nonterminals.all):
-        return
-    for one in nonterminals.all:  # other nonterminals may stand at the same places
-        if one.object is not None and one.is_productive:
-            used = _used(one.object)
-            one.object.keys_may_run_out = not all(is_endless(one.object.classes[n].language) for n in used)
-
-
-def _has_many(language: Automaton) -> bool:
-    """Whether a class has more keys than an object ever needs."""
-    if language.longest is None:
-        return True
-    counts: dict[int, int] = {}
-    todo = [0]
-    while todo:
-        state = todo[-1]
-        missing = [target for _, _, target in language.rows[state] if target not in counts]
-        if missing:
-            todo += missing
-            continue
-        todo.pop()
-        counts[state] = language.accepting[state] + sum(
-            (high - low + 1) * counts[target] for low, high, target in language.rows[state]
-        )
-    return counts[0] > MOST_KEYS
-
-
-def _used(automaton: ObjectAutomaton) -> list[int]:
-    """Return the classes of undeclared keys that may come."""
-    found = {number for state in range(len(automaton.extra)) for number, _ in _live_extras(automaton, state)}
-    return sorted(found)
-
-
-def _live_extras(automaton: ObjectAutomaton, state: int) -> list[tuple[int, list[Any]]]:
-    """Return the undeclared keys that may come in a state, with the edges from which an end can be
-    reached."""
-    if not automaton.is_live[state]:
-        return []
-    live = [
-        (
-            number,
-            [(value, target) for value, target in edges if value.is_productive and automaton.is_live[target]],
-        )
-        for number, edges in automaton.extra[state]
-    ]
-    return [(number, edges) for number, edges in live if edges]
-
-
-def repeats_matter(automaton: ObjectAutomaton) -> bool:
-    """Whether a repeated undeclared key may make an invalid object pass: JSON parsers keep the last value.
-
-    Repeats do not matter if the first of two keys of one class may always be left out: whatever is accepted
-    with a key of that class from the state after the first is accepted from the state before it, too.
-    """
-    for state in range(len(automaton.extra)):
-        for number, edges in _live_extras(automaton, state):
-            for _, target in edges:
-                if target != state and not _included(automaton, target, state, number):
-                    return True
-    return False
-
-
-def _included(automaton: ObjectAutomaton, one: int, other: int, number: int) -> bool:
-    """Whether everything that `one` accepts with a key of a class is also accepted by `other`.
-
-    It is a simulation of pairs of states: an edge must have a counterpart with the same class and
-    nonterminal.
-    """
-    met = {(one, other, False)}
-    todo = [(one, other, False)]
-    while todo:
-        left, right, has_come = todo.pop()
-        if has_come and automaton.accepting[left] and not automaton.accepting[right]:
-            return False
-        follows = dict(_live_extras(automaton, right))
-        for key_class, edges in _live_extras(automaton, left):
-            targets = dict(follows.get(key_class, ()))
-            for value, target in edges:
-                if value not in targets:
-                    return False
-                pair = target, targets[value], has_come or key_class == number
-                if pair[0] != pair[1] and pair not in met:
-                    met.add(pair)
-                    todo.append(pair)
-    return True

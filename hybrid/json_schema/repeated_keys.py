@@ -1,0 +1,191 @@
+# cython: language_level=3, wraparound=True, annotation_typing=True
+# mypy: ignore-errors
+"""Undeclared keys that a text may repeat.
+
+What: JSON parsers keep the last of several equal keys, so a text with a repeated key may stand for an object
+that is not valid. `repeats_matter` says whether that can happen to an object. If so, `declare_few_keys`
+declares keys that are few, and `remember_repeats` marks objects whose keys must be remembered
+(`places.py`).
+When: after all nonterminals are built and it is known which states are dead.
+Limits: an object whose keys must not be repeated, and may run out, is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.json_schema.automata import ObjectAutomaton
+from cython.cimports.hybrid.json_schema.nonterminals import Nonterminals
+
+from equivalence import built
+from hybrid.json_schema.errors import SchemaRefused
+from hybrid.json_schema.languages.automaton import Automaton, is_endless
+
+built.check(__name__, EQUIMASK_SOURCE)
+
+MOST_DECLARED = 64
+"""If repeats matter, the undeclared keys of a class are declared if they are at most this many."""
+
+MOST_KEYS = 10_000
+"""A class with more keys than this counts as one that never runs out of keys."""
+
+
+def declare_few_keys(nonterminals: Nonterminals) -> bool:
+    """If repeats matter, declare undeclared keys that are few: then they have an order, and states know
+    which have passed. Objects that get such keys must be built again.
+
+    Returns:
+        Whether there are such objects.
+    """
+    found = False
+    for one in nonterminals.all:
+        if one.object is None or not one.is_productive or not repeats_matter(nonterminals, one.object):
+            continue
+        few = [one.object.classes[number].language.words(MOST_DECLARED) for number in _used(one.object)]
+        texts = sorted({text for some in few for text in some or ()})
+        if texts:
+            one.names = (*one.object.names, *texts)
+            nonterminals.rebuild_object(one)
+            found = True
+    return found
+
+
+def remember_repeats(nonterminals: Nonterminals) -> None:
+    """Mark objects whose keys must be remembered because a repeated undeclared key could make an invalid
+    one pass.
+
+    Raises:
+        SchemaRefused: such keys may run out. The error names the keyword that most likely requires them.
+    """
+    for one in nonterminals.all:
+        if one.object is None or not one.is_productive or not repeats_matter(nonterminals, one.object):
+            continue
+        languages = [one.object.classes[number].language for number in _used(one.object)]
+        if not all(map(_has_many, languages)):
+            counts = any(atom.args[0] == "count" for atom in one.objects.atoms)
+            keyword = "minProperties" if counts else "additionalProperties"
+            error = SchemaRefused(
+                "unsupported", keyword, "",
+                "depends on how often undeclared keys come; a text may repeat them, and they may run out",
+            )  # fmt: skip
+            raise nonterminals.placed(error, one.formula)
+        one.object.has_unique_keys = True
+    if not any(one.object is not None and one.object.has_unique_keys for one in nonterminals.all):
+        return
+    for one in nonterminals.all:  # other nonterminals may stand at the same places
+        if one.object is not None and one.is_productive:
+            used = _used(one.object)
+            one.object.keys_may_run_out = not all(is_endless(one.object.classes[n].language) for n in used)
+
+
+def _has_many(language: Automaton) -> bool:
+    """Whether a class has more keys than an object ever needs."""
+    if language.longest is None:
+        return True
+    counts: dict[int, int] = {}
+    todo = [0]
+    while todo:
+        state = todo[-1]
+        missing = [target for _, _, target in language.rows[state] if target not in counts]
+        if missing:
+            todo += missing
+            continue
+        todo.pop()
+        counts[state] = language.accepting[state] + sum(
+            (high - low + 1) * counts[target] for low, high, target in language.rows[state]
+        )
+    return counts[0] > MOST_KEYS
+
+
+def _used(automaton: ObjectAutomaton) -> list[int]:
+    """Return the classes of undeclared keys that may come."""
+    found = {number for state in range(len(automaton.extra)) for number, _ in _live_extras(automaton, state)}
+    return sorted(found)
+
+
+def _live_extras(automaton: ObjectAutomaton, state: int) -> list[tuple[int, list[Any]]]:
+    """Return the undeclared keys that may come in a state, with the edges from which an end can be
+    reached."""
+    if not automaton.is_live[state]:
+        return []
+    live = [
+        (
+            number,
+            [(value, target) for value, target in edges if value.is_productive and automaton.is_live[target]],
+        )
+        for number, edges in automaton.extra[state]
+    ]
+    return [(number, edges) for number, edges in live if edges]
+
+
+def repeats_matter(nonterminals: Nonterminals, automaton: ObjectAutomaton) -> bool:
+    """Whether a repeated undeclared key may make an invalid object pass: JSON parsers keep the last value.
+
+    Repeats do not matter if the first of two keys of one class may always be left out: whatever is accepted
+    with a key of that class from the state after the first is accepted from the state before it, too.
+    """
+    extras: list = [_live_extras(automaton, state) for state in range(len(automaton.extra))]
+    if not any(extras):
+        return False
+    simulation: _Simulation = _Simulation(nonterminals, automaton, extras)
+    for state, classes in enumerate(extras):
+        for number, edges in classes:
+            for _, target in edges:
+                if target != state and not simulation.includes(state, target, number):
+                    return True
+    return False
+
+
+@cython.final
+@cython.cclass
+class _Simulation:
+    """One call of `repeats_matter`. It ends with the first pair of states that is not included, so a pair is
+    examined only once: `maxProperties: 4000` took 8 s without that.
+
+    Args:
+        nonterminals: check the deadline.
+        extras: for each state, `_live_extras`.
+    """
+
+    _nonterminals: Nonterminals
+    _automaton: ObjectAutomaton
+    _edges: list  # for each state and class of keys, the target of each nonterminal
+    _certain: set  # pairs of states
+    _possible: dict  # for each class of keys, pairs that hold if a key of this class comes
+
+    def __init__(self, nonterminals: Nonterminals, automaton: ObjectAutomaton, extras: list) -> None:
+        self._nonterminals, self._automaton = nonterminals, automaton
+        self._edges = [{number: dict(edges) for number, edges in classes} for classes in extras]
+        self._certain, self._possible = set(), {}
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def includes(self, state: cython.Py_ssize_t, after: cython.Py_ssize_t, number: object) -> cython.bint:
+        """Whether everything that the state `after` accepts with a key of a class is also accepted by
+        `state`.
+
+        It is a simulation of pairs of states: an edge must have a counterpart with the same class and
+        nonterminal.
+        """
+        accepting, certain = self._automaton.accepting, self._certain
+        possible: set = self._possible.setdefault(number, set())
+        todo: list = [(after, state, False)]
+        while todo:
+            left, right, has_come = todo.pop()
+            pair = (left, right)
+            if left == right or pair in certain or (not has_come and pair in possible):
+                continue
+            (certain if has_come else possible).add(pair)
+            if has_come and accepting[left] and not accepting[right]:
+                return False
+            self._nonterminals.check()
+            follows: dict = self._edges[right]
+            for key_class, edges in self._edges[left].items():
+                targets: dict = follows.get(key_class, {})
+                for value, target in edges.items():
+                    if value not in targets:
+                        return False
+                    todo.append((target, targets[value], has_come or key_class == number))
+        return True
