@@ -123,6 +123,7 @@ class Strings:
         self._pieces: dict[Formula, tuple[Piece, ...]] = {}
         self._lists: dict[Formula, Listed | None] = {}
         self._languages: dict[Formula, Automaton] = {}
+        self._conjunctions: dict[tuple[Formula, ...], Automaton] = {}
 
     def clauses(self, location: Location, keywords: frozenset[str]) -> Iterator[Formula]:
         """Yield what the keywords of a location require of strings."""
@@ -250,12 +251,10 @@ class Strings:
         formulas = self._formulas
         lengths = sorted({atom.args[1] for atom in formula.atoms if atom.args[0] == "longer"})
         begin, before = 0, None
+        longer = [atom for atom in formula.atoms if atom.args[0] == "longer"]
         for i in range(len(lengths) + 1):
-            values = {
-                atom: formulas.constant(atom.args[1] in lengths[:i])
-                for atom in formula.atoms
-                if atom.args[0] == "longer"
-            }
+            reached = lengths[i - 1] if i else 0
+            values = {atom: formulas.constant(atom.args[1] <= reached) for atom in longer}
             inner = formulas.substitute(formula, values)
             if before is not None and inner is not before:
                 if before is not formulas.false:
@@ -337,7 +336,7 @@ class Strings:
             if finite:
                 texts = min(finite, key=len)
                 return words(sorted(t for t in texts if all(self.holds(one, t) for one in args)))
-        parts = [self._language(one) for one in args]
+        parts = self._parts_of(args) if op == "and" else [self._language(one) for one in args]
         if op == "one":
             return combine(parts, lambda signs: sum(signs) == 1, self._bound)
         parts.sort(key=lambda one: one.n_states)
@@ -345,7 +344,21 @@ class Strings:
         for part in parts[1:]:
             pair = [joined, part]
             joined = intersection(pair, self._bound) if op == "and" else combine(pair, any, self._bound)
+        if op == "and":
+            self._conjunctions[args] = joined
         return joined
+
+    def _parts_of(self, args: tuple[Formula, ...]) -> list[Automaton]:
+        """Return the languages of a conjunction's parts, or of all but one together if that is known.
+
+        The cases of a value are "c, but neither a nor b", then "c and d, but neither a nor b", and so on. With
+        all parts each time, 64 patterns took 48,000 intersections. Negations come last: they are newer.
+        """
+        for at in {len(args) - 1, 0, 1}:
+            known = self._conjunctions.get(args[:at] + args[at + 1 :])
+            if known is not None:
+                return [known, self._language(args[at])]
+        return [self._language(one) for one in args]
 
     def whole(self, formula: Formula) -> Automaton:
         """Return the language of a formula as one automaton. Lengths become states.
