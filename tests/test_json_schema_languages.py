@@ -137,6 +137,8 @@ def test_boolean_combinations_are_those_of_sets(left: list[str], right: list[str
     assert combine([one, other], any, BOUND) == words(set(left) | set(right))
     assert complement(complement(one)) == one
     assert one.words(100) == sorted(set(left))
+    n = len(set(left))
+    assert one.count(n) == n and (n == 0 or one.count(n - 1) is None)
     rest = without(universal(), right)
     assert [text for text in TEXTS if rest.contains(text) == (text in right)] == []
     cells = sign_vectors([one, other], BOUND)
@@ -346,6 +348,16 @@ def test_uris_under_a_length_have_few_states(name: str) -> None:
     whole = format_language(name)
     assert whole is not None and combine([language, complement(whole)], all, 10_000).is_empty
     assert language.contains("https://example.org:80/a?b#c") and not language.contains("http://[::1]/")
+
+
+@pytest.mark.parametrize(
+    ("source", "n"),
+    [("^[a-f]{3}$", 216), ("^[a-z]{4}$", None), ("^(ab)*$", None), ("^x(ab)*$", None), ("^(|a|bc?)$", 4)],
+)
+def test_texts_are_counted_up_to_a_limit(source: str, n: int | None) -> None:
+    language = pattern(source, BOUND)
+    found = language.words(10_000)
+    assert language.count(10_000) == n == (None if found is None else len(found))
 
 
 def test_the_longest_and_the_shortest_text() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from equivalence.arrays.closure import close_backwards
 from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal, ObjectAutomaton
 from hybrid.json_schema.errors import SchemaRefused
-from hybrid.json_schema.languages.automaton import Automaton, intersection
+from hybrid.json_schema.languages.automaton import Automaton, empty, intersection
 from hybrid.json_schema.languages.pattern import pattern
 from hybrid.json_schema.nonterminals import Nonterminals
 
@@ -64,39 +64,38 @@ class Counts:
         too many."""
         if one.array is not None or one.object is not None:
             return None
-        numbers, strings = self._number_texts(one), self._string_texts(one)
-        if numbers is None or strings is None:
+        languages = self._string_languages(one)
+        if languages is None or self.of(one) is None:
             return None
         constants = [None] * one.null + list(one.booleans)
         found = [("constant", value) for value in constants]
+        found += [("number", text) for text in self._number_language(one).words(MOST_COUNTED) or ()]
         return frozenset(
-            found + [("number", text) for text in numbers] + [("string", text) for text in strings]
+            found + [("string", text) for part in languages for text in part.words(MOST_COUNTED) or ()]
         )
 
     def _numbers(self, one: Nonterminal) -> int | None:
-        texts = self._number_texts(one)
-        return None if texts is None else len(texts)
+        return self._number_language(one).count(MOST_COUNTED)
 
     def _strings(self, one: Nonterminal) -> int | None:
-        texts = self._string_texts(one)
-        return None if texts is None else len(texts)
+        listed = self._nonterminals.strings.listed(one.strings)
+        if listed is not None:
+            return _sum([len(listed)])
+        languages = self._string_languages(one)
+        return None if languages is None else _sum([part.count(MOST_COUNTED) for part in languages])
 
-    def _number_texts(self, one: Nonterminal) -> list[str] | None:
+    def _number_language(self, one: Nonterminal) -> Automaton:
         if one.numbers.op == "false":
-            return []
+            return empty()
         texts = self._nonterminals.numbers.texts(one.numbers)
-        return intersection([texts, canonical_numbers()], _BOUND).words(MOST_COUNTED)
+        return intersection([texts, canonical_numbers()], _BOUND)
 
-    def _string_texts(self, one: Nonterminal) -> list[str] | None:
-        found: list[str] = []
-        for piece in self._nonterminals.strings.pieces(one.strings) if one.strings.op != "false" else ():
-            if piece.is_counted or (piece.characters is not None and piece.most != 0):
-                return None
-            words = piece.prefix.words(MOST_COUNTED)
-            if words is None:
-                return None
-            found += words
-        return found
+    def _string_languages(self, one: Nonterminal) -> list[Automaton] | None:
+        """Return disjoint languages of its strings; None: there are too many strings."""
+        pieces = self._nonterminals.strings.pieces(one.strings) if one.strings.op != "false" else ()
+        if any(piece.is_counted or (piece.characters is not None and piece.most != 0) for piece in pieces):
+            return None
+        return [piece.prefix for piece in pieces]
 
     def _array(self, automaton: ArrayAutomaton, state: int) -> int | None:
         if automaton.is_conditional:

@@ -21,7 +21,7 @@ from cython.cimports.hybrid.json_schema.nonterminals import Nonterminals
 
 from equivalence import built
 from hybrid.json_schema.errors import SchemaRefused
-from hybrid.json_schema.languages.automaton import Automaton, is_endless
+from hybrid.json_schema.languages.automaton import is_endless
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -63,7 +63,7 @@ def remember_repeats(nonterminals: Nonterminals) -> None:
         if one.object is None or not one.is_productive or not repeats_matter(nonterminals, one.object):
             continue
         languages = [one.object.classes[number].language for number in _used(one.object)]
-        if not all(map(_has_many, languages)):
+        if any(language.count(MOST_KEYS) is not None for language in languages):
             counts = any(atom.args[0] == "count" for atom in one.objects.atoms)
             keyword = "minProperties" if counts else "additionalProperties"
             error = SchemaRefused(
@@ -78,25 +78,6 @@ def remember_repeats(nonterminals: Nonterminals) -> None:
         if one.object is not None and one.is_productive:
             used = _used(one.object)
             one.object.keys_may_run_out = not all(is_endless(one.object.classes[n].language) for n in used)
-
-
-def _has_many(language: Automaton) -> bool:
-    """Whether a class has more keys than an object ever needs."""
-    if language.longest is None:
-        return True
-    counts: dict[int, int] = {}
-    todo = [0]
-    while todo:
-        state = todo[-1]
-        missing = [target for _, _, target in language.rows[state] if target not in counts]
-        if missing:
-            todo += missing
-            continue
-        todo.pop()
-        counts[state] = language.accepting[state] + sum(
-            (high - low + 1) * counts[target] for low, high, target in language.rows[state]
-        )
-    return counts[0] > MOST_KEYS
 
 
 def _used(automaton: ObjectAutomaton) -> list[int]:

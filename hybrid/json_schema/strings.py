@@ -351,8 +351,8 @@ class Strings:
     def _parts_of(self, args: tuple[Formula, ...]) -> list[Automaton]:
         """Return the languages of a conjunction's parts, or of all but one together if that is known.
 
-        The cases of a value are "c, but neither a nor b", then "c and d, but neither a nor b", and so on. With
-        all parts each time, 64 patterns took 48,000 intersections. Negations come last: they are newer.
+        The cases of a value are "c, but neither a nor b", then "c and d, but neither a nor b", and so on.
+        With all parts each time, 64 patterns took 48,000 intersections. Negations come last: they are newer.
         """
         for at in {len(args) - 1, 0, 1}:
             known = self._conjunctions.get(args[:at] + args[at + 1 :])

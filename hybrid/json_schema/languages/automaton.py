@@ -136,23 +136,32 @@ class Automaton:
             self._words[limit] = self._find_words(limit)  # 0.1 ms for a format
         return self._words[limit]
 
-    def _find_words(self, limit: int) -> list[str] | None:
+    def count(self, limit: int) -> int | None:
+        """Return the number of its texts, if there are at most `limit`; else None."""
+        if self.is_empty:
+            return 0
         for state, row in enumerate(self.rows):
             for low, high, target in row:
                 if target == state or high - low >= limit:  # an end is reachable: too many texts
                     return None
+        counts = [0] * self.n_states
+        for state in ending_states(self):
+            texts = sum((high - low + 1) * counts[target] for low, high, target in self.rows[state])
+            counts[state] = min(texts + self.accepting[state], limit + 1)  # else they may have many digits
+        return counts[0] if 0 < counts[0] <= limit else None  # 0: the start reaches a cycle
+
+    def _find_words(self, limit: int) -> list[str] | None:
+        if self.count(limit) is None:
+            return None
         found: list[str] = []
-        todo, steps = [(0, "")] if self.rows else [], 0
+        todo = [(0, "")] if self.rows else []
         while todo:
             state, text = todo.pop()
-            steps += 1
-            if len(found) > limit or len(text) > self.n_states or steps > 16 * limit + self.n_states:
-                return None
             if self.accepting[state]:
                 found.append(text)
             for low, high, target in self.rows[state]:
                 todo += [(target, text + chr(code)) for code in range(low, high + 1)]
-        return sorted(found) if len(found) <= limit else None
+        return sorted(found)
 
     def ranges(self) -> NDArray[np.int64]:
         """Return its edges, int64[n, 4], read-only: rows (source, first character, last character,
