@@ -1,17 +1,21 @@
 """`unevaluatedProperties` and `unevaluatedItems`: which keys and items other subschemas have evaluated.
 
-What: `Evaluated` lists the ways in which the subschemas that apply to the same value (`allOf`, `anyOf`,
-`$ref`, `then` ...) can hold, each with the keys or items that are evaluated then. The keyword becomes a
-disjunction over these ways: one of them holds, and what it has not evaluated satisfies the keyword.
+What: `Evaluated` lists the subschemas that apply to the same value (`allOf`, `anyOf`, `$ref`, `then` ...),
+each with the keys or items that it evaluates and the condition under which it holds. A value must satisfy
+the keyword unless a subschema that holds evaluates it. That is one clause for the keys that the same
+subschemas evaluate: one of these holds, or the values satisfy the keyword.
 When: for locations that have one of the two keywords.
-Limits: at most `MOST_WAYS` ways. Ways that evaluate the same are merged, so branches that name no key cost
-nothing.
+Limits: patterns, or `contains`, of at most `MOST_TOGETHER` subschemas that may or may not hold. There is a
+clause for each set of these: none of the set holds, or all keys that no other one evaluates satisfy the
+keyword.
 
-See JSON Schema 2020-12, core, section 11, and validation of annotations in section 7.7.1.
+See JSON Schema 2020-12, core, section 11, and validation of annotations in section 7.7.1. Listing the ways in
+which all subschemas can hold together would take a way for each set of branches, and refuse nine of them.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
@@ -20,37 +24,24 @@ from hybrid.json_schema.formulas import Formula, Formulas
 from hybrid.json_schema.locations import Location, Locations
 from hybrid.json_schema.strings import Strings
 
-MOST_WAYS = 256
+MOST_TOGETHER = 8
+"""Subschemas that evaluate keys by patterns, or items by `contains`, under different conditions."""
 
 
 class Keys(NamedTuple):
-    """Which keys of an object were evaluated: names, keys that satisfy formulas, or all."""
+    """Which keys of an object a subschema evaluates: names, keys that satisfy formulas, or all."""
 
     names: tuple[str, ...] = ()
     patterns: tuple[Formula, ...] = ()
     everything: bool = False
 
-    def __or__(self, other: Keys) -> Keys:
-        if self.everything or other.everything:
-            return Keys(everything=True)
-        return Keys(_united(self.names, other.names), _united(self.patterns, other.patterns))
-
 
 class Items(NamedTuple):
-    """Which items of an array were evaluated: the first ones, those that satisfy formulas, or all."""
+    """Which items of an array a subschema evaluates: the first ones, those that satisfy a formula, or all."""
 
     prefix: int = 0
-    contained: tuple[Formula, ...] = ()
+    contained: Formula | None = None
     everything: bool = False
-
-    def __or__(self, other: Items) -> Items:
-        if self.everything or other.everything:
-            return Items(everything=True)
-        return Items(max(self.prefix, other.prefix), _united(self.contained, other.contained))
-
-
-Ways = dict[Any, Formula]
-"""What is evaluated, and the formula under which that is so."""
 
 
 class Subschemas(Protocol):
@@ -72,7 +63,7 @@ class Subschemas(Protocol):
 
 
 class Evaluated:
-    """The ways in which the locations of one schema can hold."""
+    """What the subschemas of one schema evaluate."""
 
     def __init__(self, assertions: Subschemas) -> None:
         self._of = assertions
@@ -82,34 +73,90 @@ class Evaluated:
     def unevaluated_properties(self, location: Location) -> Formula:
         """Return what `unevaluatedProperties` of a location requires of an object that satisfies all other
         keywords."""
-        own = location.schema["unevaluatedProperties"]
-        asked = self._of.formula(location, own, ("unevaluatedProperties",))
-        true = self._formulas.true
-        found = []
-        for keys, condition in self._ways(location, "object", "unevaluatedProperties").items():
-            rest = true
-            if not keys.everything:
-                patterns = tuple((pattern, true) for pattern in keys.patterns)
-                rest = self._of.sets.atom(dict.fromkeys(keys.names, true), patterns, asked)
-            found.append(self._formulas.conjunction((condition, rest)))
-        return self._formulas.disjunction(found)
+        formulas, sets, strings = self._formulas, self._of.sets, self._of.strings
+        true, keyword = formulas.true, "unevaluatedProperties"
+        asked = self._of.formula(location, location.schema[keyword], (keyword,))
+        of_all: list[Formula] = []
+        of_name: dict[str, list[Formula]] = {}
+        of_patterns: dict[tuple[Formula, ...], list[Formula]] = {}
+        for keys, holds in self._subschemas(location, "object", true, keyword):
+            if keys.everything:
+                of_all.append(holds)
+                continue
+            for name in keys.names:
+                of_name.setdefault(name, []).append(holds)
+            if keys.patterns:
+                of_patterns.setdefault(keys.patterns, []).append(holds)
+        together: dict[Formula, list[str]] = {}  # names that are evaluated under the same condition
+        for name, conditions in of_name.items():
+            for patterns, others in of_patterns.items():
+                if any(strings.holds(pattern, name) for pattern in patterns):
+                    conditions += others
+            together.setdefault(formulas.disjunction((*of_all, *conditions)), []).append(name)
+        clauses = [
+            formulas.disjunction((holds, sets.atom(dict.fromkeys(names, asked), (), true)))
+            for holds, names in together.items()
+        ]
+        named = dict.fromkeys(of_name, true)
+        for holds, matched in self._sets_of(location, keyword, of_all, of_patterns):
+            free = tuple((pattern, true) for patterns in matched for pattern in patterns)
+            clauses.append(formulas.disjunction((holds, sets.atom(named, free, asked))))
+        return formulas.conjunction(clauses)
 
     def unevaluated_items(self, location: Location) -> Formula:
         """Return what `unevaluatedItems` of a location requires of an array that satisfies all other
         keywords."""
-        asked = self._of.formula(location, location.schema["unevaluatedItems"], ("unevaluatedItems",))
-        true = self._formulas.true
-        found = []
-        for items, condition in self._ways(location, "array", "unevaluatedItems").items():
-            rest = true
-            if not items.everything:
-                others = self._formulas.disjunction((*items.contained, asked))
-                rest = items_atom(self._formulas, (true,) * items.prefix, others)
-            found.append(self._formulas.conjunction((condition, rest)))
-        return self._formulas.disjunction(found)
+        formulas, true, keyword = self._formulas, self._formulas.true, "unevaluatedItems"
+        asked = self._of.formula(location, location.schema[keyword], (keyword,))
+        of_all: list[Formula] = []
+        of_prefix: dict[int, list[Formula]] = {}
+        of_contained: dict[Formula, list[Formula]] = {}
+        for items, holds in self._subschemas(location, "array", true, keyword):
+            if items.everything:
+                of_all.append(holds)
+                continue
+            of_prefix.setdefault(items.prefix, []).append(holds)
+            if items.contained is not None:
+                of_contained.setdefault(items.contained, []).append(holds)
+        clauses = []
+        ends = sorted({0, *of_prefix})
+        for begin, end in zip(ends, [*ends[1:], None], strict=True):
+            longer = [one for prefix, conditions in of_prefix.items() if prefix > begin for one in conditions]
+            for holds, contained in self._sets_of(location, keyword, of_all + longer, of_contained):
+                value = formulas.disjunction((*contained, asked))
+                prefix, rest = (true,) * begin, value
+                if end is not None:
+                    prefix, rest = (*prefix, *(value,) * (end - begin)), true
+                clauses.append(formulas.disjunction((holds, items_atom(formulas, prefix, rest))))
+        return formulas.conjunction(clauses)
 
-    def _ways(self, location: Location, kind: str, keyword: str = "") -> Ways:
-        """Return the ways in which a location can hold. Their formulas assume that it does hold.
+    def _sets_of(
+        self, location: Location, keyword: str, of_all: list[Formula], some: dict[Any, list[Formula]]
+    ) -> Iterator[tuple[Formula, list[Any]]]:
+        """Yield clauses for values that some subschemas evaluate if they match: for each set of these
+        subschemas, that one of them or of those that evaluate all values holds; and what the others match.
+
+        Args:
+            of_all: the conditions of subschemas that evaluate all values.
+            some: for what subschemas match, the conditions under which they hold.
+        """
+        formulas = self._formulas
+        holds = {one: formulas.disjunction(conditions) for one, conditions in some.items()}
+        perhaps = [one for one, condition in holds.items() if condition is not formulas.true]
+        if len(perhaps) > MOST_TOGETHER:
+            why = f"depends on more than {MOST_TOGETHER} subschemas with patterns or `contains`"
+            raise location.refused(keyword, why, "unsupported")
+        for n in range(len(perhaps) + 1):
+            for chosen in itertools.combinations(perhaps, n):
+                condition = formulas.disjunction((*of_all, *(holds[one] for one in chosen)))
+                if condition is not formulas.true:
+                    yield condition, [one for one in holds if one not in chosen]
+
+    def _subschemas(
+        self, location: Location, kind: str, holds: Formula, keyword: str = ""
+    ) -> Iterator[tuple[Any, Formula]]:
+        """Yield what a location and the subschemas that apply to the same value evaluate, each with the
+        condition under which it holds. The formulas assume that the location holds if `holds` does.
 
         Args:
             keyword: the keyword that is being read; its own evaluation does not count.
@@ -119,83 +166,45 @@ class Evaluated:
             raise location.refused(keyword or "$ref", "leads back to itself", "invalid")
         self._under_way.add(key)
         try:
-            own = self._own_keys(location) if kind == "object" else self._own_items(location)
-            nothing: Any = Keys() if kind == "object" else Items()
+            own: Any = self._own_keys(location) if kind == "object" else self._own_items(location)
             swallows = "unevaluatedProperties" if kind == "object" else "unevaluatedItems"
             if keyword != swallows and swallows in location.schema:
                 own = own._replace(everything=True)
-            ways: Ways = {own: self._formulas.true}
-            for others in self._in_place(location, kind, nothing):
-                ways = self._product(ways, others, location, keyword)
+            yield own, holds
+            if not own.everything:
+                for formula, condition in self._in_place(location, kind, holds):
+                    if formula.op == "atom":
+                        inner = self._of.locations.all[formula.args[1]]
+                        yield from self._subschemas(inner, kind, condition)
         finally:
             self._under_way.discard(key)
-        return ways
 
-    def _product(self, ways: Ways, others: Ways, location: Location, keyword: str) -> Ways:
-        found: dict[Any, list[Formula]] = {}
-        for one, condition in ways.items():
-            for other, further in others.items():
-                both = self._formulas.conjunction((condition, further))
-                if both is not self._formulas.false:
-                    found.setdefault(one | other, []).append(both)
-        if len(found) > MOST_WAYS:
-            raise location.refused(
-                keyword or "unevaluatedProperties", f"can hold in more than {MOST_WAYS} ways", "bounds"
-            )
-        return {one: self._formulas.disjunction(parts) for one, parts in found.items()}
-
-    def _in_place(self, location: Location, kind: str, nothing: Any) -> Iterator[Ways]:
-        """Yield the ways of each subschema that applies to the same value."""
+    def _in_place(self, location: Location, kind: str, holds: Formula) -> Iterator[tuple[Formula, Formula]]:
+        """Yield each subschema that applies to the same value, and the condition under which it holds."""
         schema, of, formulas = location.schema, self._of, self._formulas
         keywords = of.locations.dialect.keywords
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
             if keyword in schema and keyword in keywords:
-                yield self._of_formula(of.referred(location, keyword), kind, nothing)
+                yield of.referred(location, keyword), holds
         for i, one in enumerate(schema.get("allOf", ())):
-            yield self._of_formula(of.formula(location, one, ("allOf", i)), kind, nothing)
+            yield of.formula(location, one, ("allOf", i)), holds
         for keyword in ("anyOf", "oneOf"):
             for i, one in enumerate(schema.get(keyword, ())):
-                yield self._perhaps(of.formula(location, one, (keyword, i)), kind, nothing)
+                branch = of.formula(location, one, (keyword, i))
+                yield branch, formulas.conjunction((holds, of.expand(branch, kind)))
         if "if" in schema:
-            yield self._condition(location, kind, nothing)
+            asked = of.formula(location, schema["if"], ("if",))
+            condition = of.expand(asked, kind)
+            so = formulas.conjunction((holds, condition))
+            yield asked, so
+            for keyword, side in (("then", so), ("else", formulas.negation(condition))):
+                if keyword in schema:
+                    formula = of.formula(location, schema[keyword], (keyword,))
+                    yield formula, formulas.conjunction((holds, side))
         if kind == "object" and isinstance(schema.get("dependentSchemas"), dict):
             for name, one in schema["dependentSchemas"].items():
-                has = formulas.atom("has", name)
                 inner = of.formula(location, one, ("dependentSchemas", name))
-                yield self._either(has, self._of_formula(inner, kind, nothing), {nothing: formulas.true})
-
-    def _condition(self, location: Location, kind: str, nothing: Any) -> Ways:
-        schema, of, true = location.schema, self._of, self._formulas.true
-        condition = of.formula(location, schema["if"], ("if",))
-        sides = []
-        for keyword in ("then", "else"):
-            ways = {nothing: true}
-            if keyword in schema:
-                ways = self._of_formula(of.formula(location, schema[keyword], (keyword,)), kind, nothing)
-            sides.append(ways)
-        then = self._product(self._of_formula(condition, kind, nothing), sides[0], location, "if")
-        return self._either(of.expand(condition, kind), then, sides[1])
-
-    def _perhaps(self, formula: Formula, kind: str, nothing: Any) -> Ways:
-        """Return the ways of a subschema that may or may not hold."""
-        ways = self._of_formula(formula, kind, nothing)
-        if set(ways) == {nothing}:
-            return {nothing: self._formulas.true}
-        return self._either(self._of.expand(formula, kind), ways, {nothing: self._formulas.true})
-
-    def _either(self, condition: Formula, then: Ways, otherwise: Ways) -> Ways:
-        formulas = self._formulas
-        found: dict[Any, list[Formula]] = {}
-        for side, ways in ((condition, then), (formulas.negation(condition), otherwise)):
-            for one, further in ways.items():
-                found.setdefault(one, []).append(formulas.conjunction((side, further)))
-        return {one: formulas.disjunction(parts) for one, parts in found.items()}
-
-    def _of_formula(self, formula: Formula, kind: str, nothing: Any) -> Ways:
-        """Return the ways of a subschema that holds."""
-        if formula.op != "atom":
-            return {nothing: self._formulas.true}
-        return self._ways(self._of.locations.all[formula.args[1]], kind)
+                yield inner, formulas.conjunction((holds, formulas.atom("has", name)))
 
     def _own_keys(self, location: Location) -> Keys:
         schema = location.schema
@@ -214,17 +223,7 @@ class Evaluated:
             items, prefix = schema.get("additionalItems"), items
         if items is not None:
             return Items(everything=True)
-        contained: tuple[Formula, ...] = ()
+        contained = None
         if "contains" in schema and not dialect.lists_items:  # since 2020-12
-            contained = (self._of.formula(location, schema["contains"], ("contains",)),)
+            contained = self._of.formula(location, schema["contains"], ("contains",))
         return Items(len(prefix), contained)
-
-
-def _united(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return what is in at least one of the two, in a canonical order."""
-    if not other or one == other:
-        return one
-    if not one:
-        return other
-    united = {*one, *other}
-    return tuple(sorted(united, key=lambda part: part if isinstance(part, str) else part.number))
