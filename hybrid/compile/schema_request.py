@@ -182,8 +182,9 @@ class ExactSchemaRequest(Request):
 @lru_cache(maxsize=16)
 def _bounds(states: int) -> Bounds:
     """The bounds of a grammar if the budget allows so many states."""
-    tenth = max(states // 10, 1)  # with 12,000 keys that are counted, the network has nearly all its states
-    return Bounds(nonterminals=max(states // 6, 1), states=tenth, language_states=tenth)
+    part, tenth, few = (max(states // share, 1) for share in (6, 10, 400))
+    # 12,000 keys that are counted take nearly all states of the network
+    return Bounds(part, states=tenth, minterms=few, language_states=tenth, key_classes=few)
 
 
 def _may_lead(text: str) -> bool:

@@ -72,7 +72,7 @@ class Emitter:
         """Return the rule of a nonterminal's values."""
         depth = depth if self._has_depth else 0
         if depth > _DEEPEST:
-            raise SchemaRefused("bounds", "", "", f"needs more than {_DEEPEST} levels of indentation")
+            raise SchemaRefused("limit", "", "", f"needs more than {_DEEPEST} levels of indentation")
         alone = self._scalar_alone(nonterminal)
         if alone is not None:
             return alone

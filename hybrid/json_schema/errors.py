@@ -11,13 +11,16 @@ from typing import Literal
 
 from equivalence.errors import GrammarError
 
-Kind = Literal["unsupported", "bounds", "invalid", "unsatisfiable"]
+Kind = Literal["unsupported", "bounds", "limit", "invalid", "unsatisfiable"]
 
-_WAYS_OUT: dict[str, str] = {
-    "unsupported": "remove it, pass relax=True to leave it out by name, or use semantics='xgrammar'",
-    "bounds": "simplify it, raise Budget.states, or pass relax=True to leave it out by name",
-    "invalid": "correct the schema",
-    "unsatisfiable": "correct the schema",
+_RELAX = "pass relax=True to leave it out by name"
+
+_WAYS_OUT: dict[str, tuple[str, ...]] = {
+    "unsupported": ("remove it", _RELAX, "use semantics='xgrammar'"),
+    "bounds": ("simplify it", "raise Budget.states", _RELAX),
+    "limit": ("simplify it", _RELAX),
+    "invalid": ("correct the schema",),
+    "unsatisfiable": ("correct the schema",),
 }
 
 
@@ -26,8 +29,8 @@ class SchemaRefused(GrammarError):
 
     Attributes:
         kind: "unsupported" (a keyword, or a use of it, that is not implemented), "bounds" (its automaton
-            would be too large), "invalid" (the schema itself is wrong) or "unsatisfiable" (no instance is
-            valid).
+            would be too large), "limit" (it exceeds a limit that no budget raises), "invalid" (the schema
+            itself is wrong) or "unsatisfiable" (no instance is valid).
         keyword: the keyword; "" if no single keyword is the cause.
         pointer: the JSON pointer of the subschema that has it.
         fault: what is wrong, without the ways out, which are meant for programmers, not for their users.
@@ -37,5 +40,11 @@ class SchemaRefused(GrammarError):
         where = f" at {pointer or 'the root'}"
         named = f"the keyword {keyword!r}{where}" if keyword else f"the schema{where}"
         self.fault = f"{named} {why}"
-        super().__init__(f"{self.fault}; {_WAYS_OUT[kind]}")
+        ways = [way for way in _WAYS_OUT[kind] if keyword or way != _RELAX]  # only a keyword is left out
+        super().__init__(f"{self.fault}; {_either(ways)}")
         self.kind, self.keyword, self.pointer, self.why = kind, keyword, pointer, why
+
+
+def _either(ways: list[str]) -> str:
+    *others, last = ways
+    return f"{', '.join(others)}{',' * (len(others) > 1)} or {last}" if others else last

@@ -232,7 +232,7 @@ def grammar_of_schema(
         try:
             made = source.made(deadline)
         except SchemaRefused as error:
-            can_go = error.kind in ("unsupported", "bounds") and error.keyword
+            can_go = error.kind in ("unsupported", "bounds", "limit") and error.keyword
             place = error.pointer, error.keyword
             if not relax or not can_go or place in source.left_out or len(left_out) == MOST_LEFT_OUT:
                 raise
@@ -292,7 +292,7 @@ def read_schema(text: str) -> Any:
         why = f"cannot be read: {fault_of(text) or error}"
         raise SchemaRefused("invalid", "", "", why) from error
     except RecursionError as error:
-        raise SchemaRefused("bounds", "", "", "is nested too deeply") from error
+        raise SchemaRefused("limit", "", "", "is nested too deeply") from error
 
 
 def _attempt(
@@ -322,7 +322,7 @@ def _attempt(
         places = places_of(nonterminals, start)
         rows, root = emit(nonterminals, start, layout)
     except RecursionError as error:
-        raise SchemaRefused("bounds", "", "", "is nested too deeply") from error
+        raise SchemaRefused("limit", "", "", "is nested too deeply") from error
     return Made(nonterminals, start, rows, root, places, tuple(strings.not_asserted))
 
 

@@ -32,7 +32,7 @@ def decimal_of(location: Location, keyword: str) -> Fraction:
     if not is_number(value) or value in (float("inf"), float("-inf")) or value != value:
         raise location.refused(keyword, f"is {value!r}, allowed are numbers", "invalid")
     if value and not 10.0**-_LARGEST_EXPONENT < abs(value) < 10**_LARGEST_EXPONENT:
-        raise location.refused(keyword, f"is beyond 1e{_LARGEST_EXPONENT}, or too close to 0", "bounds")
+        raise location.refused(keyword, f"is beyond 1e{_LARGEST_EXPONENT}, or too close to 0", "limit")
     return decimal(value)
 
 

@@ -221,7 +221,7 @@ def _text_of(schema: dict, way: Way) -> bytes:
     try:
         return marshal.dumps(schema, 2)  # 6 times as fast as JSON
     except ValueError as error:
-        raise SchemaRefused("bounds", "", pointer_of(way), "is nested too deeply") from error
+        raise SchemaRefused("limit", "", pointer_of(way), "is nested too deeply") from error
 
 
 def pointer_of(way: Way) -> str:

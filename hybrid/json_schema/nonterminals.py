@@ -59,9 +59,9 @@ class Bounds:
 
     nonterminals: int = 20_000
     states: int = 12_000
-    minterms: int = 256
+    minterms: int = 300
     language_states: int = 12_000
-    key_classes: int = 256
+    key_classes: int = 300
 
 
 def _takes(formula: Formula, value: bool) -> bool:

@@ -5,7 +5,7 @@ of a key, an item). They decide whether the items, or the keys, at this place mu
 `hybrid.remembering` remembers what was read.
 When: once for each schema that has such an array or object; for all others the result is None.
 Limits: the place alone must decide whether items may be repeated, or commas and brackets must show that two
-were equal (`marks.py`). At most `MOST_PLACES` places.
+were equal (`marks.py`). At most as many places as `Bounds.nonterminals`.
 
 A place is a set of nonterminals: all that the text before it can lead to. So the places are a subset
 construction over paths (names, and "some item") instead of texts. They have no states for what was read.
@@ -21,8 +21,6 @@ from hybrid.json_schema.beginnings import Beginnings, beginnings_of
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.languages.automaton import Automaton
 from hybrid.json_schema.nonterminals import Nonterminals
-
-MOST_PLACES = 20_000
 
 NOWHERE = -1
 """Stands for every place at which, and below which, nothing must be remembered."""
@@ -100,10 +98,9 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal) -> Places | None:
         if key not in numbers:
             numbers[key] = len(sets)
             sets.append([found[number] for number in sorted(key)])
-            if len(sets) > MOST_PLACES:
-                raise SchemaRefused(
-                    "bounds", "uniqueItems", "", f"is required at more than {MOST_PLACES} places"
-                )
+            most = nonterminals.bounds.nonterminals
+            if len(sets) > most:
+                raise SchemaRefused("bounds", "uniqueItems", "", f"is required at more than {most} places")
         return numbers[key]
 
     begin = place(_structured([start]))
