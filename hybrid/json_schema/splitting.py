@@ -6,7 +6,8 @@ condition, and another if not. `split` lists the cases, each as a formula of the
 comes after it. The formulas of values are disjoint. Together they cover every value after which the text
 can go on.
 When: at each key of an object and each item of an array (`objects.py`, `arrays.py`).
-Limits: at most `Bounds.minterms` cases, not counting those that come from lists of values.
+Limits: at most `Bounds.minterms` cases, not counting those that come from lists of values. Numbers of a
+list are split one by one, because 1.0 need not be an integer where 1 is.
 
 These rules keep the number of cases small (figures from 322 hard schemas):
 - conditions that are constantly true or false are decided before anything is split;
@@ -16,7 +17,9 @@ These rules keep the number of cases small (figures from 322 hard schemas):
 - a case whose value is certainly empty is dropped, so branches that differ in a constant or a type
   disappear at once;
 - if many conditions list their values, the values are the cases: splitting one by one took 6 s for 128
-  tools with different names, and did not finish for 400.
+  tools with different names, and did not finish for 400;
+- if the value is one of a list, each value has the conditions that it satisfies: a pipeline language with
+  238 tasks, whose names are listed once and then compared with patterns, took 24 s, and takes 0.4 s.
 """
 
 from __future__ import annotations
