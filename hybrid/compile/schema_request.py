@@ -184,7 +184,9 @@ def _bounds(states: int) -> Bounds:
     """The bounds of a grammar if the budget allows so many states."""
     part, tenth, few = (max(states // share, 1) for share in (6, 10, 400))
     # 12,000 keys that are counted take nearly all states of the network
-    return Bounds(part, states=tenth, minterms=few, language_states=tenth, key_classes=few)
+    return Bounds(
+        nonterminals=part, states=tenth, minterms=few, language_states=tenth, key_classes=few,
+    )  # fmt: skip
 
 
 def _may_lead(text: str) -> bool:

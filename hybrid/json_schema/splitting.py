@@ -197,6 +197,7 @@ class _Splitter:
             return None
         true: dict[tuple[str, object], list[Formula]] = {value: [] for value in sorted(values, key=_in_order)}
         for atom in unknown:
+            nonterminals.check()
             for value in nonterminals.satisfying(atom.args[1], values):
                 true[value].append(atom)
         groups: dict[tuple[Formula, ...], list[Formula]] = {}
