@@ -83,9 +83,6 @@ class _Builder:
         classes = self._key_classes()
         self._automaton = of.object = ObjectAutomaton(self._names, classes)
         self._numbers, self._todo = {}, []
-        self._decisive = {}
-        self._position_of = {name: i for i, name in enumerate(self._names)}
-        self._all_positions = range(len(self._names) + 1)
 
     @cython.cfunc
     def build(self) -> object:
@@ -94,6 +91,9 @@ class _Builder:
         if required is not None:
             self._chain(required[0], required[1])
             return
+        self._decisive = {}
+        self._position_of = {name: i for i, name in enumerate(self._names)}
+        self._all_positions = range(len(self._names) + 1)
         self._state(0, self._start)
         automaton = self._automaton
         while self._todo:
