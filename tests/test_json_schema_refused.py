@@ -191,6 +191,11 @@ HOSTILE: dict[str, Any] = {
             f"d{i}": {"patternProperties": {"^a": {"$ref": f"#/definitions/d{(i + 1) % 20_000}"}}}
             for i in range(20_000)}},
     "11,000 keys that are counted": {"type": "object", "maxProperties": 11_000},
+    "a billion paths to what is evaluated": {
+        "$ref": "#/$defs/d0", "unevaluatedProperties": False,
+        "$defs": {"d30": {"properties": {"a": True}}} | {
+            f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}, {"$ref": f"#/$defs/d{i + 1}", "title": "b"}]}
+            for i in range(30)}},
     "60 tags that are patterns": {
         "anyOf": [{"properties": {"t": {"pattern": f"^a{i}_"}, f"x{i}": {}}, "required": ["t"]}
                   for i in range(60)]},

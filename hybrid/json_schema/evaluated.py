@@ -79,7 +79,7 @@ class Evaluated:
         of_all: list[Formula] = []
         of_name: dict[str, list[Formula]] = {}
         of_patterns: dict[tuple[Formula, ...], list[Formula]] = {}
-        for keys, holds in self._subschemas(location, "object", true, keyword):
+        for keys, holds in self._subschemas(location, "object", true, set(), keyword):
             if keys.everything:
                 of_all.append(holds)
                 continue
@@ -111,7 +111,7 @@ class Evaluated:
         of_all: list[Formula] = []
         of_prefix: dict[int, list[Formula]] = {}
         of_contained: dict[Formula, list[Formula]] = {}
-        for items, holds in self._subschemas(location, "array", true, keyword):
+        for items, holds in self._subschemas(location, "array", true, set(), keyword):
             if items.everything:
                 of_all.append(holds)
                 continue
@@ -153,17 +153,22 @@ class Evaluated:
                     yield condition, [one for one in holds if one not in chosen]
 
     def _subschemas(
-        self, location: Location, kind: str, holds: Formula, keyword: str = ""
+        self, location: Location, kind: str, holds: Formula, met: set[tuple[int, Formula]], keyword: str = ""
     ) -> Iterator[tuple[Any, Formula]]:
         """Yield what a location and the subschemas that apply to the same value evaluate, each with the
         condition under which it holds. The formulas assume that the location holds if `holds` does.
 
         Args:
+            met: the locations, with conditions, that were yielded before; it is updated. A chain of 30
+                subschemas that each refer twice to the next has a billion paths.
             keyword: the keyword that is being read; its own evaluation does not count.
         """
         key = location.number, kind
         if key in self._under_way:
             raise location.refused(keyword or "$ref", "leads back to itself", "invalid")
+        if (location.number, holds) in met:
+            return
+        met.add((location.number, holds))
         self._under_way.add(key)
         try:
             own: Any = self._own_keys(location) if kind == "object" else self._own_items(location)
@@ -175,7 +180,7 @@ class Evaluated:
                 for formula, condition in self._in_place(location, kind, holds):
                     if formula.op == "atom":
                         inner = self._of.locations.all[formula.args[1]]
-                        yield from self._subschemas(inner, kind, condition)
+                        yield from self._subschemas(inner, kind, condition, met)
         finally:
             self._under_way.discard(key)
 
