@@ -104,6 +104,8 @@ class _ByValue:
 
     def state(self, formula: Formula, used: int) -> _State:
         """Return the state of a formula after some values. If they do not matter, there are none."""
+        if self._unique not in formula.atoms:
+            return formula, 0
         found = self._at_the_end.get(formula)
         if found is None:
             found, formulas = formula, self._formulas

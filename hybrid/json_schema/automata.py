@@ -63,8 +63,8 @@ class ObjectAutomaton:
         names: declared keys, in canonical order.
         classes: classes of undeclared keys.
         position: for each state, how many of `names` have passed; undeclared keys come after all of them.
-        accepting: for each state, whether the object may end.
             Declared keys that cannot come, and decide nothing, are passed over without a state.
+        accepting: for each state, whether the object may end.
         skipped: for each state, the state after the next declared key is passed over, or -1.
         edges: for each state, the edges for the value of the next declared key.
         extra: for each state, pairs (number of a key class, its edges).

@@ -6,7 +6,7 @@ the keyword unless a subschema that holds evaluates it. That is one clause for t
 subschemas evaluate: one of these holds, or the values satisfy the keyword.
 When: for locations that have one of the two keywords.
 Limits: patterns, or `contains`, of at most `MOST_TOGETHER` subschemas that may or may not hold. There is a
-clause for each set of these: none of the set holds, or all keys that no other one evaluates satisfy the
+clause for each set of these: one of the set holds, or all keys that no other one matches satisfy the
 keyword.
 
 See JSON Schema 2020-12, core, section 11, and validation of annotations in section 7.7.1. Listing the ways in

@@ -39,7 +39,7 @@ from hybrid.json_schema.objects import build_object
 from hybrid.json_schema.places import Places, places_of
 from hybrid.json_schema.productive import find_productive
 from hybrid.json_schema.references import Documents
-from hybrid.json_schema.repeated_keys import declare_few_keys, remember_repeats
+from hybrid.json_schema.repeated_keys import declare_few_keys, remember_repeats, repeating
 from hybrid.json_schema.rows import Rows
 from hybrid.json_schema.strings import Strings
 
@@ -312,13 +312,14 @@ def _attempt(
             counts = Counts(nonterminals)
             _bound_unique(nonterminals, counts)
             find_productive(nonterminals.all)
-            is_whole = not declare_few_keys(nonterminals)
+            these = repeating(nonterminals)
+            is_whole = not declare_few_keys(nonterminals, these)
         _refuse_negated(locations, names)
         if not start.is_productive:
             raise SchemaRefused("unsatisfiable", "", "", "has no valid instance")
         _check_unique(nonterminals, counts)
         check_conditional(nonterminals, counts)
-        remember_repeats(nonterminals)
+        remember_repeats(nonterminals, these)
         places = places_of(nonterminals, start)
         rows, root = emit(nonterminals, start, layout)
     except RecursionError as error:

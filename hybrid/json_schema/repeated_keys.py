@@ -3,9 +3,8 @@
 """Undeclared keys that a text may repeat.
 
 What: JSON parsers keep the last of several equal keys, so a text with a repeated key may stand for an object
-that is not valid. `repeats_matter` says whether that can happen to an object. If so, `declare_few_keys`
-declares keys that are few, and `remember_repeats` marks objects whose keys must be remembered
-(`places.py`).
+that is not valid. `repeating` finds the objects to which that can happen. `declare_few_keys` declares their
+keys if they are few, and `remember_repeats` marks the objects whose keys must be remembered (`places.py`).
 When: after all nonterminals are built and it is known which states are dead.
 Limits: an object whose keys must not be repeated, and may run out, is refused.
 """
@@ -32,17 +31,24 @@ MOST_KEYS = 10_000
 """A class with more keys than this counts as one that never runs out of keys."""
 
 
-def declare_few_keys(nonterminals: Nonterminals) -> bool:
-    """If repeats matter, declare undeclared keys that are few: then they have an order, and states know
-    which have passed. Objects that get such keys must be built again.
+def repeating(nonterminals: Nonterminals) -> list:
+    """Return the nonterminals to whose objects repeats matter."""
+    return [
+        one
+        for one in nonterminals.all
+        if one.object is not None and one.is_productive and repeats_matter(nonterminals, one.object)
+    ]
+
+
+def declare_few_keys(nonterminals: Nonterminals, these: list) -> bool:
+    """Declare undeclared keys of the `repeating` objects if they are few: then they have an order, and states
+    know which have passed. Objects that get such keys must be built again.
 
     Returns:
         Whether there are such objects.
     """
     found = False
-    for one in nonterminals.all:
-        if one.object is None or not one.is_productive or not repeats_matter(nonterminals, one.object):
-            continue
+    for one in these:
         few = [one.object.classes[number].language.words(MOST_DECLARED) for number in _used(one.object)]
         texts = sorted({text for some in few for text in some or ()})
         if texts:
@@ -52,16 +58,14 @@ def declare_few_keys(nonterminals: Nonterminals) -> bool:
     return found
 
 
-def remember_repeats(nonterminals: Nonterminals) -> None:
-    """Mark objects whose keys must be remembered because a repeated undeclared key could make an invalid
-    one pass.
+def remember_repeats(nonterminals: Nonterminals, these: list) -> None:
+    """Mark the `repeating` objects, whose keys must be remembered because a repeated undeclared key could
+    make an invalid one pass.
 
     Raises:
         SchemaRefused: such keys may run out. The error names the keyword that most likely requires them.
     """
-    for one in nonterminals.all:
-        if one.object is None or not one.is_productive or not repeats_matter(nonterminals, one.object):
-            continue
+    for one in these:
         languages = [one.object.classes[number].language for number in _used(one.object)]
         if any(language.count(MOST_KEYS) is not None for language in languages):
             counts = any(atom.args[0] == "count" for atom in one.objects.atoms)
@@ -72,9 +76,7 @@ def remember_repeats(nonterminals: Nonterminals) -> None:
             )  # fmt: skip
             raise nonterminals.placed(error, one.formula)
         one.object.has_unique_keys = True
-    if not any(one.object is not None and one.object.has_unique_keys for one in nonterminals.all):
-        return
-    for one in nonterminals.all:  # other nonterminals may stand at the same places
+    for one in nonterminals.all if these else ():  # other nonterminals may stand at the same places
         if one.object is not None and one.is_productive:
             used = _used(one.object)
             one.object.keys_may_run_out = not all(is_endless(one.object.classes[n].language) for n in used)
@@ -108,15 +110,17 @@ def repeats_matter(nonterminals: Nonterminals, automaton: ObjectAutomaton) -> bo
     with a key of that class from the state after the first is accepted from the state before it, too.
     """
     extras: list = [_live_extras(automaton, state) for state in range(len(automaton.extra))]
-    if not any(extras):
+    pairs: list = [
+        (state, target, number)
+        for state, classes in enumerate(extras)
+        for number, edges in classes
+        for _, target in edges
+        if target != state
+    ]
+    if not pairs:
         return False
     simulation: _Simulation = _Simulation(nonterminals, automaton, extras)
-    for state, classes in enumerate(extras):
-        for number, edges in classes:
-            for _, target in edges:
-                if target != state and not simulation.includes(state, target, number):
-                    return True
-    return False
+    return not all(simulation.includes(state, target, number) for state, target, number in pairs)
 
 
 @cython.final

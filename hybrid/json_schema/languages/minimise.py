@@ -213,6 +213,7 @@ class Minimiser:
         n_todo: cython.Py_ssize_t = self.n_reached
         seen: cython.longlong[::1] = np.zeros(self.n_reached, np.int64)  # states of each color in `todo`
         group_of: cython.longlong[::1] = np.empty(self.n_reached, np.int64)
+        changed: cython.longlong[::1] = np.empty(self.n_reached, np.int64)  # states with a new color
         keeping: cython.longlong[::1] = np.full(self.n_reached, -1, np.int64)  # for a color, the group
         waits: cython.uchar[::1] = np.zeros(self.n, np.uint8)
         while n_todo and n_colors < self.n_reached:
@@ -254,11 +255,11 @@ class Minimiser:
                 color = names[group_of[i]]
                 if color != self.color[state]:
                     self.color[state] = color
-                    group_of[n_changed] = state
+                    changed[n_changed] = state
                     n_changed += 1
             n_todo = 0
             for i in range(n_changed):
-                state = group_of[i]
+                state = changed[i]
                 for edge in range(self.before_starts[state], self.before_starts[state + 1]):
                     source: cython.Py_ssize_t = self.before[edge]
                     if self.color[source] >= 0 and not waits[source]:
