@@ -28,6 +28,7 @@ import pytest
 from equivalence import BudgetExceeded, Vocabulary, forking
 from equivalence.deadline import Deadline
 from hybrid import Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid.compile import statistics
 from hybrid.compile.compilation import Compilation
 from hybrid.guard import worker
 from tests.caches import wait_for
@@ -307,7 +308,7 @@ def test_no_lock_stays_held(short_waits: None, tmp_path: Path) -> None:
 
         mine = [
             compiled.classifier.lock, compiler._memory._lock, compiler._writer._lock, compiler._disk._lock,
-            compiler._background._lock, compiler._statistics._lock, compiler._compilation._engines._lock,
+            compiler._background._lock, statistics._lock, compiler._compilation._engines._lock,
             future._own_lock, future._condition,
             worker._lock, worker._opening,
         ]  # fmt: skip

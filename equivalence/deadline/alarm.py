@@ -53,6 +53,7 @@ _lock = forking.listed(threading.RLock(), forking.Order.BRIEF)  # of the three b
 _changed = threading.Condition(_lock)
 _waiting: list[_Entry] = []
 _thread: threading.Thread | None = None
+_is_running = False  # whether it waits
 _order = itertools.count()
 
 
@@ -70,7 +71,7 @@ def watch(one: Rings) -> None:
 def look_after() -> None:
     """Start the thread if it does not run."""
     global _thread
-    if _thread is not None and _thread.is_alive():
+    if _is_running:
         return
     with _lock:
         if _thread is None or not _thread.is_alive():
@@ -81,12 +82,17 @@ def look_after() -> None:
 
 
 def _run() -> None:
-    while True:
-        try:
-            _next()
-        except BaseException:  # deadlines must go on after any error
-            logger.exception("the alarm of deadlines failed, and goes on")
-            time.sleep(FAILED_SECONDS)
+    global _is_running
+    _is_running = True
+    try:
+        while True:
+            try:
+                _next()
+            except BaseException:  # deadlines must go on after any error
+                logger.exception("the alarm of deadlines failed, and goes on")
+                time.sleep(FAILED_SECONDS)
+    finally:
+        _is_running = False
 
 
 def _next() -> None:
@@ -105,8 +111,8 @@ def _next() -> None:
 def _in_child() -> None:
     """The thread does not exist in a forked process. The next call of `watch` starts one; what is registered
     stays registered."""
-    global _changed, _thread
-    _changed, _thread = threading.Condition(_lock), None
+    global _changed, _thread, _is_running
+    _changed, _thread, _is_running = threading.Condition(_lock), None, False
 
 
 forking.in_child(_in_child)

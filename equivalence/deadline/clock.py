@@ -11,7 +11,5 @@ import time
 LONGEST = 1e6
 """Longest deadline in seconds, 11 days; longer ones are cut to it, as no system can wait for any time."""
 
-
-def now() -> float:
-    """Seconds since a fixed moment."""
-    return time.monotonic()
+now = time.monotonic
+"""Seconds since a fixed moment."""

@@ -217,7 +217,7 @@ class Stop:
         self._deadline, self._phase = deadline, phase
 
     def __enter__(self) -> Stop:
-        self._deadline.check(self._phase)
+        self.look()
         return self
 
     def __exit__(self, error: type[BaseException] | None, *others: object) -> None:

@@ -34,7 +34,9 @@ _owner = NOBODY  # the wake-up file of somebody else
 _handler_of: Callable[[int], object] = getattr(signal, "_signal", signal).getsignal
 
 _thread: threading.Thread | None = None
+_is_running = False  # whether it listens
 _reading = _writing = NOBODY  # our own pipe
+_main_thread = threading.main_thread().ident  # a fork may make another thread the main one
 
 
 class Watched:
@@ -54,7 +56,7 @@ class Watched:
 
     def __enter__(self) -> None:
         global _call, _owner
-        if not _is_possible() or not _is_heard():
+        if not _is_possible() or not (_is_running or _is_heard()):
             return
         self._listening = True
         try:
@@ -89,7 +91,7 @@ def _is_possible() -> bool:
     """Whether this thread may set the wake-up file."""
     return (
         _call is None  # if one computation runs inside of another, the outer one listens
-        and threading.current_thread() is threading.main_thread()
+        and threading.get_ident() == _main_thread
         and _handler_of(signal.SIGINT) is signal.default_int_handler
         and sys.platform != "win32"
     )
@@ -105,6 +107,11 @@ def _give_back() -> None:
     """Restore the wake-up file of its owner."""
     global _owner
     with _lock:
+        if _owner == NOBODY:  # nearly always: the other way asks the system four times, for 2 us
+            now = signal.set_wakeup_fd(NOBODY)
+            if now not in (NOBODY, _writing):  # a signal handler's
+                _set(now)
+            return
         now = _set(_writing)  # what is written before the next line is passed on
         _owner = _owner if now == NOBODY else now
         _set(_owner)
@@ -124,19 +131,24 @@ def _is_heard() -> bool:
 
 
 def _run(reading: int) -> None:
-    while signals := os.read(reading, 64):
-        with _lock:
-            call, owner = _call, _owner
-        if owner != NOBODY:
-            with contextlib.suppress(OSError):
-                os.write(owner, signals)
-        if call is not None and signal.SIGINT in signals:
-            call()
+    global _is_running
+    _is_running = True
+    try:
+        while signals := os.read(reading, 64):
+            with _lock:
+                call, owner = _call, _owner
+            if owner != NOBODY:
+                with contextlib.suppress(OSError):
+                    os.write(owner, signals)
+            if call is not None and signal.SIGINT in signals:
+                call()
+    finally:
+        _is_running = False
 
 
 def _in_child() -> None:
     """After a fork, the pipe belongs to the parent: what is written to it would stop the parent's kernels."""
-    global _thread, _writing, _reading, _call, _owner
+    global _thread, _is_running, _main_thread, _writing, _reading, _call, _owner
     if _writing != NOBODY:
         now = _set(NOBODY)
         if now != NOBODY:
@@ -144,6 +156,7 @@ def _in_child() -> None:
         os.close(_writing)
         os.close(_reading)
     _thread, _writing, _reading, _call, _owner = None, NOBODY, NOBODY, None, NOBODY
+    _is_running, _main_thread = False, threading.main_thread().ident
 
 
 forking.in_child(_in_child)

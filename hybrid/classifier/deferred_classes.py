@@ -22,6 +22,8 @@ from hybrid.classifier.reachable import reachable_of
 from hybrid.classifier.tables import fixed_tables
 from hybrid.values.budget import Budget
 
+_making = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of each one's own lock
+
 
 class DeferredClasses:
     """The classes of one grammar, computed at most once. Thread-safe.
@@ -45,7 +47,7 @@ class DeferredClasses:
         self._budget = budget
         self._ids = ids
         self._refusal = ""
-        self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)
+        self._lock: threading.Lock | None = None  # most grammars need none
 
     def deadline(self) -> Deadline:
         """The deadline of a computation that starts now."""
@@ -59,6 +61,9 @@ class DeferredClasses:
         """
         if self.found is not None:
             return self.found
+        with _making:
+            if self._lock is None:
+                self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)
         with self._lock:
             if self.found is None:
                 self.found = self._find(deadline)

@@ -88,7 +88,8 @@ class Compilation(EngineStrategies):
         if serial.REPEAT in types:
             refuse_endless_rules(read)
         features = features_of(read, types)
-        refuse_unknown_ids(features, self.vocabulary)
+        if features.named:
+            refuse_unknown_ids(features, self.vocabulary)
         deadline.check("reading the grammar")
         timings["serialize"] = time.perf_counter() - began
         if self.settings.strategy in ("auto", "classifier"):

@@ -78,9 +78,10 @@ class Request(ABC):
 
     def changed(self: R, **fields: Any) -> R:
         """This request with other values of some fields; itself if it has these values already."""
-        if all(getattr(self, name) is value for name, value in fields.items()):
-            return self
-        return replace(self, **fields)
+        for name, value in fields.items():
+            if getattr(self, name) is not value:
+                return replace(self, **fields)
+        return self
 
     @property
     @abstractmethod

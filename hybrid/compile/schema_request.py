@@ -144,12 +144,14 @@ class ExactSchemaRequest(Request):
                 raise GrammarError(f"the option {name!r} is not known, allowed are {allowed}")
             if value is not None:
                 require(value, SCHEMA_OPTIONS[name][0], f"the option {name}")
-        text = schema_text(_schema_of(self.schema), self.options).text  # a model class is asked only once
-        settled = self.changed(
+        text = _schema_of(self.schema)
+        if not isinstance(text, str):
+            text = schema_text(text, self.options).text  # a model class is asked only once
+        return self.changed(
             schema=text, strict=flag(self.strict, "strict"), relax=flag(self.relax, "relax"),
             assert_formats=flag(self.assert_formats, "assert_formats"), registry=documents_of(self.registry),
+            static=flag(self.static, "static"),
         )  # fmt: skip
-        return Request.settled(settled, compilation, deadline)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -167,8 +169,7 @@ class ExactSchemaRequest(Request):
         )  # fmt: skip
         compiled = compilation.decide(grammar, time.perf_counter() - began, deadline, _own_reading)
         grammar.forget()
-        left_out = tuple(Relaxation(one.pointer, one.keyword, one.why) for one in grammar.left_out)
-        schema = schema_text(self.schema, self.options, left_out)
+        schema = schema_text(self.schema, self.options, tuple(Relaxation(*one) for one in grammar.left_out))
         # set before anybody else sees the grammar
         object.__setattr__(compiled, "schema", schema)
         object.__setattr__(compiled, "places", grammar.places)

@@ -6,6 +6,9 @@ When: to see in production what is compiled repeatedly, which grammars fall back
 Limits: the counts start when the compiler is made, or the process starts or is forked. The times of single
 calls are in the log, on level DEBUG.
 
+An event is only recorded when it happens. Recorded events are counted together, when somebody asks or there
+are more than `MOST_WAITING`: to count each at once took 4% of the time to a median schema's first mask.
+
 Reasons contain numbers and parts of grammars, so their number would grow with the traffic. Therefore numbers
 and quoted names are removed from them, and only the first `MOST_NAMES` different ones are counted separately.
 """
@@ -15,7 +18,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -27,10 +30,13 @@ from hybrid.json_schema.dialects import ALL_KEYWORDS
 from hybrid.xgrammar.relaxed import SchemaText, find_differences
 
 MOST_NAMES = 64
-"""Most names of reasons (for each strategy), phases and errors; the rest is counted under `OTHER`."""
+"""Most names of reasons (for each strategy) and errors; the rest is counted under `OTHER`."""
 
 MOST_CHARACTERS = 160
 """Length of one reason."""
+
+MOST_WAITING = 32
+"""Most events that are recorded and not counted yet."""
 
 OTHER = "other"
 
@@ -59,7 +65,6 @@ class Statistics:
 
     def __init__(self, total: Statistics | None = None) -> None:
         self._total = total
-        self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
         self.looks_at_schemas = False
         """Whether to keep schemas with XGrammar's semantics until `look_at_schemas`."""
         self._begin()
@@ -76,85 +81,61 @@ class Statistics:
 
     def begin_anew(self) -> None:
         """Reset all counts: in a forked process they are the parent's."""
-        with self._lock:
+        count_waiting()
+        with _lock:
             self._begin()
 
     def count(self, event: str) -> None:
         """Count an event: a name of `snapshot`, with the prefix "memory_" or "disk_" if it belongs there."""
-        with self._lock:
-            self._events[event] += 1
-        if self._total is not None:
-            self._total.count(event)
+        self._later(Statistics._count, event)
 
     def compiled(self, compiled: CompiledGrammar) -> None:
         """Count a grammar that was compiled."""
-        reason = grouped(compiled.reason)
         labels = compiled.strategy, semantics_of(compiled)
-        schema = compiled.schema
-        with self._lock:
-            self._events["compilations"] += 1
-            _add(self._reasons.setdefault(compiled.strategy, {}), reason, 1)
-            self._add_seconds(compiled)
-            self._compile.add(labels, compiled.timings.get("total", 0.0))
-            if schema is not None and schema.left_out is not None:
-                self._relaxations.update(keywords_of(one.keyword for one in schema.left_out))
-            elif schema is not None and self.looks_at_schemas:
-                is_looked_at = len(self._unread) < MOST_UNREAD and len(schema.text) <= MOST_SCHEMA_CHARACTERS
-                self._unread.append(schema) if is_looked_at else self._events.update(["unread"])
-        if self._total is not None:
-            self._total.compiled(compiled)
+        self._later(Statistics._count_compiled, labels, compiled.reason, compiled.timings, compiled.schema)
 
     def loaded(self, compiled: CompiledGrammar) -> None:
         """Count a grammar that was read from disk."""
-        with self._lock:
-            self._add_seconds(compiled)
-        if self._total is not None:
-            self._total.loaded(compiled)
+        self._later(Statistics._count_seconds, compiled.timings)
 
     def first_mask(self, labels: tuple[str, str], seconds: float) -> None:
         """Count the first mask of a grammar; the labels are its strategy and semantics."""
-        with self._lock:
-            self._first_mask.add(labels, seconds)
-        if self._total is not None:
-            self._total.first_mask(labels, seconds)
+        self._later(Statistics._count_first_mask, labels, seconds)
 
     def failed(self, error: Exception) -> None:
         """Count a compilation that failed."""
-        with self._lock:
-            _add(self._errors, type(error).__name__, 1)
-            if isinstance(error, SchemaRefused):
-                self._refusals.update(keywords_of([error.keyword]))
-        if self._total is not None:
-            self._total.failed(error)
+        self._later(Statistics._count_error, type(error).__name__)
+        if isinstance(error, SchemaRefused):
+            self.refused([error.keyword])
 
     def refused(self, keywords: Iterable[str]) -> None:
         """Count a schema that was refused because of these keywords."""
-        found = keywords_of(keywords)
-        with self._lock:
-            self._refusals.update(found)
-        if self._total is not None:
-            self._total.refused(found)
+        self._later(Statistics._count_refused, keywords_of(keywords))
+
+    def _later(self, count: Callable[..., None], *arguments: Any) -> None:
+        """Put an event into `_waiting`."""
+        _waiting.append((count, self, arguments))
+        if len(_waiting) > MOST_WAITING:
+            count_waiting()
 
     def look_at_schemas(self) -> None:
         """Count what XGrammar leaves out of the schemas that were compiled since the last call."""
+        count_waiting()
         while True:
-            with self._lock:
+            with _lock:
                 if not self._unread:
                     return
                 schema = self._unread.popleft()
             relaxed = find_differences(
                 schema.text, strict_mode=schema.strict_mode, any_order=schema.any_order
             ).relaxed
-            with self._lock:
+            with _lock:
                 self._relaxations.update(keywords_of(one.keyword for one in relaxed))
-
-    def _add_seconds(self, compiled: CompiledGrammar) -> None:
-        for phase, seconds in compiled.timings.items():
-            _add(self._seconds, phase, seconds)
 
     def snapshot(self) -> dict[str, Any]:
         """A new dict with all counts."""
-        with self._lock:
+        count_waiting()
+        with _lock:
             events = self._events
             return {
                 "compilations": events["compilations"],
@@ -180,11 +161,67 @@ class Statistics:
     def unread(self) -> int:
         """Number of schemas whose relaxations were not counted: there were too many, or they were too
         long."""
+        count_waiting()
         return self._events["unread"]
+
+    # events are counted below, with the lock held
+
+    def _count(self, event: str) -> None:
+        self._events[event] += 1
+
+    def _count_compiled(
+        self, labels: tuple[str, str], reason: str, timings: dict[str, float],
+        schema: SchemaText | None,
+    ) -> None:  # fmt: skip
+        self._events["compilations"] += 1
+        _add(self._reasons.setdefault(labels[0], {}), grouped(reason), 1)
+        self._count_seconds(timings)
+        self._compile.add(labels, timings.get("total", 0.0))
+        if schema is None:
+            return
+        if schema.left_out:
+            self._relaxations.update(keywords_of(one.keyword for one in schema.left_out))
+        elif schema.left_out is None and self.looks_at_schemas:
+            is_looked_at = len(self._unread) < MOST_UNREAD and len(schema.text) <= MOST_SCHEMA_CHARACTERS
+            self._unread.append(schema) if is_looked_at else self._events.update(["unread"])
+
+    def _count_seconds(self, timings: dict[str, float]) -> None:
+        sums = self._seconds
+        for phase, seconds in timings.items():  # there are few phases
+            sums[phase] = sums.get(phase, 0.0) + seconds
+
+    def _count_first_mask(self, labels: tuple[str, str], seconds: float) -> None:
+        self._first_mask.add(labels, seconds)
+
+    def _count_error(self, name: str) -> None:
+        _add(self._errors, name, 1)
+
+    def _count_refused(self, keywords: set[str]) -> None:
+        self._refusals.update(keywords)
+
+
+_lock = forking.listed(threading.RLock(), forking.Order.BRIEF)
+"""Protects the counts of all statistics. It is reentrant, because the garbage collector may call code that
+counts."""
+
+_waiting: deque[tuple[Callable[..., None], Statistics, tuple[Any, ...]]] = deque()
+"""Events that happened and are not counted yet: how to count each, in which statistics and their
+total, and its data."""
+
+
+def count_waiting() -> None:
+    """Count all events that wait."""
+    with _lock:
+        while _waiting:
+            count, one, arguments = _waiting.popleft()
+            count(one, *arguments)
+            if one._total is not None:
+                count(one._total, *arguments)
 
 
 OF_PROCESS = Statistics()
 """The sums of all compilers of this process."""
+
 
 forking.in_child(OF_PROCESS.begin_anew)
 

@@ -19,12 +19,7 @@ import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.json_schema.atoms import PropertySets
 from cython.cimports.hybrid.json_schema.formulas import Formula, Formulas
-from cython.cimports.hybrid.json_schema.locations import Location, Locations
-
-from equivalence import built
-from hybrid.json_schema.atoms import TYPES, count_atom, items_atom
-from hybrid.json_schema.evaluated import Evaluated
-from hybrid.json_schema.keyword_values import (
+from cython.cimports.hybrid.json_schema.keyword_values import (
     count_of,
     decimal,
     decimal_of,
@@ -33,6 +28,11 @@ from hybrid.json_schema.keyword_values import (
     list_of,
     names_of,
 )
+from cython.cimports.hybrid.json_schema.locations import Location, Locations
+
+from equivalence import built
+from hybrid.json_schema.atoms import TYPES, count_atom, items_atom
+from hybrid.json_schema.evaluated import Evaluated
 from hybrid.json_schema.languages import until
 from hybrid.json_schema.locations import NEGATING
 from hybrid.json_schema.strings import Strings

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hybrid.json_schema.errors import SchemaRefused
-from hybrid.json_schema.json_objects import objects_in
+from hybrid.json_schema.json_objects import objects_with
 
 _DRAFT_4 = frozenset(
     [
@@ -200,8 +200,8 @@ def _lists_items(schema: Any) -> bool:
     """Whether some `items` is a list. Instances in `enum` and the like are searched, too; that does no
     harm.
     """
-    for one in objects_in(schema):
-        items = one.get("items")
+    for one in objects_with(schema, ("items",)):
+        items = one["items"]
         if isinstance(items, list) and "prefixItems" not in one and all(map(_is_schema, items)):
             return True
     return False

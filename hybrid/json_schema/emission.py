@@ -101,14 +101,14 @@ class ObjectWriter(Writer):
 
     def write(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
         """Write everything from the opening to the closing brace."""
-        emitter, layout, rows = self._emitter, self._emitter.layout, self._rows
+        emitter, rows = self._emitter, self._rows
         self._end = end
         opened = emitter.literal(begin, "{")
         inside = emitter.blanks(opened)
         if self._may_end(0):
             rows.letter(inside, "}", end)
         if self._has_keys(0):
-            first = emitter.literal(inside, layout.line(self._depth + 1))
+            first = emitter.literal(inside, emitter.line(self._depth + 1))
             rows.letter(first, '"', self._keys(0))
         self._keys_below.finish()
         while self._todo:
@@ -224,9 +224,9 @@ class ObjectWriter(Writer):
     @cython.cfunc
     def _go_on(self, state: cython.Py_ssize_t, behind: cython.Py_ssize_t) -> object:
         """Write what may follow a value: the end of the object, or another key."""
-        emitter, layout, rows = self._emitter, self._emitter.layout, self._rows
+        emitter, rows = self._emitter, self._rows
         may_end, has_keys = self._may_end(state), self._has_keys(state)
-        if layout.is_free:
+        if emitter.is_free:
             at = emitter.blanks(behind)
             if may_end:
                 rows.letter(at, "}", self._end)
@@ -235,7 +235,7 @@ class ObjectWriter(Writer):
                 rows.letter(comma, '"', self._keys(state))
             return
         if may_end:
-            rows.letter(emitter.literal(behind, layout.line(self._depth)), "}", self._end)
+            rows.letter(emitter.literal(behind, emitter.line(self._depth)), "}", self._end)
         if has_keys:
             rows.letter(emitter.comma(behind, self._depth + 1, ","), '"', self._keys(state))
 
@@ -256,7 +256,7 @@ class ArrayWriter(Writer):
         counted = automaton.counted[0]
         edges = self._live(automaton.edges[0]) if counted is None else []
         if edges or (counted is not None and counted.value.is_productive):
-            first = emitter.literal(inside, emitter.layout.line(self._depth + 1))
+            first = emitter.literal(inside, emitter.line(self._depth + 1))
         if first >= 0 and counted is not None:
             after = rows.state()
             rows.call(first, emitter.value(counted.value, self._depth + 1), after)
@@ -322,14 +322,14 @@ class ArrayWriter(Writer):
 
     @cython.cfunc
     def _byte_at(self, at: cython.Py_ssize_t, close: str) -> object:
-        line = self._emitter.layout.line(self._depth)
+        line = self._emitter.line(self._depth)
         self._rows.letter(self._emitter.literal(at, line), close, self._end)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _separated(self, at: cython.Py_ssize_t, comma: str) -> cython.Py_ssize_t:
         """Return the state after a comma or its mark; the white space before it was read already."""
-        emitter, layout = self._emitter, self._emitter.layout
-        if layout.is_free:
+        emitter = self._emitter
+        if emitter.is_free:
             return emitter.blanks(emitter.literal(at, comma))
-        return emitter.literal(at, layout.comma.replace(",", comma) + layout.line(self._depth + 1))
+        return emitter.literal(at, emitter.layout.comma.replace(",", comma) + emitter.line(self._depth + 1))

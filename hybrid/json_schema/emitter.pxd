@@ -9,7 +9,7 @@ cdef class Emitter:
     cdef dict _rules
     cdef list _todo
     cdef Py_ssize_t _n_counted
-    cdef bint _is_free
+    cdef readonly bint is_free
     cdef bint _has_depth
     cdef object _most_blanks
 
@@ -20,6 +20,7 @@ cdef class Emitter:
     cdef Py_ssize_t blanks(self, Py_ssize_t state) except? -1
     cdef object _blank_edges(self, Py_ssize_t source, Py_ssize_t target)
     cdef Py_ssize_t literal(self, Py_ssize_t state, str text) except? -1
+    cdef str line(self, Py_ssize_t depth)
     cdef Py_ssize_t comma(self, Py_ssize_t state, Py_ssize_t depth, str comma) except? -1
     cdef Py_ssize_t colon(self, Py_ssize_t state) except? -1
     cdef Py_ssize_t _repeated(self, Py_ssize_t unit, Py_ssize_t least, object most) except -1

@@ -56,7 +56,7 @@ class Emitter:
         self.rows = Rows()
         self.layout = layout
         self._nonterminals, self._false = nonterminals, nonterminals.formulas.false
-        self._is_free, self._most_blanks = layout.is_free, layout.most_blanks
+        self.is_free, self._most_blanks = layout.is_free, layout.most_blanks
         self._has_depth = layout.has_depth
         self._rules = {}
         self._todo = []  # nonterminals with their depths and rules
@@ -273,7 +273,7 @@ class Emitter:
     def blanks(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the state after optional white space."""
         rows = self.rows
-        if not self._is_free:
+        if not self.is_free:
             return state
         if self._most_blanks is None:
             loop = rows.state() if state < 0 else state
@@ -314,15 +314,19 @@ class Emitter:
         self.rows.text(state, text, after)
         return after
 
+    def line(self, depth: cython.Py_ssize_t) -> str:
+        """Return the line break and indentation before a part at a depth, if lines are broken."""
+        return self.layout.line(depth) if self._has_depth else ""
+
     def comma(self, state: cython.Py_ssize_t, depth: cython.Py_ssize_t, comma: str) -> cython.Py_ssize_t:
         """Return the state after a comma or its mark, with the white space around it, at a depth."""
         layout = self.layout
-        if self._is_free:
+        if self.is_free:
             return self.blanks(self.literal(self.blanks(state), comma))
-        return self.literal(state, layout.comma.replace(",", comma) + layout.line(depth))
+        return self.literal(state, layout.comma.replace(",", comma) + self.line(depth))
 
     def colon(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the state after the colon that follows a key."""
-        if self._is_free:
+        if self.is_free:
             return self.blanks(self.literal(self.blanks(state), ":"))
         return self.literal(state, self.layout.colon)

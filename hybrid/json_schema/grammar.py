@@ -309,35 +309,38 @@ def _attempt(
         is_whole = False
         while not is_whole:
             nonterminals.build_all()
+            unique = [one for one in nonterminals.all if one.array is not None and (one.array.is_unique or one.array.is_conditional)]
             counts = Counts(nonterminals)
-            _bound_unique(nonterminals, counts)
+            _bound_unique(unique, counts)
             find_productive(nonterminals.all)
             these = repeating(nonterminals)
             is_whole = not declare_few_keys(nonterminals, these)
-        _refuse_negated(locations, names)
+        if names:
+            _refuse_negated(locations, names)
         if not start.is_productive:
             raise SchemaRefused("unsatisfiable", "", "", "has no valid instance")
-        _check_unique(nonterminals, counts)
-        check_conditional(nonterminals, counts)
+        if unique:
+            _check_unique(nonterminals, unique, counts)
+            check_conditional(nonterminals, counts)
         remember_repeats(nonterminals, these)
-        places = places_of(nonterminals, start)
+        places = places_of(nonterminals, start) if unique or these else None
         rows, root = emit(nonterminals, start, layout)
     except RecursionError as error:
         raise SchemaRefused("limit", "", "", "is nested too deeply") from error
     return Made(nonterminals, start, rows, root, places, tuple(strings.not_asserted))
 
 
-def _bound_unique(nonterminals: Nonterminals, counts: Counts) -> None:
+def _bound_unique(unique: list[Nonterminal], counts: Counts) -> None:
     """End arrays of unique items when their values run out, if all items are of one kind."""
-    for one in nonterminals.all:
+    for one in unique:
         if one.array is not None and one.array.is_unique:
             counted = one.array.counted[0]
             bound_unique(one.array, None if counted is None else counts.of(counted.value))
 
 
-def _check_unique(nonterminals: Nonterminals, counts: Counts) -> None:
+def _check_unique(nonterminals: Nonterminals, unique: list[Nonterminal], counts: Counts) -> None:
     """Refuse arrays of unique items of several kinds that might be impossible to end after some values."""
-    for one in nonterminals.all:
+    for one in unique:
         array = one.array
         if array is None or not array.is_unique or array.counted[0] is not None or not one.is_productive:
             continue

@@ -1,8 +1,8 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""All objects in a JSON value.
+"""The objects in a JSON value that have certain keys.
 
-What: `objects_in` finds them.
+What: `objects_with` finds them.
 When: once or twice for each schema, to look for references and to guess its draft. As ordinary Python it took
 a twentieth of the time of a grammar.
 Limits: none.
@@ -20,18 +20,22 @@ from equivalence import built
 built.check(__name__, EQUIMASK_SOURCE)
 
 
-def objects_in(value: Any) -> list[dict[str, Any]]:
-    """Return all objects in a value at any depth, in no particular order.
+def objects_with(value: Any, keys: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return all objects in a value, at any depth, that have one of the keys, in no particular order.
 
     In a schema, these include instances in `enum` and the like.
     """
+    wanted: tuple = keys
     found: list = []
     todo: list = [value]
     i: cython.Py_ssize_t = 0
     while i < len(todo):
         one: object = todo[i]
         if isinstance(one, dict):
-            found.append(one)
+            for key in wanted:
+                if key in cython.cast(dict, one):
+                    found.append(one)
+                    break
             for inner in cython.cast(dict, one).values():
                 if isinstance(inner, (dict, list)):
                     todo.append(inner)

@@ -1,3 +1,5 @@
+# cython: language_level=3, wraparound=True, annotation_typing=True
+# mypy: ignore-errors
 """Checked values of keywords: numbers, counts, lists, objects.
 
 What: functions that return what a keyword holds, or raise an error that says what is allowed.
@@ -8,25 +10,34 @@ Limits: only keywords that are read are checked; the schema is not validated aga
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
-from hybrid.json_schema.locations import Location
+import cython
+from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.json_schema.locations import Location, are_texts
+
+from equivalence import built
+
+built.check(__name__, EQUIMASK_SOURCE)
 
 _LARGEST_EXPONENT = 400
 """Numbers beyond 1e400, or closer to 0 than 1e-400, are refused: each digit would need a state."""
 
 
-def is_number(value: Any) -> bool:
+@cython.ccall
+@cython.exceptval(-1, check=False)
+def is_number(value: object) -> cython.bint:
     """Whether a JSON value is a number."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def decimal(value: int | float) -> Fraction:
+@cython.ccall
+def decimal(value: object) -> object:
     """Return a number of a schema as the decimal that is written there."""
     return Fraction(value) if isinstance(value, int) else Fraction(repr(value))
 
 
-def decimal_of(location: Location, keyword: str) -> Fraction:
+@cython.ccall
+def decimal_of(location: Location, keyword: str) -> object:
     """Return a keyword's number."""
     value = location.schema[keyword]
     if not is_number(value) or value in (float("inf"), float("-inf")) or value != value:
@@ -36,7 +47,8 @@ def decimal_of(location: Location, keyword: str) -> Fraction:
     return decimal(value)
 
 
-def count_of(location: Location, keyword: str) -> int:
+@cython.ccall
+def count_of(location: Location, keyword: str) -> object:
     """Return the non-negative integer that a keyword holds."""
     value = location.schema[keyword]
     if not is_number(value) or value < 0 or value != int(value):
@@ -44,7 +56,8 @@ def count_of(location: Location, keyword: str) -> int:
     return int(value)
 
 
-def list_of(location: Location, keyword: str) -> list[Any]:
+@cython.ccall
+def list_of(location: Location, keyword: str) -> list:
     """Return a keyword's list."""
     value = location.schema[keyword]
     if not isinstance(value, list):
@@ -52,18 +65,24 @@ def list_of(location: Location, keyword: str) -> list[Any]:
     return value
 
 
-def dict_of(location: Location, keyword: str) -> dict[str, Any]:
+@cython.ccall
+def dict_of(location: Location, keyword: str) -> dict:
     """Return the object that a keyword holds; empty if the keyword is missing."""
-    value = location.schema.get(keyword, {})
+    value = location.schema.get(keyword)
+    if value is None and keyword not in location.schema:
+        return {}
     if not isinstance(value, dict):
         raise location.refused(keyword, "is not an object", "invalid")
     return value
 
 
-def names_of(location: Location, keyword: str) -> list[str]:
+@cython.ccall
+def names_of(location: Location, keyword: str) -> list:
     """Return the list of keys that a keyword holds; empty if the keyword is missing."""
-    value = location.schema.get(keyword, [])
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+    value = location.schema.get(keyword)
+    if value is None and keyword not in location.schema:
+        return []
+    if not isinstance(value, list) or not are_texts(value):
         if isinstance(value, bool) and location.schema.get("$schema") is None:
             return []  # a flag of draft 3, which means nothing in later drafts
         raise location.refused(keyword, "is not a list of keys", "invalid")

@@ -151,13 +151,15 @@ class Locations:
         """
         found: Location
         is_flat: cython.bint = True
-        key: list = ["" if resolver is None else resolver._base_uri, self.references.scope(resolver)]
+        key: list = []
+        if resolver is not None:
+            key.append((resolver._base_uri, self.references.scope(resolver)))
         for keyword, value in schema.items():
             key.append(keyword)
             if isinstance(value, str):
                 key.append(value)
             elif isinstance(value, (dict, list)):
-                if isinstance(value, list) and _are_texts(value):
+                if isinstance(value, list) and are_texts(value):
                     key.append(tuple(value))
                 else:
                     is_flat = False
@@ -208,7 +210,8 @@ class Locations:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def _are_texts(values: list) -> cython.bint:
+def are_texts(values: list) -> cython.bint:
+    """Whether all values are texts."""
     for one in values:  # noqa: SIM110 - C functions have no generators
         if not isinstance(one, str):
             return False

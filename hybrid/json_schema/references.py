@@ -23,10 +23,10 @@ from typing import Any
 from equivalence.arguments import shown
 from equivalence.errors import ArgumentError
 from hybrid.json_schema.dialects import Dialect, draft_named
-from hybrid.json_schema.json_objects import objects_in
+from hybrid.json_schema.json_objects import objects_with
 
-_DYNAMIC = frozenset(("$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor"))
-_REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
+_DYNAMIC = "$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor"
+_REFERENCES = "$ref", "$dynamicRef", "$recursiveRef"
 
 _RECURSIVE = "$recursiveAnchor"
 
@@ -79,12 +79,12 @@ class References:
 
     def __init__(self, schema: Any, dialect: Dialect, documents: Documents | None) -> None:
         self._schema, self._dialect, self._documents = schema, dialect, documents
-        referring = [one for one in objects_in(schema) if not _REFERENCES.isdisjoint(one)]
+        referring = objects_with(schema, _REFERENCES)
         self._has_any = bool(referring)
         self._is_dynamic = self._has_any and (
             documents is not None
             or any(map(_leads_to_metaschema, referring))
-            or any(not _DYNAMIC.isdisjoint(one) for one in objects_in(schema))
+            or objects_with(schema, _DYNAMIC) != []
         )
         self._drafts: dict[str, bool] = {}
         self._anchors: dict[str, list[str]] = {}
@@ -137,7 +137,7 @@ class References:
                 contents = resolver._registry[uri].contents
             except Exception:  # noqa: BLE001 - errors of several types: the resource is a part of another
                 contents = {}
-            names = [one.get("$dynamicAnchor") for one in objects_in(contents)]
+            names = [one["$dynamicAnchor"] for one in objects_with(contents, ("$dynamicAnchor",))]
             found = [name for name in names if isinstance(name, str) and _has(resolver, uri, name)]
             if _is_recursive(contents):
                 found.append(_RECURSIVE)
