@@ -34,6 +34,7 @@ NEVER = cython.declare(cython.Py_ssize_t[::1], np.zeros(1, np.int64))
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class Account:
     """Counts bytes, and says when to stop.

@@ -34,6 +34,7 @@ UNLIMITED = 1 << 48
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class Interned:
     """Lists of integers and their numbers, from 0 in the order in which they were added.

@@ -27,6 +27,9 @@ from equivalence.deadline import clock
 AWAKE_SECONDS = 3600.0
 """The longest sleep, because no system can wait for any time."""
 
+FEWEST = 64
+"""Entries of objects that are gone are removed when there are more than this, and twice as many as before."""
+
 FAILED_SECONDS = 0.05
 """The pause after an error, so that an error that is repeated does not keep a processor busy."""
 
@@ -54,13 +57,19 @@ _changed = threading.Condition(_lock)
 _waiting: list[_Entry] = []
 _thread: threading.Thread | None = None
 _is_running = False  # whether it waits
+_most = FEWEST
 _order = itertools.count()
 
 
 def watch(one: Rings) -> None:
     """Call `ring` at the object's end."""
+    global _most
     assert one.ends is not None
     with _lock:
+        if len(_waiting) > _most:  # most are gone long before their ends
+            _waiting[:] = [entry for entry in _waiting if entry[2]() is not None]
+            heapq.heapify(_waiting)
+            _most = max(FEWEST, 2 * len(_waiting))
         entry = one.ends, next(_order), weakref.ref(one)
         heapq.heappush(_waiting, entry)
         if _waiting[0] is entry:

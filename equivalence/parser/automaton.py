@@ -27,6 +27,7 @@ COUNTED = Kind("start least relative most")
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class Automaton:
     """States, edges, calls and counted rules.

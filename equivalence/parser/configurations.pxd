@@ -1,3 +1,5 @@
+cimport cython
+
 from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
 from equivalence.parser.automaton cimport Automaton
@@ -22,6 +24,7 @@ cdef struct ByteClass:
     Py_ssize_t word_3
 
 
+@cython.no_gc
 cdef class Configurations:
     cdef readonly Automaton automaton
     cdef readonly Interned configurations

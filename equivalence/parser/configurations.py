@@ -35,6 +35,7 @@ WIDTH = 6
 BYTE_CLASS = Kind("byte word_0 word_1 word_2 word_3")
 
 
+@cython.no_gc
 @cython.cclass
 class Configurations:
     """All configurations of a computation, by number. There are S states and B byte classes.

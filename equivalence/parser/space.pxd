@@ -1,3 +1,5 @@
+cimport cython
+
 from equivalence.parser.configurations cimport Configurations
 from equivalence.parser.stacks cimport Stacks
 
@@ -18,6 +20,7 @@ cdef struct ByState:
     Py_ssize_t unused
 
 
+@cython.no_gc
 cdef class Space(Configurations):
     cdef readonly Stacks stacks
     cdef ByState[::1] by_state

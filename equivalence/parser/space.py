@@ -53,6 +53,7 @@ MOST_PORTS = cython.declare(cython.Py_ssize_t, 8192)
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class Space(Configurations):
     """All configurations of a computation, and scratch memory for a step. There are S states and B byte

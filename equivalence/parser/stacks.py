@@ -53,6 +53,7 @@ def hash_of(state: cython.Py_ssize_t, count: cython.Py_ssize_t, tail: cython.Py_
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class Stacks:
     """Frames and tails, by number.

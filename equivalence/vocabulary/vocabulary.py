@@ -29,6 +29,7 @@ from equivalence.store import Arrays, Unusable
 from equivalence.trie.trie import Trie, build_trie, read_only, stored_trie
 from equivalence.vocabulary.npz import read_npz
 from equivalence.walks.reads import KeptReads
+from equivalence.walks.token_texts import TokenTexts
 
 if TYPE_CHECKING:
     import xgrammar
@@ -250,7 +251,8 @@ class Vocabulary:
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         state.pop("tokenizer_info", None)  # XGrammar cannot pickle it
-        state.pop("kept_reads", None)
+        for name in ("kept_reads", "token_texts"):
+            state.pop(name, None)
         state.pop("byte_order", None)  # computing it takes less time than sending it
         return state
 
@@ -293,6 +295,11 @@ class Vocabulary:
         """The ids in the order of the trie, in which classes are numbered (5 MiB for 128,000 ids)."""
         trie = self.trie
         return byte_order(trie.group_of_token, trie.first_byte, self.token_lengths, self.stop_token_ids)
+
+    @cached_property
+    def token_texts(self) -> TokenTexts:
+        """The trie and the texts of all ids, as walks read them."""
+        return TokenTexts(self.trie, self.byte_order, self.flat)
 
     @cached_property
     def kept_reads(self) -> KeptReads:

@@ -1,7 +1,10 @@
+cimport cython
+
 from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
 
 
+@cython.no_gc
 cdef class BaseStore:
     cdef readonly Account account
     cdef readonly object fixed

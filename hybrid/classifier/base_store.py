@@ -26,6 +26,7 @@ WORD = cython.declare(cython.Py_ssize_t, (1 << 32) - 1)
 """The bits of a word: words of masks are interned as signed numbers."""
 
 
+@cython.no_gc
 @cython.cclass
 class BaseStore:
     """The growing tables of one classifier. A subclass sets the attributes.

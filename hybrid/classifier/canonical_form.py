@@ -31,6 +31,7 @@ FIRST_WORDS = 1024
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class CanonicalForm:
     """Makes the lists for one grammar.

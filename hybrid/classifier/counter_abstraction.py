@@ -37,6 +37,7 @@ ANY = cython.declare(cython.int, 1 << 30)
 """A reach that is enough for every token."""
 
 
+@cython.no_gc
 @cython.cclass
 class Counters:
     """The known facts about configurations with counters.

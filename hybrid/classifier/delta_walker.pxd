@@ -1,3 +1,5 @@
+cimport cython
+
 from hybrid.classifier.walker cimport Walker
 
 
@@ -8,6 +10,7 @@ cdef struct Pair:
     Py_ssize_t end
 
 
+@cython.no_gc
 cdef class DeltaWalker(Walker):
     cdef Pair[::1] levels
     cdef readonly Py_ssize_t n_compared

@@ -46,6 +46,7 @@ MOST_ENTERED = cython.declare(cython.Py_ssize_t, 512)
 """At most this many nodes may distinguish two configurations."""
 
 
+@cython.no_gc
 @cython.cclass
 class DeltaWalker(Walker):
     """Reads the tokens of a vocabulary; see `Walker`.
@@ -213,7 +214,7 @@ class DeltaWalker(Walker):
         nodes = np.array(np.asarray(self.known.pendings.pool)[first:end])
         closed = np.isin(nodes, np.asarray(self.closed)[: self.n_closed])
         if len(gone):
-            groups, ends = self.fixed.nodes[nodes, 1], self.fixed.nodes[nodes, 2]
+            groups, ends = self.fixed.texts.nodes[nodes, 1:3].T
             before = np.searchsorted(gone[:, 0], groups, side="right") - 1
             closed |= (before >= 0) & (ends <= gone[before, 1])
         self.beside_pending = self.known.pendings.add(nodes[~closed])

@@ -1,8 +1,11 @@
+cimport cython
+
 from equivalence.arrays.interning cimport Interned
 from hybrid.classifier.walker cimport Walker
 from hybrid.values.gather cimport Gather, mark_tokens
 
 
+@cython.no_gc
 cdef class PieceGather(Gather):
     cdef Interned pieces
     cdef Walker walker

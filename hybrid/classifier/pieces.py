@@ -31,6 +31,7 @@ long as setting the bits of 1,000 tokens."""
 NOT_KNOWN = cython.declare(cython.Py_ssize_t, -2)
 
 
+@cython.no_gc
 @cython.cclass
 class PieceGather(Gather):
     """Expands masks of pieces to the vocabulary.

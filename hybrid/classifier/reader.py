@@ -40,6 +40,7 @@ FEW_UNIONS = 128
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class Reader:
     """Reads the stacks of a space.

@@ -107,6 +107,7 @@ def give_back(spare: Spare, n_words: cython.Py_ssize_t) -> cython.int:
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class Rows:
     """The masks that were computed for some stop ids.

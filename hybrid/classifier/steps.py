@@ -33,6 +33,7 @@ STEP = Kind("configuration token following unused", np.int32)
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class Steps:
     """The cached steps.

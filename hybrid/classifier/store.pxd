@@ -1,3 +1,5 @@
+cimport cython
+
 from hybrid.classifier.base_store cimport BaseStore
 from equivalence.parser.space cimport Space
 from hybrid.classifier.reader cimport Reader
@@ -5,6 +7,7 @@ from hybrid.classifier.summaries cimport Summaries
 from hybrid.classifier.summariser cimport Summariser
 
 
+@cython.no_gc
 cdef class Store(BaseStore):
     cdef readonly Space space
     cdef readonly Summaries known

@@ -20,6 +20,7 @@ from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.walks.token_texts import TokenTexts
 from cython.cimports.hybrid.classifier.base_store import BaseStore
 from cython.cimports.hybrid.classifier.reader import Reader
 from cython.cimports.hybrid.classifier.summaries import Summaries
@@ -46,6 +47,7 @@ MOST_FRAMES = cython.declare(cython.Py_ssize_t, 16)
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class Store(BaseStore):
     """The growing tables of one classifier.
@@ -86,8 +88,11 @@ class Store(BaseStore):
         self.summariser = fixed.summariser(self.space, self.known)
         reads: cython.Py_ssize_t = 16384 if large else 64 if walked else 4096
         self.reader = Reader(self.summariser, reads, FEW_UNIONS if walked else UNIONS)
-        self.data = fixed.data
-        self.offsets = fixed.offsets
+        if walked:
+            texts: TokenTexts = fixed.texts
+            self.data, self.offsets = texts.data, texts.offsets
+        else:
+            self.data, self.offsets = fixed.data, fixed.offsets
         self.account.most = limit
 
     @cython.cfunc

@@ -36,6 +36,7 @@ SEED = cython.declare(cython.Py_ssize_t, 11)
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class Summaries:
     """The automaton, as far as it is known.

@@ -1,3 +1,5 @@
+cimport cython
+
 from equivalence.parser.space cimport Space
 from hybrid.classifier.summaries cimport Summaries
 
@@ -14,6 +16,7 @@ cdef struct Suffix:
     int byte_class
 
 
+@cython.no_gc
 cdef class Summariser:
     cdef readonly Space space
     cdef readonly Summaries known

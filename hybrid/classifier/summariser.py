@@ -37,6 +37,7 @@ FEW = cython.declare(cython.Py_ssize_t, 12)
 """Up to this many pairs are sorted by insertion."""
 
 
+@cython.no_gc
 @cython.cclass
 class Summariser:
     """Reads the representatives of one grammar.

@@ -1,8 +1,11 @@
+cimport cython
+
 from equivalence.arrays.interning cimport Interned
 from equivalence.trie.nodes cimport Node as TrieNode
 from hybrid.classifier.summariser cimport Summariser
 
 
+@cython.no_gc
 cdef class WalkOutput(Summariser):
     cdef const TrieNode[::1] trie
     cdef Py_ssize_t[::1] ranges

@@ -17,16 +17,15 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.arrays.records import of_array
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.trie.nodes import OTHERS_AT
+from cython.cimports.equivalence.walks.token_texts import TokenTexts
 from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.classifier.summariser import Summariser
 
 from equivalence import built
 from equivalence.arrays.growing import bigger
-from equivalence.trie.nodes import TRIE_NODE
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -50,6 +49,7 @@ saves a quarter of the time."""
 ALL_BYTES = cython.declare(cython.Py_ssize_t, -1)
 
 
+@cython.no_gc
 @cython.cclass
 class WalkOutput(Summariser):
     """The results of one walk after another.
@@ -77,11 +77,12 @@ class WalkOutput(Summariser):
     def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
         self.space = space
         self.known = known
-        self.trie = of_array(fixed.nodes, TRIE_NODE)
+        texts: TokenTexts = fixed.texts
+        self.trie = texts.trie
         self.fixed = fixed
         self.filters = False
         self.n_states = space.n_states
-        self.longest = fixed.longest
+        self.longest = texts.longest
         account: Account = space.account
         account.claim(24 * FIRST_NODES)
         self.pairs = account.new_integers(FIRST_NODES)

@@ -20,6 +20,7 @@ from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
 from equivalence.walks.reads import KeptReads
+from equivalence.walks.token_texts import TokenTexts
 from hybrid.classifier.delta_walker import DeltaWalker
 from hybrid.classifier.tables import PHASE, automaton_of, behind_of
 from hybrid.classifier.walk_output import FEW_PIECES, MOST_PIECES
@@ -36,8 +37,7 @@ class WalkTables(NamedTuple):
     Attributes:
         automaton: the automata of `net`.
         network: the network from which all of this is made.
-        nodes, height: the vocabulary's trie (`equivalence.trie.Trie`).
-        token_starts, tokens: the ids of each group (`equivalence.runs.ByteOrder`).
+        texts: the vocabulary's trie and bytes.
         kept: the cached walks of other grammars over the vocabulary.
     """
 
@@ -47,14 +47,8 @@ class WalkTables(NamedTuple):
     rank: Integers
     absorbing: NDArray[np.uint8]
     network: Network
-    nodes: NDArray[np.int32]
-    height: NDArray[np.int32]
-    token_starts: Integers
-    tokens: NDArray[np.int32]
+    texts: TokenTexts
     kept: KeptReads
-    longest: int
-    data: NDArray[np.uint8]
-    offsets: Integers
     start: int
     start_final: bool
 
@@ -89,9 +83,7 @@ def walk_tables(network: Network, vocabulary: Vocabulary, deadline: Deadline | N
     with (deadline or Deadline()).stopping(PHASE) as stop:
         rank = call_ranks(automaton)
         byte_tables = byte_tables_of(automaton, rank, stop)
-    trie, order = vocabulary.trie, vocabulary.byte_order
     return WalkTables(
-        net, automaton, byte_tables, rank, absorbing_states(automaton), network, trie.nodes, trie.height,
-        order.token_starts, order.tokens, vocabulary.kept_reads, trie.longest, *vocabulary.flat,
-        network.start, network.start_final,
+        net, automaton, byte_tables, rank, absorbing_states(automaton), network, vocabulary.token_texts,
+        vocabulary.kept_reads, network.start, network.start_final,
     )  # fmt: skip

@@ -1,3 +1,5 @@
+cimport cython
+
 from hybrid.classifier.canonical_form cimport CanonicalForm
 from hybrid.classifier.counter_abstraction cimport Counters
 from hybrid.classifier.walk_output cimport WalkOutput
@@ -10,6 +12,7 @@ cdef struct Step:
     Py_ssize_t has_ports
 
 
+@cython.no_gc
 cdef class Walker(WalkOutput):
     cdef const int[::1] height
     cdef Counters counters

@@ -27,6 +27,7 @@ from cython.cimports.equivalence.parser.character_loops import find_character_lo
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.equivalence.walks.subtrees import loops_below
+from cython.cimports.equivalence.walks.token_texts import TokenTexts
 from cython.cimports.hybrid.classifier.canonical_form import CanonicalForm
 from cython.cimports.hybrid.classifier.counter_abstraction import Counters
 from cython.cimports.hybrid.classifier.summaries import Summaries
@@ -54,6 +55,7 @@ TOO_LONG = cython.declare(cython.Py_ssize_t, -2)
 ANY_LENGTH = cython.declare(cython.Py_ssize_t, 1 << 62)
 
 
+@cython.no_gc
 @cython.cclass
 class Walker(WalkOutput):
     """Reads the tokens of a vocabulary.
@@ -78,10 +80,11 @@ class Walker(WalkOutput):
 
     def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
         WalkOutput.__init__(self, space, known, fixed)
-        self.height = fixed.height
+        texts: TokenTexts = fixed.texts
+        self.height = texts.height
         self.counters = Counters(space)
-        self.token_starts = fixed.token_starts
-        self.tokens = fixed.tokens
+        self.token_starts = texts.token_starts
+        self.tokens = texts.tokens
         space.account.claim(32 * (self.longest + 2))
         self.path = empty(STEP, self.longest + 2)
         self.most_entered = ANY_LENGTH
@@ -266,11 +269,11 @@ class Walker(WalkOutput):
         found = self.kept.find(key)
         if found is None:
             n_groups = self.token_starts.shape[0] - 1
-            found = unit_reads(self.fixed.nodes, n_groups, self.longest, table)
+            found = unit_reads(self.fixed.texts.nodes, n_groups, self.longest, table)
             self.kept.keep(key, found)
         first, end = self.known.pendings.starts[pending], self.known.pendings.starts[pending + 1]
         nodes = np.asarray(self.known.pendings.pool)[first:end]
-        read = read_units(found, self.fixed.nodes, nodes, counted.least - begun, most)
+        read = read_units(found, self.fixed.texts.nodes, nodes, counted.least - begun, most)
         return -1 if read is None else self.taken(read)
 
     @cython.cfunc

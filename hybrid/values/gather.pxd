@@ -1,3 +1,7 @@
+cimport cython
+
+
+@cython.no_gc
 cdef class Gather:
     cdef const Py_ssize_t[::1] starts
     cdef const Py_ssize_t[:, ::1] pieces

@@ -24,6 +24,7 @@ LARGE_CLASS = 256
 """Classes of at least this many tokens are kept as whole rows: an OR of 16 KiB costs as much as 500 bits."""
 
 
+@cython.no_gc
 @cython.cclass
 class Gather:
     """Expands class masks of one `TokenClasses`.
