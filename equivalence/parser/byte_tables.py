@@ -40,13 +40,11 @@ class ByteTables(NamedTuple):
         class_of_byte: int64[256], ascending.
         example: int64[B], a byte of each class.
         first: uint8[S, B], whether a state can read a class next, also by a call.
-        alike: uint8[S, B], whether a state treats a class exactly like the class before, also in calls.
     """
 
     class_of_byte: Integers
     example: Integers
     first: NDArray[np.uint8]
-    alike: NDArray[np.uint8]
 
 
 def byte_tables_of(automaton: Automaton, rank: Integers, stop: Any = None) -> ByteTables:
@@ -61,8 +59,8 @@ def byte_tables_of(automaton: Automaton, rank: Integers, stop: Any = None) -> By
         BudgetExceeded: it was stopped.
     """
     class_of_byte, example = byte_classes(automaton)
-    first, alike = first_classes(automaton, class_of_byte, len(example), rank, Account(stop))
-    return ByteTables(class_of_byte, example, first, alike)
+    first = first_classes(automaton, class_of_byte, len(example), rank, Account(stop))
+    return ByteTables(class_of_byte, example, first)
 
 
 def byte_classes(automaton: Automaton) -> tuple[Integers, Integers]:
@@ -140,8 +138,8 @@ def first_classes(
     n_classes: cython.Py_ssize_t,
     rank: Integers,
     account: Account,
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Which classes each state can read next, and which it treats alike; see `ByteTables`.
+) -> NDArray[np.uint8]:
+    """Which classes each state can read next; see `ByteTables`.
 
     Args:
         automaton: the states; the edges of each are sorted and disjoint.
@@ -154,9 +152,8 @@ def first_classes(
         BudgetExceeded: it was stopped.
     """
     n: cython.Py_ssize_t = automaton.n_states
-    firsts, all_alike = np.empty((n, n_classes), np.uint8), np.empty((n, n_classes), np.uint8)
+    firsts = np.empty((n, n_classes), np.uint8)
     first: cython.uchar[:, ::1] = firsts
-    alike: cython.uchar[:, ::1] = all_alike
     ranks: cython.const[cython.Py_ssize_t][::1] = rank
     room = account.new_integers(2 * n + 1)
     order: cython.Py_ssize_t[::1] = room[:n]
@@ -167,27 +164,15 @@ def first_classes(
             state = order[i]
             account.look()
             memset(cython.address(first[state, 0]), 0, n_classes)
-            memset(cython.address(alike[state, 0]), 1, n_classes)
-            alike[state, 0] = 0
-            behind: cython.Py_ssize_t = 0  # the class behind the edge before, and where that edge leads
-            target: cython.Py_ssize_t = -1
             for k in range(automaton.edge_starts[state], automaton.edge_starts[state + 1]):
                 low = class_of_byte[automaton.edges[k].first]
                 high = class_of_byte[automaton.edges[k].last]
                 memset(cython.address(first[state, low]), 1, high + 1 - low)
-                if low > behind or target != automaton.edges[k].target:
-                    alike[state, low] = 0
-                if behind < low:
-                    alike[state, behind] = 0
-                behind, target = high + 1, automaton.edges[k].target
-            if 0 < behind < n_classes:
-                alike[state, behind] = 0
             for k in range(automaton.call_starts[state], automaton.call_starts[state + 1]):
                 begin = begin_of(automaton, k)
                 for c in range(n_classes):
                     first[state, c] |= first[begin, c]
-                    alike[state, c] &= alike[begin, c]
-    return firsts, all_alike
+    return firsts
 
 
 @cython.cfunc

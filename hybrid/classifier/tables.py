@@ -130,7 +130,7 @@ def behind_of(
     Raises:
         BudgetExceeded: the computation was stopped, or finding what may lie below the states takes too much.
     """
-    _, example, first, _ = byte_tables
+    _, example, first = byte_tables
     counted = network.automaton[5]
     follow = follow_of(network, first, stop) if met is None else met.follow
     behind = np.zeros((network.n_states + len(counted), len(example)), np.uint8)
