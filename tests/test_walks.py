@@ -40,7 +40,7 @@ def space_of(
         for low, high, _ in own:
             first[state, low : high + 1] = 1
     every = np.arange(256)
-    tables = (every, every, first, np.zeros((n, 256), np.uint8))
+    tables = (every, every, first)
     limits = (most.get("frames", 1 << 20), most.get("configurations", 1 << 20))
     return Space(
         automaton, tables, np.zeros(n, np.int64), np.zeros(n, np.uint8), 16, 16, *limits, account, "too many"
