@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import pairwise, product
-from math import lcm
+from math import gcd, lcm
 from typing import Any
 
 from hybrid.json_schema.languages.automaton import Automaton, combine, minimal, words
@@ -219,17 +219,23 @@ _MINUS, _POINT, _ZERO = map(ord, "-.0")
 
 
 class _Residue:
-    """Keeps the residue of the digits modulo a common multiple of all divisors.
+    """Keeps the residue of the digits modulo a common multiple M of all divisors, in units of 10^-P.
 
-    States are residues; after the point (places, residue), or -1 if there are more places than any divisor
-    has. The result is the residue of the number in units of the last place, or -1.
+    After k digits behind the point, P - k may follow. So a residue r counts as r 10^(P - k) in the end, and r
+    matters only modulo M / gcd(M, 10^(P - k)). If no digits that may follow lead to a multiple of any divisor,
+    the state is -1. For 17/8, there are 60 states instead of 8,500.
+
+    States are residues; after the point (places, residue). The result is the residue of the number in units
+    of the last place, or -1: no divisor divides the number.
     """
 
     def __init__(self, divisors: Sequence[Fraction], bound: int) -> None:
         self._places = max(len(digits_of(one)[1]) for one in divisors)
         self._units = {one: int(one * 10**self._places) for one in divisors}
         self._modulus = lcm(*self._units.values())
-        if self._modulus * (self._places + 1) > bound:
+        self._behind = [10 ** (self._places - k) for k in range(self._places + 1)]
+        self._moduli = [self._modulus // gcd(self._modulus, scale) for scale in self._behind]
+        if sum(self._moduli) > bound:
             raise TooLarge(bound)
 
     def start(self) -> Any:
@@ -239,9 +245,17 @@ class _Residue:
         if isinstance(state, tuple):
             places, residue = state
             if places < self._places:
-                return places + 1, (10 * residue + digit) % self._modulus
+                return self._at(places + 1, 10 * residue + digit)
             return -1 if digit else state
-        return state if state == -1 else (10 * state + digit) % self._modulus
+        return state if state == -1 else (10 * state + digit) % self._moduli[0]
+
+    def _at(self, places: int, residue: int) -> Any:
+        """Return the state after some digits behind the point."""
+        residue %= self._moduli[places]
+        scale = self._behind[places]
+        if all(-residue * scale % unit >= scale for unit in self._units.values()):
+            return -1
+        return places, residue
 
     def cuts(self, state: Any) -> tuple[int, ...]:
         """Return the digits at which the next step changes."""
@@ -252,13 +266,13 @@ class _Residue:
         return () if self._modulus == 1 else _EACH
 
     def point(self, state: Any) -> Any:
-        return 0, state
+        return self._at(0, state)
 
     def end(self, state: Any) -> int:
         if state == -1:
             return -1
         places, residue = state if isinstance(state, tuple) else (0, state)
-        return int(residue * 10 ** (self._places - places) % self._modulus)
+        return int(residue * self._behind[places] % self._modulus)
 
     def unit(self, divisor: Fraction) -> int:
         """Return a divisor in units of the last place: it divides the numbers whose result it divides."""
