@@ -29,7 +29,7 @@ cdef class Rows:
     cdef list bases
     cdef Py_ssize_t n_configurations
     cdef readonly Py_ssize_t nbytes
-    cdef list former
+    cdef tuple former
 
     cpdef bint shares(self, Py_ssize_t configuration, Py_ssize_t mask) except -1
     cdef int make_of(self, Py_ssize_t configuration, Py_ssize_t number, Py_ssize_t mask, Summaries known, object kept, object more) except -1

@@ -125,7 +125,7 @@ class Rows:
         rows: the rows and patches; this keeps them in memory.
         bases: the last rows that are not patches.
         address, size: where this array is, and its size, for readers.
-        former: arrays that it replaced.
+        former: the array that it replaced, with `former` before that; None: there is none.
         nbytes: bytes of memory.
     """
 
@@ -141,7 +141,7 @@ class Rows:
         self.rows = []
         self.bases = []
         self.n_configurations = 0
-        self.former = []
+        self.former = None
         self.nbytes = 0
 
     def __len__(self) -> int:
@@ -421,7 +421,7 @@ class Rows:
         """Store where a configuration's row is."""
         if configuration >= self.of_configuration.shape[0]:
             longer = _longer(self.of_configuration, 2 * configuration)
-            self.former.append(np.asarray(self.of_configuration))
+            self.former = (np.asarray(self.of_configuration), self.former)
             self.use(longer)
             self.nbytes += 8 * self.of_configuration.shape[0]
         if self.of_configuration[configuration] == 0:

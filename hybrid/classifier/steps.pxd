@@ -13,7 +13,7 @@ cdef class Steps:
     cdef Py_ssize_t last
     cdef Step[::1] table
     cdef Py_ssize_t count
-    cdef list former
+    cdef tuple former
 
     cdef int use(self, Step[::1] table) except -1
 

@@ -42,11 +42,11 @@ class Steps:
         table: records of 16 bytes; an empty one has configuration -1.
         address, last: where the table is, and its last slot, for readers.
         count: number of steps.
-        former: tables that were replaced.
+        former: the table that was replaced, with `former` before that; None: there is none.
     """
 
     def __init__(self) -> None:
-        self.former = []
+        self.former = None
         self.count = 0
         self.use(absent(STEP, 256))
 
@@ -91,7 +91,7 @@ class Steps:
         for i in range(old.shape[0]):
             if old[i].configuration >= 0:
                 table[slot_of(table, old[i].configuration, old[i].token)] = old[i]
-        self.former.append(array_of(old))
+        self.former = (array_of(old), self.former)
         self.use(table)
 
     @cython.cfunc

@@ -45,6 +45,8 @@ from hybrid.json_schema.strings import Strings
 
 Convert = Callable[[str], xgrammar.Grammar]
 
+_NOTHING: frozenset[tuple[str, str]] = frozenset()
+
 MOST_LEFT_OUT = 16
 """At most this many keywords of a schema are left out on request."""
 
@@ -225,7 +227,7 @@ def grammar_of_schema(
     """
     options, bounds = options or {}, bounds or Bounds()
     strict = bool(options.get("strict_mode", True))
-    source = Source(schema, documents, assert_formats, layout_of(options), strict, bounds, frozenset())
+    source = Source(schema, documents, assert_formats, layout_of(options), strict, bounds, _NOTHING)
     left_out: list[LeftOut] = []
     deadline = deadline or Deadline()
     while True:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from equivalence.errors import GrammarError
@@ -69,7 +70,11 @@ def layout_of(options: Mapping[str, Any]) -> Layout:
         separators = (", ", ": ") if indent is None else (",", ": ")
     elif len(separators) != 2 or not all(map(_is_text, separators)):
         raise GrammarError(f"separators are {separators!r}, allowed are two texts")
-    return Layout(is_free, most if is_free else None, indent, *separators)
+    return _layout(is_free, most if is_free else None, indent, *separators)
+
+
+_layout = lru_cache(maxsize=64)(Layout)
+"""Equal layouts are one object: nearly all grammars of a program have the same."""
 
 
 def _is_text(one: Any) -> bool:

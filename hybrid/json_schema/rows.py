@@ -31,6 +31,9 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 EMPTY, BYTES, CALL = edge_types.EMPTY, edge_types.BYTES, edge_types.CALL
 
+REPEATS, NO_TYPES = frozenset((serial.REPEAT,)), frozenset()
+"""The types of expressions in grammars with repeats, and without."""
+
 C_EMPTY = cython.declare(cython.Py_ssize_t, edge_types.EMPTY)
 C_BYTES = cython.declare(cython.Py_ssize_t, edge_types.BYTES)
 C_CALL = cython.declare(cython.Py_ssize_t, edge_types.CALL)
@@ -239,5 +242,5 @@ class Rows:
             serial.ROOT: root, serial.MARKERS: [],
         }  # fmt: skip
         starts = np.arange(0, len(data), 5, dtype=np.int64)
-        types = frozenset((serial.REPEAT,)) if data else frozenset()
+        types = REPEATS if data else NO_TYPES
         return ReadGrammar(features, np.array(data, np.int64), starts, False, printed, edges, n_states, types)
