@@ -10,6 +10,7 @@ cdef class Assertions:
     cdef readonly PropertySets sets
     cdef frozenset _keywords
     cdef dict _expanded
+    cdef dict _atoms
     cdef dict _referred
     cdef set _under_way
     cdef object _evaluated

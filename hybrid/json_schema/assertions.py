@@ -57,6 +57,7 @@ class Assertions:
         self.sets = PropertySets(formulas)
         self._keywords = locations.dialect.keywords
         self._expanded, self._referred, self._under_way = {}, {}, set()
+        self._atoms = {}  # of each location
 
     def root(self) -> Formula:
         """Return the formula of the whole schema."""
@@ -103,8 +104,11 @@ class Assertions:
         """Return the formula of a location, or of True or False."""
         if isinstance(location, bool):
             return self.formulas.constant(location)
-        found: Location = location
-        return self.formulas.atom("location", found.number)
+        atom: Formula = self._atoms.get(location)
+        if atom is None:
+            found: Location = location
+            atom = self._atoms[location] = self.formulas.atom("location", found.number)
+        return atom
 
     def expand(self, formula: Formula, kind: str) -> Formula:
         """Return the meaning of a formula of locations for values of one type."""

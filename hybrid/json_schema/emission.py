@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.json_schema.automata import Nonterminal, ObjectAutomaton
 from cython.cimports.hybrid.json_schema.emitter import Emitter
 from cython.cimports.hybrid.json_schema.keys import KeyTree
 from cython.cimports.hybrid.json_schema.rows import Rows
@@ -22,7 +23,7 @@ from cython.cimports.hybrid.json_schema.texts import TreeWriter
 
 from equivalence import built
 from hybrid.json_schema import marks
-from hybrid.json_schema.automata import Counted, Nonterminal, ObjectAutomaton
+from hybrid.json_schema.automata import Counted
 from hybrid.json_schema.keys import NO_KEYS
 from hybrid.json_schema.layout import Layout
 from hybrid.json_schema.nonterminals import Nonterminals
@@ -34,7 +35,10 @@ def emit(nonterminals: Nonterminals, start: Nonterminal, layout: Layout) -> tupl
     """Return the rules for all values of a nonterminal, and the number of the start rule."""
     emitter: Emitter = Emitter(nonterminals, layout)
     root = emitter.value(start, 0)
-    for one, depth, rule in emitter.unwritten():
+    one: Nonterminal
+    while emitter.todo:
+        nonterminals.check()
+        one, depth, rule = emitter.todo.pop()
         begin, end = -1 - 2 * rule, -2 - 2 * rule
         emitter.scalars(one, begin, end)
         if one.object is not None and one.object.is_live[0]:
@@ -66,7 +70,13 @@ class Writer:
     def _live(self, edges: list) -> list:
         """Return the edges from which an end can be reached."""
         live = self._is_live
-        return [(value, target) for value, target in edges if live[target] and value.is_productive]
+        value: Nonterminal
+        found: list = []
+        for edge in edges:
+            value = edge[0]
+            if value.is_productive and live[edge[1]]:
+                found.append(edge)
+        return found
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -86,6 +96,7 @@ class Writer:
 class ObjectWriter(Writer):
     """Writes the objects of one nonterminal, between two states."""
 
+    _object: ObjectAutomaton
     _skipped: list
     _lasts: dict  # `_last` of each state
     _extra: dict  # the edges of undeclared keys, by `_last` of the state
@@ -95,7 +106,7 @@ class ObjectWriter(Writer):
 
     def __init__(self, emitter: Emitter, automaton: ObjectAutomaton, depth: cython.Py_ssize_t) -> None:
         Writer.__init__(self, emitter, automaton, depth)
-        self._skipped = automaton.skipped
+        self._object, self._skipped = automaton, automaton.skipped
         self._lasts, self._extra, self._trees, self._opened = {}, {}, {}, {}
         self._keys_below = TreeWriter(self._rows, self._key_ends)
 
@@ -126,8 +137,8 @@ class ObjectWriter(Writer):
             return known
         passed: list = []
         last: cython.Py_ssize_t = state
-        n: cython.Py_ssize_t = len(self._automaton.names)
-        position: list = self._automaton.position
+        n: cython.Py_ssize_t = len(self._object.names)
+        position: list = self._object.position
         while last >= 0 and self._is_live[last] and position[last] < n:
             known = self._lasts.get(last)
             if known is not None:
@@ -145,7 +156,7 @@ class ObjectWriter(Writer):
     @cython.exceptval(-1, check=False)
     def _may_end(self, state: cython.Py_ssize_t) -> cython.int:
         last = self._last(state)
-        return last >= 0 and self._automaton.accepting[last]
+        return last >= 0 and self._object.accepting[last]
 
     @cython.cfunc
     def _extras(self, state: cython.Py_ssize_t) -> list:
@@ -155,7 +166,7 @@ class ObjectWriter(Writer):
             return []
         known = self._extra.get(last)
         if known is None:
-            found = [(number, self._live(edges)) for number, edges in self._automaton.extra[last]]
+            found = [(number, self._live(edges)) for number, edges in self._object.extra[last]]
             known = self._extra[last] = [(number, edges) for number, edges in found if edges]
         return known
 
@@ -165,7 +176,7 @@ class ObjectWriter(Writer):
         known = self._trees.get(state)
         if known is not None:
             return known
-        automaton = self._automaton
+        automaton = self._object
         names, position, edges = automaton.names, automaton.position, automaton.edges
         chain: list = []
         while state >= 0 and state not in self._trees and self._is_live[state]:
@@ -203,7 +214,7 @@ class ObjectWriter(Writer):
         self._keys_below.write(tree, found)
         for number, edges in extras:
             behind = self._rows.state()
-            self._rows.call(found, self._emitter.key(self._automaton.classes[number]), behind)
+            self._rows.call(found, self._emitter.key(self._object.classes[number]), behind)
             self._value(behind, edges)
         return found
 
@@ -211,7 +222,7 @@ class ObjectWriter(Writer):
         """Write what follows the last character of a declared key that is read in a state of the object."""
         behind = self._rows.state()
         self._rows.letter(state, '"', behind)
-        self._value(behind, self._live(self._automaton.edges[key]))
+        self._value(behind, self._live(self._object.edges[key]))
 
     @cython.cfunc
     def _value(self, behind: cython.Py_ssize_t, edges: list) -> object:

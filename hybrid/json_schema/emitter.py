@@ -11,16 +11,16 @@ Limits: rules are identified by what they read: equal strings share one rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 
 import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.json_schema.automata import Nonterminal
 from cython.cimports.hybrid.json_schema.rows import Rows
 from cython.cimports.hybrid.json_schema.texts import TreeWriter
 
 from equivalence import built
 from hybrid.json_schema import marks
-from hybrid.json_schema.automata import KeyClass, Nonterminal
+from hybrid.json_schema.automata import KeyClass
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.keys import NO_KEYS
 from hybrid.json_schema.languages.automaton import Automaton, one_of, universal
@@ -59,14 +59,8 @@ class Emitter:
         self.is_free, self._most_blanks = layout.is_free, layout.most_blanks
         self._has_depth = layout.has_depth
         self._rules = {}
-        self._todo = []  # nonterminals with their depths and rules
+        self.todo = []  # nonterminals whose rules are not written yet, with depths and rules
         self._n_counted = 0  # states of strings that have a state for each length
-
-    def unwritten(self) -> Iterator[tuple[Nonterminal, int, int]]:
-        """Yield each nonterminal with its depth and the rule of its values, until all rules are written."""
-        while self._todo:
-            self._nonterminals.check()
-            yield self._todo.pop()
 
     def value(self, nonterminal: Nonterminal, depth: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the rule of a nonterminal's values."""
@@ -80,10 +74,10 @@ class Emitter:
         rule = self._rules.get(key)
         if rule is None:
             rule = self._rules[key] = self.rows.rule(f"value_{nonterminal.number}_{depth}")
-            self._todo.append((nonterminal, depth, rule))
+            self.todo.append((nonterminal, depth, rule))
         return rule
 
-    def _scalar_alone(self, one: Nonterminal) -> int | None:
+    def _scalar_alone(self, one: Nonterminal) -> object:
         """Return the rule of a nonterminal that has only strings or only numbers; None for others."""
         false = self._false
         if one.null or one.booleans or one.arrays is not false or one.objects is not false:
@@ -95,10 +89,10 @@ class Emitter:
     def scalars(self, one: Nonterminal, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
         """Add edges that read the constants, numbers and strings of a nonterminal."""
         rows, false = self.rows, self._false
-        words = ["null"] if one.null else []
-        words += ["true" if value else "false" for value in one.booleans]
-        for word in words:
-            rows.text(begin, word, end)
+        if one.null:
+            rows.text(begin, "null", end)
+        for value in one.booleans:
+            rows.text(begin, "true" if value else "false", end)
         if one.numbers is not false:
             rows.call(begin, self._numbers(one), end)
         if one.strings is not false:

@@ -14,6 +14,7 @@ cdef class Locations:
     cdef frozenset _left_out
     cdef dict _by_content
     cdef dict _by_identity
+    cdef list _alive
     cdef frozenset _read
     cdef frozenset _kept
 

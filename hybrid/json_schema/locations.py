@@ -91,6 +91,7 @@ class Locations:
         self._left_out = left_out
         self._by_content = {}  # a location, or locations by the texts of their subschemas
         self._by_identity = {}
+        self._alive = []  # what the ids in `_by_identity` belong to, so that they stay valid
         self._read = dialect.keywords | READ_BESIDE
         self._kept = ALL_KEYWORDS - dialect.unread if dialect.unread else ALL_KEYWORDS
         self._schema = schema
@@ -109,12 +110,12 @@ class Locations:
             raise SchemaRefused("invalid", "", pointer_of(way), why)
         location: Location
         key = id(schema), id(resolver)
-        known: tuple = self._by_identity.get(key)
-        if known is not None:
-            location = known[2]
-        else:
-            location = self._found(schema, resolver, way)
-            self._by_identity[key] = schema, resolver, location  # keeps the objects alive, so ids stay valid
+        known: object = self._by_identity.get(key, self)
+        if known is self:
+            known = self._by_identity[key] = self._found(schema, resolver, way)
+            self._alive.append(schema)
+            self._alive.append(resolver)
+        location = known
         if location is None:
             return True
         if is_negated:

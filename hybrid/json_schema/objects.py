@@ -70,11 +70,13 @@ class _Builder:
         self._sets = nonterminals.assertions.sets
         self._start = of.objects
         atom: Formula
+        properties: PropertySet
         names: dict = dict.fromkeys(of.names)
         atoms: list = self._start.ordered_atoms
         for atom in atoms:
             if atom.args[0] == "properties":
-                names.update(dict.fromkeys(atom.args[1].names))
+                properties = atom.args[1]
+                names.update(dict.fromkeys(properties.names))
         for atom in atoms:
             if atom.args[0] == "has":
                 names.setdefault(atom.args[1])
@@ -141,8 +143,14 @@ class _Builder:
             raise SchemaRefused("bounds", "", "", f"has an object of more than {n} states")
         self._nonterminals.check()
         atoms: list = self._start.ordered_atoms
-        sets: list = [atom.args[1] for atom in atoms if atom.args[0] == "properties"]
-        asked: list = [atom.args[1] for atom in atoms if atom.args[0] == "names"]
+        atom: Formula
+        sets: list = []
+        asked: list = []
+        for atom in atoms:
+            if atom.args[0] == "properties":
+                sets.append(atom.args[1])
+            elif atom.args[0] == "names":
+                asked.append(atom.args[1])
         automaton.position = list(range(n + 1))
         automaton.accepting = [False] * n + [True]
         automaton.skipped = [-1 if name in required else i + 1 for i, name in enumerate(names)]
@@ -305,10 +313,15 @@ class _Builder:
     def _key_classes(self) -> list:
         """Return the classes of undeclared keys that may come."""
         formulas = self._formulas
+        atom: Formula
+        properties: PropertySet
         asked: dict = {}
-        for atom in self._start.ordered_atoms:
+        atoms: list = self._start.ordered_atoms
+        for atom in atoms:
             if atom.args[0] == "properties":
-                asked.update([(pattern, None) for pattern, _ in atom.args[1].patterns])
+                properties = atom.args[1]
+                for pattern, _ in properties.patterns:
+                    asked[pattern] = None
             elif atom.args[0] == "names":
                 asked[atom.args[1]] = None
         fixed = {formulas.true: True, formulas.false: False}
@@ -336,12 +349,14 @@ class _Builder:
         """Whether it is obvious that no undeclared key can come."""
         if languages:
             return False
-        closed = {
-            atom: self._formulas.false
-            for atom in self._start.atoms
-            if atom.args[0] == "properties" and not atom.args[1].patterns
-            and atom.args[1].rest is self._formulas.false
-        }  # fmt: skip
+        atom: Formula
+        properties: PropertySet
+        closed: dict = {}
+        for atom in self._start.atoms:
+            if atom.args[0] == "properties":
+                properties = atom.args[1]
+                if not properties.patterns and properties.rest is self._formulas.false:
+                    closed[atom] = self._formulas.false
         return bool(closed) and self._formulas.substitute(self._start, closed) is self._formulas.false
 
 

@@ -1,4 +1,5 @@
-# cython: language_level=3, wraparound=True
+# cython: language_level=3, wraparound=True, annotation_typing=True
+# mypy: ignore-errors
 """Emptiness: which nonterminals contain a value, and from which states an end can be reached.
 
 What: `find_productive` sets `is_productive` of all nonterminals and `is_live` of their automata. What is
@@ -12,51 +13,72 @@ a count of uses instead of rounds: Hopcroft, Motwani, Ullman: Introduction to Au
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.json_schema.automata import ArrayAutomaton, Nonterminal, ObjectAutomaton
 
 from equivalence import built
 from equivalence.arrays.closure import close_backwards
-from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal, ObjectAutomaton
 
 built.check(__name__, EQUIMASK_SOURCE)
 
 
-def find_productive(nonterminals: Sequence[Nonterminal]) -> None:
+def find_productive(nonterminals: list) -> None:
     """Set `is_productive` and `is_live`."""
-    waiting: dict[Nonterminal, list[Nonterminal]] = {}
-    todo = []
+    one: Nonterminal
+    waiting: dict = {}  # for each nonterminal, those that may be productive once it is
+    todo: list = []
+    missing: set
     for one in nonterminals:
-        one.is_productive = one.holds_scalar
+        one.is_productive = one.has_scalar()
         if not one.is_productive:
             todo.append(one)
     while todo:
         one = todo.pop()
         if one.is_productive:
             continue
-        missing: set[Nonterminal] = set()
-        if any(_reaches_end(automaton, missing) for automaton in one.automata):
+        missing = set()
+        if _reaches_end(one.object, missing) or _reaches_end(one.array, missing):
             one.is_productive = True
             todo.extend(waiting.pop(one, ()))
         else:
             for value in missing:
                 waiting.setdefault(value, []).append(one)
     for one in nonterminals:
-        for automaton in one.automata:
-            automaton.is_live = _live(automaton)
+        if one.object is not None:
+            one.object.is_live = _live(one.object, one.object.accepting)
+        if one.array is not None:
+            one.array.is_live = _live(one.array, one.array.accepting)
 
 
-def _reaches_end(automaton: ObjectAutomaton | ArrayAutomaton, missing: set[Nonterminal]) -> bool:
-    """Whether an end can be reached over productive nonterminals. The nonterminals that block it are added to
-    `missing`.
-    """
-    met, todo = {0}, [0]
+@cython.cfunc
+def _steps(automaton: object, state: cython.Py_ssize_t) -> list:
+    """Return the edges of a state."""
+    array: ArrayAutomaton
+    if isinstance(automaton, ArrayAutomaton):
+        array = automaton
+        return array.steps(state)
+    of: ObjectAutomaton = automaton
+    return of.steps(state)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _reaches_end(automaton: object, missing: set) -> cython.bint:
+    """Whether an end can be reached over productive nonterminals; not if there is no automaton. The
+    nonterminals that block it are added to `missing`."""
+    if automaton is None:
+        return False
+    value: Nonterminal
+    accepting: list = automaton.accepting
+    met: set = {0}
+    todo: list = [0]
     while todo:
         state = todo.pop()
-        if automaton.accepting[state]:
+        if accepting[state]:
             return True
-        for value, target in automaton.steps(state):
+        for edge in _steps(automaton, state):
+            value, target = edge[0], edge[1]
             if value is not None and not value.is_productive:
                 missing.add(value)
             elif target not in met:
@@ -65,20 +87,30 @@ def _reaches_end(automaton: ObjectAutomaton | ArrayAutomaton, missing: set[Nonte
     return False
 
 
-def _live(automaton: ObjectAutomaton | ArrayAutomaton) -> list[bool]:
-    live = list(automaton.accepting)
-    for state in range(len(live) - 1, -1, -1):  # most edges lead to states with greater numbers
+@cython.cfunc
+def _live(automaton: object, accepting: list) -> list:
+    """Return for each state whether an end can be reached from it."""
+    value: Nonterminal
+    live: list = list(accepting)
+    n: cython.Py_ssize_t = len(live)
+    state: cython.Py_ssize_t
+    are_all: cython.bint = True
+    for state in range(n - 1, -1, -1):  # most edges lead to states with greater numbers
         if not live[state]:
-            for value, target in automaton.steps(state):
-                if live[target] and (value is None or value.is_productive):
+            for edge in _steps(automaton, state):
+                value = edge[0]
+                if live[edge[1]] and (value is None or value.is_productive):
                     live[state] = True
                     break
-    if all(live):
+            else:
+                are_all = False
+    if are_all:
         return live
-    before: list[list[int]] = [[] for _ in live]
-    for state in range(len(live)):
-        for value, target in automaton.steps(state):
+    before: list = [[] for _ in live]
+    for state in range(n):
+        for edge in _steps(automaton, state):
+            value = edge[0]
             if value is None or value.is_productive:
-                before[target].append(state)
+                before[edge[1]].append(state)
     close_backwards(live, before)
     return live
