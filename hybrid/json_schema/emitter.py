@@ -11,7 +11,6 @@ Limits: rules are identified by what they read: equal strings share one rule.
 
 from __future__ import annotations
 
-
 import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.json_schema.automata import Nonterminal

@@ -311,7 +311,11 @@ def _attempt(
         is_whole = False
         while not is_whole:
             nonterminals.build_all()
-            unique = [one for one in nonterminals.all if one.array is not None and (one.array.is_unique or one.array.is_conditional)]
+            unique = [
+                one
+                for one in nonterminals.all
+                if one.array is not None and (one.array.is_unique or one.array.is_conditional)
+            ]
             counts = Counts(nonterminals)
             _bound_unique(unique, counts)
             find_productive(nonterminals.all)

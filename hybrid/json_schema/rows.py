@@ -24,12 +24,15 @@ from numpy.typing import NDArray
 from equivalence import built
 from equivalence.arrays.growing import filled
 from equivalence.network import edge_types, serial
-from equivalence.network.characters import CHARACTERS
+from equivalence.network.characters import CHARACTERS, NO_EDGES
 from equivalence.network.reading import PlainRules, ReadGrammar
 
 built.check(__name__, EQUIMASK_SOURCE)
 
 EMPTY, BYTES, CALL = edge_types.EMPTY, edge_types.BYTES, edge_types.CALL
+
+FIRST_ROOM = cython.declare(cython.Py_ssize_t, 1024)
+"""Edges that fit at first; the median schema has 800."""
 
 REPEATS, NO_TYPES = frozenset((serial.REPEAT,)), frozenset()
 """The types of expressions in grammars with repeats, and without."""
@@ -68,7 +71,7 @@ class Rows:
     def __init__(self) -> None:
         self.names = []
         self.repeats = {}
-        self._edges = Edges(np.empty((0, 5), np.int64), 0, 256)
+        self._edges = Edges(NO_EDGES, 0, FIRST_ROOM)
         self._n_states = 0
 
     def rule(self, name: str) -> cython.Py_ssize_t:
