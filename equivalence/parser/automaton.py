@@ -33,7 +33,7 @@ class Automaton:
     """States, edges, calls and counted rules.
 
     Args:
-        arrays: `equivalence.network.Network.automaton`.
+        arrays: `equivalence.network.Network.automaton`; each is contiguous.
 
     Attributes:
         final: whether a rule may end in a state.
@@ -57,10 +57,8 @@ class Automaton:
     def __init__(self, arrays: tuple[Any, ...]) -> None:
         self.arrays = arrays
         final, edge_starts, edges, call_starts, calls, counted = arrays[:6]
-        self.final = np.ascontiguousarray(final).view(np.uint8)
+        self.final = final.view(np.uint8) if final.dtype == bool else final
         self.n_states = len(final)
-        self.edge_starts = np.ascontiguousarray(edge_starts)
-        self.edges = of_array(np.ascontiguousarray(edges), EDGE)
-        self.call_starts = np.ascontiguousarray(call_starts)
-        self.calls = of_array(np.ascontiguousarray(calls), CALL)
-        self.counted = of_array(np.ascontiguousarray(counted), COUNTED)
+        self.edge_starts, self.call_starts = edge_starts, call_starts
+        self.edges, self.calls = of_array(edges, EDGE), of_array(calls, CALL)
+        self.counted = of_array(counted, COUNTED)
