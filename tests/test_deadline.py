@@ -198,7 +198,7 @@ def test_a_thread_that_is_gone_is_begun_anew(monkeypatch: pytest.MonkeyPatch) ->
     gone.start()
     gone.join()
     monkeypatch.setattr(alarm, "_thread", gone)
-    monkeypatch.setattr(alarm, "_is_running", False)
+    monkeypatch.setattr(alarm, "is_running", False)
     cell = deadline.cell
     assert alarm._thread is not gone and alarm._thread is not None and alarm._thread.is_alive()
     until(cell)

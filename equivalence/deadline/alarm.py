@@ -56,7 +56,7 @@ _lock = forking.listed(threading.RLock(), forking.Order.BRIEF)  # of the three b
 _changed = threading.Condition(_lock)
 _waiting: list[_Entry] = []
 _thread: threading.Thread | None = None
-_is_running = False  # whether it waits
+is_running = False  # whether it waits
 _most = FEWEST
 _order = itertools.count()
 
@@ -80,7 +80,7 @@ def watch(one: Rings) -> None:
 def look_after() -> None:
     """Start the thread if it does not run."""
     global _thread
-    if _is_running:
+    if is_running:
         return
     with _lock:
         if _thread is None or not _thread.is_alive():
@@ -91,8 +91,8 @@ def look_after() -> None:
 
 
 def _run() -> None:
-    global _is_running
-    _is_running = True
+    global is_running
+    is_running = True
     try:
         while True:
             try:
@@ -101,7 +101,7 @@ def _run() -> None:
                 logger.exception("the alarm of deadlines failed, and goes on")
                 time.sleep(FAILED_SECONDS)
     finally:
-        _is_running = False
+        is_running = False
 
 
 def _next() -> None:
@@ -120,8 +120,8 @@ def _next() -> None:
 def _in_child() -> None:
     """The thread does not exist in a forked process. The next call of `watch` starts one; what is registered
     stays registered."""
-    global _changed, _thread, _is_running
-    _changed, _thread, _is_running = threading.Condition(_lock), None, False
+    global _changed, _thread, is_running
+    _changed, _thread, is_running = threading.Condition(_lock), None, False
 
 
 forking.in_child(_in_child)

@@ -150,9 +150,9 @@ class Deadline:
                     cell = self._cell = np.zeros(1, np.int64)
             if self.ends is not None:
                 alarm.watch(self)
-        elif self.ends is not None:
+        elif self.ends is not None and not alarm.is_running:
             alarm.look_after()
-        if self.is_over:
+        if self._cancelled or (self.ends is not None and clock.now() >= self.ends):
             cell[0] = 1
         return cell
 
@@ -217,11 +217,12 @@ class Stop:
         self._deadline, self._phase = deadline, phase
 
     def __enter__(self) -> Stop:
-        self.look()
+        if self.cell[0]:
+            self.look()
         return self
 
     def __exit__(self, error: type[BaseException] | None, *others: object) -> None:
-        if error is None:
+        if error is None and self.cell[0]:
             self.look()
 
     def look(self) -> None:
