@@ -52,7 +52,7 @@ class Rings(Protocol):
 # weak references: a deadline that nobody uses any more should be freed before its end
 _Entry = tuple[float, int, "weakref.ref[Rings]"]
 
-_lock = forking.listed(threading.RLock(), forking.Order.BRIEF)  # of the three below
+_lock = forking.listed(threading.RLock(), forking.Order.BRIEF)  # of what stands below
 _changed = threading.Condition(_lock)
 _waiting: list[_Entry] = []
 _thread: threading.Thread | None = None
