@@ -266,6 +266,7 @@ class Clocks:
 
         for name in ("perf_counter", "monotonic", "thread_time", "process_time"):
             monkeypatch.setattr(time, name, clock)
+        monkeypatch.setattr("equivalence.deadline.clock.now", clock)
         serve = GrammarMatcher.accept_token
 
         def slow(self: Any, token_id: int, **options: Any) -> bool:
