@@ -84,7 +84,7 @@ def _side_by_side(
     atoms: tuple[Atom, ...], accept: Callable[[tuple[bool, ...]], bool], bound: int, integral: bool = False
 ) -> Automaton:
     """Return the product of the minimal automata of the atoms. For the divisors 4, 7 and 2.5 beside a bound
-    it takes 8 ms; the product of their machines took 0.9 s."""
+    it takes 3 ms; the product of their machines takes 26."""
     parts = [_texts((), lambda signs: True, bound, integral), *(_alone(atom, bound) for atom in atoms)]
     return combine(parts, lambda signs: signs[0] and accept(signs[1:]), bound, (0,))
 
