@@ -189,13 +189,8 @@ class Nonterminal:
     @cython.cfunc
     @cython.exceptval(check=False)
     def has_scalar(self) -> cython.bint:
-        """`holds_scalar` for compiled code."""
-        return self.null or bool(self.booleans) or self.numbers.op != "false" or self.strings.op != "false"
-
-    @property
-    def holds_scalar(self) -> bool:
         """Whether it contains null, a boolean, a number or a string."""
-        return self.has_scalar()
+        return self.null or bool(self.booleans) or self.numbers.op != "false" or self.strings.op != "false"
 
     @property
     def few_scalars(self) -> list[Any] | None:

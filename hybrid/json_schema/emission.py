@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-from cython.cimports.hybrid.json_schema.automata import Nonterminal, ObjectAutomaton
+from cython.cimports.hybrid.json_schema.automata import ArrayAutomaton, Nonterminal, ObjectAutomaton
 from cython.cimports.hybrid.json_schema.emitter import Emitter
 from cython.cimports.hybrid.json_schema.keys import KeyTree
 from cython.cimports.hybrid.json_schema.rows import Rows
@@ -55,7 +55,6 @@ class Writer:
     _emitter: Emitter
     _rows: Rows
     _depth: cython.Py_ssize_t
-    _automaton: object
     _is_live: list
     _behind: dict  # the grammar's state after a value, for each state after it
     _todo: list  # the states in `_behind` after which nothing is written yet
@@ -63,7 +62,7 @@ class Writer:
 
     def __init__(self, emitter: Emitter, automaton: object, depth: cython.Py_ssize_t) -> None:
         self._emitter, self._rows, self._depth = emitter, emitter.rows, depth
-        self._automaton, self._is_live = automaton, automaton.is_live
+        self._is_live = automaton.is_live
         self._behind, self._todo = {}, []
 
     @cython.cfunc
@@ -96,7 +95,7 @@ class Writer:
 class ObjectWriter(Writer):
     """Writes the objects of one nonterminal, between two states."""
 
-    _object: ObjectAutomaton
+    _automaton: ObjectAutomaton
     _skipped: list
     _lasts: dict  # `_last` of each state
     _extra: dict  # the edges of undeclared keys, by `_last` of the state
@@ -106,7 +105,7 @@ class ObjectWriter(Writer):
 
     def __init__(self, emitter: Emitter, automaton: ObjectAutomaton, depth: cython.Py_ssize_t) -> None:
         Writer.__init__(self, emitter, automaton, depth)
-        self._object, self._skipped = automaton, automaton.skipped
+        self._automaton, self._skipped = automaton, automaton.skipped
         self._lasts, self._extra, self._trees, self._opened = {}, {}, {}, {}
         self._keys_below = TreeWriter(self._rows, self._key_ends)
 
@@ -137,8 +136,8 @@ class ObjectWriter(Writer):
             return known
         passed: list = []
         last: cython.Py_ssize_t = state
-        n: cython.Py_ssize_t = len(self._object.names)
-        position: list = self._object.position
+        n: cython.Py_ssize_t = len(self._automaton.names)
+        position: list = self._automaton.position
         while last >= 0 and self._is_live[last] and position[last] < n:
             known = self._lasts.get(last)
             if known is not None:
@@ -156,7 +155,7 @@ class ObjectWriter(Writer):
     @cython.exceptval(-1, check=False)
     def _may_end(self, state: cython.Py_ssize_t) -> cython.int:
         last = self._last(state)
-        return last >= 0 and self._object.accepting[last]
+        return last >= 0 and self._automaton.accepting[last]
 
     @cython.cfunc
     def _extras(self, state: cython.Py_ssize_t) -> list:
@@ -166,7 +165,7 @@ class ObjectWriter(Writer):
             return []
         known = self._extra.get(last)
         if known is None:
-            found = [(number, self._live(edges)) for number, edges in self._object.extra[last]]
+            found = [(number, self._live(edges)) for number, edges in self._automaton.extra[last]]
             known = self._extra[last] = [(number, edges) for number, edges in found if edges]
         return known
 
@@ -176,7 +175,7 @@ class ObjectWriter(Writer):
         known = self._trees.get(state)
         if known is not None:
             return known
-        automaton = self._object
+        automaton = self._automaton
         names, position, edges = automaton.names, automaton.position, automaton.edges
         chain: list = []
         while state >= 0 and state not in self._trees and self._is_live[state]:
@@ -214,7 +213,7 @@ class ObjectWriter(Writer):
         self._keys_below.write(tree, found)
         for number, edges in extras:
             behind = self._rows.state()
-            self._rows.call(found, self._emitter.key(self._object.classes[number]), behind)
+            self._rows.call(found, self._emitter.key(self._automaton.classes[number]), behind)
             self._value(behind, edges)
         return found
 
@@ -222,7 +221,7 @@ class ObjectWriter(Writer):
         """Write what follows the last character of a declared key that is read in a state of the object."""
         behind = self._rows.state()
         self._rows.letter(state, '"', behind)
-        self._value(behind, self._live(self._object.edges[key]))
+        self._value(behind, self._live(self._automaton.edges[key]))
 
     @cython.cfunc
     def _value(self, behind: cython.Py_ssize_t, edges: list) -> object:
@@ -255,6 +254,12 @@ class ObjectWriter(Writer):
 @cython.cclass
 class ArrayWriter(Writer):
     """Writes the arrays of one nonterminal, between two states."""
+
+    _automaton: ArrayAutomaton
+
+    def __init__(self, emitter: Emitter, automaton: ArrayAutomaton, depth: cython.Py_ssize_t) -> None:
+        Writer.__init__(self, emitter, automaton, depth)
+        self._automaton = automaton
 
     def write(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
         """Write everything from the opening to the closing bracket."""
