@@ -6,8 +6,8 @@ What: `Signatures` divides the states of a graph into blocks, so that states of 
 one block. In most graphs each state is alone in its block after a few rounds.
 When: the first step of `equivalence.network.bisimulation`; and `equivalence.network.component_merging` finds
 equal components by them.
-Limits: states of one block need not behave equally, because signatures look at most `DEPTH` steps ahead, and
-hashes may collide. Indices are not checked.
+Limits: states of one block need not behave equally, because the number of steps is limited (`MOST_ROUNDS`),
+and hashes may collide. Indices are not checked.
 
 A round takes a fifth of the time that comparing the states exactly would take.
 """
@@ -27,7 +27,9 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 GROUP = record_type("first count number")
 
-DEPTH = cython.declare(cython.int, 32)  # most steps that a signature looks ahead
+MOST_ROUNDS = cython.declare(cython.int, 32)
+"""At most this many rounds over all states, or more rounds over fewer states: keys of real objects may end
+alike for 30 characters and more."""
 
 
 @cython.final
@@ -82,7 +84,10 @@ class Signatures:
             self.left[s] = s
         self.n_left = n
         self.n_groups = 1
-        for _ in range(DEPTH):
+        work: cython.Py_ssize_t = MOST_ROUNDS * n
+        n_rounds: cython.Py_ssize_t = 0
+        while work > 0:
+            work -= self.n_left
             before = self.n_groups
             for i in range(self.n_left):
                 self.account.look()
@@ -90,7 +95,8 @@ class Signatures:
             for i in range(self.n_left):
                 self.signatures[self.left[i]] = self.following[i]
             self.group_left()
-            n_alone = self.name_alone()
+            n_rounds += 1
+            n_alone = self.name_alone(n_rounds)
             if self.n_left == 0 or (n_alone == 0 and self.n_groups == before):
                 break
         self.is_divided = self.n_left == 0
@@ -130,9 +136,13 @@ class Signatures:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def name_alone(self) -> cython.Py_ssize_t:
+    def name_alone(self, n_rounds: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Make a block of each state that is alone in its group. The others are left, and their groups are
-        numbered again. Return how many were alone."""
+        numbered again. Return how many were alone.
+
+        The signature of a state that is alone stays. A later round could give it to another state, so the
+        number of the round becomes a part of it.
+        """
         alone: cython.Py_ssize_t = 0
         for g in range(self.n_groups):
             if self.groups[g].count == 1:
@@ -148,6 +158,7 @@ class Signatures:
             if g < 0:
                 self.graph.name[s] = self.n_blocks
                 self.n_blocks += 1
+                self.signatures[s] = hashed(self.signatures[s], n_rounds)
             else:
                 self.left[kept] = s
                 self.group[kept] = g
@@ -207,7 +218,7 @@ class Signatures:
         n = self.graph.size
         total: cython.ulonglong = n
         for s in range(n):
-            self.following[s] = self.signature(s)
+            self.following[s] = hashed(self.signatures[s], self.signature(s))
             total += self.following[s]
         for s in range(n):
             self.signatures[s] = hashed(self.following[s], total)
