@@ -17,6 +17,7 @@ from functools import partial
 from equivalence import BudgetExceeded, GrammarError
 from equivalence.deadline.deadline import Deadline, free_frames
 from hybrid.compile.cache import DiskCache
+from hybrid.compile.collection_threshold import raise_threshold, restore_threshold
 from hybrid.compile.compilation import Compilation
 from hybrid.compile.file_writer import FileWriter
 from hybrid.compile.memory_cache import MemoryCache
@@ -132,8 +133,13 @@ class Pipeline:
         self, request: Request, entry: bytes | None, deadline: Deadline, began: float, why: str = ""
     ) -> CompiledGrammar:
         """Compile a request, and write the result to its entry on disk. `why` is added to its reason."""
-        with deadline.interruptible():
-            compiled = request.compiled(self._compilation, deadline)
+        is_raised = raise_threshold()
+        try:
+            with deadline.interruptible():
+                compiled = request.compiled(self._compilation, deadline)
+        finally:
+            if is_raised:
+                restore_threshold()
         disk, timings = self._disk, {}
         is_walked = isinstance(compiled, OnWalks)  # files need classes, which are computed later
         if disk is not None and entry is not None and not is_walked and not deadline.is_over:
