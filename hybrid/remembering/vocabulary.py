@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import threading
 import weakref
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -21,6 +22,9 @@ from hybrid.json_schema.marks import BYTES as MARKS
 _ENDS_NOTHING = re.compile(rb'[ \t\n\r,:]*"[^"]*')
 _OPENS_AND_ENDS = re.compile(rb"[\[{].*[,\]}]", re.DOTALL)
 _ENDS_STRING = re.compile(rb'([^"\\]*)"[ \t\n\r,:]*')
+
+_NOT_BETWEEN = bytes(set(range(256)) - set(b" \t\n\r,:"))
+"""All bytes but those that stand between values."""
 
 _lock = forking.listed(threading.Lock(), forking.Order.SLOW)
 _made: weakref.WeakKeyDictionary[Vocabulary, Kinds] = weakref.WeakKeyDictionary()
@@ -51,36 +55,32 @@ class Kinds:
         self._alike: tuple[dict[int, bytes], dict[int, bytes]] = {}, {}
         data, offsets = vocabulary.flat
         lengths = np.diff(offsets)
-
-        def count(letters: bytes) -> NDArray[np.int64]:
-            """Count the bytes of each token that are among `letters`."""
-            table = np.zeros(256, np.int64)
-            table[list(letters)] = 1
-            sums = np.concatenate(([0], np.cumsum(table[data])))
-            return sums[offsets[1:]] - sums[offsets[:-1]]
-
-        self.with_quote = count(b'"') > 0
-        self.ending_scalar = count(b'",]} \t\n\r') > 0
-        self.escaped = count(b"\\") > 0
-        self.spelled = count(b" \t\n\r\\.eE") > 0
+        blanks, marks = b" \t\n\r", bytes(MARKS)
+        sets = (
+            b'"', b'",]}' + blanks, b"\\", b"\\.eE" + blanks, b",]",
+            b",", b"[{", b",]}", _NOT_BETWEEN, marks,
+        )  # fmt: skip
+        (
+            self.with_quote, self.ending_scalar, self.escaped, self.spelled, self.separating,
+            with_comma, opens, ends, holds_more, with_marks,
+        ) = _with_some_of(sets, data, offsets)  # fmt: skip
         self.first = np.zeros(len(lengths), np.uint8)
         self.first[lengths > 0] = data[offsets[:-1][lengths > 0]]
-        self.separating = count(b",]") > 0
-        self.with_marks = np.flatnonzero(count(bytes(MARKS)) > 0)
-        self.ending = self.ending_scalar & (count(b" \t\n\r,:") < lengths)
-        self.opening = (count(b"[{") > 0) & (count(b",]}") > 0)
+        self.with_marks = np.flatnonzero(with_marks)
+        self.ending = self.ending_scalar & holds_more
+        self.opening = opens & ends
         for number in numbers[self.opening].tolist():
             self.opening[number] = _OPENS_AND_ENDS.search(tokens[number]) is not None
-        for number in numbers[count(b",") > 0].tolist():
+        for number in numbers[with_comma].tolist():
             self.spelled[number] |= tokens[number][:1] == b","
         self.ending_string: dict[bytes, list[int]] = {}
         self.in_string = self.with_quote.copy()
         for number in numbers[self.with_quote].tolist():
             if _ENDS_NOTHING.fullmatch(tokens[number]):
                 self.ending[number] = False
-            ends = _ENDS_STRING.fullmatch(tokens[number])
-            if ends is not None:
-                self.ending_string.setdefault(ends[1], []).append(number)
+            string = _ENDS_STRING.fullmatch(tokens[number])
+            if string is not None:
+                self.ending_string.setdefault(string[1], []).append(number)
                 self.in_string[number] = False
         self.longest = int(lengths.max(initial=0))
 
@@ -104,6 +104,26 @@ class Kinds:
         if found is None:
             found = known[number] = (_within if is_within else _outside)(self._tokens[number])
         return found
+
+
+def _with_some_of(
+    sets: Sequence[bytes], data: NDArray[np.uint8], offsets: NDArray[np.int64]
+) -> list[NDArray[np.bool_]]:
+    """For each of some sets of bytes, find the tokens that have one of them.
+
+    Args:
+        sets: at most 16 sets.
+        data: the bytes of all tokens.
+        offsets: where the bytes of each token begin, and the end of the last one.
+    """
+    bits = np.zeros(256, np.uint16)
+    for i, letters in enumerate(sets):
+        bits[list(letters)] |= np.uint16(1 << i)
+    has_text = np.diff(offsets) > 0
+    found = np.zeros(len(has_text), np.uint16)
+    if len(data):
+        found[has_text] = np.bitwise_or.reduceat(bits[data], offsets[:-1][has_text])
+    return [(found & (1 << i)) > 0 for i in range(len(sets))]
 
 
 def _outside(text: bytes) -> bytes:
