@@ -17,7 +17,7 @@ from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.json_schema.formulas import Formula
 
 from equivalence import built
-from hybrid.json_schema.languages.automaton import Automaton, universal, without
+from hybrid.json_schema.languages.automaton import Automaton, is_endless, universal, without
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -52,6 +52,19 @@ class KeyClass:
     def contains(self, name: str) -> bool:
         """Whether it contains a key."""
         return self._language.contains(name) if self.others is None else name not in self.others
+
+    def words(self, limit: int) -> list | None:
+        """Return all keys, if there are at most `limit`; else None."""
+        return self._language.words(limit) if self.others is None else None
+
+    def count(self, limit: int) -> int | None:
+        """Return the number of keys, if there are at most `limit`; else None."""
+        return self._language.count(limit) if self.others is None else None
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether each beginning of a key can be completed to infinitely many keys."""
+        return self.others is not None or is_endless(self._language)
 
 
 @cython.final

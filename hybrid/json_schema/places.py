@@ -189,7 +189,8 @@ def _of_others(objects: list[Nonterminal], keys: list[_Keys]) -> Iterator[tuple[
         return
     for number, known in enumerate(automaton.classes):
         edges = [pairs for extras in automaton.extra for key_class, pairs in extras if key_class == number]
-        yield known.language, _structured(value for pairs in edges for value, _ in pairs)
+        texts = known.language if known.others is None else None  # else: all that are not declared
+        yield texts, _structured(value for pairs in edges for value, _ in pairs)
 
 
 def _running_out(

@@ -20,7 +20,6 @@ from cython.cimports.hybrid.json_schema.nonterminals import Nonterminals
 
 from equivalence import built
 from hybrid.json_schema.errors import SchemaRefused
-from hybrid.json_schema.languages.automaton import is_endless
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -49,7 +48,7 @@ def declare_few_keys(nonterminals: Nonterminals, these: list) -> bool:
     """
     found = False
     for one in these:
-        few = [one.object.classes[number].language.words(MOST_DECLARED) for number in _used(one.object)]
+        few = [one.object.classes[number].words(MOST_DECLARED) for number in _used(one.object)]
         texts = sorted({text for some in few for text in some or ()})
         if texts:
             one.names = (*one.object.names, *texts)
@@ -66,8 +65,7 @@ def remember_repeats(nonterminals: Nonterminals, these: list) -> None:
         SchemaRefused: such keys may run out. The error names the keyword that most likely requires them.
     """
     for one in these:
-        languages = [one.object.classes[number].language for number in _used(one.object)]
-        if any(language.count(MOST_KEYS) is not None for language in languages):
+        if any(one.object.classes[n].count(MOST_KEYS) is not None for n in _used(one.object)):
             counts = any(atom.args[0] == "count" for atom in one.objects.atoms)
             keyword = "minProperties" if counts else "additionalProperties"
             error = SchemaRefused(
@@ -79,7 +77,7 @@ def remember_repeats(nonterminals: Nonterminals, these: list) -> None:
     for one in nonterminals.all if these else ():  # other nonterminals may stand at the same places
         if one.object is not None and one.is_productive:
             used = _used(one.object)
-            one.object.keys_may_run_out = not all(is_endless(one.object.classes[n].language) for n in used)
+            one.object.keys_may_run_out = not all(one.object.classes[n].is_endless for n in used)
 
 
 def _used(automaton: ObjectAutomaton) -> list[int]:
