@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hybrid.json_schema.formulas import Formulas
+from hybrid.json_schema.languages import numbers
 from hybrid.json_schema.languages.automaton import (
     combine,
     complement,
@@ -31,6 +32,7 @@ from hybrid.json_schema.languages.automaton import (
 from hybrid.json_schema.languages.formats import FORMATS, LONGEST_MAIL, format_language
 from hybrid.json_schema.languages.grids import few_words, grid_of, n_pairs
 from hybrid.json_schema.languages.lengths import MOST_PRODUCT, window, with_length
+from hybrid.json_schema.languages.number_machines import MOST_ATOMS
 from hybrid.json_schema.languages.numbers import holds, number_texts, text_of
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
 from hybrid.json_schema.languages.until import TooLarge
@@ -193,6 +195,25 @@ def test_numbers_satisfy_their_bounds_exactly(drawn: list[Any], chance: Any) -> 
         expected = table[holds(drawn, value)]
         assert texts.contains(text_of(value)) == expected
         assert expected or not texts.contains(text)
+
+
+@pytest.mark.parametrize("integral", [False, True])
+@given(drawn=st.lists(atoms, min_size=1, max_size=3, unique=True), chance=st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_machines_together_and_apart_read_the_same_numbers(
+    integral: bool, drawn: list[Any], chance: Any
+) -> None:
+    table = {signs: chance.random() < 0.5 for signs in product((False, True), repeat=len(drawn))}
+    together = numbers._texts(drawn, table.__getitem__, 100_000, integral)
+    assert together == numbers._side_by_side(tuple(drawn), table.__getitem__, 100_000, integral)
+
+
+def test_integers_may_have_more_conditions_than_machines_read_together() -> None:
+    bounds = [("ge", Fraction(3 * i)) for i in range(MOST_ATOMS + 5)]
+    texts = number_texts(bounds, lambda signs: sum(signs) % 2 == 1, BOUND, True)
+    for value in range(-3, 3 * len(bounds) + 3):
+        expected = sum(value >= bound for _, bound in bounds) % 2 == 1
+        assert texts.contains(str(value)) == expected, value
 
 
 def test_divisors_with_a_long_period_are_written_without_fractions() -> None:
