@@ -273,6 +273,8 @@ def without(language: Automaton, texts: Iterable[str]) -> Automaton:
                 children.append({})
             node = child
         ends.add(node)
+    if not ends:
+        return language
     n = len(of)  # the nodes are numbered before the states
     behind = [tuple([(low, high, n + target) for low, high, target in row]) for row in language.rows]
     rows: list[Row] = [

@@ -351,19 +351,37 @@ def minimised(rows: Sequence, accepting: Sequence) -> tuple:
     Returns:
         Rows and accepting states of the minimal automaton, both tuples; empty for the empty language.
     """
-    starts: list = [0]
-    flat: list = []
+    n_edges: cython.Py_ssize_t = 0
+    for row in rows:
+        n_edges += len(row)
+    starts = np.empty(len(rows) + 1, np.int64)
+    edges = np.empty((n_edges, 3), np.int64)
+    _fill(rows, starts, edges)
+    return minimised_table(starts, edges, accepting)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _fill(rows: object, starts: cython.longlong[::1], edges: cython.longlong[:, ::1]) -> cython.int:
+    """Write rows as arrays, each in the order of its characters. `np.array` would take half of the time of
+    `minimised`."""
+    state: cython.Py_ssize_t = 0
+    at: cython.Py_ssize_t = 0
     last: cython.longlong
     for row in rows:
+        starts[state] = at
+        state += 1
         last = -1
         for edge in row:
             if edge[0] < last:
                 row = sorted(row, key=_first)
                 break
             last = edge[0]
-        flat.extend(row)
-        starts.append(len(flat))
-    return minimised_table(np.array(starts, np.int64), np.array(flat, np.int64).reshape(-1, 3), accepting)
+        for low, high, target in row:
+            edges[at, 0], edges[at, 1], edges[at, 2] = low, high, target
+            at += 1
+    starts[state] = at
+    return 0
 
 
 def minimised_table(starts: Any, edges: Any, accepting: Any) -> tuple:

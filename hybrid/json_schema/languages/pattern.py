@@ -54,7 +54,7 @@ def pattern(source: str, bound: int) -> Automaton:
 def _later(builder: _Builder, tree: Tree) -> Term:
     """Return the term of texts in which a tree matches after at least one character."""
     terms = builder.terms
-    if not _asks_for(tree, ("boundary",)):
+    if not builder.asks_for(tree, _BOUNDARY):
         return terms.cat(terms.some(), builder.term(tree, ALL, "within"))
     found = [
         terms.cat(terms.chars(ranges), builder.term(tree, ALL, before))
@@ -63,16 +63,9 @@ def _later(builder: _Builder, tree: Tree) -> Term:
     return terms.cat(ALL, terms.either(tuple(found)))
 
 
-def _asks_for(tree: Tree, kinds: tuple[str, ...]) -> bool:
-    """Whether a tree contains an assertion of some kinds."""
-    if tree[0] in kinds:
-        return True
-    if tree[0] in ("cat", "or"):
-        return any(_asks_for(part, kinds) for part in tree[1])
-    return tree[0] in ("repeat", "look") and _asks_for(tree[1], kinds)
-
-
-_ASSERTIONS = ("start", "end", "boundary", "look")
+_ASSERTIONS, _LOOKING_BACK = frozenset(("start", "end", "boundary", "look")), frozenset(("start", "boundary"))
+_BOUNDARY = frozenset(("boundary",))
+_NONE: frozenset[str] = frozenset()
 
 
 class _Builder:
@@ -84,11 +77,31 @@ class _Builder:
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
+        self._assertions: dict[Tree, frozenset[str]] = {}
+
+    def asks_for(self, tree: Tree, kinds: frozenset[str]) -> bool:
+        """Whether a tree contains an assertion of some kinds."""
+        return not kinds.isdisjoint(self._assertions_of(tree))
+
+    def _assertions_of(self, tree: Tree) -> frozenset[str]:
+        """Return the kinds of the assertions in a tree."""
+        kind = tree[0]
+        if kind == "chars":
+            return _NONE
+        found = self._assertions.get(tree)
+        if found is None:
+            found = frozenset((kind,)) & _ASSERTIONS
+            if kind in ("repeat", "look"):
+                found |= self._assertions_of(tree[1])
+            elif kind in ("cat", "or"):
+                found = found.union(*map(self._assertions_of, tree[1]))
+            self._assertions[tree] = found
+        return found
 
     def term(self, tree: Tree, then: Term, before: str) -> Term:
         """Return the term of the texts of a tree followed by texts of a term."""
         kind, terms = tree[0], self.terms
-        if not _asks_for(tree, _ASSERTIONS):
+        if not self.asks_for(tree, _ASSERTIONS):
             return self.plain(tree, then)
         if kind == "cat":
             return self._cat(tree[1], then, before)
@@ -122,7 +135,7 @@ class _Builder:
 
     def _cat(self, parts: tuple[Tree, ...], then: Term, before: str) -> Term:
         last = len(parts) - 1
-        while last >= 0 and not _asks_for(parts[last], ("start", "boundary")):
+        while last >= 0 and not self.asks_for(parts[last], _LOOKING_BACK):
             # nothing from here on asks what comes before it: no call for each part of a long text
             then = self.term(parts[last], then, "within" if last else before)
             last -= 1
@@ -135,15 +148,15 @@ class _Builder:
             return self.term(first, then, before)
         if first[0] in ("start", "end", "boundary", "look"):
             return self.term(first, self._looking_back(rest, then, before), before)
-        if _asks_for(first, _ASSERTIONS):
-            if _asks_for(("cat", rest), ("boundary",)):
+        if self.asks_for(first, _ASSERTIONS):
+            if self.asks_for(("cat", rest), _BOUNDARY):
                 raise Unsupported("\\b after a group with assertions")
             found = [self.term(first, self._looking_back(rest, then, "within"), before)]
             if _may_be_empty(first):
                 found.append(self._looking_back(rest, then, before))
             return self.terms.either(tuple(found))
         n = 1
-        while not _asks_for(parts[n], _ASSERTIONS):  # the last part does
+        while not self.asks_for(parts[n], _ASSERTIONS):  # the last part does
             n += 1
         return self._behind(self.plain(("cat", parts[:n])), parts[n:], then, before)
 
@@ -151,7 +164,7 @@ class _Builder:
         """Return the term of parts that depend on what comes before them, after a part that does not."""
         terms = self.terms
         found = [self._looking_back(rest, then, before)] if terms.nullable(first) else []
-        if _asks_for(("cat", rest), ("boundary",)):
+        if self.asks_for(("cat", rest), _BOUNDARY):
             for kind, ranges in (("word", WORD), ("other", others(WORD))):
                 ends = terms.both((first, terms.cat(ALL, terms.chars(ranges))))
                 found.append(terms.cat(ends, self._looking_back(rest, then, kind)))
@@ -170,7 +183,7 @@ class _Builder:
     def _repeat(self, tree: Tree, then: Term, before: str) -> Term:
         """Return the term of a repetition of a part with assertions."""
         _, part, least, most = tree
-        if _asks_for(part, ("start", "boundary")):
+        if self.asks_for(part, _LOOKING_BACK):
             raise Unsupported("an anchor inside a repeat")
         if most is None and _may_be_empty(part):
             raise Unsupported("look-ahead inside a repeat that may be empty")

@@ -5,6 +5,7 @@ cdef class Terms:
     cdef dict _sets
     cdef dict _first
     cdef list _intervals
+    cdef dict _runs
     cdef Py_ssize_t _n_intervals_of
     cdef dict _derivatives
     cdef list _loops
@@ -27,6 +28,7 @@ cdef class Terms:
     cpdef Py_ssize_t loop(self, object builder, object part, Py_ssize_t then) except -1
     cdef Py_ssize_t _unfold(self, Py_ssize_t number) except -1
     cdef list intervals(self)
+    cdef list _runs_of(self, object told_apart)
     cdef object first(self, Py_ssize_t term)
     cdef object _find_first(self, Py_ssize_t number, tuple term)
     cdef Py_ssize_t derivative(self, Py_ssize_t term, object members) except -1

@@ -61,6 +61,7 @@ class Terms:
         self._first = {NOTHING: 0, EMPTY: 0, ALL: 0}
         self._intervals = [(0, 0)]
         self._n_intervals_of = 0
+        self._runs = {}
         self._derivatives = {}
         self._loops = []
         self._unfolded = {}
@@ -266,7 +267,24 @@ class Terms:
                 members ^= changes[low]
                 found.append((low, members))
             self._intervals = found
+            self._runs = {}
         return self._intervals
+
+    @cython.cfunc
+    def _runs_of(self, told_apart: Any) -> list:
+        """Return runs of characters that some sets do not tell apart: the first character of each, those of
+        the sets that contain it, and all sets that contain it. Many derivatives depend on the same sets."""
+        intervals = self.intervals()
+        runs: list = self._runs.get(told_apart)
+        if runs is None:
+            runs = self._runs[told_apart] = []
+            before: object = None
+            for low, members in intervals:
+                of_class = members & told_apart
+                if of_class != before:
+                    runs.append((low, of_class, members))
+                    before = of_class
+        return runs
 
     def first(self, term: cython.Py_ssize_t) -> Any:
         """Return the sets of characters on which the derivatives of a term depend, one bit for each."""
@@ -369,8 +387,7 @@ class Terms:
             begin = 0
             target: cython.Py_ssize_t = -1
             number: cython.Py_ssize_t
-            for low, members in self.intervals():
-                of_class = members & told_apart
+            for low, of_class, members in self._runs_of(told_apart):
                 known = after_class.get(of_class)
                 if known is not None:
                     number = known
