@@ -80,6 +80,7 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
             )
         self._default = grammars[0] if grammars else None
         self._vocabulary = grammars[0].vocabulary if grammars else compiler_of(tokenizer).vocabulary
+        self._alike: set[str] = set()  # fingerprints of vocabularies whose ids are these
         self._closing = closing
         rows = 1 + integer_from(1, most_requests, "most_requests")
         self._bitmask = allocate_token_bitmask(rows, self._vocabulary.size)
@@ -195,11 +196,13 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         tokens = [*begun, *state.generated_tokens]
         known = self._requests.pop(state.request_id, None)
         if known is None or known.grammar is not grammar or tokens[: len(known.read)] != known.read:
-            if grammar.vocabulary.fingerprint != self._vocabulary.fingerprint:
-                raise VocabularyError(
-                    f"request {state.request_id} has a grammar over {grammar.vocabulary}, allowed is "
-                    f"{self._vocabulary}; compile all with one GrammarCompiler"
-                )
+            if grammar.vocabulary.fingerprint not in self._alike:
+                if not self._vocabulary.has_same_ids(grammar.vocabulary):
+                    raise VocabularyError(
+                        f"request {state.request_id} has a grammar over {grammar.vocabulary}, allowed is "
+                        f"{self._vocabulary}; compile all with one GrammarCompiler"
+                    )
+                self._alike.add(grammar.vocabulary.fingerprint)
             known = _Request(grammar, GrammarMatcher(grammar), [])
         self._requests[state.request_id] = known
         for token in tokens[len(known.read) :]:

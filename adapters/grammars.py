@@ -77,7 +77,7 @@ def compiled_grammars(
                 )
             )
     vocabularies = {grammar.vocabulary.fingerprint: grammar.vocabulary for grammar in grammars}
-    if len(vocabularies) > 1:
+    if not all(map(grammars[0].vocabulary.has_same_ids, vocabularies.values())):
         raise VocabularyError(
             f"the grammars have {len(vocabularies)} different vocabularies, "
             f"{list(vocabularies.values())}; compile all of them with one GrammarCompiler"
@@ -122,7 +122,20 @@ def compiler_of(tokenizer: Any) -> GrammarCompiler:
 
 
 def _compiler_of(tokenizer: Any) -> GrammarCompiler:
-    return GrammarCompiler(Vocabulary.from_huggingface(tokenizer))
+    control = control_tokens(tokenizer)
+    return GrammarCompiler(Vocabulary.from_huggingface(tokenizer, special_token_ids=control))
+
+
+def control_tokens(tokenizer: Any) -> set[int]:
+    """Return the ids of a tokenizer's control tokens, such as ``<|im_start|>``.
+
+    Args:
+        tokenizer: a tokenizer of `transformers`. Some of its control tokens, such as those of Llama 3, are
+            only in its table of added tokens.
+    """
+    added = getattr(tokenizer, "added_tokens_decoder", {})
+    marked = {number for number, token in added.items() if getattr(token, "special", False)}
+    return marked.union(getattr(tokenizer, "all_special_ids", ()))
 
 
 _compilers = ByIdentity(_compiler_of)

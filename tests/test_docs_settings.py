@@ -7,12 +7,17 @@ Limits: the options of engines are not tested.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
+import torch
+from transformers import AddedToken
 
+from adapters.transformers import GrammarLogitsProcessor
 from bench.cases import CHECKOUT
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+from tests.byte_tokenizer import byte_tokenizer
 
 CONTROL, STOP = 256, 257
 TOKENS = [*(bytes([value]) for value in range(256)), b"<|im_end|>", b"</s>"]
@@ -63,6 +68,26 @@ def test_control_tokens_are_no_text(compiler: GrammarCompiler) -> None:
     assert words[ord("x") // 32] >> ord("x") % 32 & 1 and not words[CONTROL // 32] >> CONTROL % 32 & 1
     assert not matcher.accept_token(CONTROL) and not matcher.accept_token(STOP)
     assert matcher.accept_token(ord('"')) and matcher.accept_token(STOP)
+
+
+@pytest.mark.parametrize("is_added", [False, True])
+def test_a_processor_never_allows_control_tokens_in_strings(is_added: bool) -> None:
+    tokenizer = byte_tokenizer("<|end|>", [] if is_added else ["<|im_start|>"])
+    if is_added:  # as in Llama 3's tokenizer, where no list of special tokens names it
+        tokenizer.add_tokens([AddedToken("<|im_start|>", special=True)])
+        assert "<|im_start|>" not in tokenizer.all_special_tokens
+    control = tokenizer.convert_tokens_to_ids("<|im_start|>")
+    prompt = torch.tensor([tokenizer.encode("a", add_special_tokens=False)])
+    text = torch.tensor([tokenizer.encode('a"', add_special_tokens=False)])
+    as_text = GrammarCompiler(Vocabulary.from_huggingface(tokenizer)).compile_json_schema({"type": "string"})
+    scores = torch.zeros(1, len(tokenizer))
+    for given, is_allowed in (({"type": "string"}, False), (as_text, True)):
+        processor = GrammarLogitsProcessor(given, tokenizer)
+        processor(prompt, scores.clone())
+        masked = processor(text, scores.clone())[0]
+        assert bool(masked[control] > -math.inf) is is_allowed
+        assert masked[tokenizer.convert_tokens_to_ids("t")] > -math.inf
+    GrammarLogitsProcessor([{"type": "string"}, as_text], tokenizer)  # of one tokenizer
 
 
 def test_a_tag_of_a_token_allows_it_where_it_stands() -> None:

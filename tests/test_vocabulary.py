@@ -300,6 +300,28 @@ def test_byte_level_tokenizer() -> None:
     assert vocabulary.tokens[11] == "<tool é>".encode()
 
 
+def test_ids_that_are_never_text() -> None:
+    vocabulary = Vocabulary.from_huggingface(byte_level_tokenizer())
+    without = Vocabulary.from_huggingface(byte_level_tokenizer(), special_token_ids=[11])
+    assert without.special_token_ids == (*vocabulary.special_token_ids, 11)
+    assert without.tokens[:11] == vocabulary.tokens[:11] and without.tokens[11] == b""
+    assert vocabulary.has_same_ids(without) and without.has_same_ids(vocabulary)
+    with pytest.raises(VocabularyError, match="special_token_ids"):
+        Vocabulary.from_huggingface(byte_level_tokenizer(), special_token_ids=[12])
+
+
+def test_ids_mean_the_same_only_with_equal_texts_sizes_and_stops() -> None:
+    tokens = [b"a", b"b", b""]
+    vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=[2])
+    assert vocabulary.has_same_ids(Vocabulary.from_bytes([b"a", b"", b"<end>"], stop_token_ids=[2]))
+    for other, options in (
+        ([b"a", b"c", b""], {"stop_token_ids": [2]}),
+        (tokens, {"stop_token_ids": [1]}),
+        (tokens, {"stop_token_ids": [2], "vocab_size": 4}),
+    ):
+        assert not vocabulary.has_same_ids(Vocabulary.from_bytes(other, **options))
+
+
 def byte_fallback_tokenizer() -> PreTrainedTokenizerFast:
     """A tokenizer like Gemma's: pieces with a visible space, and tokens for bytes that no piece spells."""
     pieces = [

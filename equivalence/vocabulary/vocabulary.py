@@ -143,16 +143,19 @@ class Vocabulary:
         *,
         vocab_size: int | None = None,
         stop_token_ids: Sequence[int] | int | None = None,
+        special_token_ids: Iterable[int] = (),
         cache_dir: str | os.PathLike[str] | None = None,
     ) -> Vocabulary:
         """Make the vocabulary of a Hugging Face tokenizer. XGrammar's `TokenizerInfo` decodes it.
 
-        Added tokens such as ``<|im_start|>`` are text here, because they are text for XGrammar.
+        Added tokens such as ``<|im_start|>`` are text, as they are for XGrammar, unless they are listed in
+        `special_token_ids`: a grammar may allow them inside of a string.
 
         Args:
             tokenizer: a `transformers` tokenizer (fast, tiktoken or sentencepiece).
             vocab_size: number of the model's logits, if it is not the tokenizer's size.
             stop_token_ids: the ids that end generation; by default the tokenizer's ``eos_token_id``.
+            special_token_ids: more ids that are never text, such as ``tokenizer.all_special_ids``.
             cache_dir: folder for data computed from the vocabulary; see `prepare`.
 
         Raises:
@@ -174,7 +177,13 @@ class Vocabulary:
                 f"XGrammar cannot read a tokenizer of type {type(tokenizer).__name__} ({error}); "
                 "pass the bytes of each id to Vocabulary.from_bytes instead"
             ) from error
-        return cls.from_tokenizer_info(info, cache_dir=cache_dir)
+        return cls(
+            list(info.decoded_vocab),
+            tuple(info.stop_token_ids),
+            {*info.special_token_ids, *special_token_ids},
+            info.vocab_size,
+            cache_dir,
+        )
 
     @classmethod
     def load(
@@ -270,6 +279,15 @@ class Vocabulary:
             digest.update(part.tobytes())
         digest.update(b"".join(self.tokens))
         return digest.hexdigest()
+
+    def has_same_ids(self, other: Vocabulary) -> bool:
+        """Whether ids mean the same in another vocabulary, except that some may be special in only one."""
+        if self.fingerprint == other.fingerprint:
+            return True
+        if self.size != other.size or self.stop_token_ids != other.stop_token_ids:
+            return False
+        pairs = zip(self.tokens, other.tokens, strict=True)
+        return all(one == another or not one or not another for one, another in pairs)
 
     @cached_property
     def token_lengths(self) -> NDArray[np.int64]:
