@@ -197,7 +197,7 @@ def inspect_file(console: Console, path: Path, spec: str | None, sample: Path | 
     artifact.from_bytes(data, vocabulary)
     again = time.perf_counter() - began
     console.print(
-        f"loaded in {1e3 * again:.1f} ms; the first time, including kernels, in {first:.2f} s",
+        f"loaded in {1e3 * again:.1f} ms; the first time in {first:.2f} s",
         highlight=False,
     )
     tokens = None if text is None else _tokens_of(vocabulary, text, path)

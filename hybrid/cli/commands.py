@@ -30,7 +30,17 @@ from hybrid.cli.shipped import shipped_grammar, shipped_grammars
 from hybrid.cli.trying import try_grammar
 from hybrid.cli.vocabulary_spec import ALLOWED, load_vocabulary
 
-FORMATS = "With json-schema: check format, instead of treating it as an annotation."
+VocabularySpec = Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")]
+Root = Annotated[
+    str | None, typer.Option(help="Root rule of grammars.", show_default="root; start in Lark's notation")
+]
+StrictMode = Annotated[
+    bool, typer.Option("--strict-mode/--no-strict-mode", help="XGrammar's strict_mode for schemas.")
+]
+Semantics = Annotated[str, typer.Option(help="What schemas mean: xgrammar or json-schema.")]
+Formats = Annotated[
+    bool, typer.Option(help="With json-schema: check format, instead of treating it as an annotation.")
+]
 
 app = typer.Typer(
     help="Exact grammar-constrained decoding over token classes.",
@@ -70,11 +80,11 @@ def classes(
         str,
         typer.Argument(help=GRAMMARS),
     ],
-    vocabulary: Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")] = "tekken",
+    vocabulary: VocabularySpec = "tekken",
     relation: Annotated[str, typer.Option(help="acceptance or displacement.")] = "acceptance",
     top: Annotated[int, typer.Option(min=1, help="How many of the largest classes to show.")] = 10,
     root: Annotated[str, typer.Option(help="Root rule of a grammar.")] = "root",
-    strict: Annotated[bool, typer.Option(help="XGrammar's strict_mode for schemas.")] = True,
+    strict: StrictMode = True,
 ) -> None:
     """Print the token classes of a grammar or schema: how many, the largest ones, and the time."""
     console = Console()
@@ -102,14 +112,12 @@ def compile_command(
         Path,
         typer.Option("-o", "--output", help=f"The file; a folder for several grammars (NAME{SUFFIX} each)."),
     ],
-    vocabulary: Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")] = "tekken",
+    vocabulary: VocabularySpec = "tekken",
     n_jobs: Annotated[int, typer.Option(help="Threads for several grammars; -1 is one for each core.")] = 1,
-    root: Annotated[
-        str | None, typer.Option(help="Root rule of grammars.", show_default="root; start in Lark's notation")
-    ] = None,
-    strict: Annotated[bool, typer.Option(help="XGrammar's strict_mode for schemas.")] = True,
-    semantics: Annotated[str, typer.Option(help="What schemas mean: xgrammar or json-schema.")] = "xgrammar",
-    formats: Annotated[bool, typer.Option(help=FORMATS)] = True,
+    root: Root = None,
+    strict: StrictMode = True,
+    semantics: Semantics = "xgrammar",
+    formats: Formats = True,
 ) -> None:
     """Compile grammars to files that CompiledGrammar.load reads in milliseconds.
 
@@ -153,14 +161,12 @@ def explain(
     html: Annotated[
         Path | None, typer.Option(help="Write a page that works offline, instead of a summary.")
     ] = None,
-    vocabulary: Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")] = "tekken",
+    vocabulary: VocabularySpec = "tekken",
     strategy: Annotated[str, typer.Option(help="auto, classifier, representatives or engine.")] = "auto",
-    root: Annotated[
-        str | None, typer.Option(help="Root rule of grammars.", show_default="root; start in Lark's notation")
-    ] = None,
-    strict: Annotated[bool, typer.Option(help="XGrammar's strict_mode for schemas.")] = True,
-    semantics: Annotated[str, typer.Option(help="What schemas mean: xgrammar or json-schema.")] = "xgrammar",
-    formats: Annotated[bool, typer.Option(help=FORMATS)] = True,
+    root: Root = None,
+    strict: StrictMode = True,
+    semantics: Semantics = "xgrammar",
+    formats: Formats = True,
 ) -> None:
     """Show what a grammar allows in a document: token classes, masks, forced text, refusals.
 
@@ -180,13 +186,11 @@ def explain(
 @app.command(name="try")
 def try_command(
     grammar: Annotated[str, typer.Argument(help=COMPILED)],
-    vocabulary: Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")] = "tekken",
-    root: Annotated[
-        str | None, typer.Option(help="Root rule of grammars.", show_default="root; start in Lark's notation")
-    ] = None,
-    strict: Annotated[bool, typer.Option(help="XGrammar's strict_mode for schemas.")] = True,
-    semantics: Annotated[str, typer.Option(help="What schemas mean: xgrammar or json-schema.")] = "xgrammar",
-    formats: Annotated[bool, typer.Option(help=FORMATS)] = True,
+    vocabulary: VocabularySpec = "tekken",
+    root: Root = None,
+    strict: StrictMode = True,
+    semantics: Semantics = "xgrammar",
+    formats: Formats = True,
 ) -> None:
     """Type a text, and see what may come next and where it is refused. Needs the extra "try"."""
     console = Console()

@@ -37,7 +37,9 @@ MOST_BYTES = 1 << 20
 TOP = 8
 """Number of classes in the summary."""
 
-STRICT = "strict_mode forbids properties and items that the schema does not declare; --no-strict allows them"
+STRICT = (
+    "strict_mode forbids properties and items that the schema does not declare; --no-strict-mode allows them"
+)
 
 
 def explain_grammar(
