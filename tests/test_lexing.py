@@ -181,6 +181,7 @@ def test_refusals_name_the_terminal_and_the_construct(terminal, construct):
 
 def test_refusals_of_options_and_callbacks():
     import lark
+    from lark.indenter import PythonIndenter
 
     text = 'start: A\nA: "a"\n'
     with pytest.raises(UnsupportedGrammar, match="contextual"):
@@ -197,20 +198,8 @@ def test_refusals_of_options_and_callbacks():
     declared = build_lark("start: A _IN\n%declare _IN\nA: /a/")
     with pytest.raises(UnsupportedGrammar, match="declared terminal _IN"):
         build_lexer(declared)
-    assert run(build_lexer(declared, made_elsewhere=("_IN",)), b"aa") == ["A", "A"]
-
-
-def test_postlex_is_left_to_the_caller():
-    import lark
-    from lark.indenter import PythonIndenter
-
-    text = "start: (NAME | _NEWLINE | _INDENT | _DEDENT | LPAR | RPAR | LSQB | RSQB | LBRACE | RBRACE)*\n" + (
-        'NAME: /a+/\n_NEWLINE: /\\n */\nLPAR: "("\nRPAR: ")"\nLSQB: "["\nRSQB: "]"\nLBRACE: "{"\n'
-        'RBRACE: "}"\n%declare _INDENT _DEDENT'
-    )
-    grammar = lark.Lark(text, parser="lalr", lexer="basic", postlex=PythonIndenter())
-    machine = build_lexer(grammar, made_elsewhere=("_INDENT", "_DEDENT"))
-    assert run(machine, b"a\n  a(") == lex_all(grammar, "a\n  a(") == ["NAME", "_NEWLINE", "NAME", "LPAR"]
+    with pytest.raises(UnsupportedGrammar, match="the lexer PostLexConnector"):
+        build_lexer(lark.Lark("start: A\nA: /a/\n%declare _INDENT", postlex=PythonIndenter(), **options))
 
 
 def test_bounds_are_kept():

@@ -24,7 +24,7 @@ from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar
 from equivalence.lark.lalr.machine import may_follow, read_machine
 from equivalence.lark.lexer.machine import build_thrifty_lexer
-from equivalence.lark.lexer.scanner import terminal_names
+from equivalence.lark.lexer.scanner import refuse_declared_terminals, terminal_names
 from hybrid.guard.lark_estimate import refuse_large_rules, refuse_large_terminals
 from hybrid.guard.lark_packing import Construction, packed, packed_error
 
@@ -85,6 +85,7 @@ def construct(text: str, start: str, max_states: int, deadline: Deadline | None 
     began = time.perf_counter()
     parser = read(text, start)
     parsed = time.perf_counter()
+    refuse_declared_terminals(parser)  # Lark's parse table has them, and its lexer has not
     try:
         machine = read_machine(parser, terminal_names(parser))
         follow = may_follow(machine)[:-1, :-1]

@@ -10,7 +10,6 @@ after the opening of something that is never closed (`equivalence.lark.lexer.unr
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,20 +65,18 @@ def build_lexer(
     unread_limit: int = 16,
     max_states: int = 50_000,
     *,
-    made_elsewhere: Collection[str] = (),
     keep_unclosed: bool = False,
     deadline: Deadline | None = None,
 ) -> LexerMachine:
     """The machine of a grammar's lexer.
 
     Args:
-        grammar: a `lark.Lark` with `parser="lalr"` and `lexer="basic"`; the caller handles its postlex.
+        grammar: a `lark.Lark` with `parser="lalr"` and `lexer="basic"`, and without a postlex.
         may_follow: bool[T, T], whether the parser may accept terminal b after a, with nothing between them
-            except what is ignored or made elsewhere; numbered as `terminal_names`. Texts are dead if lexing
+            except what is ignored; numbered as `terminal_names`. Texts are dead if lexing
             would fall back to other pairs.
         unread_limit: most lexemes in a tail, when a lexeme turns out to have been read too far.
         max_states: bound on the states of every stage.
-        made_elsewhere: declared terminals that the caller's postlex makes.
         keep_unclosed: if a lexeme is never closed, lex its opening as other terminals, as Lark does. This
             matters only at the end of the text. Every comment is then lexed twice, up to `unread_limit`. For
             comparisons with Lark on short texts.
@@ -92,7 +89,7 @@ def build_lexer(
         ValueError: `may_follow` has another shape, or bounds are out of range.
     """
     deadline = deadline or Deadline()
-    lexemes = _lexemes(grammar, may_follow, unread_limit, max_states, made_elsewhere, deadline)
+    lexemes = _lexemes(grammar, may_follow, unread_limit, max_states, deadline)
     unreading = Unreading(lexemes, may_follow, unread_limit, max_states, deadline, keep_unclosed)
     return _machine(unreading, max_states, deadline)
 
@@ -113,7 +110,7 @@ def build_thrifty_lexer(
     Args, Raises: as for `build_lexer`.
     """
     deadline = deadline or Deadline()
-    lexemes = _lexemes(grammar, may_follow, unread_limit, max_states, (), deadline)
+    lexemes = _lexemes(grammar, may_follow, unread_limit, max_states, deadline)
     plain = Unreading(lexemes, may_follow, unread_limit, max_states, deadline)
     few = min(FEW_TIMES * len(plain.places) + FEW_MORE, max_states)
     try:
@@ -131,11 +128,10 @@ def _lexemes(
     may_follow: NDArray[np.bool_] | None,
     unread_limit: int,
     max_states: int,
-    made_elsewhere: Collection[str],
     deadline: Deadline,
 ) -> LexemeAutomaton:
     """The automaton of one lexeme, after checking the arguments of `build_lexer`."""
-    scanner = read_scanner(grammar, made_elsewhere)
+    scanner = read_scanner(grammar)
     n_terminals = len(scanner.names)
     if may_follow is not None and may_follow.shape != (n_terminals, n_terminals):
         raise ValueError(

@@ -12,7 +12,6 @@ custom lexers, and declared terminals without a pattern that the caller does not
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from equivalence.errors import UnsupportedGrammar
@@ -59,8 +58,6 @@ def basic_lexer(grammar: Any) -> Any:
             'for parser="lalr" with lexer="basic" only'
         )
     lexer = grammar.parser.lexer
-    if grammar.options.postlex:
-        lexer = lexer.lexer  # its output before the grammar's postlex
     if type(lexer) is not BasicLexer:
         raise UnsupportedGrammar(
             f"a Lark grammar with the lexer {type(lexer).__name__} instead of Lark's own"
@@ -68,12 +65,21 @@ def basic_lexer(grammar: Any) -> Any:
     return lexer
 
 
-def read_scanner(grammar: Any, made_elsewhere: Collection[str] = ()) -> Scanner:
+def refuse_declared_terminals(grammar: Any) -> None:
+    """Raise `UnsupportedGrammar` if a rule or ``%ignore`` names a terminal that has no pattern."""
+    used = {symbol.name for rule in grammar.rules for symbol in rule.expansion if symbol.is_term}
+    for name in sorted((used | set(grammar.ignore_tokens)) - set(terminal_names(grammar))):
+        raise UnsupportedGrammar(
+            f"the declared terminal {name}: it has no pattern, so nothing in a text matches it; define it, "
+            "or remove it (a postlex such as Lark's Indenter is not supported)"
+        )
+
+
+def read_scanner(grammar: Any) -> Scanner:
     """The scanner of a `lark.Lark`.
 
     Args:
         grammar: built with `parser="lalr"` and `lexer="basic"`.
-        made_elsewhere: declared terminals that the caller makes itself, as Lark's `Indenter` does.
 
     Raises:
         UnsupportedGrammar: the behaviour of Lark cannot be read from patterns; the message says why.
@@ -87,13 +93,7 @@ def read_scanner(grammar: Any, made_elsewhere: Collection[str] = ()) -> Scanner:
         raise UnsupportedGrammar(f"patterns of the module {lexer.re.__name__!r}: only 're' is supported")
     names = terminal_names(grammar)
     number = {name: i for i, name in enumerate(names)}
-    used = {symbol.name for rule in grammar.rules for symbol in rule.expansion if symbol.is_term}
-    # %ignore may name a declared terminal too
-    for name in sorted((used | set(grammar.ignore_tokens)) - set(names) - set(made_elsewhere)):
-        raise UnsupportedGrammar(
-            f"the declared terminal {name}: it has no pattern, so nothing in a text matches it; give it one, "
-            "or pass it in made_elsewhere if the caller inserts it"
-        )
+    refuse_declared_terminals(grammar)
     try:
         scanner = lexer.scanner  # builds `lexer.callback` too
     except re.error as error:  # such as a reference to group 1: Lark adds groups around terminals
