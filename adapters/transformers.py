@@ -75,7 +75,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             drafts are not masked, because they are rejected later. The impossible beams that beam search adds
             under ``do_sample=True`` are recognised and ended in both cases.
         max_new_tokens: the number that is passed to `generate`, too. Then every row is complete within this
-            number of tokens, because tokens that leave no room for the rest are masked out. None: no limit.
+            number of tokens, because tokens that leave no room for the rest are masked out. A warning says
+            if the search for a text that short was given up, so that rows may be cut off. None: no limit.
         prefix: text or bytes with which the generated text begins before the grammar starts: what
             `hybrid.healing.heal` has removed from a prompt. One for all prompts, or a list with one for each.
         opportunistic: let the model choose a token first, and compute a mask only if the grammar refuses it.

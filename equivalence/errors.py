@@ -21,7 +21,8 @@ class VocabularyError(HybridError, ValueError):
 
 
 class GrammarError(HybridError, RuntimeError):
-    """XGrammar refuses a grammar or schema, or would crash on it. XGrammar itself raises `RuntimeError`."""
+    """A grammar or schema is refused, by XGrammar, by Lark, by ``strict=True``, or because XGrammar would
+    crash on it or a schema could not mean what it says. XGrammar itself raises `RuntimeError`."""
 
 
 class UnsupportedGrammar(HybridError):

@@ -25,7 +25,7 @@ def fault_of(text: str) -> str | None:
             return f"a comma stands before a closing bracket at {_place(text, len(before) - 1)}; remove it"
         if not text.strip():
             return "it is empty"
-        return f"it is no JSON at {_place(text, error.pos)}: {error.msg[:1].lower()}{error.msg[1:]}"
+        return f"it is not valid JSON: {_place(text, error.pos)}: {error.msg[:1].lower()}{error.msg[1:]}"
     except RecursionError:
         return "it is nested too deeply"
     return None

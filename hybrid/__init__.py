@@ -33,6 +33,7 @@ from hybrid.api.compiler import GrammarCompiler
 from hybrid.api.matcher import GrammarMatcher
 from hybrid.compiled import CompiledGrammar
 from hybrid.explain import Expected, Explanation, Refusal
+from hybrid.json_schema import SchemaRefused
 from hybrid.values.budget import Budget
 from hybrid.values.version import __version__ as __version__
 
@@ -53,6 +54,7 @@ __all__ = [
     "HybridError",
     "MatcherError",
     "Refusal",
+    "SchemaRefused",
     "StrategyError",
     "TokenClasses",
     "UnsupportedGrammar",

@@ -239,7 +239,7 @@ class CompiledGrammar:
             engine=engines.whole(safe, Deadline(self.budget.seconds)),
             mask_seconds=self.mask_seconds,
         )  # fmt: skip
-        self.note("matchers that it could not serve went on in 'engine'")
+        self.note("matchers that it could not serve continued on strategy 'engine'")
         return made
 
     @cached_property

@@ -189,8 +189,8 @@ def test_matchers_of_a_loaded_grammar_fall_back_beyond_the_budget() -> None:
             wanted = bitmask.numpy().copy()
         else:
             assert np.array_equal(bitmask.numpy(), wanted)
-    assert "went on in" not in whole.reason
-    assert "went on in" in tight.reason
+    assert "continued on" not in whole.reason
+    assert "continued on" in tight.reason
 
 
 # --- What is refused ---------------------------------------------------------------------------------------
@@ -358,14 +358,14 @@ def test_what_is_missing_from_a_complete_automaton_is_never_made_up() -> None:
     of one of them."""
     wanted = masks_along(compiled_as("small"), 3, 60)
     whole = from_bytes(small(), VOCABULARY)
-    assert masks_along(whole, 3, 60) == wanted and "went on in" not in whole.reason
+    assert masks_along(whole, 3, 60) == wanted and "continued on" not in whole.reason
     for cut in (1, 2):
         partial = from_bytes(forged(rows=member("rows")[:, :-cut]), VOCABULARY)
         assert masks_along(partial, 3, 60) == wanted
     nothing = from_bytes(forged(rows=member("rows")[:, :0]), VOCABULARY)
-    assert masks_along(nothing, 3, 60) == wanted and "went on in" in nothing.reason
+    assert masks_along(nothing, 3, 60) == wanted and "continued on" in nothing.reason
     on_demand = from_bytes(forged({"complete": False}, rows=member("rows")[:, :0]), VOCABULARY)
-    assert masks_along(on_demand, 3, 60) == wanted and "went on in" not in on_demand.reason
+    assert masks_along(on_demand, 3, 60) == wanted and "continued on" not in on_demand.reason
 
 
 def test_a_call_that_leads_to_itself_is_refused() -> None:

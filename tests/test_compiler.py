@@ -135,7 +135,7 @@ def test_facts_of_representatives() -> None:
 
 def test_facts_of_the_engine() -> None:
     compiled = GrammarCompiler(VOCABULARY, strategy="engine").compile_regex("a")
-    assert compiled.strategy == "engine" and compiled.reason == "asked for by strategy='engine'"
+    assert compiled.strategy == "engine" and compiled.reason == "requested by strategy='engine'"
     assert compiled.classes is None and compiled.gather is None
     assert compiled.memory_size_bytes == compiled.engine.memory_size_bytes > 0
     assert {"parse", "compile", "total"} <= set(compiled.timings)

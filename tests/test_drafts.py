@@ -455,7 +455,7 @@ def test_misuse() -> None:
     for most in (-1, 1000, 2.5):
         with pytest.raises(ArgumentError, match="most"):
             model.propose(GrammarMatcher(compiled), most)
-    with pytest.raises(ArgumentError, match="new"):
+    with pytest.raises(ArgumentError, match="n_tokens"):
         model.learn(GrammarMatcher(compiled), -1)
 
 

@@ -254,7 +254,7 @@ def test_long_chains_of_references_are_refused(step: Callable[[Any], Any]) -> No
     n = 20_000
     chain = {f"d{i}": step({"$ref": f"#/definitions/d{i + 1}"}) for i in range(n)}
     chain[f"d{n}"] = {"type": "object", "properties": {"a": {"type": "string"}}}
-    with pytest.raises(SchemaRefused, match=r"is nested too deeply; simplify it$"):
+    with pytest.raises(SchemaRefused, match=r"is nested too deeply; allowed are .* references; simplify it$"):
         grammar_of_schema({"definitions": chain, "$ref": "#/definitions/d0"})
 
 

@@ -27,7 +27,10 @@ def test_what_is_not_enforced_is_found_in_the_grammar():
     schema = {"type": "object", "properties": {"a": {"type": "string", "not": {"const": "secret"}}}}
     notice = notice_of("vllm", "r1", GrammarCompiler(VOCABULARY).compile_json_schema(schema), None)
     assert [(one.keyword, one.pointer) for one in notice.relaxed] == [("not", "/properties/a/not")]
-    assert notice.sentence == "Request r1: not enforced of its schema: not at /properties/a/not"
+    assert (
+        notice.sentence
+        == "Request r1: keywords of its schema that are not enforced: not at /properties/a/not"
+    )
     strict = GrammarCompiler(VOCABULARY).compile_json_schema({"type": "string"})
     assert not notice_of("vllm", "r1", strict, None)
 
@@ -47,7 +50,7 @@ def test_valid_values_that_cannot_be_written_are_found_in_the_grammar():
 def test_a_line_says_both():
     sentence = Notice("vllm", "r", (LOOSE,), "too short", (TIGHT,) * 9).sentence
     parts = sentence.split("; ")
-    assert parts[0] == "Request r: not enforced of its schema: not at /properties/a/not"
+    assert parts[0] == "Request r: keywords of its schema that are not enforced: not at /properties/a/not"
     assert parts[1].startswith("valid values cannot be written: maxLength at /properties/a/maxLength, ")
     assert parts[1].endswith(" and 1 more") and parts[2] == "masks do not close in time: too short"
 

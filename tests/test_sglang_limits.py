@@ -106,7 +106,10 @@ def test_a_request_hears_what_is_not_enforced(caplog, parser):
         request = ours.request("json_schema", json.dumps(schema))
     if request.error:  # a release that refuses such schemas
         pytest.skip(request.error)
-    assert "Request request: not enforced of its schema: not at /properties/a/not" in caplog.text
+    assert (
+        "Request request: keywords of its schema that are not enforced: not at /properties/a/not"
+        in caplog.text
+    )
     assert request.customized_info["equimask"][0]["not_enforced"][0]["keyword"] == "not"
 
 

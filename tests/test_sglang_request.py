@@ -147,7 +147,10 @@ def test_a_request_hears_what_is_not_enforced(serve, parser, caplog):
     with caplog.at_level(logging.INFO, "sglang.equimask"):
         first, second, strict = ask("a", "json", LOOSE), ask("b", "json", LOOSE), ask("c", "json", SCHEMA)
     lines = [record.getMessage() for record in caplog.records if "Request" in record.getMessage()]
-    assert lines == [f"Request {name}: not enforced of its schema: not at /properties/a/not" for name in "ab"]
+    assert lines == [
+        f"Request {name}: keywords of its schema that are not enforced: not at /properties/a/not"
+        for name in "ab"
+    ]
     assert [(one.engine, one.request_id) for one in told] == [("sglang", "a"), ("sglang", "b")]
     for request in (first, second):
         (field,) = request.customized_info["equimask"]

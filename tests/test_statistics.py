@@ -69,7 +69,7 @@ def test_strategies_have_their_reasons() -> None:
     compiler = GrammarCompiler(VOCABULARY, strategy="engine")
     for text in ("a", "b"):
         compiler.compile_regex(text)
-    reason = "asked for by strategy='...'"
+    reason = "requested by strategy='...'"
     assert compiler.stats()["strategies"] == {"engine": {"count": 2, "reasons": {reason: 2}}}
     automatic = GrammarCompiler(VOCABULARY, on_demand=True)
     for number in range(10, 40, 7):

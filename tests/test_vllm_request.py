@@ -73,7 +73,8 @@ def test_a_request_hears_what_is_not_enforced(engine, caplog):
         manager.grammar_init("ebnf", EBNF, request_id="ebnf")
     lines = [record.getMessage() for record in caplog.records if "Request" in record.getMessage()]
     assert lines == [
-        f"Request chat-{number}: not enforced of its schema: not at /properties/a/not" for number in range(2)
+        f"Request chat-{number}: keywords of its schema that are not enforced: not at /properties/a/not"
+        for number in range(2)
     ] + ["Request tight: valid values cannot be written: pattern at /properties/a/pattern"]
     assert [notice.request_id for notice in told] == ["chat-0", "chat-1", "tight"]
     assert told[0].engine == "vllm" and told[0].relaxed[0].keyword == "not"

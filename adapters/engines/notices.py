@@ -56,7 +56,7 @@ class Notice:
         """The log line."""
         parts = []
         if self.relaxed:
-            parts.append(f"not enforced of its schema: {_named(self.relaxed)}")
+            parts.append(f"keywords of its schema that are not enforced: {_named(self.relaxed)}")
         if self.narrowed:
             parts.append(f"valid values cannot be written: {_named(self.narrowed)}")
         if self.not_closing:

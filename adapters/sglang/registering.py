@@ -45,7 +45,7 @@ def register() -> None:
         add([NAME])
     if NAME not in registry:
         put(NAME, create)
-        logger.info("--grammar-backend %s is a choice; %s=0 makes it plain XGrammar", NAME, SETTINGS.enabled)
+        logger.info("added --grammar-backend %s; %s=0 makes it plain XGrammar", NAME, SETTINGS.enabled)
     if NAME not in choices or not is_registered():
         raise _cannot("what was registered is not there")
 

@@ -87,8 +87,9 @@ class GrammarCompiler:
             grammars if all their other arguments are equal, too.
         on_demand: compute each state of a classifier when a text first needs it, instead of all states ahead
             of time. Compiling is faster then, and the first texts are slower.
-        deterministic: make the same decisions in every process that makes the same calls: the budget's
-            seconds are ignored (docs/strategies.md).
+        deterministic: make the same decisions in every process that makes the same calls. No clock is read:
+            a grammar is refused if XGrammar is estimated to need more than the budget's seconds
+            (docs/strategies.md).
         semantics: what a JSON schema means, unless a call says otherwise: "xgrammar" (what XGrammar makes of
             it) or "json-schema" (what the schema says; docs/json-schema.md).
         max_whitespace_cnt: how many characters of white space may stand between two parts of a JSON text,

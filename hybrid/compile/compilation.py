@@ -98,7 +98,7 @@ class Compilation(EngineStrategies):
         changed = shield_root(serialized)
         if self.settings.strategy == "engine":
             safe = as_changed(grammar, serialized, changed)
-            return self.on_engine(grammar, safe, "asked for by strategy='engine'", timings, deadline)
+            return self.on_engine(grammar, safe, "requested by strategy='engine'", timings, deadline)
         return self.on_classes(grammar, serialized, changed, features, timings, deadline)
 
     def _unread(
@@ -174,7 +174,7 @@ class Compilation(EngineStrategies):
         classes = ids.refined(classes, self.vocabulary) if ids else classes.settled()
         reason = reason_of(classes, self.vocabulary)
         if self.settings.strategy == "classifier":
-            reason = f"asked for by strategy='classifier'; {reason}"
+            reason = f"requested by strategy='classifier'; {reason}"
         if cause:
             reason += f"; built on demand: {cause}"
 

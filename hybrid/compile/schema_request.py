@@ -212,7 +212,9 @@ def _schema_of(schema: Any) -> str | type:
         return schema
     try:
         return json.dumps(schema)
-    except (TypeError, ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise GrammarError(f"the schema is nested too deeply for Python's json module ({error})") from error
+    except (TypeError, ValueError) as error:
         raise GrammarError(
             f"the schema cannot be written as JSON ({error}); allowed are JSON text, what json.dumps "
             "takes, and a pydantic model class"

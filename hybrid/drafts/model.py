@@ -136,18 +136,19 @@ class DraftModel:
 
     # ---------------------------------------------------------------- learning
 
-    def learn(self, matcher: GrammarMatcher | HealingMatcher, new: int = 1) -> None:
+    def learn(self, matcher: GrammarMatcher | HealingMatcher, n_tokens: int = 1) -> None:
         """Count the last tokens of a sequence. Call it once for each token that was chosen.
 
         Args:
             matcher: a matcher that has read the tokens. Steps that were text are ignored.
-            new: how many of its last steps are new. A number that is too large means all.
+            n_tokens: how many of its last steps are new. A number that is too large means all.
 
         Raises:
-            ArgumentError: the matcher has another grammar, or `new` is below 0.
+            ArgumentError: the matcher has another grammar, or `n_tokens` is below 0.
         """
+        new = n_tokens
         if new.__class__ is not int or new < 0:
-            new = integer_from(0, new, "new")
+            new = integer_from(0, new, "n_tokens")
         own = self._own(matcher)
         if own is None:
             return

@@ -1,7 +1,6 @@
 """Exact JSON Schema: from a schema to a grammar of the JSON texts that are valid under it.
 
-The entry point is `grammar_of_schema`. docs/json-schema.md says what is guaranteed, docs/theory.md how it
-works.
+The entry point is `grammar_of_schema`. docs/json-schema.md says what is guaranteed, and how it works.
 """
 
 from hybrid.json_schema.errors import SchemaRefused

@@ -13,6 +13,9 @@ from equivalence.errors import GrammarError
 
 Kind = Literal["unsupported", "bounds", "limit", "invalid", "unsatisfiable"]
 
+TOO_DEEP = "is nested too deeply; allowed are 490 objects in properties, and 800 references"
+"""The depths at which Python's JSON parser and our own limit (`languages.until.MOST_NESTED`) end."""
+
 _RELAX = "pass relax=True to leave it out by name"
 
 _WAYS_OUT: dict[str, tuple[str, ...]] = {

@@ -27,7 +27,7 @@ from hybrid.json_schema.counting import Counts, always_ends
 from hybrid.json_schema.dialects import Dialect, dialect_of
 from hybrid.json_schema.ebnf import ebnf_of, least_bytes
 from hybrid.json_schema.emission import emit
-from hybrid.json_schema.errors import SchemaRefused
+from hybrid.json_schema.errors import TOO_DEEP, SchemaRefused
 from hybrid.json_schema.formulas import Formulas
 from hybrid.json_schema.instances import Instances
 from hybrid.json_schema.languages.until import until
@@ -294,7 +294,7 @@ def read_schema(text: str) -> Any:
         why = f"cannot be read: {fault_of(text) or error}"
         raise SchemaRefused("invalid", "", "", why) from error
     except RecursionError as error:
-        raise SchemaRefused("limit", "", "", "is nested too deeply") from error
+        raise SchemaRefused("limit", "", "", TOO_DEEP) from error
 
 
 def _attempt(
@@ -332,7 +332,7 @@ def _attempt(
         places = places_of(nonterminals, start) if unique or these else None
         rows, root = emit(nonterminals, start, layout)
     except RecursionError as error:
-        raise SchemaRefused("limit", "", "", "is nested too deeply") from error
+        raise SchemaRefused("limit", "", "", TOO_DEEP) from error
     return Made(nonterminals, start, rows, root, places, tuple(strings.not_asserted))
 
 

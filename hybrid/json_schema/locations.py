@@ -18,7 +18,7 @@ from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 
 from equivalence import built
 from hybrid.json_schema.dialects import ALL_KEYWORDS, READ_BESIDE, Dialect, draft_named
-from hybrid.json_schema.errors import SchemaRefused
+from hybrid.json_schema.errors import TOO_DEEP, SchemaRefused
 from hybrid.json_schema.references import Documents, OtherDraft, References
 
 built.check(__name__, EQUIMASK_SOURCE)
@@ -225,7 +225,7 @@ def _text_of(schema: dict, way: Way) -> bytes:
     try:
         return marshal.dumps(schema, 2)  # 6 times as fast as JSON
     except ValueError as error:
-        raise SchemaRefused("limit", "", pointer_of(way), "is nested too deeply") from error
+        raise SchemaRefused("limit", "", pointer_of(way), TOO_DEEP) from error
 
 
 def pointer_of(way: Way) -> str:

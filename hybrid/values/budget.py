@@ -38,9 +38,9 @@ class Budget:
             configurations of its exploration. A typical JSON schema needs hundreds, a large programming
             language thousands; each takes 1 KiB of memory.
         seconds: time of one whole compile call, including parsing. ``None``, or more than a million (11
-            days), means no bound. Our own phases stop within 50 ms of the bound (docs/limits.md). Work that
-            is done only once is not counted: compiling kernels, and building the vocabulary's trie. The
-            result depends on the clock only if the time is not enough.
+            days), means no bound. Our own phases stop within 50 ms of the bound (docs/limits.md). Building
+            the vocabulary's trie, which is done only once, is not counted. The result depends on the clock
+            only if the time is not enough.
         bytes: memory of one computation of classes: network, exploration, partition and result, without the
             vocabulary and XGrammar. Real grammars use 5 to 40 MiB and reserve up to 100; every grammar needs
             about 15 (docs/limits.md).

@@ -43,7 +43,10 @@ def text_of(read: Iterable[int | bytes | None], tokens: Sequence[bytes]) -> byte
 
 
 class Follower:
-    """Follows one sequence through a grammar; `hybrid.GrammarMatcher` says what its methods mean."""
+    """Follows one sequence through a grammar; `hybrid.GrammarMatcher` says what its methods mean.
+
+    Its methods are abstract for type checkers only: with `abc.ABC`, `isinstance` would take longer.
+    """
 
     @property
     @abstractmethod
