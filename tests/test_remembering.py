@@ -294,6 +294,64 @@ def test_numbers_may_become_equal_by_an_exponent(begun: str) -> None:
     assert allowed(matcher) == taken
 
 
+LAYOUTS: list[dict[str, Any]] = [
+    {"any_whitespace": False},
+    {"any_whitespace": False, "separators": (",", ":")},
+    *({"any_whitespace": False, "indent": indent} for indent in (0, 1, 2)),
+    {"max_whitespace_cnt": 1},
+    {"max_whitespace_cnt": 2},
+]
+LAID_OUT: dict[str, tuple[dict[str, Any], list[Any]]] = {
+    "arrays": (
+        {"type": "array", "uniqueItems": True, "items": {"type": "array", "items": {"type": "integer"}}},
+        [[], [1]],
+    ),
+    "objects": (
+        {
+            "type": "array", "uniqueItems": True,
+            "items": {
+                "type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False
+            },
+        },
+        [{}, {"a": 1}],
+    ),
+    "several kinds": (
+        {
+            "type": "array", "uniqueItems": True,
+            "prefixItems": [{"type": "integer"}], "items": {"type": "null"},
+        },
+        [1, None],
+    ),
+    "other letters": (
+        {"type": "array", "uniqueItems": True, "items": {"enum": ["a", "\u00e9", "\n", " b"]}},
+        ["a", "\u00e9", "\n", " b"],
+    ),
+    "under conditions": (
+        {"not": {"uniqueItems": True}, "type": "array", "items": {"type": "integer"}},
+        [0, 1, 0],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("name", LAID_OUT)
+def test_unique_items_in_fixed_layouts(name: str, layout: dict[str, Any]) -> None:
+    schema, value = LAID_OUT[name]
+    compiled = COMPILERS["auto"].compile_json_schema(schema, strict_mode=False, **layout)
+    separators = layout.get("separators") or ((", ", ": ") if layout.get("indent") is None else (",", ": "))
+    text = json.dumps(value, indent=layout.get("indent"), separators=separators, ensure_ascii=False)
+    if layout.get("indent") is not None:
+        text = text.replace("[\n" + " " * 2 * layout["indent"] + "]", "[]")
+    matcher = GrammarMatcher(compiled)
+    for byte in text.encode():
+        ids = allowed(matcher)
+        assert ids and ids == [
+            token for token in range(VOCABULARY.size) if matcher.fork().accept_token(token)
+        ], text
+        assert matcher.accept_string(bytes([byte])), (text, byte)
+    assert matcher.is_completed()
+
+
 def test_what_was_taken_back_may_come_again() -> None:
     matcher = matcher_of(UNIQUE["strings"])
     for text in ('["a"', ",", '"b"', ","):

@@ -273,7 +273,14 @@ class Cursor:
 
     def begun_text(self, one: Container) -> str:
         """Return the text of the current item or key of a container, without white space."""
-        return without_space(bytes(self.text[one.begins :]))
+        return self.begun_parts(one)[0]
+
+    def begun_parts(self, one: Container) -> tuple[str, bytes]:
+        """Return `begun_text`, and what it leaves out: an unfinished escape or character at the end."""
+        text = bytes(self.text[one.begins :])
+        source = text.decode("utf-8", "ignore")
+        plain, end = _without_space(source)
+        return plain, source[end:].encode() + text[len(source.encode()) :]
 
 
 def number(text: str) -> tuple[str, str, str]:
@@ -310,8 +317,12 @@ def without_space(text: bytes) -> str:
 
     An unfinished escape at the end is left out.
     """
+    return _without_space(text.decode("utf-8", "ignore"))[0]
+
+
+def _without_space(source: str) -> tuple[str, int]:
+    """`without_space`, and where an unfinished escape begins."""
     parts: list[str] = []
-    source = text.decode("utf-8", "ignore")
     at, is_string = 0, False
     while at < len(source):
         letter = source[at]
@@ -330,7 +341,7 @@ def without_space(text: bytes) -> str:
             is_string = letter != '"'
             parts.append(letter)
             at += 1
-    return "".join(parts)
+    return "".join(parts), at
 
 
 def _escape_at(source: str, at: int) -> str | None:

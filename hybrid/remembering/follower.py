@@ -82,8 +82,6 @@ class RememberingFollower(OuterFollower):
         if any(one.is_repeated for one in self._cursor.open):
             closing = kinds.separating & (kinds.with_quote | (self._cursor.mode not in (IN_STRING, ESCAPED)))
             tried = np.union1d(tried, np.flatnonzero(closing))
-        is_within = self._cursor.mode in (IN_STRING, ESCAPED)
-        known: dict[bytes, bool] = {}
         begun: dict[bytes, bool] = {}
         tried = tried[~np.isin(tried, [*self._stops])]
         first = kinds.first[tried]
@@ -97,11 +95,10 @@ class RememberingFollower(OuterFollower):
             text = self._tokens[token]
             if token in self._stops or not text:
                 continue
-            alike = kinds.alike(token, is_within)
-            if alike not in known:
-                known[alike] = self._begins(text, begun) and self._marked(text) is not None
+            # tokens that differ in white space only may differ here: its amount may be limited
+            is_allowed = self._begins(text, begun) and self._marked(text) is not None
             bit = np.uint32(1 << (token & 31))
-            words[token >> 5] = words[token >> 5] | bit if known[alike] else words[token >> 5] & ~bit
+            words[token >> 5] = words[token >> 5] | bit if is_allowed else words[token >> 5] & ~bit
         for token in kinds.with_marks.tolist():
             words[token >> 5] &= ~np.uint32(1 << (token & 31))
         bits = np.unpackbits(words.view(np.uint8), bitorder="little")[:size]
