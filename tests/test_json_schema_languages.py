@@ -167,6 +167,39 @@ def test_equal_languages_are_equal_automata() -> None:
     assert pattern("[]", BOUND).is_empty
 
 
+@pytest.mark.parametrize(
+    ("source", "matching", "other"),
+    [
+        ("(^(?=.*[A-Z]))(^(?=.*[0-9])).+$", ["A1", "1A"], ["1", "A"]),
+        ("(?:(?=.{8})(?=.*[0-9]))^[a-z0-9]+$", ["aaaaaaa1"], ["a", "a1", "aaaaaaaa"]),
+        ("(?:^(?=a)|x)^b", [], ["b", "a", "xb"]),
+        ("(?:(?=b)|c)\\bb", ["b", " b"], ["ab", "cb"]),
+        ("(?:(?=b))?^[ab]", ["a", "b"], ["ca"]),
+        ("[a-z]*(?!^)[A-Z]", ["aA", "1A"], ["A", "a"]),
+        ("^(?:\n|$)(?!^)", ["\n", "\na"], ["", "a"]),
+        ("(^)?a", ["a", "ba"], ["b"]),
+        ("(?:\\b)*a(?:$)?", ["a", "ba", "ab"], ["b"]),
+        ("(^)+a", ["a", "ab"], ["ba"]),
+        ("^a(?:b|c[\\ud800-\\udbff][\\udc00-\\udfff])$", ["ab"], ["ac", "acx"]),
+        ("^[a\\ud800-\\udfff]$", ["a"], ["b"]),
+    ],
+)
+def test_assertions_in_groups_and_surrogates(source: str, matching: list[str], other: list[str]) -> None:
+    language = pattern(source, BOUND)
+    assert [text for text in (*matching, *other) if language.contains(text)] == matching
+    for text in (*matching, *other):
+        assert bool(re.search(source.replace("$", "\\Z"), text)) == (text in matching)
+
+
+def test_no_state_lives_by_surrogates_alone() -> None:
+    beyond = pattern("^[\\u0000-\\ud7ff\\ue000-\\u{10ffff}]*$", BOUND)
+    assert complement(beyond).is_empty
+    assert pattern("[\\ud912]", BOUND).is_empty
+    for language in (pattern("^[^\\ud800-\\udbff]$", BOUND), pattern("^[b\\ud800]c$", BOUND)):
+        for row in language.rows:
+            assert not [edge for edge in row if edge[0] >= 0xD800 and edge[1] <= 0xDFFF]
+
+
 bounds = st.builds(Fraction, st.integers(-300, 300), st.sampled_from([1, 1, 10, 100]))
 atoms = st.one_of(
     st.just(("integer",)),

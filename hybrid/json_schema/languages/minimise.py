@@ -30,6 +30,9 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 _first = itemgetter(0)
 
+FIRST_SURROGATE = cython.declare(cython.longlong, 0xD800)
+LAST_SURROGATE = cython.declare(cython.longlong, 0xDFFF)
+
 
 @cython.cclass
 class Minimiser:
@@ -61,10 +64,37 @@ class Minimiser:
         self.low = edges[:, 0].copy()
         self.high = edges[:, 1].copy()
         self.target = edges[:, 2].copy()
+        self.drop_surrogates()
         self.accepting = np.array(accepting, np.int64)
         self.color = np.full(self.n, -1, np.int64)
         self.order = np.empty(self.n, np.int64)
         self.n_reached = 0
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def drop_surrogates(self) -> cython.void:
+        """Let no edge read surrogates alone, because these are not characters: such an edge becomes a part of
+        the one before it or after it, or leads nowhere."""
+        edge: cython.Py_ssize_t
+        state: cython.Py_ssize_t
+        for state in range(self.n):
+            for edge in range(self.starts[state], self.starts[state + 1]):
+                if self.low[edge] < FIRST_SURROGATE or self.high[edge] > LAST_SURROGATE:
+                    continue
+                after = edge + 1
+                if edge > self.starts[state] and self.high[edge - 1] + 1 == self.low[edge]:
+                    self.target[edge] = self.target[edge - 1]
+                    continue
+                while self.continues(state, after) and self.high[after] <= LAST_SURROGATE:
+                    after += 1
+                self.target[edge] = self.target[after] if self.continues(state, after) else -1
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def continues(self, state: cython.Py_ssize_t, edge: cython.Py_ssize_t) -> cython.bint:
+        """Whether an edge of a state begins where the one before it ends."""
+        return edge < self.starts[state + 1] and self.high[edge - 1] + 1 == self.low[edge]
 
     @cython.cfunc
     def index_sources(self) -> cython.int:
@@ -110,7 +140,7 @@ class Minimiser:
                     queue[end] = source
                     end += 1
         for edge in range(self.target.shape[0]):
-            if not live[self.target[edge]]:
+            if self.target[edge] >= 0 and not live[self.target[edge]]:
                 self.target[edge] = -1
         if not live[0]:
             return 0

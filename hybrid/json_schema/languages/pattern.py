@@ -67,6 +67,9 @@ _ASSERTIONS, _LOOKING_BACK = frozenset(("start", "end", "boundary", "look")), fr
 _BOUNDARY = frozenset(("boundary",))
 _NONE: frozenset[str] = frozenset()
 
+_MOST_GROUPS = 4_096
+"""At most this many groups with assertions are written out before ``^`` or ``\\b``."""
+
 
 class _Builder:
     """Turns trees into terms.
@@ -78,6 +81,7 @@ class _Builder:
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
         self._assertions: dict[Tree, frozenset[str]] = {}
+        self._n_groups = 0
 
     def asks_for(self, tree: Tree, kinds: frozenset[str]) -> bool:
         """Whether a tree contains an assertion of some kinds."""
@@ -149,16 +153,28 @@ class _Builder:
         if first[0] in ("start", "end", "boundary", "look"):
             return self.term(first, self._looking_back(rest, then, before), before)
         if self.asks_for(first, _ASSERTIONS):
-            if self.asks_for(("cat", rest), _BOUNDARY):
-                raise Unsupported("\\b after a group with assertions")
-            found = [self.term(first, self._looking_back(rest, then, "within"), before)]
-            if _may_be_empty(first):
-                found.append(self._looking_back(rest, then, before))
-            return self.terms.either(tuple(found))
+            return self._behind_group(first, rest, then, before)
         n = 1
         while not self.asks_for(parts[n], _ASSERTIONS):  # the last part does
             n += 1
         return self._behind(self.plain(("cat", parts[:n])), parts[n:], then, before)
+
+    def _behind_group(self, first: Tree, rest: tuple[Tree, ...], then: Term, before: str) -> Term:
+        """Return the term of parts that depend on what comes before them, after a part with assertions."""
+        self._n_groups += 1
+        if self._n_groups > _MOST_GROUPS:
+            raise Unsupported("too many alternatives before ^ or \\b")
+        if first[0] == "cat":
+            return self._looking_back((*first[1], *rest), then, before)
+        if first[0] == "or":
+            branches = [self._looking_back((part, *rest), then, before) for part in first[1]]
+            return self.terms.either(tuple(branches))
+        if first[2:] == (0, 1):
+            with_it = self._looking_back((first[1], *rest), then, before)
+            return self.terms.either((with_it, self._looking_back(rest, then, before)))
+        if _may_be_empty(first) or self.asks_for(("cat", rest), _BOUNDARY):
+            raise Unsupported("^ or \\b after a repeat with assertions")
+        return self.term(first, self._looking_back(rest, then, "within"), before)
 
     def _behind(self, first: Term, rest: tuple[Tree, ...], then: Term, before: str) -> Term:
         """Return the term of parts that depend on what comes before them, after a part that does not."""
@@ -169,7 +185,8 @@ class _Builder:
                 ends = terms.both((first, terms.cat(ALL, terms.chars(ranges))))
                 found.append(terms.cat(ends, self._looking_back(rest, then, kind)))
         else:
-            found.append(terms.cat(first, self._looking_back(rest, then, "within")))
+            some = terms.both((first, terms.some())) if terms.nullable(first) else first
+            found.append(terms.cat(some, self._looking_back(rest, then, "within")))
         return terms.either(tuple(found))
 
     def _boundary(self, negated: bool, then: Term, before: str) -> Term:

@@ -122,11 +122,12 @@ class _Parser:
         return parts[0] if len(parts) == 1 else ("cat", tuple(parts))
 
     def _quantified(self) -> Tree:
+        is_group = self._peek("(")
         tree = self._single()
         bounds = self._quantifier()
         if bounds is None:
             return tree
-        if tree[0] in ("start", "end", "boundary"):
+        if tree[0] in ("start", "end", "boundary") and not is_group:
             raise InvalidPattern(f"nothing to repeat at {self.at}")
         least, most = bounds
         if most is not None and most < least:
@@ -137,6 +138,8 @@ class _Parser:
             raise Unsupported("a possessive quantifier")
         if self._quantifier() is not None:
             raise InvalidPattern(f"nothing to repeat at {self.at}")
+        if tree[0] in ("start", "end", "boundary", "look"):  # reads nothing, however often
+            return tree if least else ("cat", ())
         return "repeat", tree, least, most
 
     def _quantifier(self) -> tuple[int, int | None] | None:
@@ -234,11 +237,14 @@ class _Parser:
             return _CONTROLS[letter]
         if letter == "b" and in_class:
             return 8
-        if letter == "0" and self.source[self.at : self.at + 1] not in tuple("0123456789"):
-            return 0
-        if letter in "01234567" and in_class:
+        following = self.source[self.at : self.at + 1]
+        if letter in "01234567":  # other escapes like \\1 are back-references
+            if following and following in "0123456789":
+                raise Unsupported("an octal escape")
             return int(letter, 8)
-        if letter == "c" and self.source[self.at : self.at + 1].isalpha():
+        if letter == "c":
+            if not (following.isascii() and following.isalpha()):
+                raise Unsupported("\\c without a letter")
             return ord(self._next()) % 32
         if letter == "x":
             return self._hexadecimal(2, letter)
@@ -326,7 +332,7 @@ def _property(name: str) -> Ranges:
     if value in ("ASCII", "Any"):
         return ((0, 0x7F if value == "ASCII" else LAST),)
     category = _GENERAL.get(value, value)
-    if category[:1] not in "LMNPSZC" or len(category) > 2:
+    if not category or category[0] not in "LMNPSZC" or len(category) > 2:
         raise Unsupported(f"the property \\p{{{name}}}")
     found = joined(
         [(code, code) for code in range(LAST + 1) if unicodedata.category(chr(code)).startswith(category)]
