@@ -68,7 +68,10 @@ class Assertions:
         """Return the formula of a subschema. `path` leads to it from the location: keywords, keys and
         indices."""
         is_negated: cython.bint = location.is_negated or path[0] in NEGATING
-        return self._of(self.locations.at(schema, location.resolver, (location, path), is_negated))
+        found = self.locations.at(schema, location.resolver, (location, path), is_negated)
+        if self.locations.leads is not None:
+            self.locations.leads.append((location, found))
+        return self._of(found)
 
     def referred(self, location: Location, keyword: str) -> Formula:
         """Return the formula of the subschema that a reference of a location leads to."""
@@ -78,8 +81,10 @@ class Assertions:
             schema, resolver = self.locations.referred(location, keyword)
             name = location.schema[keyword]
             way = name[1:] if name.startswith("#/") else (location, (keyword,))
-            found = self._of(self.locations.at(schema, resolver, way, location.is_negated))
-            self._referred[key] = found
+            to = self.locations.at(schema, resolver, way, location.is_negated)
+            if self.locations.leads is not None:
+                self.locations.leads.append((location, to))
+            found = self._referred[key] = self._of(to)
         return found
 
     def constant(self, value: Any) -> Formula:

@@ -10,6 +10,7 @@ cdef class Locations:
     cdef readonly object dialect
     cdef readonly object references
     cdef readonly list all
+    cdef readonly list leads
     cdef object _schema
     cdef frozenset _left_out
     cdef dict _by_content

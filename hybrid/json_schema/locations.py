@@ -79,6 +79,8 @@ class Locations:
         dialect: the argument.
         all: the locations, by number.
         references: the resolver of all references.
+        leads: pairs of a location and what it leads to (a location, True or False), if keywords are left out;
+            otherwise None.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Locations:
         self._read = dialect.keywords | READ_BESIDE
         self._kept = ALL_KEYWORDS - dialect.unread if dialect.unread else ALL_KEYWORDS
         self._schema = schema
+        self.leads = [] if left_out else None
 
     def root(self) -> tuple[Any, Any]:
         """Return the whole schema, and the resolver of its references."""
@@ -224,7 +227,11 @@ def _text_of(schema: dict, way: Way) -> bytes:
     """Return a subschema as text, in which types and the order of keys count."""
     try:
         return marshal.dumps(schema, 2)  # 6 times as fast as JSON
-    except ValueError as error:
+    except ValueError:  # nested too deeply, or it has a number that is no float
+        pass
+    try:
+        return repr(schema).encode("utf-8", "surrogatepass")
+    except RecursionError as error:
         raise SchemaRefused("limit", "", pointer_of(way), TOO_DEEP) from error
 
 

@@ -1,0 +1,76 @@
+"""Keywords that must not be left out, because the schema would then forbid valid instances.
+
+What: `refuse_forbidding` refuses to leave out a keyword below a negation, or one that evaluates keys or items
+for other keywords.
+When: once for each schema of which keywords were left out on request.
+Limits: it refuses more than necessary, never less.
+"""
+
+from __future__ import annotations
+
+from hybrid.json_schema.locations import Location, Locations
+
+_EVALUATING = {
+    "unevaluatedProperties": frozenset(("patternProperties", "$ref", "$dynamicRef", "$recursiveRef")),
+    "unevaluatedItems": frozenset(("contains", "$ref", "$dynamicRef", "$recursiveRef")),
+}
+"""Keywords, and those that decide to which keys or items they apply, wherever these stand."""
+
+_DECLARING = frozenset(("properties", "patternProperties", "prefixItems", "items"))
+_APART = frozenset(("properties", "patternProperties", "prefixItems"))
+_VALUES = frozenset(("items", "additionalProperties", "additionalItems", "contains", "propertyNames"))
+_VALUES |= frozenset(_EVALUATING)
+
+
+def refuse_forbidding(locations: Locations, names: frozenset[tuple[str, str]], is_strict: bool) -> None:
+    """Refuse to leave out a keyword if that would forbid valid instances.
+
+    Args:
+        locations: the subschemas.
+        names: (pointer, keyword) of each keyword that was left out.
+        is_strict: whether objects and arrays that declare keys or items are closed to others.
+
+    Raises:
+        SchemaRefused: a keyword must not be left out.
+    """
+    negated = _negated(locations)
+    read = {keyword for location in locations.all for keyword in _EVALUATING if keyword in location.schema}
+    for location in locations.all:
+        for keyword in [keyword for pointer, keyword in names if pointer == location.pointer]:
+            if location.number in negated:
+                raise location.refused(keyword, "stands below a negation and cannot be left out", "needed")
+            others = [other for other in sorted(read) if keyword in _EVALUATING[other]]
+            if (
+                keyword == "patternProperties"
+                and location.schema.get("additionalProperties", True) is not True
+            ):
+                others.append("additionalProperties")
+            if is_strict and keyword in _EVALUATING["unevaluatedProperties"] and _may_declare(location):
+                others.append("strict_mode")
+            if others:
+                why = f"decides to what {others[0]} applies and cannot be left out"
+                raise location.refused(keyword, why, "needed")
+
+
+def _negated(locations: Locations) -> set[int]:
+    """Return the numbers of the locations that some path with a negation leads to."""
+    below: dict[int, list[int]] = {}
+    for above, found in locations.leads or ():
+        if isinstance(found, Location):
+            below.setdefault(above.number, []).append(found.number)
+    todo = [location.number for location in locations.all if location.is_negated]
+    negated = set(todo)
+    while todo:
+        for number in below.get(todo.pop(), ()):
+            if number not in negated:
+                negated.add(number)
+                todo.append(number)
+    return negated
+
+
+def _may_declare(location: Location) -> bool:
+    """Whether keys or items of the same value may be declared, here or in another subschema."""
+    if not _DECLARING.isdisjoint(location.schema):
+        return True
+    steps = location.pointer.split("/")
+    return len(steps) > 2 and steps[-2] not in _APART and steps[-1] not in _VALUES
