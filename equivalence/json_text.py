@@ -28,6 +28,8 @@ def fault_of(text: str) -> str | None:
         return f"it is not valid JSON: {_place(text, error.pos)}: {error.msg[:1].lower()}{error.msg[1:]}"
     except RecursionError:
         return "it is nested too deeply"
+    except ValueError as error:  # an integer of thousands of digits
+        return str(error)
     return None
 
 

@@ -54,6 +54,17 @@ TABLE: list[tuple[str, Any, list[Any], list[Any]]] = [
         [-33, -101, -206, -107.5, -264],
         [-34, 33, 0, -303, -100],
     ),
+    (
+        "items that an old draft does not have evaluate nothing",
+        {
+            "$schema": "https://json-schema.org/draft/2019-09/schema",
+            "type": "array",
+            "prefixItems": [{}],
+            "unevaluatedItems": False,
+        },
+        [[]],
+        [[1]],
+    ),
     ("escapes under a length", {"maxLength": 4}, ['a\nb"', "\t\\é\U0001f600", ""], ["abcde"]),
     ("lengths", {"minLength": 2, "maxLength": 40}, ["ab", "é" * 40, "\n\n"], ["a", "x" * 41]),
     ("a pattern without anchors", {"pattern": "a"}, ["bab", "a"], ["b", ""]),
@@ -348,6 +359,25 @@ def test_unique_items_with_few_values(beside: dict[str, Any]) -> None:
     compiled = compiled_bytes(schema, **OPEN)
     arrays = [list(one) for n in range(5) for one in itertools.product([0, 1, False, "a"], repeat=n)]
     assert [one for one in arrays if written(compiled, json.dumps(one)) != judge.is_valid(one)] == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "valid", "invalid"),
+    [
+        ('{"maximum": 9007199254740993.0}', "9007199254740993", "9007199254740993.5"),
+        ('{"minimum": 9007199254740993.0}', "9007199254740993", "9007199254740992"),
+        ('{"const": 9007199254740993.0}', "9007199254740993", "9007199254740992"),
+        ('{"enum": [0.12345678901234567891]}', "0.12345678901234567891", "0.12345678901234568"),
+        (
+            '{"anyOf": [{"items": {"const": 0.12345678901234567891}}, {"items": {"const": 1e-30, "a": 1}}]}',
+            "[0.12345678901234567891]",
+            "[0.12345678901234568]",
+        ),
+    ],
+)
+def test_numbers_of_a_schema_are_exact(schema: str, valid: str, invalid: str) -> None:
+    compiled = compiled_bytes(schema, **OPEN)
+    assert written(compiled, valid) and not written(compiled, invalid)
 
 
 def test_numbers_are_spelled_as_the_schema_allows() -> None:

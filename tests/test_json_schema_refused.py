@@ -63,6 +63,17 @@ REFUSED: list[tuple[Any, str, str, str]] = [
         "",
     ),
     ("{", "invalid", "", ""),
+    ('{"maxLength": NaN}', "invalid", "", ""),
+    ({"const": float("inf")}, "limit", "", ""),
+    ('{"maximum": ' + "1" * 5000 + "}", "invalid", "", ""),
+    ('{"exclusiveMinimum": 1e-400}', "limit", "exclusiveMinimum", ""),
+    ('{"items": {"enum": [1e400]}}', "limit", "", "/items"),
+    ({"pattern": "\\01"}, "unsupported", "pattern", ""),
+    ({"pattern": "[\\012]"}, "unsupported", "pattern", ""),
+    ({"pattern": "\\c"}, "unsupported", "pattern", ""),
+    ({"pattern": "\\p{}"}, "unsupported", "pattern", ""),
+    ({"type": "string", "pattern": "^[\\ud800-\\udfff]$"}, "unsatisfiable", "", ""),
+    ({"type": "string", "pattern": "(?:(?=b)|c)^a"}, "unsatisfiable", "", ""),
     ([1], "invalid", "", ""),
 ]
 
@@ -85,6 +96,7 @@ def test_what_is_refused_says_keyword_place_and_way_out(
     ways = {
         "unsupported": "remove it, pass relax=True to leave it out by name, or use semantics='xgrammar'",
         "bounds": "simplify it, raise Budget.states, or pass relax=True to leave it out by name",
+        "limit": "simplify it" + " or pass relax=True to leave it out by name" * bool(keyword),
         "invalid": "correct the schema",
         "unsatisfiable": "correct the schema",
     }
@@ -118,9 +130,76 @@ def test_a_format_that_is_no_regular_language_is_named() -> None:
         compiled_bytes({"type": "string", "format": "regex"}, strict=True)
 
 
-def test_nothing_is_left_out_below_a_negation() -> None:
-    with pytest.raises(SchemaRefused, match="negation"):
-        compiled_bytes({"not": {"pattern": "(?<=x)y"}}, relax=True)
+NOWHERE = {"$ref": "https://example.org/x.json"}
+BEHIND = {"type": "string", "pattern": "(?<=x)y"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "keyword", "why", "is_strict"),
+    [
+        ({"not": BEHIND}, "pattern", "negation", False),
+        (
+            {
+                "$defs": {"x": {"allOf": [BEHIND]}},
+                "properties": {"a": {"$ref": "#/$defs/x"}, "b": {"not": {"$ref": "#/$defs/x"}}},
+            },
+            "pattern",
+            "negation",
+            False,
+        ),
+        (
+            {"patternProperties": {"(?<=x)y": {}}, "additionalProperties": False},
+            "patternProperties",
+            "additionalProperties",
+            False,
+        ),
+        ({"allOf": [NOWHERE], "unevaluatedProperties": False}, "$ref", "unevaluatedProperties", False),
+        ({"anyOf": [NOWHERE, {}], "unevaluatedItems": False}, "$ref", "unevaluatedItems", False),
+        ({"allOf": [NOWHERE, {"properties": {"a": {}}}]}, "$ref", "strict_mode", True),
+        (
+            {"properties": {"a": {}}, "patternProperties": {"(?<=x)y": {}}},
+            "patternProperties",
+            "strict",
+            True,
+        ),
+    ],
+)
+def test_what_would_forbid_valid_instances_is_not_left_out(
+    schema: dict[str, Any], keyword: str, why: str, is_strict: bool
+) -> None:
+    with pytest.raises(SchemaRefused, match=why) as caught:
+        compiled_bytes(schema, relax=True, strict_mode=is_strict)
+    assert (caught.value.kind, caught.value.keyword) == ("needed", keyword)
+    assert "relax" not in str(caught.value)
+
+
+@pytest.mark.parametrize("is_strict", [False, True])
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"properties": {"a": BEHIND}}, '{"a":"q"}'),
+        ({"properties": {"a": NOWHERE}}, '{"a":{"b":[]}}'),
+        ({"patternProperties": {"(?<=x)y": False}}, '{"xy":1}'),
+    ],
+)
+def test_what_only_forbids_is_left_out(schema: dict[str, Any], text: str, is_strict: bool) -> None:
+    compiled = compiled_bytes(schema, relax=True, strict_mode=is_strict)
+    assert len(compiled.relaxed) == 1 and written(compiled, text)
+
+
+@pytest.mark.parametrize("keyword", ["Length", "Items"])
+@pytest.mark.parametrize("bound", ["1e30", "9223372036854775808", "18446744073709551616", "1e400"])
+def test_counts_that_nothing_reaches(keyword: str, bound: str) -> None:
+    value = '"a"' if keyword == "Length" else "[1]"
+    assert written(compiled_bytes(f'{{"max{keyword}": {bound}}}', **OPEN), value)
+    least = compiled_bytes(f'{{"min{keyword}": {bound}}}', **OPEN)
+    assert not written(least, value) and written(least, "1")
+
+
+@pytest.mark.parametrize("indent", [-1, 257, 10**9, 10**30])
+def test_an_indentation_has_a_bound(indent: int) -> None:
+    with pytest.raises(HybridError, match="allowed are whole numbers from 0 to 256"):
+        compiled_bytes({"items": {}}, any_whitespace=False, indent=indent)
 
 
 def test_left_out_keywords_are_kept_in_files(tmp_path: Path) -> None:

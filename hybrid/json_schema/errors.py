@@ -11,7 +11,7 @@ from typing import Literal
 
 from equivalence.errors import GrammarError
 
-Kind = Literal["unsupported", "bounds", "limit", "invalid", "unsatisfiable"]
+Kind = Literal["unsupported", "bounds", "limit", "needed", "invalid", "unsatisfiable"]
 
 TOO_DEEP = "is nested too deeply; allowed are 490 objects in properties, and 800 references"
 """The depths at which Python's JSON parser and our own limit (`languages.until.MOST_NESTED`) end."""
@@ -22,6 +22,7 @@ _WAYS_OUT: dict[str, tuple[str, ...]] = {
     "unsupported": ("remove it", _RELAX, "use semantics='xgrammar'"),
     "bounds": ("simplify it", "raise Budget.states", _RELAX),
     "limit": ("simplify it", _RELAX),
+    "needed": ("remove it", "use semantics='xgrammar'"),
     "invalid": ("correct the schema",),
     "unsatisfiable": ("correct the schema",),
 }
@@ -32,8 +33,9 @@ class SchemaRefused(GrammarError):
 
     Attributes:
         kind: "unsupported" (a keyword, or a use of it, that is not implemented), "bounds" (its automaton
-            would be too large), "limit" (it exceeds a limit that no budget raises), "invalid" (the schema
-            itself is wrong) or "unsatisfiable" (no instance is valid).
+            would be too large), "limit" (it exceeds a limit that no budget raises), "needed" (a keyword that
+            cannot be kept, and that ``relax=True`` must not leave out), "invalid" (the schema itself is
+            wrong) or "unsatisfiable" (no instance is valid).
         keyword: the keyword; "" if no single keyword is the cause.
         pointer: the JSON pointer of the subschema that has it.
         fault: what is wrong, without the ways out, which are meant for programmers, not for their users.

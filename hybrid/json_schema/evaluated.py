@@ -223,7 +223,7 @@ class Evaluated:
 
     def _own_items(self, location: Location) -> Items:
         schema, dialect = location.schema, self._of.locations.dialect
-        items, prefix = schema.get("items"), schema.get("prefixItems", [])
+        items, prefix = schema.get("items"), [] if dialect.lists_items else schema.get("prefixItems", [])
         if dialect.lists_items and isinstance(items, list):
             items, prefix = schema.get("additionalItems"), items
         if items is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ from hybrid.json_schema.formulas import Formulas
 from hybrid.json_schema.instances import Instances
 from hybrid.json_schema.languages.until import until
 from hybrid.json_schema.layout import Layout, layout_of
+from hybrid.json_schema.leaving_out import refuse_forbidding
 from hybrid.json_schema.locations import Locations
 from hybrid.json_schema.nonterminals import Bounds, Nonterminals
 from hybrid.json_schema.numbers import Numbers
@@ -282,14 +284,27 @@ def _ordered(instance: Any, like: Any) -> Any:
     return instance
 
 
+def _exact(text: str) -> float | Decimal:
+    """Return a number that has a fraction or an exponent; as a `Decimal`, if a float would be another one."""
+    value, exact = float(text), Decimal(text)
+    return value if Decimal(repr(value)) == exact else exact
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+_READER = json.JSONDecoder(parse_float=_exact, parse_constant=_no_number)
+
+
 def read_schema(text: str) -> Any:
-    """Parse the text of a schema.
+    """Parse the text of a schema. Numbers are exact.
 
     Raises:
         SchemaRefused: it is not JSON.
     """
     try:
-        return json.loads(text)
+        return _READER.decode(text)
     except ValueError as error:
         why = f"cannot be read: {fault_of(text) or error}"
         raise SchemaRefused("invalid", "", "", why) from error
@@ -322,7 +337,7 @@ def _attempt(
             these = repeating(nonterminals)
             is_whole = not declare_few_keys(nonterminals, these)
         if names:
-            _refuse_negated(locations, names)
+            refuse_forbidding(locations, names, strict)
         if not start.is_productive:
             raise SchemaRefused("unsatisfiable", "", "", "has no valid instance")
         if unique:
@@ -353,11 +368,3 @@ def _check_unique(nonterminals: Nonterminals, unique: list[Nonterminal], counts:
         if not always_ends(array, counts):
             error = SchemaRefused("unsupported", "uniqueItems", "", "requires items that may run out")
             raise nonterminals.placed(error, one.formula)
-
-
-def _refuse_negated(locations: Locations, names: frozenset[tuple[str, str]]) -> None:
-    """Refuse to leave out a keyword if that would forbid valid instances."""
-    gone = dict(names)
-    for location in locations.all:
-        if location.is_negated and location.pointer in gone:
-            raise location.refused(gone[location.pointer], "stands below a negation and cannot be left out")

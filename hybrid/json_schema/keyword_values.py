@@ -9,6 +9,7 @@ Limits: only keywords that are read are checked; the schema is not validated aga
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 
 import cython
@@ -16,42 +17,65 @@ from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.json_schema.locations import Location, are_texts
 
 from equivalence import built
+from hybrid.json_schema.errors import SchemaRefused
 
 built.check(__name__, EQUIMASK_SOURCE)
 
 _LARGEST_EXPONENT = 400
 """Numbers beyond 1e400, or closer to 0 than 1e-400, are refused: each digit would need a state."""
 
+MOST_COUNTED = 2**62
+"""A larger count means the same: no text has so many characters, items or keys."""
+
+INFINITY = float("inf")
+
 
 @cython.ccall
 @cython.exceptval(-1, check=False)
 def is_number(value: object) -> cython.bint:
     """Whether a JSON value is a number."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
 
 
 @cython.ccall
 def decimal(value: object) -> object:
-    """Return a number of a schema as the decimal that is written there."""
-    return Fraction(value) if isinstance(value, int) else Fraction(repr(value))
+    """Return a number of a schema as the decimal that is written there.
+
+    Raises:
+        SchemaRefused: it is beyond the largest exponent, or not a number.
+    """
+    if isinstance(value, int):
+        is_refused = not -(10**_LARGEST_EXPONENT) < value < 10**_LARGEST_EXPONENT
+    elif isinstance(value, Decimal):
+        is_refused = value != 0 and abs(value.adjusted()) >= _LARGEST_EXPONENT
+    else:
+        is_refused = value != value or value in (INFINITY, -INFINITY)
+    if is_refused:
+        why = f"has a number beyond 1e{_LARGEST_EXPONENT}, or too close to 0"
+        raise SchemaRefused("limit", "", "", why)
+    return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
 
 
 @cython.ccall
 def decimal_of(location: Location, keyword: str) -> object:
     """Return a keyword's number."""
     value = location.schema[keyword]
-    if not is_number(value) or value in (float("inf"), float("-inf")) or value != value:
+    if not is_number(value) or value in (INFINITY, -INFINITY) or value != value:
         raise location.refused(keyword, f"is {value!r}, allowed are numbers", "invalid")
-    if value and not 10.0**-_LARGEST_EXPONENT < abs(value) < 10**_LARGEST_EXPONENT:
-        raise location.refused(keyword, f"is beyond 1e{_LARGEST_EXPONENT}, or too close to 0", "limit")
-    return decimal(value)
+    try:
+        return decimal(value)
+    except SchemaRefused as error:
+        why = f"is beyond 1e{_LARGEST_EXPONENT}, or too close to 0"
+        raise location.refused(keyword, why, "limit") from error
 
 
 @cython.ccall
 def count_of(location: Location, keyword: str) -> object:
     """Return the non-negative integer that a keyword holds."""
     value = location.schema[keyword]
-    if not is_number(value) or value < 0 or value != int(value):
+    if is_number(value) and value >= MOST_COUNTED:
+        return MOST_COUNTED
+    if not is_number(value) or not value >= 0 or value != int(value):
         raise location.refused(keyword, f"is {value!r}, allowed are whole numbers from 0 on", "invalid")
     return int(value)
 

@@ -20,6 +20,13 @@ MOST_WHITE_SPACE = 128
 are 97."""
 
 
+MOST_INDENT = 256
+"""The most spaces for each level: they are characters of the grammar."""
+
+MOST_COUNTED = 2**31
+"""A larger bound of white space means the same: no text is that long."""
+
+
 @dataclass(frozen=True)
 class Layout:
     """What stands between the parts of a text.
@@ -61,8 +68,8 @@ def layout_of(options: Mapping[str, Any]) -> Layout:
         )
     is_free, indent = bool(options.get("any_whitespace", True)), options.get("indent")
     most = options.get("max_whitespace_cnt")
-    if indent is not None and indent < 0:
-        raise GrammarError(f"indent is {indent}, allowed are whole numbers from 0 on")
+    if indent is not None and not 0 <= indent <= MOST_INDENT:
+        raise GrammarError(f"indent is {indent}, allowed are whole numbers from 0 to {MOST_INDENT}")
     if most is not None and most <= 0:
         raise GrammarError(f"max_whitespace_cnt is {most}, allowed are whole numbers above 0")
     separators = options.get("separators")
@@ -70,7 +77,7 @@ def layout_of(options: Mapping[str, Any]) -> Layout:
         separators = (", ", ": ") if indent is None else (",", ": ")
     elif len(separators) != 2 or not all(map(_is_text, separators)):
         raise GrammarError(f"separators are {separators!r}, allowed are two texts")
-    return _layout(is_free, most if is_free else None, indent, *separators)
+    return _layout(is_free, min(most, MOST_COUNTED) if most and is_free else None, indent, *separators)
 
 
 _layout = lru_cache(maxsize=64)(Layout)
