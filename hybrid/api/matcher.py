@@ -287,6 +287,9 @@ class GrammarMatcher(Calls):
 
         On strategy "classifier" the text has at most 65,536 bytes if the forced text is endless. It is
         shorter than it could be, or empty, if the tables become too large or `Budget.mask_seconds` are over.
+
+        Raises:
+            UnicodeDecodeError: as in XGrammar, if the text so far ends within a character.
         """
         return self.forced_within(Deadline(self._compiled.mask_seconds))
 

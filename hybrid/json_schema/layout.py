@@ -23,7 +23,7 @@ are 97."""
 MOST_INDENT = 256
 """The most spaces for each level: they are characters of the grammar."""
 
-MOST_COUNTED = 2**31
+MOST_COUNTED = 2**30
 """A larger bound of white space means the same: no text is that long."""
 
 

@@ -100,9 +100,20 @@ def _bounded_mail(atom: str, quoted: str, letter: str) -> str:
     return f"{local}@(?:{_host(letter)}|\\[{_IPV4}\\])"
 
 
+_IRI_RANGES = "\\u{A0}-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF" + "".join(
+    f"\\u{{{plane:X}{'1000' if plane == 0xE else '0000'}}}-\\u{{{plane:X}FFFD}}" for plane in range(1, 0xF)
+)
+_PRIVATE_RANGES = "\\uE000-\\uF8FF\\u{F0000}-\\u{FFFFD}\\u{100000}-\\u{10FFFD}"
+"""The characters beyond ASCII of an IRI: `ucschar`, and `iprivate`, which may stand in queries (RFC 3987,
+section 2.2)."""
+
+_IRI_CHARACTERS = f"|[{_IRI_RANGES}]"
+
+
 def _uri(wide: str, with_scheme: bool, ipv6: str = f"{_IPV6}|") -> str:
     """Return a pattern for a URI; for an IRI if `wide` allows characters beyond ASCII; for a reference if no
     scheme is needed."""
+    private = f"|[{_PRIVATE_RANGES}]" if wide else ""
     plain = f"(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{{2}}{wide})"
     segment, no_colon = f"(?:{plain}|[:@])", f"(?:{plain}|@)"
     authority = (
@@ -111,7 +122,7 @@ def _uri(wide: str, with_scheme: bool, ipv6: str = f"{_IPV6}|") -> str:
     )
     below = f"(?:/{segment}*)*"
     absolute = f"/(?:{segment}+{below})?"
-    tail = f"(?:\\?(?:{segment}|[/?])*)?(?:#(?:{segment}|[/?])*)?"
+    tail = f"(?:\\?(?:{segment}|[/?]{private})*)?(?:#(?:{segment}|[/?])*)?"
     full = f"[A-Za-z][A-Za-z0-9+.-]*:(?:{authority}{below}|{absolute}|{segment}+{below}|){tail}"
     if with_scheme:
         return full
@@ -119,7 +130,7 @@ def _uri(wide: str, with_scheme: bool, ipv6: str = f"{_IPV6}|") -> str:
 
 
 def _template() -> str:
-    literal = "(?:[!#$&(-;=?-\\[\\]_a-z~]|[\\u{A0}-\\u{10FFFF}]|%[0-9A-Fa-f]{2})"
+    literal = f"(?:[!#$&(-;=?-\\[\\]_a-z~{_IRI_RANGES}{_PRIVATE_RANGES}]|%[0-9A-Fa-f]{{2}})"
     letter = "(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})"
     name = f"{letter}(?:\\.?{letter})*(?:\\*|:[1-9][0-9]{{0,3}})?"
     return f"(?:{literal}|\\{{[+#./;?&=,!@|]?{name}(?:,{name})*\\}})*"
@@ -146,15 +157,14 @@ _SOURCES = {
     "ipv6": _IPV6,
     "uri": _uri("", True),
     "uri-reference": _uri("", False),
-    "iri": _uri("|[\\u{A0}-\\u{10FFFF}]", True),
-    "iri-reference": _uri("|[\\u{A0}-\\u{10FFFF}]", False),
+    "iri": _uri(_IRI_CHARACTERS, True),
+    "iri-reference": _uri(_IRI_CHARACTERS, False),
     "uri-template": _template(),
     "uuid": "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
     "json-pointer": _POINTER,
     "relative-json-pointer": f"(?:0|[1-9][0-9]*)(?:#|{_POINTER})",
 }  # fmt: skip
 
-_IRI_CHARACTERS = "|[\\u{A0}-\\u{10FFFF}]"
 _WIDE_ATOM, _WIDE_QUOTED = f"(?:{_ATOM}|{_WIDE})", f"(?:{_QUOTED}|{_WIDE})"
 
 _UNDER_LENGTHS = {
