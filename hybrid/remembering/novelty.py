@@ -9,8 +9,9 @@ Limits: at most `MOST_AHEAD` texts are tried; if no new item is found by then, t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Collection, Iterator
+from itertools import zip_longest
+from typing import TypeVar
 
 from hybrid.json_schema.marks import BYTES, MARKED
 from hybrid.remembering.cursor import (
@@ -33,8 +34,9 @@ _FIRST = b'",:]}[{0123456789abcdefghijklmnopqrstuvwxyz'
 PLAIN = _FIRST + bytes(byte for byte in range(0x21, 0x7F) if byte != BACKSLASH and byte not in _FIRST)
 """The bytes that are tried first, the most frequent ones at the beginning."""
 
-IN_STRINGS = PLAIN + b" " + bytes(range(0x7F, 0x100)) + bytes([BACKSLASH])
-"""The bytes that are tried in strings. Backslashes come last: an escape is most often another spelling."""
+_AT_CHARACTER = PLAIN + b" \x7f" + bytes(range(0xC2, 0xF5)) + bytes([BACKSLASH])
+_IN_CHARACTER = bytes(range(0x80, 0xC0))
+_HEXADECIMAL = b"0123456789abcdefABCDEF"
 
 MARKS = [bytes([mark]) for mark in sorted(BYTES)]
 
@@ -42,6 +44,8 @@ _SPACES = (b"\n", b" ", b"\t", b"\r")
 
 MOST_SPACE = 512
 """The most characters of white space that a fixed layout puts before a comma or a bracket."""
+
+Text = TypeVar("Text", str, bytes)
 
 _POWER_OF_ZERO = re.compile(r"-?0(?:\.0*)?[eE][-+0-9]*")
 
@@ -57,21 +61,22 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container) -> bool:
         cursor: the cursor.
         array: the open container of the cursor that has the item or key.
     """
-    depth = cursor.open.index(array)
-    begun = cursor.begun_text(array) if array.begins >= 0 else ""
+    begun, unfinished = cursor.begun_parts(array) if array.begins >= 0 else ("", b"")
     is_marked = array.is_array and array.place is not None and array.place.is_marked
     if _POWER_OF_ZERO.fullmatch(begun) and not is_marked:  # has infinitely many spellings, but one value
         return array.seen is not None and number("0") not in array.seen
     n_same = sum(1 for one in array.texts if one.startswith(begun))
-    level: list[tuple[Follower, Cursor]] = [(first, cursor)]
+    depth = cursor.open.index(array)
+    level: list[tuple[Follower, Cursor, bytes]] = [(first, cursor, unfinished)]
     met: set[tuple[str, bytes]] = set()  # texts that were spelled in some way
     n_tried = 0
     while level and n_tried < MOST_AHEAD:
-        following: list[tuple[Follower, Cursor]] = []
-        texts: set[str] = set()
-        for follower, here in level:
+        following: list[tuple[Follower, Cursor, bytes]] = []
+        unlike: set[tuple[str, bytes]] = set()
+        for follower, here, unfinished in level:
             n_tried += 1
-            for byte in _next_bytes(follower, here.mode):
+            has_begun = here.open[depth].begins >= 0
+            for byte in _next_bytes(follower, here.mode, unfinished):
                 after = here.copy()
                 try:
                     marked = after.read(byte)
@@ -80,32 +85,48 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container) -> bool:
                 twin = follower.fork()
                 if not twin.accept_string(marked):
                     continue
-                has_begun = here.open[depth].begins >= 0
                 if len(after.open) <= depth or (has_begun and after.open[depth].begins < 0):
                     if after.is_behind_repeated and not goes_on_behind_repeated(twin):
                         continue
                     return True  # an item ended that is new, or that may be a repetition
                 if after.open[depth].begins < 0:  # white space before the item
-                    following.append((twin, after))
+                    following.append((twin, after, b""))
                     continue
-                text, unfinished = after.begun_parts(after.open[depth])
-                if (text, unfinished) in met and after.mode in (IN_STRING, ESCAPED):
+                text, rest = after.begun_parts(after.open[depth])
+                if (text, rest) in met and after.mode in (IN_STRING, ESCAPED):
                     continue
-                met.add((text, unfinished))
+                met.add((text, rest))
                 if not is_consistent(text, array.texts) or array.is_endless_behind(text):
                     return True  # however it goes on
-                following.append((twin, after))
-                texts.add(text)
-        if _n_apart(texts) > n_same:
+                following.append((twin, after, rest))
+                unlike.add((text, rest))
+        if _n_apart(unlike) > n_same:
             return True  # each becomes a different value, and there are more of them than earlier items
         level = following
     return False
 
 
-def _n_apart(texts: set[str]) -> int:
-    """Return how many of some texts do not begin another one of them."""
+def _n_apart(begun: set[tuple[str, bytes]]) -> int:
+    """Return a number of different values that some unfinished texts become in any case.
+
+    Args:
+        begun: texts, each with the unfinished escape or character after it. If a text begins another one, it
+            does not count, as both may become the same value. An escape and a character may be the same.
+    """
+    rests: dict[str, tuple[set[bytes], set[bytes]]] = {}
+    for text, rest in begun:
+        rests.setdefault(text, (set(), set()))[rest[:1] != b"\\"].add(rest.lower())
+    return sum(max(map(len, map(_longest, rests[text]))) for text in _longest(rests))
+
+
+def _longest(texts: Collection[Text]) -> list[Text]:
+    """Return those of some texts that do not begin another one."""
     ordered = sorted(texts)
-    return sum(not after.startswith(text) for text, after in pairwise([*ordered, ""]))
+    return [
+        text
+        for text, after in zip_longest(ordered, ordered[1:])
+        if after is None or not after.startswith(text)
+    ]
 
 
 def goes_on_behind_repeated(follower: Follower) -> bool:
@@ -124,24 +145,52 @@ def goes_on_behind_repeated(follower: Follower) -> bool:
     return False
 
 
-def _next_bytes(follower: Follower, mode: int) -> Iterator[bytes]:
-    """Find the bytes that may come next. Outside of strings, white space is left out if it is optional: what
-    may follow it may come at once, too."""
+def _next_bytes(follower: Follower, mode: int, unfinished: bytes) -> Iterator[bytes]:
+    """Find the bytes that may come next, except escapes of characters that need none, and white space that is
+    optional: it may be of any kind, and what may follow it may come at once, too.
+
+    Args:
+        mode: that of the cursor.
+        unfinished: the escape, or the character, that has begun.
+    """
     if mode in (IN_STRING, ESCAPED):
-        yield from _possible(follower, IN_STRINGS)
+        yield from _possible(follower, _bytes_of_strings(unfinished))
         return
-    found = [*_possible(follower, PLAIN)]
-    yield from found
-    for space in _possible(follower, WHITE_SPACE):
+    found: list[bytes] = []
+    for one in _possible(follower, PLAIN):
+        found.append(one)
+        yield one
+    spaces = [*_possible(follower, WHITE_SPACE)]
+    if len(spaces) == 1:
         fork = follower.fork()
-        fork.accept_string(space)
-        behind = [*_possible(fork, PLAIN)]
+        behind: list[bytes] = []
         for _ in range(MOST_SPACE):
-            if behind or not any(fork.accept_string(one) for one in _SPACES):
+            if behind or not any(fork.accept_string(space) for space in _SPACES):
                 break
             behind = [*_possible(fork, PLAIN)]
         if not set(behind) <= set(found):
-            yield space
+            yield spaces[0]
+
+
+def _bytes_of_strings(unfinished: bytes) -> bytes:
+    """Return the bytes that may continue a string, without escapes of characters that need none.
+
+    Args:
+        unfinished: the escape, or the character, that has begun.
+    """
+    if not unfinished:
+        return _AT_CHARACTER
+    if unfinished[0] != BACKSLASH:
+        return _IN_CHARACTER
+    at = unfinished.rfind(b"\\")  # of two halves of a character, the second one
+    digits = unfinished[at + 2 :]
+    if len(unfinished) == at + 1:
+        return b'"\\bfnrtu'
+    if len(digits) == 4:  # the first half
+        return _AT_CHARACTER
+    if digits in (b"", b"0", b"00"):
+        return (b"0dD", b"0", b"01")[len(digits)]
+    return _HEXADECIMAL
 
 
 def _possible(follower: Follower, candidates: bytes) -> Iterator[bytes]:
