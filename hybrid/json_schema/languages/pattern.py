@@ -26,6 +26,7 @@ from hybrid.json_schema.languages.syntax import (
     parse,
 )
 from hybrid.json_schema.languages.terms import ALL, EMPTY, NOTHING, Terms
+from hybrid.json_schema.languages.until import look
 
 __all__ = ["InvalidPattern", "Unsupported", "pattern"]
 
@@ -161,6 +162,7 @@ class _Builder:
 
     def _behind_group(self, first: Tree, rest: tuple[Tree, ...], then: Term, before: str) -> Term:
         """Return the term of parts that depend on what comes before them, after a part with assertions."""
+        look()
         self._n_groups += 1
         if self._n_groups > _MOST_GROUPS:
             raise Unsupported("too many alternatives before ^ or \\b")
