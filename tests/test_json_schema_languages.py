@@ -7,7 +7,9 @@ cases.
 
 from __future__ import annotations
 
+import contextlib
 import re
+import time
 from fractions import Fraction
 from itertools import pairwise, product
 from typing import Any
@@ -228,6 +230,25 @@ def test_numbers_satisfy_their_bounds_exactly(drawn: list[Any], chance: Any) -> 
         expected = table[holds(drawn, value)]
         assert texts.contains(text_of(value)) == expected
         assert expected or not texts.contains(text)
+
+
+def test_bounds_at_0_may_exclude_all_numbers() -> None:
+    zero = Fraction(0)
+    above_and_below = [("gt", zero), ("ge", zero)]
+    none = number_texts(above_and_below, lambda signs: signs[0] and not signs[1], BOUND)
+    assert none.is_empty
+    below = number_texts(above_and_below, lambda signs: not signs[1], BOUND)
+    assert [text for text in ("-1", "-0", "0", "1", "-0.5e3", "") if below.contains(text)] == ["-1", "-0.5e3"]
+
+
+@pytest.mark.parametrize("source", ["\\w*\\b", "a?\\b", "\\w?\\B", "(?:a|(?=b)b)\\b"])
+def test_many_assertions_take_no_exponential_time(source: str) -> None:
+    began = time.monotonic()
+    with contextlib.suppress(Unsupported):
+        pattern(source * 40, BOUND)
+    nested = "(?=a?\\b" * 25 + ")" * 25
+    assert pattern(nested, BOUND).contains("a")
+    assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize("integral", [False, True])

@@ -30,6 +30,12 @@ TABLE: list[tuple[str, Any, list[Any], list[Any]]] = [
     ("enum", {"enum": [1, "a", None, [1], {"k": 1}]}, [1, "a", None, [1], {"k": 1}], [2, "b", [], {"k": 2}]),
     ("const in const", {"const": {"a": [1, {"b": None}]}}, [{"a": [1, {"b": None}]}], [{"a": [1, {}]}]),
     ("bounds", {"minimum": -1.5, "exclusiveMaximum": 10}, [-1.5, 0, 9.99, "x"], [-1.51, 10, 11]),
+    (
+        "no number is above and below 0",
+        {"type": ["number", "null"], "exclusiveMinimum": 0, "exclusiveMaximum": 0},
+        [None],
+        [0, 1, -1],
+    ),
     ("multiple of a half", {"multipleOf": 0.5}, [0, 1.5, -2], [0.25, 1.3]),
     (
         "multiple of a hundredth",

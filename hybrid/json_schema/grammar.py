@@ -344,7 +344,7 @@ def _attempt(
             _check_unique(nonterminals, unique, counts)
             check_conditional(nonterminals, counts)
         remember_repeats(nonterminals, these)
-        places = places_of(nonterminals, start) if unique or these else None
+        places = places_of(nonterminals, start, layout.is_free) if unique or these else None
         rows, root = emit(nonterminals, start, layout)
     except RecursionError as error:
         raise SchemaRefused("limit", "", "", TOO_DEEP) from error

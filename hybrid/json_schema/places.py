@@ -72,16 +72,22 @@ class Places(NamedTuple):
     Attributes:
         all: the places, by number.
         start: the place of the whole text.
+        is_free: whether white space is optional wherever it may stand.
     """
 
     all: tuple[Place, ...]
     start: int
+    is_free: bool
 
 
-def places_of(nonterminals: Nonterminals, start: Nonterminal) -> Places | None:
+def places_of(nonterminals: Nonterminals, start: Nonterminal, is_free: bool = True) -> Places | None:
     """Return the places of a schema whose nonterminals are built; None: nothing must be remembered.
 
     It sets `is_marked` of arrays whose commas and brackets must show that two items were equal.
+
+    Args:
+        start: the nonterminal of the whole text.
+        is_free: whether white space is optional wherever it may stand.
 
     Raises:
         SchemaRefused: there are too many places.
@@ -129,7 +135,7 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal) -> Places | None:
             {name: place(_joined(one.named.get(name, one.others) for one in keys)) for name in sorted(names)},
             tuple((texts, place(found)) for texts, found in _of_others(objects, keys)),
         ))  # fmt: skip
-    return _pruned(made, begin)
+    return _pruned(made, begin, is_free)
 
 
 _Values = dict[int, Nonterminal]
@@ -204,7 +210,7 @@ def _running_out(
     return True, any(one.array is not None and one.array.counted[0] is None for one in arrays), found
 
 
-def _pruned(places: list[Place], start: int) -> Places | None:
+def _pruned(places: list[Place], start: int, is_free: bool) -> Places | None:
     """Return the places without those below which nothing must be remembered."""
     before: list[list[int]] = [[] for _ in places]
     for number, one in enumerate(places):
@@ -234,4 +240,5 @@ def _pruned(places: list[Place], start: int) -> Places | None:
             for one in places
         ),
         start,
+        is_free,
     )

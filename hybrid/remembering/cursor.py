@@ -111,9 +111,11 @@ class Cursor:
         return any(one.seen is not None for one in self.open)
 
     @property
-    def is_behind_repeated(self) -> bool:
-        """Whether an item has just ended in an array that has two equal items."""
-        return self.mode == BEHIND and bool(self.open) and self.open[-1].is_repeated
+    def is_behind_marked(self) -> bool:
+        """Whether an item has just ended in an array whose commas and brackets show whether items were
+        equal."""
+        top = self.open[-1] if self.open and self.mode == BEHIND else None
+        return top is not None and top.is_array and top.place is not None and top.place.is_marked
 
     def read(self, text: bytes) -> bytes:
         """Read more text.

@@ -21,17 +21,19 @@ from hybrid.json_schema.marks import unmarked
 from hybrid.json_schema.places import Places
 from hybrid.remembering.cursor import (
     BEFORE,
+    BEHIND,
     ENDING_SCALAR,
     ESCAPED,
     IN_NUMBER,
     IN_SCALAR,
     IN_STRING,
     QUOTE,
+    WHITE_SPACE,
     Cursor,
     Repeated,
     is_consistent,
 )
-from hybrid.remembering.novelty import goes_on_behind_repeated, may_be_new
+from hybrid.remembering.novelty import goes_on_behind, may_be_new
 from hybrid.remembering.suspects import suspects
 from hybrid.remembering.vocabulary import Kinds, kinds_of
 from hybrid.values.follower import Follower, OuterFollower
@@ -82,6 +84,13 @@ class RememberingFollower(OuterFollower):
         if any(one.is_repeated for one in self._cursor.open):
             closing = kinds.separating & (kinds.with_quote | (self._cursor.mode not in (IN_STRING, ESCAPED)))
             tried = np.union1d(tried, np.flatnonzero(closing))
+        if self._cursor.mode in (
+            IN_STRING,
+            ESCAPED,
+        ):  # an item may have to be equal to an earlier one, or not
+            tried = np.union1d(tried, np.flatnonzero(kinds.with_quote))
+        if self._cursor.mode == BEHIND:  # white space may come only before the comma or bracket that is shown
+            tried = np.union1d(tried, np.flatnonzero(np.isin(kinds.first, [*WHITE_SPACE])))
         begun: dict[bytes, bool] = {}
         tried = tried[~np.isin(tried, [*self._stops])]
         first = kinds.first[tried]
@@ -136,7 +145,7 @@ class RememberingFollower(OuterFollower):
         if found is None:
             return None
         cursor, marked, fork = found
-        if cursor.is_behind_repeated and not goes_on_behind_repeated(fork):
+        if not goes_on_behind(cursor, fork):
             return None
         return (cursor, marked) if self._goes_on(cursor, lambda: fork) else None
 
@@ -145,13 +154,14 @@ class RememberingFollower(OuterFollower):
         repetitions."""
         mode, found = self._cursor.mode, []
         is_within = mode in (IN_STRING, ESCAPED)
-        known: dict[bytes, bool] = {}
+        known: dict[bytes | int, bool] = {}
         ended: list[Cursor | None] = []
         for token in tokens:
             text = self._tokens[token]
             if token in self._stops or not text:
                 continue
-            alike = self._kinds.alike(token, is_within)
+            # where white space is not optional, tokens that differ in it may lead to different places
+            alike = self._kinds.alike(token, is_within) if self._places.is_free else token
             if alike not in known:
                 begin: Cursor | None = self._cursor
                 is_string = mode == IN_STRING and text[0] == QUOTE

@@ -38,12 +38,16 @@ _AT_CHARACTER = PLAIN + b" \x7f" + bytes(range(0xC2, 0xF5)) + bytes([BACKSLASH])
 _IN_CHARACTER = bytes(range(0x80, 0xC0))
 _HEXADECIMAL = b"0123456789abcdefABCDEF"
 
-MARKS = [bytes([mark]) for mark in sorted(BYTES)]
+MARKS, UNMARKED = [bytes([mark]) for mark in sorted(BYTES)], [b",", b"]"]
 
 _SPACES = (b"\n", b" ", b"\t", b"\r")
 
 MOST_SPACE = 512
 """The most characters of white space that a fixed layout puts before a comma or a bracket."""
+
+_ENDLESS_ZEROS = re.compile(r"\.[0-9]*0{12}\Z")
+"""The most zeros of a fraction behind which another digit is looked for: if only zeros may follow, `1.000...`
+never becomes another number than 1."""
 
 Text = TypeVar("Text", str, bytes)
 
@@ -86,13 +90,15 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container) -> bool:
                 if not twin.accept_string(marked):
                     continue
                 if len(after.open) <= depth or (has_begun and after.open[depth].begins < 0):
-                    if after.is_behind_repeated and not goes_on_behind_repeated(twin):
+                    if not goes_on_behind(after, twin):
                         continue
                     return True  # an item ended that is new, or that may be a repetition
                 if after.open[depth].begins < 0:  # white space before the item
                     following.append((twin, after, b""))
                     continue
                 text, rest = after.begun_parts(after.open[depth])
+                if _ENDLESS_ZEROS.search(text):
+                    continue
                 if (text, rest) in met and after.mode in (IN_STRING, ESCAPED):
                     continue
                 met.add((text, rest))
@@ -129,20 +135,35 @@ def _longest(texts: Collection[Text]) -> list[Text]:
     ]
 
 
-def goes_on_behind_repeated(follower: Follower) -> bool:
-    """Whether a comma or a bracket that shows that items were equal may follow, perhaps after white space.
+def goes_on_behind(cursor: Cursor, follower: Follower) -> bool:
+    """Whether the comma or bracket that has to show whether items were equal may follow, perhaps after white
+    space; true where none has to.
 
     Args:
-        follower: a follower of the grammar, after an item.
+        cursor: the cursor.
+        follower: a follower of the grammar at the same place.
     """
-    fork = follower.fork()
-    for _ in range(MOST_SPACE):
-        for mark in MARKS:
-            if fork.accept_string(mark):
+    if not cursor.is_behind_marked:
+        return True
+    ends = MARKS if cursor.open[-1].is_repeated else UNMARKED
+    if any(follower.fork().accept_string(one) for one in ends):
+        return True
+    for space in _required_spaces(follower) or [*_possible(follower, WHITE_SPACE)][:1]:
+        fork = follower.fork()
+        fork.accept_string(space)
+        for _ in range(MOST_SPACE):
+            if any(fork.fork().accept_string(one) for one in ends):
                 return True
-        if not any(fork.accept_string(space) for space in _SPACES):
-            return False
+            if not any(fork.accept_string(other) for other in _SPACES):
+                break
     return False
+
+
+def _required_spaces(follower: Follower) -> list[bytes]:
+    """Return the white space that may come next, if a layout requires it. Optional white space may be of any
+    kind."""
+    spaces = [*_possible(follower, WHITE_SPACE)]
+    return spaces if len(spaces) < len(WHITE_SPACE) else []
 
 
 def _next_bytes(follower: Follower, mode: int, unfinished: bytes) -> Iterator[bytes]:
@@ -160,16 +181,16 @@ def _next_bytes(follower: Follower, mode: int, unfinished: bytes) -> Iterator[by
     for one in _possible(follower, PLAIN):
         found.append(one)
         yield one
-    spaces = [*_possible(follower, WHITE_SPACE)]
-    if len(spaces) == 1:
+    for space in _required_spaces(follower):
         fork = follower.fork()
-        behind: list[bytes] = []
+        fork.accept_string(space)
+        behind = [*_possible(fork, PLAIN)]
         for _ in range(MOST_SPACE):
-            if behind or not any(fork.accept_string(space) for space in _SPACES):
+            if behind or not any(fork.accept_string(other) for other in _SPACES):
                 break
             behind = [*_possible(fork, PLAIN)]
         if not set(behind) <= set(found):
-            yield spaces[0]
+            yield space
 
 
 def _bytes_of_strings(unfinished: bytes) -> bytes:

@@ -115,7 +115,7 @@ def _by_sign(atoms: tuple[Atom, ...], accepted: frozenset[tuple[bool, ...]], bou
         parts.append(f"^{zero}{exponent}")
     if takes[-1]:
         parts.append(f"^-(?!{zero}(?:[eE]|$)){number}{exponent}")
-    return pattern("|".join(parts), bound)
+    return pattern("|".join(parts), bound) if parts else words([])
 
 
 def holds(atoms: Sequence[Atom], value: Fraction) -> tuple[bool, ...]:

@@ -82,6 +82,7 @@ class _Builder:
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
         self._assertions: dict[Tree, frozenset[str]] = {}
+        self._known: dict[tuple[tuple[Tree, ...], Term, str], Term] = {}
         self._n_groups = 0
 
     def asks_for(self, tree: Tree, kinds: frozenset[str]) -> bool:
@@ -148,6 +149,14 @@ class _Builder:
 
     def _looking_back(self, parts: tuple[Tree, ...], then: Term, before: str) -> Term:
         """Return the term of parts of which the last depends on what comes before it."""
+        key = parts, then, before
+        found = self._known.get(key)
+        if found is None:
+            look()
+            found = self._known[key] = self._find_looking_back(parts, then, before)
+        return found
+
+    def _find_looking_back(self, parts: tuple[Tree, ...], then: Term, before: str) -> Term:
         first, rest = parts[0], parts[1:]
         if not rest:
             return self.term(first, then, before)
@@ -162,7 +171,6 @@ class _Builder:
 
     def _behind_group(self, first: Tree, rest: tuple[Tree, ...], then: Term, before: str) -> Term:
         """Return the term of parts that depend on what comes before them, after a part with assertions."""
-        look()
         self._n_groups += 1
         if self._n_groups > _MOST_GROUPS:
             raise Unsupported("too many alternatives before ^ or \\b")
