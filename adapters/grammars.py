@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Iterable, Mapping
+from itertools import combinations
 from typing import Any
 
 from adapters.by_identity import ByIdentity
@@ -77,7 +78,8 @@ def compiled_grammars(
                 )
             )
     vocabularies = {grammar.vocabulary.fingerprint: grammar.vocabulary for grammar in grammars}
-    if not all(map(grammars[0].vocabulary.has_same_ids, vocabularies.values())):
+    pairs = combinations(vocabularies.values(), 2)
+    if not all(one.has_same_ids(other) for one, other in pairs):
         raise VocabularyError(
             f"the grammars have {len(vocabularies)} different vocabularies, "
             f"{list(vocabularies.values())}; compile all of them with one GrammarCompiler"

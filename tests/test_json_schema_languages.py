@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from fractions import Fraction
 from itertools import pairwise, product
 from typing import Any
 
@@ -18,8 +17,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hybrid.json_schema.formulas import Formulas
-from hybrid.json_schema.languages import numbers
 from hybrid.json_schema.languages.automaton import (
     combine,
     complement,
@@ -34,11 +31,8 @@ from hybrid.json_schema.languages.automaton import (
 from hybrid.json_schema.languages.formats import FORMATS, LONGEST_MAIL, format_language
 from hybrid.json_schema.languages.grids import few_words, grid_of, n_pairs
 from hybrid.json_schema.languages.lengths import MOST_PRODUCT, window, with_length
-from hybrid.json_schema.languages.number_machines import MOST_ATOMS
-from hybrid.json_schema.languages.numbers import holds, number_texts, text_of
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
 from hybrid.json_schema.languages.until import TooLarge
-from hybrid.json_schema.numbers import Numbers, common_step
 
 pytestmark = pytest.mark.kernels
 
@@ -202,45 +196,6 @@ def test_no_state_lives_by_surrogates_alone() -> None:
             assert not [edge for edge in row if edge[0] >= 0xD800 and edge[1] <= 0xDFFF]
 
 
-bounds = st.builds(Fraction, st.integers(-300, 300), st.sampled_from([1, 1, 10, 100]))
-atoms = st.one_of(
-    st.just(("integer",)),
-    st.tuples(st.sampled_from(["ge", "gt"]), bounds),
-    st.tuples(
-        st.just("multiple"), st.sampled_from([Fraction(n, d) for n in (1, 3, 7) for d in (1, 2, 10, 4)])
-    ),
-    st.tuples(st.just("among"), st.frozensets(bounds, min_size=1, max_size=3)),
-)
-NUMBERS = [
-    sign + whole + fraction
-    for sign in ("", "-")
-    for whole in ("0", "1", "5", "10", "12", "29", "100", "299", "300", "1000")
-    for fraction in ("", ".0", ".5", ".05", ".10", ".25", ".125")
-]
-
-
-@given(st.lists(atoms, min_size=1, max_size=3, unique=True), st.randoms(use_true_random=False))
-@settings(max_examples=120, deadline=None)
-def test_numbers_satisfy_their_bounds_exactly(drawn: list[Any], chance: Any) -> None:
-    table = {signs: chance.random() < 0.5 for signs in product((False, True), repeat=len(drawn))}
-    texts = number_texts(drawn, table.__getitem__, 100_000)
-    named = {value for kind, *given in drawn for value in (given[0] if kind == "among" else given)}
-    for text in [*NUMBERS, *(text_of(sign * value) for value in named for sign in (1, -1))]:
-        value = Fraction(text)
-        expected = table[holds(drawn, value)]
-        assert texts.contains(text_of(value)) == expected
-        assert expected or not texts.contains(text)
-
-
-def test_bounds_at_0_may_exclude_all_numbers() -> None:
-    zero = Fraction(0)
-    above_and_below = [("gt", zero), ("ge", zero)]
-    none = number_texts(above_and_below, lambda signs: signs[0] and not signs[1], BOUND)
-    assert none.is_empty
-    below = number_texts(above_and_below, lambda signs: not signs[1], BOUND)
-    assert [text for text in ("-1", "-0", "0", "1", "-0.5e3", "") if below.contains(text)] == ["-1", "-0.5e3"]
-
-
 @pytest.mark.parametrize("source", ["\\w*\\b", "a?\\b", "\\w?\\B", "(?:a|(?=b)b)\\b"])
 def test_many_assertions_take_no_exponential_time(source: str) -> None:
     began = time.monotonic()
@@ -249,50 +204,6 @@ def test_many_assertions_take_no_exponential_time(source: str) -> None:
     nested = "(?=a?\\b" * 25 + ")" * 25
     assert pattern(nested, BOUND).contains("a")
     assert time.monotonic() - began < 20
-
-
-@pytest.mark.parametrize("integral", [False, True])
-@given(drawn=st.lists(atoms, min_size=1, max_size=3, unique=True), chance=st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
-def test_machines_together_and_apart_read_the_same_numbers(
-    integral: bool, drawn: list[Any], chance: Any
-) -> None:
-    table = {signs: chance.random() < 0.5 for signs in product((False, True), repeat=len(drawn))}
-    together = numbers._texts(drawn, table.__getitem__, 100_000, integral)
-    assert together == numbers._side_by_side(tuple(drawn), table.__getitem__, 100_000, integral)
-
-
-def test_integers_may_have_more_conditions_than_machines_read_together() -> None:
-    bounds = [("ge", Fraction(3 * i)) for i in range(MOST_ATOMS + 5)]
-    texts = number_texts(bounds, lambda signs: sum(signs) % 2 == 1, BOUND, True)
-    for value in range(-3, 3 * len(bounds) + 3):
-        expected = sum(value >= bound for _, bound in bounds) % 2 == 1
-        assert texts.contains(str(value)) == expected, value
-
-
-def test_divisors_with_a_long_period_are_written_without_fractions() -> None:
-    formulas = Formulas()
-    sevens, elevens, thirteens = (formulas.atom("multiple", Fraction(one)) for one in (7, 11, 13))
-    formula = formulas.conjunction((formulas.disjunction((sevens, elevens)), formulas.negation(thirteens)))
-    texts = Numbers(600).texts(formula)
-    for value in range(-3000, 3000):
-        expected = (value % 7 == 0 or value % 11 == 0) and value % 13 != 0
-        assert texts.contains(str(value)) == expected, value
-    assert not any(map(texts.contains, ["-0", "07", "7.0", "-"]))
-    assert common_step(formula) == 1 and common_step(thirteens) == 13
-    assert common_step(formulas.negation(thirteens)) is None
-    assert common_step(formulas.conjunction((sevens, formulas.atom("multiple", Fraction(1, 4))))) == 7
-    with pytest.raises(TooLarge):
-        Numbers(600).texts(formulas.negation(formula))
-
-
-def test_free_numbers_have_exponents_and_bounded_ones_do_not() -> None:
-    free, above = number_texts([], all, BOUND), number_texts([("ge", Fraction(0))], all, BOUND)
-    below = number_texts([("gt", Fraction(7))], lambda signs: not signs[0], BOUND)
-    whole = number_texts([("integer",)], all, BOUND)
-    assert [one.contains("1e-5") for one in (free, above, below, whole)] == [True, True, False, False]
-    assert [one.contains("1.0") for one in (free, above, below, whole)] == [True, True, True, False]
-    assert [one.contains("-0") for one in (free, above, below, whole)] == [True, False, False, False]
 
 
 @pytest.mark.parametrize("source", ["", "^[ab]+$", "^1[ab]*$", "^(ab|1)*$", "a", "^(?=.*1)[ab1]*$"])

@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from adapters.grammars import compiled_grammars
 from equivalence.classes import compute_classes
 from equivalence.errors import VocabularyError
 from equivalence.trie import build_trie
 from equivalence.trie.nodes import BELOW_OTHERS, ENDS, NODE
 from equivalence.vocabulary.vocabulary import MAX_TOKEN_BYTES, Vocabulary
+from hybrid import GrammarCompiler
 
 EXAMPLES = 200
 
@@ -320,6 +322,16 @@ def test_ids_mean_the_same_only_with_equal_texts_sizes_and_stops() -> None:
         (tokens, {"stop_token_ids": [2], "vocab_size": 4}),
     ):
         assert not vocabulary.has_same_ids(Vocabulary.from_bytes(other, **options))
+
+
+def test_grammars_of_one_call_have_the_same_ids_in_pairs() -> None:
+    texts = ([b"a", b"", b""], [b"a", b"x", b""], [b"a", b"y", b""])
+    compilers = [GrammarCompiler(Vocabulary.from_bytes(one, stop_token_ids=[2])) for one in texts]
+    either, x, y = (compiler.compile_regex("a") for compiler in compilers)
+    assert compiled_grammars([either, x]) == [either, x] and compiled_grammars([y, either]) == [y, either]
+    for wrong in ([either, x, y], [x, either, y], [x, y]):
+        with pytest.raises(VocabularyError, match="different vocabularies"):
+            compiled_grammars(wrong)
 
 
 def byte_fallback_tokenizer() -> PreTrainedTokenizerFast:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import xgrammar
@@ -17,7 +18,10 @@ import hybrid
 from adapters.xgrammar.compiled import CompiledGrammar
 from adapters.xgrammar.compiling import Compiling
 from adapters.xgrammar.errors import with_its_errors
+from adapters.xgrammar.modules import of_package
 from hybrid.api.parallel import MOST_JOBS
+
+__getattr__ = partial(of_package, __name__)  # XGrammar's module has more names
 
 Compile = Callable[[hybrid.GrammarCompiler], hybrid.CompiledGrammar]
 

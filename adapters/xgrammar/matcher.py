@@ -9,6 +9,7 @@ Limits: `_debug_print_internal_state` only shows something if XGrammar runs the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from xgrammar import (
 import hybrid
 from adapters.xgrammar.compiled import CompiledGrammar
 from adapters.xgrammar.errors import with_its_errors
+from adapters.xgrammar.modules import of_package
 from adapters.xgrammar.wrapping import grammar_of
 from equivalence.arguments import integer
 from hybrid.api.bitmask import Rows
@@ -41,6 +43,8 @@ __all__ = [
     "get_bitmask_shape",
     "reset_token_bitmask",
 ]
+
+__getattr__ = partial(of_package, __name__)  # XGrammar's module has more names
 
 Answer = TypeVar("Answer")
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
+from typing import Any
 
 OURS, THEIRS = "adapters.xgrammar.", "xgrammar."
 
@@ -44,6 +45,17 @@ class _PassThrough(MetaPathFinder, Loader):
         given = module.__spec__
         if given is not None and given.loader is self:
             module.__spec__ = given.loader_state
+
+
+def of_package(module: str, name: str) -> Any:
+    """Look up a name that XGrammar's module of the same name has, too: in the whole package.
+
+    Raises:
+        AttributeError: the package does not have it either.
+    """
+    if name.startswith("__"):
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    return getattr(sys.modules[module.rpartition(".")[0]], name)
 
 
 def pass_through() -> None:

@@ -4,7 +4,8 @@ What: between `raise_threshold` and `restore_threshold`, Python's garbage collec
 objects instead of 700.
 When: around each compilation.
 Limits: the threshold belongs to the whole process. It is not changed if the collector is disabled or runs as
-rarely anyway. Of compilations that overlap, only the first one changes it, so it is never changed for long.
+rarely anyway. Of compilations that overlap, the first one that ends sets it back, so it is never changed for
+long. There is no lock, because Ctrl-C could come between taking it and recording that it was taken.
 
 A compilation makes thousands of objects, and their reference counts free them when it ends. Until then, each
 collection visits them in vain. Those that two collections have visited count as old, and when these are a
@@ -17,38 +18,38 @@ Rejected: to disable the collector. If a compilation takes seconds, the garbage 
 from __future__ import annotations
 
 import gc
-import threading
 
 from equivalence import forking
 
 NEW_OBJECTS = 50_000
 """The collector runs when this many more objects were made than freed."""
 
-_before = (0, 0, 0)  # the thresholds that were there before
+Thresholds = tuple[int, int, int]
+
+_usual: Thresholds = (0, 0, 0)  # the thresholds before the last change
 
 
-def raise_threshold() -> bool:
-    """Raise the threshold, unless it is high. Return whether it was raised and has to be restored."""
-    global _before
-    before = gc.get_threshold()
-    if not 0 < before[0] < NEW_OBJECTS or not gc.isenabled() or not _raised.acquire(blocking=False):
-        return False
-    _before = before
-    gc.set_threshold(NEW_OBJECTS, *before[1:])
-    return True
+def raise_threshold(usual: Thresholds) -> None:
+    """Raise the threshold, unless it is high. `restore_threshold` must be called afterwards in any case.
+
+    Args:
+        usual: the present thresholds.
+    """
+    global _usual
+    if 0 < usual[0] < NEW_OBJECTS and gc.isenabled():
+        _usual = usual
+        gc.set_threshold(NEW_OBJECTS, *usual[1:])
 
 
-def restore_threshold() -> None:
-    """Set the threshold back. Only the caller for whom it was raised may call this."""
-    _set_back()
-    _raised.release()
+def restore_threshold(usual: Thresholds) -> None:
+    """Set the thresholds back, unless the program, or another compilation, has set others."""
+    if usual[0] < NEW_OBJECTS and gc.get_threshold() == (NEW_OBJECTS, *usual[1:]):
+        gc.set_threshold(*usual)
 
 
-def _set_back() -> None:
-    """Set the threshold back, unless the program has set another one."""
-    if gc.get_threshold() == (NEW_OBJECTS, *_before[1:]):
-        gc.set_threshold(*_before)
+def _restore_in_child() -> None:
+    """In the child of a fork, the thread that would set the thresholds back does not exist."""
+    restore_threshold(_usual)
 
 
-# held while the threshold is raised; in the child of a fork, nobody else would set it back
-_raised = forking.listed(threading.Lock(), forking.Order.SLOW, _set_back)
+forking.in_child(_restore_in_child)

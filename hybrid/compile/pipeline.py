@@ -10,6 +10,7 @@ Limits: errors are not cached.
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
 from functools import partial
@@ -133,13 +134,13 @@ class Pipeline:
         self, request: Request, entry: bytes | None, deadline: Deadline, began: float, why: str = ""
     ) -> CompiledGrammar:
         """Compile a request, and write the result to its entry on disk. `why` is added to its reason."""
-        is_raised = raise_threshold()
+        usual = gc.get_threshold()
         try:
+            raise_threshold(usual)
             with deadline.interruptible():
                 compiled = request.compiled(self._compilation, deadline)
         finally:
-            if is_raised:
-                restore_threshold()
+            restore_threshold(usual)
         disk, timings = self._disk, {}
         is_walked = isinstance(compiled, OnWalks)  # files need classes, which are computed later
         if disk is not None and entry is not None and not is_walked and not deadline.is_over:

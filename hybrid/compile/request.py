@@ -26,7 +26,7 @@ from hybrid.compile.compilation import Compilation
 from hybrid.compile.settings import Settings
 from hybrid.compiled import CompiledGrammar
 from hybrid.guard import Guard
-from hybrid.guard.estimate import Estimate, schema_estimate, text_estimate
+from hybrid.guard.estimate import Estimate, tag_estimate, text_estimate
 from hybrid.lark.source import LarkGrammar
 from hybrid.xgrammar.messages import shortened, way_out
 from hybrid.xgrammar.token_strings import with_token_ids
@@ -314,7 +314,7 @@ class StructuralTagRequest(Converted):
 
     def estimate(self) -> Estimate | None:
         tag = self.arguments[0]
-        return schema_estimate(tag, {}) if isinstance(tag, str) else None
+        return tag_estimate(tag) if isinstance(tag, str) else None
 
     def here(self) -> xgrammar.Grammar:
         return xgrammar.Grammar.from_structural_tag(self.arguments[0])

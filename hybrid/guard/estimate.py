@@ -55,6 +55,13 @@ MOST_RULES = 133
 MOST_STEP = 1024
 """Largest step of ``multipleOf`` for which it makes an automaton, with that many states."""
 
+RECURSIVE_SECONDS = 6e-6
+"""Seconds for each pair of rules that lead to left recursion: 2,000 rules of 80 KB take 25 s."""
+
+MANY_RULES, MOST_ROUNDS = 150, 20
+"""In grammars of more rules, left recursion behind parts that may be empty is looked for; most rounds, and
+most nested expressions, after which a rule counts as one that may be empty."""
+
 LONG_SEQUENCE, LOOKED_AT = 20, 40
 """Usual number of parts of a sequence; most expressions of a repeated rule that are examined."""
 
@@ -122,6 +129,15 @@ def schema_estimate(schema: str, options: Mapping[str, Any]) -> Estimate:
     if any(_is_wide(option) for option in options.values()):
         seconds += 10.0
     return Estimate(seconds, depth > DEEP_BRACKETS or schema.count("$ref") > DEEP_REFERENCES)
+
+
+def tag_estimate(tag: str) -> Estimate:
+    """Estimate the conversion of a structural tag, in JSON."""
+    found = schema_estimate(tag, {})
+    plain = _ESCAPED.sub(lambda escape: chr(int(escape[1], 16)), tag)
+    # XGrammar 0.2.8 crashes on a token dispatch within a repeat, whatever its depth
+    may_crash = "dispatch" in plain and "repeat" in plain
+    return found._replace(is_deep=found.is_deep or may_crash)
 
 
 def text_estimate(text: str) -> Estimate:
@@ -260,6 +276,7 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
     )
     ranges = data[classes + 1].astype(np.float64)
     states, rules, wide_rules = _written_out(grammar, shares)
+    recursive = _n_left_recursive(grammar)
     seconds = (
         5e-6 * float(texts.sum())
         + 5e-7 * n_tokens * len(wide)
@@ -272,7 +289,8 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
         + 5e-10 * float((ranges**2).sum())
         + 5e-6 * float((choices**2).sum())
         + 1e-8 * n_tokens * float((np.maximum(sequences - LONG_SEQUENCE, 0) ** 2).sum())
-        + 1e-4 * n_tokens * _is_left_recursive(grammar)
+        + 1e-4 * n_tokens * (recursive > 0)
+        + RECURSIVE_SECONDS * recursive**2
         + _written_patterns(grammar, n_tokens)
     )
     # about 4 bytes of text for each number
@@ -344,10 +362,11 @@ def _written_out(grammar: ReadGrammar, shares: dict[int, float]) -> tuple[float,
     return states, all_rules, wide_rules
 
 
-def _is_left_recursive(grammar: ReadGrammar) -> bool:
-    """Whether a rule begins with itself, directly or through other rules. Parts that may be empty are not
-    skipped."""
+def _n_left_recursive(grammar: ReadGrammar) -> int:
+    """Count the rules that lead to left recursion by their beginnings; 0 if no rule begins with itself. In
+    grammars of few rules, parts that may be empty are not skipped."""
     data, starts, rules = grammar.data, grammar.starts, grammar.rules
+    may_be_empty = _may_be_empty(grammar) if len(rules) > MANY_RULES else None
     begins: list[list[int]] = []
     callers: list[list[int]] = [[] for _ in rules]
     for number, rule in enumerate(rules):
@@ -358,7 +377,11 @@ def _is_left_recursive(grammar: ReadGrammar) -> bool:
             if expression_type == serial.CHOICES:
                 waiting += starts[data[place + 2 : place + 2 + data[place + 1]]].tolist()
             elif expression_type == serial.SEQUENCE and data[place + 1]:
-                waiting.append(int(starts[data[place + 2]]))
+                parts = starts[data[place + 2 : place + 2 + data[place + 1]]].tolist()
+                n = 1
+                while may_be_empty and n < len(parts) and _is_empty(grammar, parts[n - 1], may_be_empty):
+                    n += 1
+                waiting += parts[:n]
             elif expression_type in serial.CALLS:
                 first.append(int(data[place + 2]))
         begins.append(first)
@@ -374,4 +397,31 @@ def _is_left_recursive(grammar: ReadGrammar) -> bool:
             left[caller] -= 1
             if not left[caller]:
                 ready.append(caller)
-    return taken < len(rules)
+    return len(rules) - taken
+
+
+def _may_be_empty(grammar: ReadGrammar) -> list[bool]:
+    """For each rule, whether it may be empty; rather too often than too rarely."""
+    rules = [int(grammar.starts[rule[serial.BODY]]) for rule in grammar.rules]
+    found = [False] * len(rules)
+    for _ in range(MOST_ROUNDS):
+        before = sum(found)
+        for number, body in enumerate(rules):
+            found[number] = found[number] or _is_empty(grammar, body, found)
+        if sum(found) == before:
+            return found
+    return [True] * len(rules)
+
+
+def _is_empty(grammar: ReadGrammar, place: int, rules: list[bool], depth: int = 0) -> bool:
+    """Whether an expression may be empty, if these rules may."""
+    data, starts = grammar.data, grammar.starts
+    expression_type, length = data[place], data[place + 1]
+    if expression_type in serial.CALLS:
+        is_optional = expression_type == serial.REPEAT and data[place + 3] == 0
+        return is_optional or rules[data[place + 2]]
+    if expression_type in serial.WHOLES and depth < MOST_ROUNDS:
+        parts = starts[data[place + 2 : place + 2 + length]].tolist()
+        quantifier = all if expression_type == serial.SEQUENCE else any
+        return quantifier(_is_empty(grammar, part, rules, depth + 1) for part in parts)
+    return not (expression_type in (serial.BYTES, serial.CLASS) and length > 0)
