@@ -66,6 +66,7 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ('{"maxLength": NaN}', "invalid", "", ""),
     ({"const": float("inf")}, "limit", "", ""),
     ('{"maximum": ' + "1" * 5000 + "}", "invalid", "", ""),
+    ('{"maximum": 1e99999999999999999999}', "invalid", "", ""),
     ('{"exclusiveMinimum": 1e-400}', "limit", "exclusiveMinimum", ""),
     ('{"items": {"enum": [1e400]}}', "limit", "", "/items"),
     ({"pattern": "\\01"}, "unsupported", "pattern", ""),

@@ -286,7 +286,11 @@ def _ordered(instance: Any, like: Any) -> Any:
 
 def _exact(text: str) -> float | Decimal:
     """Return a number that has a fraction or an exponent; as a `Decimal`, if a float would be another one."""
-    value, exact = float(text), Decimal(text)
+    value = float(text)
+    try:
+        exact = Decimal(text)
+    except ArithmeticError as error:
+        raise ValueError(f"the exponent of {text[:60]} is too large") from error
     return value if Decimal(repr(value)) == exact else exact
 
 

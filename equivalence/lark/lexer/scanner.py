@@ -6,7 +6,7 @@ objects with which Lark decided.
 When: the first step of `equivalence.lark.lexer.machine.build_lexer`. Lark then tests the patterns on the
 texts of keywords, which may take arbitrarily long in `re`: see `hybrid.guard`.
 Limits: `parser="lalr"`, `lexer="basic"`, the standard library's `re`, text instead of bytes. User callbacks,
-custom lexers, and declared terminals without a pattern that the caller does not make, are refused by name.
+custom lexers, and declared terminals without a pattern are refused by name.
 """
 
 from __future__ import annotations
