@@ -84,12 +84,11 @@ class RememberingFollower(OuterFollower):
         if any(one.is_repeated for one in self._cursor.open):
             closing = kinds.separating & (kinds.with_quote | (self._cursor.mode not in (IN_STRING, ESCAPED)))
             tried = np.union1d(tried, np.flatnonzero(closing))
-        if self._cursor.mode in (
-            IN_STRING,
-            ESCAPED,
-        ):  # an item may have to be equal to an earlier one, or not
+        # The comma or bracket after an item depends on whether it was equal to an earlier one. So a string may
+        # end, and white space may come, only if the right one can follow.
+        if self._cursor.mode in (IN_STRING, ESCAPED):
             tried = np.union1d(tried, np.flatnonzero(kinds.with_quote))
-        if self._cursor.mode == BEHIND:  # white space may come only before the comma or bracket that is shown
+        elif self._cursor.mode == BEHIND:
             tried = np.union1d(tried, np.flatnonzero(np.isin(kinds.first, [*WHITE_SPACE])))
         begun: dict[bytes, bool] = {}
         tried = tried[~np.isin(tried, [*self._stops])]
