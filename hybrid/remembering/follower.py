@@ -84,8 +84,8 @@ class RememberingFollower(OuterFollower):
         if any(one.is_repeated for one in self._cursor.open):
             closing = kinds.separating & (kinds.with_quote | (self._cursor.mode not in (IN_STRING, ESCAPED)))
             tried = np.union1d(tried, np.flatnonzero(closing))
-        # The comma or bracket after an item depends on whether it was equal to an earlier one. So a string may
-        # end, and white space may come, only if the right one can follow.
+        # The comma or bracket after an item depends on whether it was equal to an earlier one. So a string
+        # may end, and white space may come, only if the right one can follow.
         if self._cursor.mode in (IN_STRING, ESCAPED):
             tried = np.union1d(tried, np.flatnonzero(kinds.with_quote))
         elif self._cursor.mode == BEHIND:
