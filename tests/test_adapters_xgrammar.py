@@ -325,6 +325,16 @@ def test_methods_take_the_same_arguments_with_the_same_defaults(name: str) -> No
         assert not missing, method
 
 
+@pytest.mark.parametrize("name", ["compiler", "matcher", "testing"])
+def test_our_modules_have_all_public_names_of_theirs(name: str) -> None:
+    ours, theirs = import_module(f"adapters.xgrammar.{name}"), import_module(f"xgrammar.{name}")
+    public = [one for one in vars(theirs) if one in xgrammar.__all__]
+    assert public and [one for one in public if not hasattr(ours, one)] == []
+    assert import_module("adapters.xgrammar.matcher").BatchGrammarMatcher is xgr.BatchGrammarMatcher
+    with pytest.raises(AttributeError):
+        ours.nothing_of_this_name  # noqa: B018
+
+
 def test_importing_it_costs_no_more_modules_than_ours() -> None:
     code = (
         "import sys, xgrammar, hybrid; before = set(sys.modules); import adapters.xgrammar; "
