@@ -107,12 +107,18 @@ class Estimate(NamedTuple):
     is_deep: bool
 
 
+def _without_escapes(text: str) -> str:
+    """Return a JSON text with those characters written out that `_ESCAPED` finds."""
+    if "\\u00" not in text:
+        return text
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+
+
 def schema_estimate(schema: str, options: Mapping[str, Any]) -> Estimate:
     """Estimate the conversion of a JSON schema, or of a structural tag that contains some, with the
     converter's options."""
     size = len(schema)
-    if "\\u00" in schema:
-        schema = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), schema)
+    schema = _without_escapes(schema)
     # a part is written again for each part that contains it, and each level is compared with all levels below
     depth = _opened(schema)
     nested = 1e-8 * size * depth**2 + 2.5e-7 * depth**3
@@ -134,7 +140,7 @@ def schema_estimate(schema: str, options: Mapping[str, Any]) -> Estimate:
 def tag_estimate(tag: str) -> Estimate:
     """Estimate the conversion of a structural tag, in JSON."""
     found = schema_estimate(tag, {})
-    plain = _ESCAPED.sub(lambda escape: chr(int(escape[1], 16)), tag)
+    plain = _without_escapes(tag)
     # XGrammar 0.2.8 crashes on a token dispatch within a repeat, whatever its depth
     may_crash = "dispatch" in plain and "repeat" in plain
     return found._replace(is_deep=found.is_deep or may_crash)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import TypeVar
 
 from hybrid.json_schema.marks import BYTES, MARKED
@@ -149,14 +149,26 @@ def goes_on_behind(cursor: Cursor, follower: Follower) -> bool:
     if any(follower.fork().accept_string(one) for one in ends):
         return True
     for space in _required_spaces(follower) or [*_possible(follower, WHITE_SPACE)][:1]:
-        fork = follower.fork()
-        fork.accept_string(space)
-        for _ in range(MOST_SPACE):
+        for fork in islice(_behind_white_space(follower, space), MOST_SPACE):
             if any(fork.fork().accept_string(one) for one in ends):
                 return True
-            if not any(fork.accept_string(other) for other in _SPACES):
-                break
     return False
+
+
+def _behind_white_space(follower: Follower, first: bytes) -> Iterator[Follower]:
+    """Yield a fork of a follower behind one, two, ... characters of white space, as far as they are allowed.
+
+    It is the same fork each time: whoever wants to keep it forks it.
+
+    Args:
+        follower: a follower of the grammar.
+        first: the first character, which is allowed.
+    """
+    fork = follower.fork()
+    fork.accept_string(first)
+    yield fork
+    while any(fork.accept_string(space) for space in _SPACES):
+        yield fork
 
 
 def _required_spaces(follower: Follower) -> list[bytes]:
@@ -182,13 +194,8 @@ def _next_bytes(follower: Follower, mode: int, unfinished: bytes) -> Iterator[by
         found.append(one)
         yield one
     for space in _required_spaces(follower):
-        fork = follower.fork()
-        fork.accept_string(space)
-        behind = [*_possible(fork, PLAIN)]
-        for _ in range(MOST_SPACE):
-            if behind or not any(fork.accept_string(other) for other in _SPACES):
-                break
-            behind = [*_possible(fork, PLAIN)]
+        forks = islice(_behind_white_space(follower, space), MOST_SPACE + 1)
+        behind = next(filter(None, ([*_possible(fork, PLAIN)] for fork in forks)), [])
         if not set(behind) <= set(found):
             yield space
 

@@ -160,7 +160,7 @@ class _Builder:
         first, rest = parts[0], parts[1:]
         if not rest:
             return self.term(first, then, before)
-        if first[0] in ("start", "end", "boundary", "look"):
+        if first[0] in _ASSERTIONS:
             return self.term(first, self._looking_back(rest, then, before), before)
         if self.asks_for(first, _ASSERTIONS):
             return self._behind_group(first, rest, then, before)
