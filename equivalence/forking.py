@@ -50,14 +50,11 @@ Owner = TypeVar("Owner")
 Torn = Callable[[], Call | None]  # a weak method
 
 
-def _forgetting(listed_ones: dict[weakref.ref[Any], Torn | None]) -> Callable[[weakref.ref[Any]], object]:
-    return lambda dead: listed_ones.pop(dead, None)
-
-
 _listed: dict[Order, dict[weakref.ref[Any], Torn | None]] = {place: {} for place in Order}
-_forget = {place: _forgetting(listed_ones) for place, listed_ones in _listed.items()}
-"""What is called when a lock no longer exists: one function for all locks of a place. With one for each lock,
-Python's garbage collector visited four more objects."""
+_forget = {place: listed_ones.pop for place, listed_ones in _listed.items()}
+"""What is called when a lock no longer exists: one method for all locks of a place. With one for each lock,
+Python's garbage collector visited four more objects. In a function of Python, Ctrl-C would be lost: what such
+a call raises is printed and dropped."""
 
 _in_child = WeakMethods()
 _forks = threading.RLock()  # one fork at a time: two that each hold some locks would wait for each other

@@ -12,6 +12,7 @@ after calls of C.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 import select
@@ -95,33 +96,42 @@ class Injector:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
+        """Count, or interrupt. The collector of garbage waits: what it calls is not part of the call."""
+        gc.disable()
         try:
             sys.setprofile(self._look)
             yield
         finally:
             sys.setprofile(None)
+            gc.enable()
 
 
 def interrupted(begin: Callable[[], Callable[[], Any]], most: int, seed: int = 0) -> Iterator[bool]:
     """Make a call again and again, interrupted at each possible moment in turn, or at `most` random ones.
 
+    What the process remembers makes later calls shorter: each call that ends says how many moments there are
+    now.
+
     Yields:
         After each call, whether it was interrupted.
     """
-    counting = Injector()
+    rng, made = random.Random(seed), 0
+    injector = Injector()
     call = begin()
-    with counting.at_work():
+    with injector.at_work():
         call()
-    moments = range(counting.count)
-    chosen = moments if len(moments) <= most else random.Random(seed).sample(moments, most)
-    for at in chosen:
-        call, injector = begin(), Injector(at)
+    moments = injector.count
+    while made < min(most, moments):
+        injector = Injector(made if moments <= most else rng.randrange(moments))
+        made += 1
+        call = begin()
         try:
             with injector.at_work():
                 call()
         except Injected:
             yield True
         else:
+            moments = injector.count
             yield False
 
 
