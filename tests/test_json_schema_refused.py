@@ -32,8 +32,8 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     (
         {
             "properties": {
-                name: {"type": "string", "pattern": "^(\\S+ ){0,30}\\S+$", "maxLength": length}
-                for name, length in (("a", 700), ("b", 900))
+                name: {"type": "string", "pattern": "^(\\S{1,40} ){0,30}\\S{1,40}$", "maxLength": length}
+                for name, length in (("a", 70), ("b", 90))
             }
         },
         "bounds",

@@ -217,3 +217,18 @@ def test_forced_text_without_end_is_not_followed(strategy: str) -> None:
     assert matcher.find_jump_forward_string() == ""
     assert matcher.accept_string("ba")
     assert matcher.find_jump_forward_string() == ""
+
+
+@pytest.mark.parametrize(
+    ("ebnf", "forced"),
+    [
+        ('root ::= "a" root | Token(2)', ""),  # forced text ignores ids, and would not end
+        ('root ::= "a" p\np ::= "b" p | Token(2) root', ""),
+        ('root ::= "ab" Token(2) "b"', "ab"),
+        ('root ::= "a" p Token(2)\np ::= "b" | ExcludeToken(2)', "ab"),
+    ],
+)
+def test_forced_text_before_ids_ends(ebnf: str, forced: str) -> None:
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b"<x>", b""], stop_token_ids=3)
+    compiled = GrammarCompiler(vocabulary, strategy="engine").compile_grammar(ebnf)
+    assert GrammarMatcher(compiled).find_jump_forward_string() == forced

@@ -60,8 +60,10 @@ class Compiling:
         """
         try:
             return compile_it(self.hybrid)
-        except UnsupportedGrammar:
-            return compile_it(self._on_engine)
+        except UnsupportedGrammar as error:
+            found = compile_it(self._on_engine)
+            found.note(f"because strategy={self._options.get('strategy')!r} cannot run it: {error}")
+            return found
 
     def clear_cache(self) -> None:
         """Drop all compiled grammars."""

@@ -14,6 +14,7 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from equivalence import ArgumentError, BitmaskError, GrammarError, HybridError, VocabularyError
+from hybrid.guard import worker
 
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer")
@@ -28,6 +29,8 @@ def as_xgrammar(error: HybridError) -> Exception:
         and not isinstance(cause, HybridError)
     ):
         if str(error).startswith("XGrammar "):  # "refuses", "cannot compile"
+            if isinstance(cause, worker.Refused):  # of another process, only the text is known
+                return RuntimeError(str(error))
             return type(cause)(str(error)) if isinstance(cause, RuntimeError) else cause
     kind = _expected_kind(type(error))
     return error if kind is type(error) else kind(*error.args).with_traceback(error.__traceback__)

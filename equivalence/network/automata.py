@@ -30,6 +30,7 @@ from equivalence.arrays.growing import bigger, record_type
 from equivalence.deadline import Stop
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import dialect, edge_types, serial
+from equivalence.network.counted_automata import MARK
 from equivalence.network.sizes import too_large
 
 built.check(__name__, EQUIMASK_SOURCE)
@@ -55,6 +56,7 @@ TOKEN_LEVEL = {
     serial.TOKEN_TAGS: "token tag dispatch",
 }
 
+MARKED = cython.declare(cython.Py_ssize_t, MARK)
 UNROLLED = cython.declare(cython.Py_ssize_t, 3)  # repeats up to this are plain calls: a counter costs more
 
 LAST = cython.declare(cython.Py_ssize_t, 0x10FFFF)  # the last code point
@@ -333,7 +335,7 @@ class Builder:
     ) -> cython.int:
         """Call a unit `least` to `most` times, or without upper bound: one by one, or by a counted rule."""
         source, target = self.source, self.target
-        if most > UNROLLED or (most < 0 and least > UNROLLED):
+        if most > UNROLLED or (most < 0 and least > UNROLLED) or least <= MARKED:
             begin = self.counted.room(3)
             self.counted.pool[begin] = unit
             self.counted.pool[begin + 1] = least

@@ -46,6 +46,7 @@ from equivalence.network import dialect, edge_types, serial
 from equivalence.network.automata import reachable_rules
 from equivalence.network.below import MergedStates
 from equivalence.network.contexts import contexts_and_below
+from equivalence.network.counted_automata import limits_of, refuse_counted_automata
 from equivalence.network.foreign import ForeignRule, foreign_rule
 from equivalence.network.left_recursion import left_recursive, remove_left_recursion
 from equivalence.network.making import Making, unpacked
@@ -90,7 +91,8 @@ class Network:
     Two threads may compute it twice, with equal results.
 
     Attributes:
-        automaton: the arrays of `states.Merged`, ready for the exploring kernels.
+        automaton: the arrays of `states.Merged`, and those of `counted_automata.limits_of` if there are
+            counted automata.
         start: the start state.
         start_final: whether the empty text is complete.
     """
@@ -111,7 +113,9 @@ class Network:
 
         Raises:
             BudgetExceeded: the sets are larger than the bound on states allows, or the time is over.
+            UnsupportedGrammar: it has counted automata.
         """
+        refuse_counted_automata(self.automaton)
         unfinished, below = self._unfinished, self._below
         if below is None:
             assert unfinished is not None  # it is deleted only after the result is stored
@@ -248,6 +252,9 @@ def _build(
         )
         making.without_left_recursion(edges, n_states, begins, ends)
     automaton, start, is_empty = making.merge(token_bytes)
+    if read.automata:
+        rules, classes = making.counted_rules()
+        automaton = limits_of(automaton, rules, classes, read.automata)
     network = Network(automaton, start, is_empty, (*making.packed(), root, max_states))
     making.forget()
     held = sum(one.largest for one in _waiting) + making.largest

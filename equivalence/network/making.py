@@ -211,6 +211,11 @@ class Making:
         start = self.merging.cls[self.made.rule_first[self.root]]
         return self.merging.automaton(longest), start, bool(self.calls.empty[self.root])
 
+    def counted_rules(self) -> tuple:
+        """The counted rules, int64[n, 3], rows (unit, least, most), and the class of each, as copies."""
+        n: cython.Py_ssize_t = self.merging.all_counted
+        return np.array(self.counted[: 3 * n]).reshape(-1, 3), np.array(self.merging.counted_cls)
+
     def packed(self) -> tuple:
         """The data for `Network.finish` in three arrays, and the lengths of their parts (`unpacked`)."""
         merging: Merging = self.merging

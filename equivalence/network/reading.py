@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.network.counted_automata import CountedAutomaton
 from equivalence.network.dialect import refuse_other_layout, refuse_other_meaning
 from equivalence.network.expressions import endless_rule, types_among
 from equivalence.network.integers import read_integers
@@ -92,6 +93,7 @@ class ReadGrammar(NamedTuple):
             every rule has a body.
         n_states: number of states in `edges`; the first are two for each rule.
         known_types: the types of all expressions; None: not known yet.
+        automata: the counted automata; their edges are repeats (`equivalence.network.counted_automata`).
     """
 
     features: dict[str, Any]
@@ -102,6 +104,7 @@ class ReadGrammar(NamedTuple):
     edges: NDArray[np.int64] | None = None
     n_states: int = 0
     known_types: Set[int] | None = None
+    automata: tuple[CountedAutomaton, ...] = ()
 
     @property
     def types(self) -> Set[int]:

@@ -24,6 +24,10 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 EDGE, CALL = Kind("first last target"), Kind("callee back")
 COUNTED = Kind("start least relative most")
+LIMIT = Kind("frame first end accepts room automaton")
+
+NO_NUMBERS = np.empty(0, np.int64)
+NO_LIMITS = np.empty((0, 6), np.int64)
 
 
 @cython.final
@@ -44,6 +48,8 @@ class Automaton:
         counted: for each counted rule, the first state of a unit, and the number of units: at least `least`,
             and at most `most` (-1: no bound), or at most `relative` if the number of earlier units is
             unknown.
+        limits, following: the tables of counted automata (`equivalence.network.counted_automata`); empty if
+            there are none.
         n_states: number of states.
         arrays: the argument.
     """
@@ -57,8 +63,28 @@ class Automaton:
     def __init__(self, arrays: tuple[Any, ...]) -> None:
         self.arrays = arrays
         final, edge_starts, edges, call_starts, calls, counted = arrays[:6]
+        limits, self.following = arrays[6:] or (NO_LIMITS, NO_NUMBERS)
+        self.limits = of_array(limits, LIMIT)
         self.final = final.view(np.uint8) if final.dtype == bool else final
         self.n_states = len(final)
         self.edge_starts, self.call_starts = edge_starts, call_starts
         self.edges, self.calls = of_array(edges, EDGE), of_array(calls, CALL)
         self.counted = of_array(counted, COUNTED)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def is_limited(self, unit: cython.Py_ssize_t) -> cython.bint:
+        """Whether a counted rule is an edge of a counted automaton."""
+        return self.limits.shape[0] > 0 and self.limits[unit].first >= 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def is_same_rule(self, unit: cython.Py_ssize_t, other: cython.Py_ssize_t) -> cython.bint:
+        """Whether two counted rules are one, or edges of one counted automaton."""
+        if unit == other or not self.is_limited(unit) or not self.is_limited(other):
+            return unit == other
+        return self.limits[unit].automaton == self.limits[other].automaton

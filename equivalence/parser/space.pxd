@@ -1,6 +1,7 @@
 cimport cython
 
 from equivalence.parser.configurations cimport Configurations
+from equivalence.parser.ports cimport Ports
 from equivalence.parser.stacks cimport Stacks
 
 
@@ -28,7 +29,7 @@ cdef class Space(Configurations):
     cdef Py_ssize_t n_links
     cdef Py_ssize_t stamp
     cdef Py_ssize_t[::1] returning
-    cdef Py_ssize_t[::1] ports
+    cdef Ports ports
 
     cdef Py_ssize_t after(self, Py_ssize_t configuration, Py_ssize_t byte_class) except -1 nogil
     cdef Py_ssize_t step(self, Py_ssize_t configuration, Py_ssize_t byte_class) except -1 nogil
@@ -42,9 +43,9 @@ cdef class Space(Configurations):
     cdef Py_ssize_t unite_links(self, Py_ssize_t head) except -1 nogil
     cdef Py_ssize_t tail_of_links(self, Py_ssize_t link) except -1 nogil
     cdef Py_ssize_t call(self, Py_ssize_t state, Py_ssize_t tail, Py_ssize_t byte_class, Py_ssize_t n) except -1 nogil
+    cdef Py_ssize_t frame_of(self, Py_ssize_t unit) noexcept nogil
+    cdef Py_ssize_t go_on(self, Py_ssize_t unit, Py_ssize_t count, Py_ssize_t below, Py_ssize_t n) except -1 nogil
     cdef Py_ssize_t push_returning(self, Py_ssize_t tail, Py_ssize_t n) except -1 nogil
-    cdef Py_ssize_t insert_port(self, Py_ssize_t n, Py_ssize_t port) except -1 nogil
-    cdef Py_ssize_t listed(self, Py_ssize_t n, Py_ssize_t label, Py_ssize_t n_ports) except -1 nogil
+    cdef Py_ssize_t listed(self, Py_ssize_t n, Py_ssize_t label) except -1 nogil
     cdef int grow_links(self) except -1
     cdef int grow_returning(self) except -1
-    cdef int grow_ports(self) except -1

@@ -13,8 +13,7 @@ A configuration is the interned list [label, number of ports, -1 - port ..., (st
 states: stacks with equal tops are one entry, with a union of tails. States are listed before their calls are
 followed. So the 100 stacks that may come next in a C++ expression are one state, and only calls that can read
 the next byte are followed (10,000 configurations take 0.1 s; with all calls, they took 0.7 s). Configuration
-0 has no stack: the last byte was not read. A *port* is a way out of the known part of the stack: through port
-0, the unknown rest follows; through port c > 0, c units must also fit into the bounds of a counter.
+0 has no stack: the last byte was not read. *Ports* are ways out of the known part of the stack (`ports.py`).
 
 Source: the step is that of post* for pushdown systems (Bouajjani, Esparza, Maler 1997), on graph structured
 stacks.
@@ -31,12 +30,12 @@ from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.automaton import Automaton
 from cython.cimports.equivalence.parser.configurations import Configurations
 from cython.cimports.equivalence.parser.frames import counting, relative_of, unit_of
+from cython.cimports.equivalence.parser.ports import Ports
 from cython.cimports.equivalence.parser.stacks import Stacks
 
 from equivalence import built
 from equivalence.arrays.growing import bigger
 from equivalence.arrays.records import Kind
-from equivalence.errors import BudgetExceeded
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -46,10 +45,6 @@ LINK = Kind("tail next")
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 FAR = cython.declare(cython.Py_ssize_t, 1 << 40)
 """Above every label."""
-
-FIRST_PORTS = 64
-MOST_PORTS = cython.declare(cython.Py_ssize_t, 8192)
-"""A port is 0 or a count of units read by one token, which has at most 4,096 bytes."""
 
 
 @cython.final
@@ -94,7 +89,7 @@ class Space(Configurations):
         Configurations.__init__(
             self, automaton, byte_tables, configurations, most_configurations, account, excess
         )
-        account.claim(24 * frames + 8 * FIRST_PORTS + 64 * (self.n_states + 1))
+        account.claim(24 * frames + 64 * (self.n_states + 1))
         self.stacks = Stacks(automaton, absorbing, frames, most_frames, account, excess)
         self.by_state = zeros(BY_STATE, self.n_states + 1)
         ranks: cython.const[cython.Py_ssize_t][::1] = rank
@@ -102,7 +97,7 @@ class Space(Configurations):
             self.by_state[state].rank = ranks[state]
         self.links = zeros(LINK, frames)
         self.returning = account.new_integers(frames + 2)
-        self.ports = account.new_integers(FIRST_PORTS)
+        self.ports = Ports(account)
         self.n_links = 0
         self.stamp = 0
 
@@ -284,11 +279,19 @@ class Space(Configurations):
             if self.automaton.calls[k].back >= 0:
                 top = self.stacks.frame(self.automaton.calls[k].back, 0, top)
             if callee < 0:
-                top = self.stacks.frame(counting(-1 - callee, 0), 0, top)
+                top = self.stacks.frame(self.frame_of(-1 - callee), 0, top)
             before = n
             n = self.add_now(start, top, n)
             self.sort_in(start, before, n)
         return n
+
+    @cython.cfunc
+    @cython.inline
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def frame_of(self, unit: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The state of the frame that a counted rule pushes."""
+        return counting(self.automaton.limits[unit].frame if self.automaton.is_limited(unit) else unit, 0)
 
     @cython.cfunc
     @cython.inline
@@ -313,7 +316,7 @@ class Space(Configurations):
     ) -> cython.Py_ssize_t:
         """The configuration of the n states that are listed after the byte, and of what they and the
         returning tails return to."""
-        n_ports: cython.Py_ssize_t = 0
+        self.ports.count = 0
         i: cython.Py_ssize_t
         for i in range(n_returning):
             self.stacks.seen[self.returning[i]] = self.stamp
@@ -332,10 +335,16 @@ class Space(Configurations):
                 state = self.stacks.frames[frame].state
                 below = self.stacks.frames[frame].tail
                 if frame == 0:
-                    n_ports = self.insert_port(n_ports, -1)
+                    self.ports.insert(-1)
                 elif state >= 0:
                     n = self.add_next(state, below, n)
                     if self.automaton.final[state]:
+                        n_returning = self.push_returning(below, n_returning)
+                elif self.automaton.is_limited(unit_of(state)):
+                    unit = unit_of(state)
+                    count = self.stacks.frames[frame].count + 1
+                    n = self.go_on(unit, count, below, n)
+                    if self.automaton.limits[unit].accepts and count >= self.automaton.counted[unit].least:
                         n_returning = self.push_returning(below, n_returning)
                 else:
                     unit = unit_of(state)
@@ -351,39 +360,37 @@ class Space(Configurations):
                         top = self.stacks.frame(state, count, below)
                         n = self.add_next(self.automaton.counted[unit].start, top, n)
                     if is_relative:
-                        n_ports = self.insert_port(n_ports, -1 - count)
+                        self.ports.insert(-1 - count)
                     elif count >= least:
                         n_returning = self.push_returning(below, n_returning)
-        return self.listed(n, label, n_ports)
+        return self.listed(n, label)
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1, check=False)
-    def insert_port(self, n: cython.Py_ssize_t, port: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Insert a port into the sorted ports. Return their number."""
-        if n + 1 >= self.ports.shape[0]:
-            with cython.gil:
-                self.grow_ports()
-        i: cython.Py_ssize_t = n
-        while i > 0 and self.ports[i - 1] > port:
-            i -= 1
-        if i > 0 and self.ports[i - 1] == port:
-            return n
-        k: cython.Py_ssize_t = n
-        while k > i:
-            self.ports[k] = self.ports[k - 1]
-            k -= 1
-        self.ports[i] = port
-        return n + 1
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def listed(
-        self, n: cython.Py_ssize_t, label: cython.Py_ssize_t, n_ports: cython.Py_ssize_t
+    def go_on(
+        self,
+        unit: cython.Py_ssize_t,
+        count: cython.Py_ssize_t,
+        below: cython.Py_ssize_t,
+        n: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
+        """List the units that may be next in a counted automaton after an edge, `count` units in all. Return
+        the number of listed states, given the number before."""
+        for k in range(self.automaton.limits[unit].first, self.automaton.limits[unit].end):
+            edge = self.automaton.following[k]
+            if count <= self.automaton.limits[edge].room:
+                top = self.stacks.frame(self.frame_of(edge), count, below)
+                n = self.add_next(self.automaton.counted[edge].start, top, n)
+        return n
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def listed(self, n: cython.Py_ssize_t, label: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The configuration of the states that are listed after the byte, in order, without those that can
         only return."""
+        n_ports = self.ports.count
         first = self.configurations.room(2 + n_ports + 2 * n)
         begin = first + 2 + n_ports
         end = begin
@@ -391,7 +398,7 @@ class Space(Configurations):
         self.configurations.pool[first] = label
         self.configurations.pool[first + 1] = n_ports
         for i in range(n_ports):
-            self.configurations.pool[first + 2 + i] = self.ports[i]
+            self.configurations.pool[first + 2 + i] = self.ports.numbers[i]
         for i in range(n):
             state = self.by_state[i].next_list
             if self.automaton.edge_starts[state + 1] == self.automaton.edge_starts[state]:
@@ -456,17 +463,6 @@ class Space(Configurations):
         old: cython.Py_ssize_t = self.returning.shape[0]
         self.account.claim(16 * old, 8 * old)
         self.returning = bigger(self.returning, 2 * old)
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_ports(self) -> cython.int:
-        """Make room for more ports."""
-        old: cython.Py_ssize_t = self.ports.shape[0]
-        if old >= MOST_PORTS:
-            raise BudgetExceeded("a token may leave a counter in more ways than there is room for")
-        self.account.claim(16 * old, 8 * old)
-        self.ports = bigger(self.ports, 2 * old)
         return 0
 
     # ---------------------------------------------------------------- from Python

@@ -157,7 +157,10 @@ def _task(shared: _Shared, source: Source) -> CompiledGrammar | bytes | HybridEr
         return error
     if not shared.is_elsewhere:
         return compiled
-    return to_bytes(compiled) if can_be_written(compiled) else None
+    try:
+        return to_bytes(compiled) if can_be_written(compiled) else None
+    except StrategyError:
+        return None  # it has no classes
 
 
 def _received(compiler: Compiler, source: Source, result: Any) -> CompiledGrammar | HybridError:

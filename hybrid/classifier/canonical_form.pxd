@@ -14,5 +14,6 @@ cdef class CanonicalForm:
     cdef object spelled(self)
     cdef int put_state(self, Py_ssize_t state) except -1
     cdef int put_unit(self, Py_ssize_t unit) except -1
+    cdef int put_automaton(self, Py_ssize_t unit) except -1
     cdef Py_ssize_t number(self, Py_ssize_t state) except -1
     cdef int put(self, Py_ssize_t word) except -1

@@ -66,7 +66,10 @@ class CanonicalForm:
         self.put(-1)
         self.put(max(counted.least - count, 0))
         self.put(-1 if counted.most < 0 else counted.most - count)
-        self.put(self.number(counted.start))
+        if self.automaton.is_limited(unit):
+            self.put_automaton(unit)
+        else:
+            self.put(self.number(counted.start))
         return self.spelled()
 
     @cython.cfunc
@@ -121,6 +124,37 @@ class CanonicalForm:
         self.put(self.automaton.counted[unit].relative)
         self.put(self.automaton.counted[unit].most)
         self.put(self.number(self.automaton.counted[unit].start))
+        if self.automaton.is_limited(unit):
+            self.put_automaton(unit)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def put_automaton(self, unit: cython.Py_ssize_t) -> cython.int:
+        """Write the edges of a counted automaton that may come after one of its edges, likewise those after
+        them, and so on, each list after its length, and how much less room they have than the bound in
+        `counted`."""
+        places: dict = {unit: 0}
+        order: list = [unit]
+        i: cython.Py_ssize_t = 0
+        self.put(-2)
+        while i < len(order):
+            edge: cython.Py_ssize_t = order[i]
+            i += 1
+            limit = self.automaton.limits[edge]
+            self.put(limit.accepts)
+            self.put(limit.end - limit.first)
+            k: cython.Py_ssize_t
+            for k in range(limit.first, limit.end):
+                after: cython.Py_ssize_t = self.automaton.following[k]
+                self.put(self.automaton.limits[after].room - self.automaton.counted[after].most)
+                self.put(self.number(self.automaton.counted[after].start))
+                frame: cython.Py_ssize_t = self.automaton.limits[after].frame
+                if frame not in places:
+                    places[frame] = len(order)
+                    order.append(frame)
+                    self.is_too_large = self.is_too_large or len(order) > MOST_STATES
+                self.put(places[frame])
         return 0
 
     @cython.cfunc

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 
-from equivalence import BudgetExceeded, TokenClasses, forking
+from equivalence import BudgetExceeded, TokenClasses, UnsupportedGrammar, forking
 from equivalence.classes.classes import classes_of_network
 from equivalence.deadline import Deadline
 from equivalence.network import Network
@@ -36,6 +36,7 @@ class DeferredClasses:
 
     Attributes:
         found: the classes; None until they are computed.
+        refusal: why they cannot be computed; empty if that is not known.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class DeferredClasses:
         self._classifier = classifier
         self._budget = budget
         self._ids = ids
-        self._refusal = ""
+        self.refusal = ""
         self._lock: threading.Lock | None = None  # most grammars need none
 
     def deadline(self) -> Deadline:
@@ -73,7 +74,7 @@ class DeferredClasses:
     def _find(self, deadline: Deadline) -> TokenClasses:
         network, classifier = self._network, self._classifier
         if network is None:
-            raise BudgetExceeded(self._refusal)
+            raise BudgetExceeded(self.refusal)
         vocabulary = classifier.vocabulary
         try:
             classes = classes_of_network(
@@ -82,10 +83,10 @@ class DeferredClasses:
             texts, grouped = distinct_classes(classes, vocabulary)
             fixed = fixed_tables(network, texts, *vocabulary.flat, deadline, classes.met)
             reachable = reachable_of(network)
-        except BudgetExceeded as error:
+        except (BudgetExceeded, UnsupportedGrammar) as error:
             if not deadline.is_over:  # another attempt would fail, too
-                self._network, self._refusal = None, str(error)
-            raise
+                self._network, self.refusal = None, str(error)
+            raise BudgetExceeded(str(error)) from error
         with classifier.lock:
             classifier.take_classes(fixed, grouped, reachable)
         return classes.settled() if self._ids is None else self._ids.refined(classes, vocabulary)

@@ -170,7 +170,8 @@ class WalkOutput(Summariser):
             return
         self.follow_none()
         for k in range(self.space.automaton.calls.shape[0]):
-            if self.space.automaton.calls[k].callee != -1 - unit:
+            callee = self.space.automaton.calls[k].callee
+            if callee >= 0 or not self.space.automaton.is_same_rule(-1 - callee, unit):
                 continue
             back: cython.Py_ssize_t = self.space.automaton.calls[k].back
             if back < 0 or self.space.automaton.final[back]:  # then what is below the caller may follow

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import BudgetExceeded, Vocabulary
+from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
 from equivalence.deadline import Deadline
 from equivalence.network import Network
 from equivalence.parser.absorption import absorbing_states
@@ -58,13 +58,13 @@ class WalkTables(NamedTuple):
         return (FEW_PIECES if self.network.n_states <= FEW_PIECES else MOST_PIECES) // 32
 
     def behind(self) -> NDArray[np.uint8]:
-        """As in `Fixed`, computed on first use. If that takes too long, all bytes may follow everywhere.
-        Then walks enter more nodes, and find the same masks."""
+        """As in `Fixed`, computed on first use. If that takes too long, or cannot be done, all bytes may
+        follow everywhere. Then walks enter more nodes, and find the same masks."""
         try:
             with Deadline(BEHIND_SECONDS).stopping(PHASE) as stop:
                 self.network.finish(Deadline(BEHIND_SECONDS))
                 return behind_of(self.network, self.byte_tables, stop)
-        except BudgetExceeded:
+        except (BudgetExceeded, UnsupportedGrammar):
             n_symbols = self.network.n_states + len(self.net[5])
             return np.ones((n_symbols, len(self.byte_tables.example)), np.uint8)
 

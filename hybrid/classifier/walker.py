@@ -257,6 +257,8 @@ class Walker(WalkOutput):
         """The same for the frame of a counted rule, computed from the cached number of units that each
         string begins, which serves all counts. -1 if the units do not allow that."""
         at = self.known.units.starts[symbol - self.n_states]
+        if self.space.automaton.is_limited(self.known.units.pool[at]):
+            return -1
         counted = self.space.automaton.counted[self.known.units.pool[at]]
         begun = self.known.units.pool[at + 1] + 1  # one unit has been read when the frame is on top
         most: cython.Py_ssize_t = ANY_LENGTH if counted.most < 0 else counted.most - begun

@@ -203,7 +203,7 @@ def _converted(settings: Settings, guard: Guard, text: str) -> xgrammar.Grammar:
 
 def _own_reading(grammar: SchemaGrammar) -> ReadGrammar:
     """The part of a schema's grammar that the network is built from."""
-    return grammar.read
+    return grammar.counted
 
 
 def _schema_of(schema: Any) -> str | type:

@@ -27,7 +27,7 @@ from equivalence.store import read_whole, write_whole
 from hybrid.classifier import Classifier, distinct_classes
 from hybrid.classifier.summaries import Summaries, summaries_of
 from hybrid.classifier.tables import Fixed, assembled
-from hybrid.compiled import CompiledGrammar, OnClassifier, OnLark
+from hybrid.compiled import CompiledGrammar, OnClassifier, OnLark, OnWalks
 from hybrid.files import checks, class_runs, grammar_text, lark_files
 from hybrid.files.container import AGAIN, Arrays, malformed, pack, unpack
 from hybrid.files.schema_text import schema_of
@@ -83,6 +83,11 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
             or keys that must not be repeated.
     """
     classifier, classes = compiled.classifier, compiled.classes
+    if isinstance(compiled, OnWalks) and classes is None:
+        raise StrategyError(
+            f"a file needs token classes, and the grammar has none ({compiled.deferred.refusal}); compile it "
+            "with GrammarCompiler(vocabulary, strategy='classifier')"
+        )
     if classifier is None or classes is None:
         raise StrategyError(
             f"the grammar is on strategy {compiled.strategy!r} ({compiled.reason}), which cannot be saved; "

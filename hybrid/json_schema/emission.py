@@ -31,9 +31,17 @@ from hybrid.json_schema.nonterminals import Nonterminals
 built.check(__name__, EQUIMASK_SOURCE)
 
 
-def emit(nonterminals: Nonterminals, start: Nonterminal, layout: Layout) -> tuple[Rows, int]:
-    """Return the rules for all values of a nonterminal, and the number of the start rule."""
-    emitter: Emitter = Emitter(nonterminals, layout)
+def emit(
+    nonterminals: Nonterminals, start: Nonterminal, layout: Layout, counts: cython.bint = True
+) -> tuple[Rows, int]:
+    """Return the rules for all values of a nonterminal, and the number of the start rule.
+
+    Args:
+        nonterminals, start: the sets of values, and that of the whole text.
+        layout: what stands between values.
+        counts: whether the rules may have counted automata.
+    """
+    emitter: Emitter = Emitter(nonterminals, layout, counts)
     root = emitter.value(start, 0)
     one: Nonterminal
     while emitter.todo:

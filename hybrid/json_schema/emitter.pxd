@@ -10,6 +10,7 @@ cdef class Emitter:
     cdef dict _rules
     cdef list todo
     cdef Py_ssize_t _n_counted
+    cdef bint _counts
     cdef readonly bint is_free
     cdef bint _has_depth
     cdef object _most_blanks

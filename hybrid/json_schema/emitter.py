@@ -23,6 +23,7 @@ from hybrid.json_schema.automata import KeyClass
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.keys import NO_KEYS
 from hybrid.json_schema.languages.automaton import Automaton, one_of, universal
+from hybrid.json_schema.languages.counted import CountedLanguage, counted_language
 from hybrid.json_schema.languages.spelling import spelled
 from hybrid.json_schema.languages.syntax import Ranges
 from hybrid.json_schema.layout import Layout
@@ -46,13 +47,15 @@ class Emitter:
     Args:
         nonterminals: the nonterminals whose values are written.
         layout: what stands between values.
+        counts: whether the rules may have counted automata.
 
     Attributes:
         rows: the rules written so far.
     """
 
-    def __init__(self, nonterminals: Nonterminals, layout: Layout) -> None:
+    def __init__(self, nonterminals: Nonterminals, layout: Layout, counts: cython.bint) -> None:
         self.rows = Rows()
+        self._counts = counts
         self.layout = layout
         self._nonterminals, self._false = nonterminals, nonterminals.formulas.false
         self.is_free, self._most_blanks = layout.is_free, layout.most_blanks
@@ -163,8 +166,15 @@ class Emitter:
         rows.letter(after, '"', end)
 
     def _counted(self, piece: Piece, source: int, end: int) -> None:
-        """Add edges that read the texts of a piece with a state for each length; each character is a call."""
+        """Add edges that read the texts of a piece with a length: each character is a call, counted by the
+        parser if it can count them, or with a state for each length."""
         strings = self._nonterminals.strings
+        language = counted_language(piece.prefix, piece.least, piece.most) if self._counts else None
+        if language is not None:
+            after = self.rows.state()
+            self.rows.call(source, self._counted_rule(piece, language), after)
+            self.rows.letter(after, '"', end)
+            return
         grid = strings.grid(piece)
         self._n_counted += grid.n_states
         if self._n_counted > strings.most_counted:
@@ -180,6 +190,14 @@ class Emitter:
         self.rows.letter(quote, '"', end)
         for state in grid.accepting.tolist():
             self.rows.empty(first + state, quote)
+
+    def _counted_rule(self, piece: Piece, language: CountedLanguage) -> int:
+        rule = self._rules.get(piece)
+        if rule is None:
+            characters = [self._character(one_of(ranges), False) for ranges in language.sets]
+            units = [characters[number] for number in language.units]
+            rule = self._rules[piece] = self.rows.counted(language.automaton, units)
+        return rule
 
     def _spelled(
         self, language: Automaton, every_spelling: bool, source: int, end: int, closing: bool = True

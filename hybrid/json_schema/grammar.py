@@ -31,7 +31,7 @@ from hybrid.json_schema.emission import emit
 from hybrid.json_schema.errors import TOO_DEEP, SchemaRefused
 from hybrid.json_schema.formulas import Formulas
 from hybrid.json_schema.instances import Instances
-from hybrid.json_schema.languages.until import until
+from hybrid.json_schema.languages.until import TooLarge, until
 from hybrid.json_schema.layout import Layout, layout_of
 from hybrid.json_schema.leaving_out import refuse_forbidding
 from hybrid.json_schema.locations import Locations
@@ -153,12 +153,41 @@ class SchemaGrammar:
             self._made.nonterminals.release()
         self._made = None
         self.__dict__.pop("read", None)
+        self.__dict__.pop("counted", None)
+
+    @cached_property
+    def counted(self) -> ReadGrammar:
+        """The grammar in the form that `equivalence.network` reads, for walks: it may have counted
+        automata."""
+        whole = self.whole
+        return whole.rows.reading(whole.root, self)
 
     @cached_property
     def read(self) -> ReadGrammar:
-        """The grammar in the form that `equivalence.network` reads; `xgrammar` is its complete form."""
+        """The same without counted automata. `xgrammar` is its complete form.
+
+        Raises:
+            BudgetExceeded: see `uncounted`.
+        """
+        rows, root = self.uncounted()
+        return rows.reading(root, self)
+
+    def uncounted(self) -> tuple[Rows, int]:
+        """Return the rules without counted automata, and the start rule.
+
+        Raises:
+            BudgetExceeded: the strings would need more states.
+        """
         whole = self.whole
-        return whole.rows.reading(whole.root, self)
+        if not whole.rows.automata:
+            return whole.rows, whole.root
+        try:
+            with until(Deadline()):
+                return emit(whole.nonterminals, whole.start, self._source.layout, counts=False)
+        except (SchemaRefused, TooLarge) as error:
+            raise BudgetExceeded(
+                f"without counting lengths along patterns, the schema needs more states: {error}"
+            ) from error
 
     @cached_property
     def ebnf(self) -> str:
@@ -167,15 +196,15 @@ class SchemaGrammar:
         Raises:
             BudgetExceeded: XGrammar's serialised grammar would have more than `most_bytes`.
         """
-        whole = self.whole
-        size = least_bytes(whole.rows)
+        rows, root = self.uncounted()
+        size = least_bytes(rows)
         if self.most_bytes is not None and size > self.most_bytes:
             raise BudgetExceeded(
                 f"XGrammar would make a grammar of more than {size / 2**20:.1f} MiB of the schema, allowed "
                 f"are {self.most_bytes / 2**20:.1f} (a 16th of Budget.bytes); raise Budget.bytes, or "
                 "Budget.states, or simplify the schema"
             )
-        return ebnf_of(whole.rows, whole.root)
+        return ebnf_of(rows, root)
 
     @cached_property
     def xgrammar(self) -> xgrammar.Grammar:

@@ -4,6 +4,8 @@ from equivalence.network.edges cimport Edges
 cdef class Rows:
     cdef readonly list names
     cdef readonly dict repeats
+    cdef readonly dict edges_of_automata
+    cdef readonly list automata
     cdef Edges _edges
     cdef Py_ssize_t _n_states
 

@@ -25,6 +25,7 @@ from equivalence import built
 from equivalence.arrays.growing import filled
 from equivalence.network import edge_types, serial
 from equivalence.network.characters import CHARACTERS, NO_EDGES
+from equivalence.network.counted_automata import MARK, CountedAutomaton
 from equivalence.network.reading import PlainRules, ReadGrammar
 
 built.check(__name__, EQUIMASK_SOURCE)
@@ -66,11 +67,14 @@ class Rows:
     Attributes:
         names: the names of the rules.
         repeats: the rules that repeat others, by number.
+        automata: the counted automata.
+        edges_of_automata: the rules that are edges of counted automata, by number: (unit, automaton, edge).
     """
 
     def __init__(self) -> None:
         self.names = []
-        self.repeats = {}
+        self.repeats, self.edges_of_automata = {}, {}
+        self.automata = []
         self._edges = Edges(NO_EDGES, 0, FIRST_ROOM)
         self._n_states = 0
 
@@ -83,6 +87,27 @@ class Rows:
         """Add a rule that repeats another; `most` may be None."""
         number = self.rule(f"{self.names[unit]}_{least}_{'' if most is None else most}")
         self.repeats[number] = Repeat(unit, least, most)
+        return number
+
+    def counted(self, automaton: CountedAutomaton, units: Sequence[int]) -> cython.Py_ssize_t:
+        """Add a rule that reads a counted automaton.
+
+        Args:
+            automaton: the automaton.
+            units: the rule of the unit of each of its edges.
+
+        Returns:
+            The number of the rule. It calls all edges; the network keeps the calls of those that come first.
+        """
+        number = self.rule(f"counted_{len(self.automata)}")
+        begin: cython.Py_ssize_t = -1 - 2 * number
+        for edge, unit in enumerate(units):
+            rule = self.rule(f"counted_{len(self.automata)}_{edge}")
+            self.edges_of_automata[rule] = unit, len(self.automata), edge
+            self.call(begin, rule, begin - 1)
+        if automaton.accepting[0] and not automaton.least:
+            self.empty(begin, begin - 1)
+        self.automata.append(automaton)
         return number
 
     def state(self) -> cython.Py_ssize_t:
@@ -239,6 +264,9 @@ class Rows:
         for i, (number, (unit, least, most)) in enumerate(self.repeats.items()):
             bodies[number] = i
             data += (serial.REPEAT, 3, unit, least, -1 if most is None else most)
+        for number, (unit, automaton, edge) in self.edges_of_automata.items():
+            bodies[number] = len(data) // 5
+            data += (serial.REPEAT, 3, unit, MARK - automaton, edge)
         features = {
             serial.VERSION_FIELD: serial.SERIALIZATION_VERSION,
             serial.RULES: PlainRules(self.names.__getitem__, bodies),
@@ -246,4 +274,7 @@ class Rows:
         }  # fmt: skip
         starts = np.arange(0, len(data), 5, dtype=np.int64)
         types = REPEATS if data else NO_TYPES
-        return ReadGrammar(features, np.array(data, np.int64), starts, False, printed, edges, n_states, types)
+        return ReadGrammar(
+            features, np.array(data, np.int64), starts, printed=printed, edges=edges, n_states=n_states,
+            known_types=types, automata=tuple(self.automata),
+        )  # fmt: skip

@@ -4,9 +4,9 @@ What: `Strings` makes formulas from `pattern`, `format`, `minLength`, `maxLength
 decides them for a text, and finds the language of a formula as *pieces*.
 When: for values of type string, and for the keys of objects.
 Limits: a formula whose automaton exceeds the bound of states is refused. Lengths of unbounded languages are
-counters instead of states if the pattern allows it (`hybrid.json_schema.languages.lengths`). Otherwise
-there is a state for each pair of a state of the pattern and a length; more of these states are allowed
-(`grids.py`).
+counters instead of states if the pattern allows it (`hybrid.json_schema.languages.lengths`, `counted.py`).
+Otherwise there is a state for each pair of a state of the pattern and a length; more of these states are
+allowed (`grids.py`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from hybrid.json_schema.languages.automaton import (
     without,
     words,
 )
+from hybrid.json_schema.languages.counted import counted_language
 from hybrid.json_schema.languages.formats import NOT_REGULAR, format_language
 from hybrid.json_schema.languages.grids import Grid, few_words, grid_of
 from hybrid.json_schema.languages.lengths import window, with_length
@@ -226,6 +227,9 @@ class Strings:
             yield from _pieces_of(*with_length(language, least, most, self._bound))
         except TooLarge:
             piece = Piece(language, None, least, language.longest if most is None else most, True)
+            if counted_language(language, least, most) is not None:
+                yield piece
+                return
             grid = self.grid(piece)
             texts = None if piece.most is None else few_words(grid, MOST_LISTED)
             if texts is None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import xgrammar
@@ -210,9 +211,9 @@ def refuse_endless_rules(read: ReadGrammar) -> None:
 def has_texts_without_end(serialized: dict[str, Any]) -> bool:
     """Whether the root leads to a rule that has no finite text (``p ::= "a" p``).
 
-    XGrammar 0.2.8 follows forced text as long as there is any, and does not return if the text is infinite.
-    If every rule has a finite text, then every beginning of a text can be completed, and forced text is a
-    part of that completion.
+    XGrammar 0.2.8 follows forced text as long as there is any, ignores token ids, and does not return if the
+    text is infinite. If every rule has a finite text without ids, then every beginning of a text can be
+    completed, and forced text is a part of that completion. Without a cycle of other rules, text is finite.
     """
     data, starts = serialized[serial.DATA], serialized[serial.STARTS]
     bodies = [rule[BODY] for rule in serialized[serial.RULES]]
@@ -241,8 +242,8 @@ def has_texts_without_end(serialized: dict[str, Any]) -> bool:
                 pending.append(bodies[callee])
         pending += parts
         lacking[expression] = 1 if kind == serial.CHOICES else len(parts) + len(callees)
-        if kind == serial.CLASS and body == [0]:
-            continue  # an empty class
+        if kind in serial.TOKEN_TYPES or (kind == serial.CLASS and body == [0]):
+            continue  # ids are not text, and an empty class has none
         if lacking[expression] == 0 or (kind == serial.REPEAT and body[1] == 0):
             lacking[expression] = 0
             ended.append(expression)
@@ -260,4 +261,17 @@ def has_texts_without_end(serialized: dict[str, Any]) -> bool:
             lacking[other] -= 1
             if lacking[other] == 0:
                 ended.append(other)
-    return not reached <= ending
+    left = reached - ending
+    calls: dict[int, set[int]] = {rule: set() for rule in left}
+    for rule in left:
+        pending = [bodies[rule]]
+        while pending:
+            at = starts[pending.pop()]
+            kind, body = data[at], data[at + 2 : at + 2 + data[at + 1]]
+            pending += body if kind in serial.WHOLES else ()
+            calls[rule] |= left.intersection(serial.called_rules(kind, body))
+    try:
+        TopologicalSorter(calls).prepare()
+    except CycleError:
+        return True
+    return False

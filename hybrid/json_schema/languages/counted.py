@@ -1,0 +1,99 @@
+"""Languages with an upper bound on lengths, whose characters the parser counts.
+
+What: `counted_language` makes the counted automaton (`equivalence.network.counted_automata`) of a language
+and a range of lengths: the states of the language, and for each the distance to the nearest end.
+When: for strings whose product with a range of lengths is too large to be made state by state
+(`hybrid.json_schema.languages.lengths`), such as a URL of at most 2,083 characters.
+Limits: infinite languages. A beginning can be completed within the lengths exactly if the nearest end is near
+enough. This holds if all texts of the language are long enough, or if what some number of characters
+completes, one more completes as well. For other languages, the lower bound is put into the states if that
+takes few. `grids.py` takes the rest.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence.network.counted_automata import CountedAutomaton
+from hybrid.json_schema.languages.automaton import Automaton, edges_by_set, intersection
+from hybrid.json_schema.languages.grids import n_pairs
+from hybrid.json_schema.languages.lengths import MOST_PRODUCT, window
+from hybrid.json_schema.languages.syntax import Ranges
+
+MOST_EDGES = 2_000
+"""Most edges of a counted automaton, each of which is a rule of the grammar."""
+
+
+class CountedLanguage(NamedTuple):
+    """A counted automaton of characters.
+
+    Attributes:
+        sets: sets of characters.
+        units: for each edge of the automaton, the number of its set.
+        automaton: the automaton.
+    """
+
+    sets: tuple[Ranges, ...]
+    units: list[int]
+    automaton: CountedAutomaton
+
+
+@lru_cache(maxsize=64)
+def counted_language(language: Automaton, least: int, most: int | None) -> CountedLanguage | None:
+    """Return the counted language of the texts of a language with `least` to `most` characters; None if they
+    cannot be counted so."""
+    if most is None or language.longest is not None or language.is_empty:
+        return None
+    if least > language.shortest and not _any_longer(language):
+        if n_pairs(language, least, None) > MOST_PRODUCT:
+            return None
+        language = intersection([language, window(least, None)], MOST_PRODUCT)
+    if least <= language.shortest:
+        least = 0
+    sets, rows = edges_by_set(language.ranges())
+    automaton = CountedAutomaton(
+        np.ascontiguousarray(rows[:, (0, 2)]),
+        np.array(language.accepting, bool),
+        _distances(language),
+        least,
+        most,
+    )
+    if len(rows) > MOST_EDGES or automaton.slack <= max(least, 1):
+        return None
+    return CountedLanguage(sets, rows[:, 1].tolist(), automaton)
+
+
+def _any_longer(language: Automaton) -> bool:
+    """Whether each beginning that some number of characters completes is completed by one more, too.
+
+    It suffices that each end leads to an end by one character. Let L(k) be the states that k characters
+    complete. Then L(0) is a part of L(1), so its predecessors L(1) are a part of those of L(1), and so on.
+    """
+    return all(
+        any(language.accepting[target] for _, _, target in row)
+        for row, accepts in zip(language.rows, language.accepting, strict=True)
+        if accepts
+    )
+
+
+def _distances(language: Automaton) -> NDArray[np.int64]:
+    """For each state, the number of characters to the nearest end."""
+    before: list[set[int]] = [set() for _ in language.rows]
+    for state, row in enumerate(language.rows):
+        for _, _, target in row:
+            before[target].add(state)
+    distance = np.where(np.array(language.accepting, bool), 0, -1)
+    level = np.flatnonzero(distance == 0).tolist()
+    while level:
+        following = []
+        for state in level:
+            for source in before[state]:
+                if distance[source] < 0:
+                    distance[source] = distance[state] + 1
+                    following.append(source)
+        level = following
+    return distance

@@ -1,0 +1,222 @@
+"""Strings whose characters the parser counts along a pattern.
+
+What: the texts of a counted language are those of the product of the language and the lengths; masks with
+counted automata are those with a state for each length; such grammars have no token classes, and say so.
+When: after any change of `hybrid.json_schema.languages.counted` or `equivalence.network.counted_automata`, or
+of frames in `equivalence.parser`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xgrammar
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
+from equivalence.network import build_network
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, StrategyError
+from hybrid.compile import schema_request
+from hybrid.json_schema.grammar import grammar_of_schema
+from hybrid.json_schema.languages.automaton import Automaton, intersection, minimal, words
+from hybrid.json_schema.languages.counted import CountedLanguage, counted_language
+from hybrid.json_schema.languages.lengths import window
+from hybrid.json_schema.languages.pattern import pattern
+from tests.test_artifact import VOCABULARY
+
+pytestmark = pytest.mark.kernels
+
+BOUND = 10_000
+URI = {"type": "string", "format": "uri", "minLength": 1, "maxLength": 2083}
+SLUG = {"type": "string", "pattern": "^[a-z]+(-[a-z]+)*$", "maxLength": 600}
+
+
+def texts_of(language: CountedLanguage) -> Automaton:
+    """The language as a state for each pair of a state and a number of characters: the slow reference."""
+    automaton = language.automaton
+    edges = [
+        (*edge, language.sets[unit])
+        for edge, unit in zip(automaton.edges.tolist(), language.units, strict=True)
+    ]
+    numbers, rows, accepting = {(0, 0): 0}, [], []
+    for state, count in (pairs := [(0, 0)]):
+        row = []
+        for source, target, ranges in edges:
+            if source == state and count + 1 + automaton.distance[target] <= automaton.most:
+                if (target, count + 1) not in numbers:
+                    numbers[target, count + 1] = len(pairs)
+                    pairs.append((target, count + 1))
+                row += [(low, high, numbers[target, count + 1]) for low, high in ranges]
+        rows.append(sorted(row))
+        accepting.append(bool(automaton.accepting[state]) and count >= automaton.least)
+    return minimal(rows, accepting)
+
+
+PARTS = ["a", "[ab]", "b*", "(ab)*", "(a|bc)+", "c?", "[^a]", "(a{2}|b)*", "(b+c)?"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.sampled_from(PARTS), min_size=1, max_size=4).map("".join),
+    st.integers(0, 12),
+    st.integers(6, 25),
+)
+def test_law_a_counted_language_is_the_product_with_its_lengths(source: str, least: int, most: int) -> None:
+    language = pattern(f"^({source})$", BOUND)
+    counted = counted_language(language, least, most)
+    if counted is not None:
+        assert texts_of(counted) == intersection([language, window(least, most)], BOUND)
+
+
+@pytest.mark.parametrize(
+    ("source", "least", "most", "is_counted"),
+    [
+        ("^[a-z]+(-[a-z]+)*$", 0, 600, True),
+        ("^[a-z]+(-[a-z]+)*$", 300, 600, True),
+        ("^(ab)*$", 0, 600, True),
+        ("^(ab)*$", 7, 600, True),  # not every length: the lower bound is put into the states
+        ("^(ab)*$", 2000, 2100, False),  # which would be too many
+        ("^[a-z]{1,900}$", 5, 600, False),  # finite
+        ("^[a-z]+$", 5, None, False),
+        ("^a{40}[a-z]*$", 0, 41, False),  # hardly more than the shortest text
+    ],
+)
+def test_what_is_counted(source: str, least: int, most: int | None, is_counted: bool) -> None:
+    assert (counted_language(pattern(source, BOUND), least, most) is not None) == is_counted
+    assert counted_language(words([]), 0, 5) is None
+
+
+# --- Masks -------------------------------------------------------------------------------------------------
+
+
+def compiled_twice(
+    schema: Any, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch, **options: Any
+) -> tuple[CompiledGrammar, CompiledGrammar]:
+    """A schema compiled with counted automata, and with a state for each length."""
+    found = []
+    for reading in ("counted", "read"):
+        monkeypatch.setattr(
+            schema_request, "_own_reading", lambda grammar, name=reading: getattr(grammar, name)
+        )
+        compiler = GrammarCompiler(vocabulary, semantics="json-schema", cache_enabled=False)
+        found.append(compiler.compile_json_schema(SLUG, **options))
+    assert [has_counted(one) for one in found] == [True, False]
+    return found[0], found[1]
+
+
+def has_counted(compiled: CompiledGrammar) -> bool:
+    assert compiled.classifier is not None
+    return len(compiled.classifier._fixed.net) > 6
+
+
+SCHEMAS: dict[str, Any] = {
+    "a URL": URI,
+    "a slug": SLUG,
+    "at least some": {**SLUG, "minLength": 300},
+    "a few more than the distance": {"type": "string", "pattern": "^(abcdefgh|x)+$", "maxLength": 300},
+    "items": {"type": "array", "items": SLUG},
+    "values beside each other": {
+        "type": "object",
+        "properties": {"a": URI, "b": {"anyOf": [SLUG, {"type": "integer"}]}, "c": URI},
+    },
+    "characters of several bytes": {"type": "string", "pattern": "^(é|[à-ü]x|\\n|\")*$", "maxLength": 700},
+    "one of several lengths": {"anyOf": [SLUG, {**SLUG, "pattern": "^([A-Z]|a-)+$", "maxLength": 530}]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("is_long", [False, True])
+def test_masks_are_those_with_a_state_for_each_length(
+    name: str, is_long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Along random texts; long ones reach the upper bound."""
+    ours, theirs = compiled_twice(SCHEMAS[name], VOCABULARY, monkeypatch)
+    rng = random.Random(name)
+    for _ in range(2):
+        matchers = GrammarMatcher(ours), GrammarMatcher(theirs)
+        for step in range(700 if is_long else 60):
+            masks = [xgrammar.allocate_token_bitmask(1, VOCABULARY.size) for _ in matchers]
+            for matcher, mask in zip(matchers, masks, strict=True):
+                matcher.fill_next_token_bitmask(mask)
+            assert (masks[0] == masks[1]).all(), step
+            ids = allowed(masks[0])
+            token = rng.choice(ids)
+            if is_long:  # avoid the end, and prefer long tokens
+                some = [one for one in rng.choices(ids, k=8) if VOCABULARY.tokens[one] not in (b"", b'"')]
+                token = max(some or ids, key=lambda one: len(VOCABULARY.tokens[one]))
+            assert all(matcher.accept_token(token) for matcher in matchers)
+            if rng.random() < 0.05:
+                for matcher in matchers:
+                    matcher.rollback(1)
+            if matchers[0].is_terminated():
+                break
+        assert matchers[0].is_terminated() == matchers[1].is_terminated()
+
+
+def allowed(mask: Any) -> list[int]:
+    return [token for token in range(VOCABULARY.size) if int(mask[0][token >> 5]) >> (token & 31) & 1]
+
+
+@pytest.mark.parametrize("length", [2082, 2083, 2084])
+def test_the_bound_is_exact(length: int) -> None:
+    compiled = GrammarCompiler(VOCABULARY, semantics="json-schema").compile_json_schema(URI)
+    text = json.dumps("https://a.b/" + "c" * (length - 12))
+    assert GrammarMatcher(compiled).accept_string(text) == (length <= 2083)
+
+
+def test_a_url_takes_a_few_states() -> None:
+    counted = build_network(grammar_of_schema(URI).counted, token_bytes=64, finished=False)
+    states = build_network(grammar_of_schema(URI).read, token_bytes=64, finished=False)
+    assert counted.n_states < 300 and states.n_states > 60_000
+    assert counted.nbytes * 100 < states.nbytes
+
+
+# --- What such grammars do not have ------------------------------------------------------------------------
+
+
+def test_there_are_no_classes(tmp_path: Path) -> None:
+    compiler = GrammarCompiler(VOCABULARY, semantics="json-schema", cache_dir=tmp_path / "cache")
+    with compiler:
+        compiled = compiler.compile_json_schema(SLUG)
+        assert compiled.strategy == "classifier" and has_counted(compiled)
+        assert compiled.classes is None
+        with pytest.raises(BudgetExceeded, match=r"lengths .* are counted"):
+            compiled.promote()
+        with pytest.raises(StrategyError, match=r"lengths .* are counted.*strategy='classifier'"):
+            compiled.save(tmp_path / "one")
+    whole = GrammarCompiler(VOCABULARY, semantics="json-schema", strategy="classifier")
+    whole.compile_json_schema(SLUG).save(tmp_path / "one")
+    assert list((tmp_path / "cache").glob("*.equimask")) == []
+    network = build_network(grammar_of_schema(SLUG).counted, token_bytes=64, finished=False)
+    with pytest.raises(UnsupportedGrammar, match=r"lengths .* are counted"):
+        network.finish()
+
+
+def test_other_strategies_have_a_state_for_each_length() -> None:
+    walked = GrammarCompiler(VOCABULARY, semantics="json-schema").compile_json_schema(SLUG)
+    assert has_counted(walked)
+    text = b'"' + b"ab-" * 199
+    for strategy in ("classifier", "engine"):
+        compiler = GrammarCompiler(VOCABULARY, semantics="json-schema", strategy=strategy)
+        compiled = compiler.compile_json_schema(SLUG)
+        matchers = GrammarMatcher(walked), GrammarMatcher(compiled)
+        masks = [xgrammar.allocate_token_bitmask(1, VOCABULARY.size) for _ in matchers]
+        for matcher, mask in zip(matchers, masks, strict=True):
+            assert matcher.accept_string(text)
+            matcher.fill_next_token_bitmask(mask)
+        assert (masks[0] == masks[1]).all()
+
+
+def test_texts_are_completed_within_a_number_of_tokens() -> None:
+    compiled = GrammarCompiler(VOCABULARY, semantics="json-schema").compile_json_schema(SLUG)
+    matcher = GrammarMatcher(compiled)
+    assert matcher.accept_string(b'"ab-')
+    mask = xgrammar.allocate_token_bitmask(1, VOCABULARY.size)
+    matcher.fill_closing_bitmask(mask, 3)
+    texts = {VOCABULARY.tokens[token] for token in allowed(mask)}
+    assert b"a" in texts and b"-" not in texts and b'"' not in texts
