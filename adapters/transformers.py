@@ -188,26 +188,30 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         """
         return self(input_ids, torch.zeros((len(input_ids), width))) > -torch.inf  # type: ignore[arg-type]
 
-    def is_complete(self, row: Any) -> bool:
+    def is_complete(self, row: Any, index: int | None = None) -> bool:
         """Whether the text that `generate` wrote into a row is complete, and was not cut off.
 
         Args:
             row: the ids of one row as `generate` returned them, including the prompt: a tensor of one
                 dimension or a sequence of integers. Padding and stop tokens after the text are ignored.
+            index: the number of the row. It matters only if equal prompts have different grammars; without it,
+                the text is complete if it is complete under any of these.
 
         Raises:
-            HistoryError: the row does not begin with a prompt of the last generation.
+            HistoryError: the row does not begin with its prompt, or with any prompt, of the last generation.
         """
         host: Ids = np.asarray(row.tolist() if isinstance(row, torch.Tensor) else row, np.int64)
         generation = self._generation
         prompts = [] if generation is None or host.ndim != 1 else list(generation.prompt)
-        found = [index for index, prompt in enumerate(prompts) if np.array_equal(host[: len(prompt)], prompt)]
+        found = [i for i, prompt in enumerate(prompts) if np.array_equal(host[: len(prompt)], prompt)]
+        if index is not None:
+            found = [i for i in found if i == index]
         if generation is None or not found:
             raise HistoryError(
                 f"the row of shape {host.shape} begins with no prompt of the last generation; pass a row of "
                 "ids as generate returned it, before the processor is used again"
             )
-        states = [self._new_state(generation, index) for index in found]
+        states = [self._new_state(generation, i) for i in found]
         for state in states:  # the same prompt may have several grammars
             for token in host[state.prompt_length :].tolist():
                 state.append(token)

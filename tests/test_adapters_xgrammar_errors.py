@@ -22,6 +22,7 @@ BROKEN: dict[str, Any] = {
     "schema of another type": lambda module: module.GrammarCompiler(INFO).compile_json_schema(5),
     "regex": lambda module: module.GrammarCompiler(INFO).compile_regex("("),
     "regex of another type": lambda module: module.GrammarCompiler(INFO).compile_regex(5),
+    "deep regex": lambda module: module.GrammarCompiler(INFO).compile_regex("(" * 1500 + "a" + ")" * 1499),
     "ebnf": lambda module: module.GrammarCompiler(INFO).compile_grammar("root ::= x"),
     "grammar of another type": lambda module: module.GrammarCompiler(INFO).compile_grammar(5),
     "lark": lambda module: module.GrammarCompiler(INFO).compile_lark("x"),
@@ -71,7 +72,7 @@ def test_errors_of_ours_stay_what_they_are() -> None:
 
 def test_what_a_strategy_refuses_runs_in_xgrammar() -> None:
     made = compiled("lark with a budget", "representatives")
-    assert made.strategy == "engine"
+    assert made.strategy == "engine" and "'representatives' cannot run it: the grammar has" in made.reason
     with pytest.raises(hybrid.UnsupportedGrammar):
         hybrid.GrammarCompiler(INFO, strategy="representatives").compile_grammar(
             xgrammar.Grammar.from_lark(BUDGET_LARK)

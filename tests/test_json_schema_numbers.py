@@ -107,3 +107,36 @@ def test_free_numbers_have_exponents_and_bounded_ones_do_not() -> None:
     assert [one.contains("1e-5") for one in (free, above, below, whole)] == [True, True, False, False]
     assert [one.contains("1.0") for one in (free, above, below, whole)] == [True, True, True, False]
     assert [one.contains("-0") for one in (free, above, below, whole)] == [True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("divisors", "most_states"),
+    [
+        ([65_536], 3_000),
+        ([100_000], 20),
+        ([10**9], 20),
+        ([3_600_000, 7], 200),
+        ([12, 50], 30),
+        ([2**14 * 3], 3_000),
+    ],
+)
+@pytest.mark.parametrize("is_negated", [False, True])
+def test_divisors_keep_what_later_digits_decide(
+    divisors: list[int], most_states: int, is_negated: bool
+) -> None:
+    atoms = [("multiple", Fraction(one)) for one in divisors]
+    texts = number_texts(atoms, lambda signs: any(signs) != is_negated, 50_000)
+    assert texts.n_states < most_states
+    for value in [
+        *range(300),
+        *(k * one + rest for one in divisors for k in (1, 7, 10**6) for rest in (-1, 0, 1)),
+    ]:
+        expected = any(value % one == 0 for one in divisors) != is_negated
+        assert texts.contains(str(value)) == texts.contains(f"-{value}" if value else "0") == expected, value
+        assert texts.contains(f"{value}.00") == expected and texts.contains(f"{value}.5") == is_negated
+
+
+def test_large_divisors_without_twos_and_fives_need_a_state_for_each_residue() -> None:
+    for divisor in (1_000_003, 2**31 + 11):
+        with pytest.raises(TooLarge):
+            number_texts([("multiple", Fraction(divisor))], all, 96_000)

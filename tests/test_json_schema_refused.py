@@ -42,6 +42,13 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ),
     ({"type": "text"}, "invalid", "type", ""),
     ({"minLength": -1}, "invalid", "minLength", ""),
+    ({"uniqueItems": 1}, "invalid", "uniqueItems", ""),
+    (
+        {"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1, "exclusiveMinimum": 2},
+        "invalid",
+        "exclusiveMinimum",
+        "",
+    ),
     ({"minimum": "1"}, "invalid", "minimum", ""),
     ({"$ref": "#/x"}, "invalid", "$ref", ""),
     ({"items": {"$ref": "https://example.org/x.json"}}, "unsupported", "$ref", "/items"),
@@ -456,5 +463,5 @@ def test_instances_can_be_put_into_canonical_order() -> None:
 
 def test_an_indentation_without_end_is_refused() -> None:
     schema = {"properties": {"a": {"$ref": "#"}}}
-    with pytest.raises(SchemaRefused, match="levels of indentation"):
+    with pytest.raises(SchemaRefused, match=r"64 levels.*leave out `indent`"):
         compiled_bytes(schema, any_whitespace=False, indent=1)

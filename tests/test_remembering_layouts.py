@@ -128,3 +128,55 @@ def test_what_looks_like_an_earlier_item_for_long(schema: dict[str, Any], text: 
         assert ids == [token for token in range(len(tokens)) if matcher.fork().accept_token(token)]
         assert matcher.accept_string(bytes([byte]))
     assert matcher.is_completed()
+
+
+ENDED_BY_ZEROS: list[tuple[dict[str, Any], bytes, bytes]] = [
+    ({"multipleOf": 10, "minimum": 0, "maximum": 100}, b"[10,10", b"."),
+    ({"multipleOf": 1}, b"[10,10", b"."),
+    ({"multipleOf": 5}, b"[300,300", b".0"),
+    ({"multipleOf": 0.5, "minimum": 0, "maximum": 20}, b"[10.5,10.", b"500"),
+    ({"multipleOf": 0.01, "minimum": 0}, b"[0.25,0.", b"250"),
+    ({"minimum": 0, "maximum": 100}, b"[100,", b"100."),
+    ({"minimum": 0, "maximum": 100}, b"[99.5,99.", b"50"),
+]
+GOES_ON = [(b"[99.5,99.", b"50")]
+"""Numbers, a text, and a token: it is forbidden if only zeros may follow it, and the value came before."""
+
+
+@pytest.mark.parametrize(("numbers", "text", "token"), ENDED_BY_ZEROS)
+def test_zeros_do_not_make_a_number_a_new_one(numbers: dict[str, Any], text: bytes, token: bytes) -> None:
+    tokens = [*BYTES, token, b"00", b"0]"]
+    vocabulary = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=len(tokens))
+    compiler = GrammarCompiler(vocabulary, semantics="json-schema")
+    schema = {"type": "array", "uniqueItems": True, "items": {"type": "number", **numbers}}
+    matcher = GrammarMatcher(
+        compiler.compile_json_schema(schema, any_whitespace=False, separators=(",", ":"))
+    )
+    assert matcher.accept_string(text)
+    ends = not matcher.fork().accept_token(len(BYTES))
+    bitmask = allocate(1, vocabulary.size)
+    for _ in range(40):  # however it goes on, the mask is what is accepted, and there is a way on
+        matcher.fill_next_token_bitmask(bitmask)
+        bits = np.unpackbits(bitmask.numpy().view(np.uint8)[0], bitorder="little")
+        ids = [one for one in range(len(tokens) + 1) if bits[one]]
+        assert ids == [one for one in range(len(tokens) + 1) if matcher.fork().accept_token(one)] != []
+        zeros = [one for one in ids if one < len(tokens) and not tokens[one].strip(b"0")]
+        if ids == zeros:
+            pytest.fail("only zeros may follow, which never make a new number")
+        if not zeros:
+            break
+        assert matcher.accept_token(zeros[-1])
+    assert ends == ((text, token) not in GOES_ON)
+
+
+def test_numbers_inside_of_items_are_compared_by_value() -> None:
+    """The only items are [10] and [10, 10], in any spelling."""
+    tokens = [*BYTES, b"00", b".0"]
+    vocabulary = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=len(tokens))
+    numbers = {"type": "number", "multipleOf": 0.5, "minimum": 10, "exclusiveMaximum": 10.5}
+    items = {"type": "array", "items": numbers, "minItems": 1, "maxItems": 2}
+    compiler = GrammarCompiler(vocabulary, semantics="json-schema")
+    schema = {"type": "array", "uniqueItems": True, "items": items}
+    matcher = GrammarMatcher(compiler.compile_json_schema(schema))
+    assert matcher.accept_string(b"[[10, 10], [10.000 ")
+    assert not matcher.fork().accept_string(b",") and matcher.fork().accept_string(b"]]")

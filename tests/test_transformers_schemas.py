@@ -116,6 +116,16 @@ def test_rows_of_no_prompt(model):
             processor.is_complete(wrong)
 
 
+def test_equal_prompts_with_different_grammars():
+    compiler = GrammarCompiler(VOCABULARY)
+    processor = GrammarLogitsProcessor([compiler.compile_regex("xy"), compiler.compile_regex("x")])
+    prompt, x = (VOCABULARY.tokens.index(one) for one in (b"s", b"x"))
+    processor(torch.tensor([[prompt], [prompt]]), torch.zeros(2, VOCABULARY.size))
+    assert [processor.is_complete([prompt, x], index) for index in (0, 1, None)] == [False, True, True]
+    with pytest.raises(HistoryError, match="begins with no prompt"):
+        processor.is_complete([prompt, x], 2)
+
+
 def test_one_compiler_for_a_tokenizer_until_it_grows():
     tokenizer = _tokenizer()
     compiler = compiler_of(tokenizer)

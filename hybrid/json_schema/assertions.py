@@ -24,6 +24,7 @@ from cython.cimports.hybrid.json_schema.keyword_values import (
     decimal,
     decimal_of,
     dict_of,
+    flag_of,
     is_number,
     list_of,
     names_of,
@@ -267,6 +268,8 @@ class Assertions:
         ):  # fmt: skip
             exclusive = "exclusive" + keyword.capitalize()
             beyond = schema.get(exclusive)
+            if is_old and exclusive in schema:
+                flag_of(location, exclusive)  # refuses numbers
             is_flag = isinstance(beyond, bool) and (is_old or "$schema" not in schema)
             if keyword in schema:
                 value = decimal_of(location, keyword)
@@ -336,7 +339,7 @@ class Assertions:
             yield formulas.negation(count_atom(formulas, count_of(location, "maxItems") + 1))
         if "contains" in schema and "contains" in keywords:
             yield from self._contains(location)
-        if schema.get("uniqueItems") is True:
+        if "uniqueItems" in schema and flag_of(location, "uniqueItems"):
             yield formulas.atom("unique")
         if "unevaluatedItems" in schema and "unevaluatedItems" in keywords:
             yield self._ways().unevaluated_items(location)

@@ -35,11 +35,16 @@ class Beginnings(NamedTuple):
         length: strings shorter than this can.
         numbers: the language of numbers, with one spelling for each; None: unknown.
         ending: its states from which only finitely many numbers can be reached.
+        has_zeros: whether numbers may be written with zeros at the end of a fraction.
+        behind_zeros: its states from which infinitely many numbers can be reached, also after any number of
+            zeros.
     """
 
     length: int
     numbers: Automaton | None
     ending: frozenset[int]
+    has_zeros: bool = True
+    behind_zeros: frozenset[int] = frozenset()
 
     def has(self, text: str) -> bool:
         """Whether a beginning is one of these.
@@ -51,14 +56,29 @@ class Beginnings(NamedTuple):
         if text[0] == '"':
             return len(text) <= self.length
         # Zero has infinitely many spellings: a text that continues `0e` is zero again.
-        if self.numbers is None or text[0] not in NUMBER or not text.strip("-0."):
-            return False
-        state = 0
+        return bool(text.strip("-0.")) and self._state(text) >= 0
+
+    def _state(self, text: str) -> int:
+        """The state of the numbers behind a text; -1 if only finitely many numbers begin so."""
+        state = 0 if self.numbers is not None and text[0] in NUMBER else -1
         for letter in text:
-            state = self.numbers.step(state, ord(letter))
             if state < 0:
-                return False
-        return state not in self.ending
+                return -1
+            state = self.numbers.step(state, ord(letter))  # type: ignore[union-attr]
+        return -1 if state in self.ending else state
+
+    def ends_at(self, text: str) -> bool:
+        """Whether an unfinished item that begins with a finished one may have to become equal to it: among
+        integers, infinitely many texts begin with `10`, but `10.` must become `10.0`.
+
+        Args:
+            text: the finished item, without white space.
+        """
+        if not self.has(text.removesuffix('"')):
+            return True
+        if not self.has_zeros or text[0] == '"':
+            return False
+        return self.numbers.step(self._state(text), ord("0" if "." in text else ".")) not in self.behind_zeros  # type: ignore[union-attr]
 
 
 def beginnings_of(nonterminals: Nonterminals, values: list[Nonterminal]) -> Beginnings | None:
@@ -76,7 +96,16 @@ def beginnings_of(nonterminals: Nonterminals, values: list[Nonterminal]) -> Begi
         numbers = intersection([texts, canonical_numbers()], _BOUND)
     except TooLarge:
         return Beginnings(length, None, frozenset())
-    return Beginnings(length, numbers, frozenset(ending_states(numbers)))
+    ending = frozenset(ending_states(numbers))
+    return Beginnings(length, numbers, ending, numbers != texts, _behind_zeros(numbers, ending))
+
+
+def _behind_zeros(numbers: Automaton, ending: frozenset[int]) -> frozenset[int]:
+    """See `Beginnings.behind_zeros`."""
+    found = set(range(numbers.n_states)) - ending
+    while gone := {state for state in found if numbers.step(state, ord("0")) not in found}:
+        found -= gone
+    return frozenset(found)
 
 
 def _has_others(value: Nonterminal) -> bool:

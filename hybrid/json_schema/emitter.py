@@ -68,7 +68,8 @@ class Emitter:
         """Return the rule of a nonterminal's values."""
         depth = depth if self._has_depth else 0
         if depth > _DEEPEST:
-            raise SchemaRefused("limit", "", "", f"needs more than {_DEEPEST} levels of indentation")
+            why = f"allows more than {_DEEPEST} levels, which `indent` does not; leave out `indent`"
+            raise SchemaRefused("limit", "", "", why)
         alone = self._scalar_alone(nonterminal)
         if alone is not None:
             return alone

@@ -4,6 +4,7 @@ from hybrid.json_schema.locations cimport Location
 cpdef bint is_number(object value) except -1
 cpdef object decimal(object value)
 cpdef object decimal_of(Location location, str keyword)
+cpdef object flag_of(Location location, str keyword)
 cpdef object count_of(Location location, str keyword)
 cpdef list list_of(Location location, str keyword)
 cpdef dict dict_of(Location location, str keyword)

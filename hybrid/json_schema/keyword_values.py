@@ -70,6 +70,15 @@ def decimal_of(location: Location, keyword: str) -> object:
 
 
 @cython.ccall
+def flag_of(location: Location, keyword: str) -> object:
+    """Return the boolean that a keyword holds."""
+    value = location.schema[keyword]
+    if not isinstance(value, bool):
+        raise location.refused(keyword, f"is {value!r}, allowed are true and false", "invalid")
+    return value
+
+
+@cython.ccall
 def count_of(location: Location, keyword: str) -> object:
     """Return the non-negative integer that a keyword holds."""
     value = location.schema[keyword]

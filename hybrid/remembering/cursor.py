@@ -25,12 +25,17 @@ a constant, after a value or a key."""
 MOST_POWER = 1_000
 """The most digits of an exponent that is evaluated."""
 
+MOST_SPELLED = 64
+"""The largest exponent that becomes digits."""
+
 WHITE_SPACE = b" \t\n\r"
 QUOTE, BACKSLASH, COMMA, COLON = b'"\\,:'
 OPENING, CLOSING = b"[{", b"]}"
 IN_NUMBER = "0123456789.eE+-"
 ENDING_SCALAR = CLOSING + WHITE_SPACE + b","
 
+
+_DIGITS = re.compile(r"[-0-9][-+.0-9eE]*")
 
 _FIRST_HALF = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}")
 _SECOND_HALF = re.compile(r"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
@@ -242,7 +247,7 @@ class Cursor:
         texts = top.texts
         if top.place.may_run_out:
             plain = without_space(text)
-            if not top.is_endless_behind(plain.removesuffix('"')):
+            if top.place.beginnings is not None and top.place.beginnings.ends_at(plain):
                 texts |= {plain}
         self.open[-1] = top._replace(seen=top.seen | {item}, texts=texts, is_apart=False, begins=-1)
         self._n_kept -= 1
@@ -303,6 +308,22 @@ def number(text: str) -> tuple[str, str, str]:
     return "number", sign + short, str(int(power or "0") - len(fraction) + len(digits) - len(short))
 
 
+def _shortest(text: str) -> str:
+    """Return the shortest spelling of a number without an exponent, unless that would be long."""
+    if text.isdecimal():
+        return text  # most numbers
+    _, digits, power = number(text)
+    if digits == "0":
+        return "0"
+    exponent = int(power) if power.lstrip("-").isdecimal() else MOST_SPELLED + 1
+    if abs(exponent) > MOST_SPELLED:
+        return f"{digits}e{power}"
+    sign, digits = digits[: digits[0] == "-"], digits.lstrip("-")
+    whole = digits + "0" * exponent if exponent >= 0 else digits[:exponent]
+    fraction = digits[exponent:].rjust(-exponent, "0") if exponent < 0 else ""
+    return f"{sign}{whole or '0'}{'.' * bool(fraction)}{fraction}"
+
+
 def is_consistent(begun: str, texts: frozenset[str]) -> bool:
     """Whether an earlier item may begin like this.
 
@@ -314,22 +335,26 @@ def is_consistent(begun: str, texts: frozenset[str]) -> bool:
 
 
 def without_space(text: bytes) -> str:
-    """Return JSON text, or the beginning of one, without white space between its parts and with escapes
-    decoded.
-
-    An unfinished escape at the end is left out.
-    """
-    return _without_space(text.decode("utf-8", "ignore"))[0]
+    """Return JSON text without white space between its parts, with escapes decoded and numbers in their
+    shortest spelling."""
+    return _without_space(text.decode("utf-8", "ignore"), True)[0]
 
 
-def _without_space(source: str) -> tuple[str, int]:
-    """`without_space`, and where an unfinished escape begins."""
+def _without_space(source: str, is_whole: bool = False) -> tuple[str, int]:
+    """`without_space`, also for the beginning of a text, and where an unfinished escape begins. Then the
+    escape is left out, and a number at the end is unchanged."""
     parts: list[str] = []
     at, is_string = 0, False
     while at < len(source):
         letter = source[at]
         if not is_string:
             is_string = letter == '"'
+            digits = _DIGITS.match(source, at)
+            if digits is not None:
+                end = digits.end()
+                parts.append(_shortest(digits[0]) if is_whole or end < len(source) else digits[0])
+                at = end
+                continue
             if letter not in " \t\n\r":
                 parts.append(letter)
             at += 1

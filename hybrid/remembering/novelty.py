@@ -17,6 +17,7 @@ from hybrid.json_schema.marks import BYTES, MARKED
 from hybrid.remembering.cursor import (
     BACKSLASH,
     ESCAPED,
+    IN_NUMBER,
     IN_STRING,
     WHITE_SPACE,
     Container,
@@ -69,7 +70,8 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container) -> bool:
     is_marked = array.is_array and array.place is not None and array.place.is_marked
     if _POWER_OF_ZERO.fullmatch(begun) and not is_marked:  # has infinitely many spellings, but one value
         return array.seen is not None and number("0") not in array.seen
-    n_same = sum(1 for one in array.texts if one.startswith(begun))
+    same = _least_common(begun)
+    n_same = sum(1 for one in array.texts if one.startswith(same))
     depth = cursor.open.index(array)
     level: list[tuple[Follower, Cursor, bytes]] = [(first, cursor, unfinished)]
     met: set[tuple[str, bytes]] = set()  # texts that were spelled in some way
@@ -110,6 +112,19 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container) -> bool:
             return True  # each becomes a different value, and there are more of them than earlier items
         level = following
     return False
+
+
+def _least_common(begun: str) -> str:
+    """Return what each earlier item begins with that an unfinished one may become equal to.
+
+    Zeros at the end of a fraction do not change a number, so `10.0` may become equal to `10`. If it has an
+    exponent, or is zero so far, it may be spelled in any way.
+    """
+    at = len(begun.rstrip(IN_NUMBER))
+    digits = begun[at:]
+    if "e" in digits or "E" in digits or (digits and not digits.strip("-0.")):
+        return begun[:at]
+    return begun[:at] + digits.rstrip("0").rstrip(".") if "." in digits else begun
 
 
 def _n_apart(begun: set[tuple[str, bytes]]) -> int:

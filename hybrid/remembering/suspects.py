@@ -34,6 +34,11 @@ MOST_TRIED = 4_096
 """After a backslash or within a character, each allowed id is tried if there are at most so many; otherwise
 only ids with a quotation mark or a backslash."""
 
+MOST_ZEROS = 32
+"""The most zeros at the end of a token that are looked for."""
+
+_NUMBER = re.compile(r"[-+.0-9eE]*")
+
 _WITHIN_CHARACTER = re.compile(rb"\\u[0-9a-fA-F]{0,4}\Z")
 """A complete escape matches, too, since it may be the first half of a character."""
 
@@ -125,6 +130,9 @@ def _add_along(
             for rest in rests(text, one.texts)
             for length in range(1, min(len(rest), kinds.longest) + 1)
         }
+        tried.update(
+            end + b"0" * n for end in _ends_of_fractions(text, one.texts) for n in range(1, MOST_ZEROS + 1)
+        )
         for beginning in tried:
             for token in kinds.by_text.get(beginning, ()):
                 chosen[token] = bits[token]
@@ -135,6 +143,21 @@ def _being_read(cursor: Cursor) -> Iterator[tuple[str, Container]]:
     for one in cursor.open:
         if one.texts and not one.is_apart and not one.is_repeated:
             yield (cursor.begun_text(one) if one.begins >= 0 else ""), one
+
+
+def _ends_of_fractions(begun: str, texts: frozenset[str]) -> Iterator[bytes]:
+    """Find the digits that complete the fraction of an unfinished number to that of an earlier one. Zeros
+    after them change nothing."""
+    at = len(begun.rstrip(IN_NUMBER))
+    digits = begun[at:]
+    if "." not in digits:
+        return
+    for one in texts:
+        if one.startswith(begun[:at]):
+            number = _NUMBER.match(one, at)[0]  # type: ignore[index]  # it may be empty
+            short = number.rstrip("0").rstrip(".") if "." in number else number
+            if short.startswith(digits) or not digits.removeprefix(short).strip(".0"):
+                yield short[len(digits) :].encode()
 
 
 def rests(begun: str, texts: frozenset[str]) -> list[bytes]:

@@ -168,13 +168,19 @@ class Residue(Machine):
     matters only modulo M / gcd(M, 10^(P - k)). If no digits that may follow lead to a multiple of any
     divisor, the state is the last one. For 17/8, there are 46 states instead of 8,500.
 
-    Before the point, states are residues. After k digits behind it, they are `first[k]` and more.
+    Before the point, any number of digits may follow. If P is 0, and a multiple of a divisor can be reached
+    with j more digits, but not with fewer, then r matters only modulo M / gcd(M, 10^j). For 65,536, there are
+    2,829 states; for 100,000, which only numbers that end in zeros are multiples of, 6.
+
+    Before the point, states are `before[j]` and more: j more digits are needed. After k digits behind it,
+    they are `first[k]` and more.
 
     Args:
         units: the divisors, in units of 10^-P.
         bits: the bit of each.
         scales: 10^(P - k) for each k.
         moduli: M / gcd(M, 10^(P - k)) for each k.
+        lower: M / gcd(M, 10^j) for each j, until it does not change; if P is not 0, only M / gcd(M, 10^P).
     """
 
     n: cython.Py_ssize_t
@@ -187,15 +193,27 @@ class Residue(Machine):
     moduli: cython.longlong[::1]
     scales: cython.longlong[::1]  # modulo M
     most: cython.longlong[:, ::1]  # for each k and divisor, the scale, if it is less than the divisor
+    lower: cython.longlong[::1]
+    before: cython.longlong[::1]
+    powers: cython.longlong[:, ::1]  # for each j and divisor, 10^j modulo the divisor
+    within: cython.longlong[:, ::1]  # for each j and divisor, 10^j, if it is less than the divisor
 
     def __init__(
-        self, units: Sequence[int], bits: Sequence[int], scales: Sequence[int], moduli: Sequence[int]
+        self,
+        units: Sequence[int],
+        bits: Sequence[int],
+        scales: Sequence[int],
+        moduli: Sequence[int],
+        lower: Sequence[int],
     ) -> None:
         self.n, self.places = len(units), len(scales) - 1
+        self.lower, self.before = np.array(lower, np.int64), np.cumsum([0, *lower])
+        self.powers = np.array([[10**j % unit for unit in units] for j in range(len(lower))], np.int64)
+        self.within = np.array([[min(10**j, unit) for unit in units] for j in range(len(lower))], np.int64)
         self.modulus = moduli[self.places]
         self.units, self.bits = np.array(units, np.int64), np.array(bits, np.int64)
         self.moduli = np.array(moduli, np.int64)
-        self.first = np.cumsum([moduli[0], *moduli])
+        self.first = np.cumsum([sum(lower), *moduli])
         self.last = self.first[len(moduli)]
         self.scales = np.array([scale % self.modulus for scale in scales], np.int64)
         self.most = np.array([[min(scale, unit) for unit in units] for scale in scales], np.int64)
@@ -217,10 +235,37 @@ class Residue(Machine):
             return state
         k = self.place_of(state)
         if k < 0:
-            return (10 * state + digit) % self.moduli[0]
+            j = self.needed(state)
+            return self.waiting(max(j - 1, 0), 10 * (state - self.before[j]) + digit)
         if k < self.places:
             return self.after(k + 1, 10 * (state - self.first[k]) + digit)
         return self.last if digit else state
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def needed(self, state: cython.longlong) -> cython.Py_ssize_t:
+        """How many more digits a state before the point needs at least."""
+        j: cython.Py_ssize_t = 0
+        while state >= self.before[j + 1]:
+            j += 1
+        return j
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def waiting(self, j: cython.Py_ssize_t, residue: cython.longlong) -> cython.longlong:
+        """Return the state before the point for a residue modulo `lower[j]`, which needs j more digits or
+        more."""
+        residue %= self.lower[j]
+        while j + 1 < self.lower.shape[0]:
+            for i in range(self.n):
+                unit = self.units[i]
+                missing = unit - residue % unit * self.powers[j, i] % unit
+                if missing % unit < self.within[j, i]:
+                    return self.before[j] + residue
+            j += 1
+            residue %= self.lower[j]
+        return self.before[j] + residue
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -246,7 +291,7 @@ class Residue(Machine):
     @cython.cfunc
     @cython.exceptval(check=False)
     def point(self, state: cython.longlong) -> cython.longlong:
-        return self.after(0, state)
+        return self.last if state >= self.lower[0] else self.after(0, state)
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -254,6 +299,8 @@ class Residue(Machine):
         if state == self.last:
             return NO_BITS
         k = self.place_of(state)
+        if k < 0 and state >= self.lower[0]:
+            return NO_BITS
         if k < 0:
             residue = state * self.scales[0] % self.modulus
         else:

@@ -19,7 +19,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import product
 from math import gcd, lcm
-from typing import Any
+from typing import Any, NamedTuple
 
 from hybrid.json_schema.languages.automaton import Automaton, combine, words
 from hybrid.json_schema.languages.number_machines import MOST_ATOMS, Bound, Machine, Residue, read_numbers
@@ -32,6 +32,9 @@ _ALL = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$"
 _MOST_TABLED = 8
 """For at most this many atoms, the truth table of a combination is listed, with two to this power of
 lines."""
+
+_LARGEST_MODULUS = 1 << 31
+"""Products of two residues fit into 63 bits."""
 
 _MOST_TOGETHER = 64
 """If the machines of divisors and bounds may reach more states together than this, an automaton is made for
@@ -164,24 +167,44 @@ def _n_states(atoms: Sequence[Atom]) -> int:
     if not divisors:
         return 0
     digits = sum(len("".join(digits_of(atom[1]))) for atom in atoms if atom[0] in ("ge", "gt"))
-    return sum(_moduli(divisors)[2]) * (1 + digits)
+    return _size(_moduli(divisors)) * (1 + digits)
 
 
-def _moduli(divisors: Collection[Fraction]) -> tuple[list[int], list[int], list[int]]:
-    """Return the arguments `units`, `scales` and `moduli` of the `Residue` of some divisors."""
+class _Moduli(NamedTuple):
+    """Arguments of a `Residue`."""
+
+    units: list[int]
+    scales: list[int]
+    moduli: list[int]
+    lower: list[int]
+
+
+def _moduli(divisors: Collection[Fraction]) -> _Moduli:
+    """Return the arguments of the `Residue` of some divisors."""
     places = max(len(digits_of(one)[1]) for one in divisors)
     units = [int(one * 10**places) for one in divisors]
     modulus = lcm(*units)
     scales = [10 ** (places - k) for k in range(places + 1)]
-    return units, scales, [modulus // gcd(modulus, scale) for scale in scales]
+    moduli = [modulus // gcd(modulus, scale) for scale in scales]
+    lower = [moduli[0]]
+    while not places and lower[-1] != (following := modulus // gcd(modulus, 10 ** len(lower))):
+        lower.append(following)
+    return _Moduli(units, scales, moduli, lower)
+
+
+def _size(moduli: _Moduli) -> int:
+    """Return about how many states the `Residue` reaches, at most."""
+    few = len(moduli.units)
+    waiting = sum(min(modulus, few * 10**j) for j, modulus in enumerate(moduli.lower[:-1]))
+    return waiting + moduli.lower[-1] + sum(moduli.moduli if len(moduli.moduli) > 1 else ())
 
 
 def _residue(divisors: dict[Fraction, int], bound: int) -> Residue:
     """Return the machine of some divisors, each given with its bit."""
-    units, scales, moduli = _moduli(divisors)
-    if sum(moduli) > bound:
+    found = _moduli(divisors)
+    if _size(found) > bound or found.lower[0] > _LARGEST_MODULUS:
         raise TooLarge(bound)
-    return Residue(units, [*divisors.values()], scales, moduli)
+    return Residue(found.units, [*divisors.values()], found.scales, found.moduli, found.lower)
 
 
 def _machines(atoms: Sequence[Atom], bound: int, integral: bool) -> tuple[list[Machine], int]:
