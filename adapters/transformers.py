@@ -194,8 +194,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         Args:
             row: the ids of one row as `generate` returned them, including the prompt: a tensor of one
                 dimension or a sequence of integers. Padding and stop tokens after the text are ignored.
-            index: the number of the row. It matters only if equal prompts have different grammars; without it,
-                the text is complete if it is complete under any of these.
+            index: the number of the row. It matters only if equal prompts have different grammars: without
+                it, the text is complete if it is complete under any of these.
 
         Raises:
             HistoryError: the row does not begin with its prompt, or with any prompt, of the last generation.
