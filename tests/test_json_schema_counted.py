@@ -20,8 +20,10 @@ from hypothesis import strategies as st
 
 from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
 from equivalence.network import build_network
+from equivalence.network.reading import read_grammar
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, StrategyError
 from hybrid.compile import schema_request
+from hybrid.completion.completions import Completions
 from hybrid.json_schema.grammar import grammar_of_schema
 from hybrid.json_schema.languages.automaton import Automaton, intersection, minimal, words
 from hybrid.json_schema.languages.counted import CountedLanguage, counted_language
@@ -210,6 +212,36 @@ def test_other_strategies_have_a_state_for_each_length() -> None:
             assert matcher.accept_string(text)
             matcher.fill_next_token_bitmask(mask)
         assert (masks[0] == masks[1]).all()
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEMAS if name != "a URL"])
+@pytest.mark.parametrize("is_long", [False, True])
+def test_completions_cost_what_they_do_with_a_state_for_each_length(name: str, is_long: bool) -> None:
+    """Also near both bounds; the plans begin with the same bytes."""
+    compiled = GrammarCompiler(VOCABULARY, semantics="json-schema").compile_json_schema(SCHEMAS[name])
+    stops = VOCABULARY.stop_token_ids
+    ours = compiled.completions.of(stops)._reading
+    theirs = Completions(read_grammar(compiled.grammar), VOCABULARY).of(stops)._reading
+    assert ours._distances.counted is not None and theirs._distances.counted is None
+    rng = random.Random(name)
+    matcher, here, there = GrammarMatcher(compiled), ours.start, theirs.start
+    while not matcher.is_terminated():
+        assert ours.cost(here) == theirs.cost(there) <= ours.most(here)
+        assert ours.fewest(here) <= theirs.fewest(there)
+        assert not ours.cost(here) or ours.first(here) == theirs.first(there)
+        mask = xgrammar.allocate_token_bitmask(1, VOCABULARY.size)
+        matcher.fill_next_token_bitmask(mask)
+        some = rng.choices([one for one in allowed(mask) if one not in stops] or [-1], k=8 if is_long else 1)
+        if some[0] < 0 or len(matcher_text(matcher)) > 800:
+            break
+        token = max(some, key=lambda one: (VOCABULARY.tokens[one] != b'"', len(VOCABULARY.tokens[one])))
+        assert matcher.accept_token(token)
+        here, there = (one.read(at, VOCABULARY.tokens[token]) for one, at in ((ours, here), (theirs, there)))
+
+
+def matcher_text(matcher: GrammarMatcher) -> bytes:
+    follower = matcher._follower
+    return b"".join(VOCABULARY.tokens[one] for one in follower.read(follower.made) if isinstance(one, int))
 
 
 def test_texts_are_completed_within_a_number_of_tokens() -> None:

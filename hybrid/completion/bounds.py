@@ -61,8 +61,13 @@ def bounds_of(
     arcs: list[list[Arc]] = []
     for state in range(network.n_states):
         arcs.append([(target, 0.0) for target, *_ in network.edges[state]])
-        for begin, units, back in network.calls[state]:
-            arcs[state].append((begin, _added(cost, begin, units, back)))
+        for begin, units, back, edge in network.calls[state]:
+            added = _added(cost, begin, units, back)
+            if edge >= 0 and distances.counted is not None:
+                added += distances.counted.most[edge]
+                arcs[state] += [(distances.begin[unit], added) for unit in distances.counted.edges_with(edge)]
+            else:
+                arcs[state].append((begin, added))
             if back >= 0:
                 arcs[state].append((back, 0.0))
     stop.look()
@@ -139,7 +144,7 @@ def _rises(
             continue
         stop.look()
         row = np.where(tables.first[state] > 0, 0.0, -math.inf)
-        for begin, units, back in network.calls[state]:
+        for begin, units, back, _ in network.calls[state]:
             if component[begin] == component[state]:
                 added = min(_added(cost, begin, units, back), MOST_RISE)
                 np.maximum(row, rows[begin] + added, out=row)

@@ -93,7 +93,8 @@ class Completions:
                 "shortest completions are not found for Lark grammars; allowed are grammars in XGrammar's "
                 "notations, such as compile_grammar and compile_json_schema take"
             )
-        read = read_grammar(self._grammar)
+        # a schema's grammar may have counted automata, whose costs take milliseconds instead of seconds
+        read = getattr(self._grammar, "counted", None) or read_grammar(self._grammar)
         features = features_of(read, read.types)
         if features.beyond_stacks:
             raise UnsupportedGrammar(

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.deadline import Stop
+from hybrid.completion.counted import CountedCosts
 from hybrid.completion.spelling import Spelling
 
 UNSPELLED = float(1 << 32)
@@ -53,6 +55,7 @@ class Distances(NamedTuple):
             if there is none.
         unit_cost, unit_first: for each counted rule, the same for one unit.
         begin, least: for each counted rule, the state with which a unit begins, and the minimum of units.
+        counted: the costs of counted automata; None if there are none.
         fewest: for each state, a lower bound of the tokens of a text to the end of its rule: the smallest
             sum of its bytes' shares (`hybrid.completion.spelling.Spelling`).
     """
@@ -64,6 +67,7 @@ class Distances(NamedTuple):
     begin: list[int]
     least: list[int]
     fewest: list[float]
+    counted: CountedCosts | None
 
 
 class Lists:
@@ -74,7 +78,8 @@ class Lists:
         spelling: the spelling of the vocabulary.
 
     Edges are (target, cost, place of the byte to write, first byte, last byte, smallest share of a byte),
-    calls are (begin, units, back), counted rules are (begin of a unit, minimum of units).
+    calls are (begin, units, back, edge), counted rules are (begin of a unit, minimum of units). The edge is
+    that of a counted automaton, which is called as one unit and what may follow it; -1 for other calls.
     """
 
     def __init__(self, net: tuple[NDArray[Any], ...], spelling: Spelling) -> None:
@@ -82,6 +87,8 @@ class Lists:
         self.final = [bool(one) for one in final.tolist()]
         self.n_states = len(self.final)
         self.counted = [(row[0], max(row[1], 1)) for row in counted.tolist()]
+        limited = [row[1] >= 0 for row in net[6].tolist()] if len(net) > 6 else [False] * len(self.counted)
+        self.has_automata = any(limited)
         spelled, share = spelling.spelled, spelling.share.tolist()
         least_share: dict[tuple[int, int], float] = {}
         following = 256  # for each byte, the smallest byte from it on that is a token
@@ -99,30 +106,44 @@ class Lists:
             place = place_of(byte if byte <= high else low)
             rows.append((target, price, place, low, high, least_share[low, high]))
         self.edges = _by_state(rows, edge_starts)
-        begins = [
-            (callee, 1, back) if callee >= 0 else (*self.counted[-1 - callee], back)
-            for callee, back in calls.tolist()
-        ]
+        begins = []
+        for callee, back in calls.tolist():
+            if callee >= 0:
+                begins.append((callee, 1, back, -1))
+            elif limited[-1 - callee]:
+                begins.append((self.counted[-1 - callee][0], 1, back, -1 - callee))
+            else:
+                begins.append((*self.counted[-1 - callee], back, -1))
         self.calls = _by_state(begins, call_starts)
 
 
-def distances_of(network: Lists, rank: NDArray[np.int64], stop: Stop) -> Distances:
+def distances_of(
+    network: Lists, net: tuple[NDArray[Any], ...], rank: NDArray[np.int64], stop: Stop
+) -> Distances:
     """Compute the distances of a network.
 
     Args:
         network: the network.
+        net: its arrays.
         rank: the ranks of its states, see `equivalence.parser.byte_tables`.
         stop: says when the time is over.
 
     Raises:
         BudgetExceeded: the time is over.
     """
-    cost = _costs(network, PRICE, stop)
+    cost, fewest = (_costs(network, column, stop) for column in (PRICE, SHARE))
     first = _first_bytes(network, cost, rank, stop)
     starts = [start for start, _ in network.counted]
+    counted = None
+    if network.has_automata:  # their units are known now, and call no counted automaton
+        counted = CountedCosts(net, [(cost[s], first[s]) for s in starts], [fewest[s] for s in starts])
+        behind = [counted.after(edge, 1)[0] if counted.is_edge(edge) else 0.0 for edge in range(len(starts))]
+        cost = _costs(network, PRICE, stop, behind)
+        fewest = _costs(network, SHARE, stop, counted.fewest)
+        first = _first_bytes(network, cost, rank, stop, behind)
     return Distances(
         cost, first, [cost[start] for start in starts], [first[start] for start in starts],
-        starts, [least for _, least in network.counted], _costs(network, SHARE, stop),
+        starts, [least for _, least in network.counted], fewest, counted,
     )  # fmt: skip
 
 
@@ -132,19 +153,25 @@ def _by_state(rows: list[Any], starts: NDArray[np.int64]) -> list[list[Any]]:
     return [rows[ends[state] : ends[state + 1]] for state in range(len(ends) - 1)]
 
 
-def _costs(network: Lists, column: int, stop: Stop) -> list[float]:
-    """The cost of each state, by one column of the edges."""
+def _costs(network: Lists, column: int, stop: Stop, behind: Sequence[float] | None = None) -> list[float]:
+    """The cost of each state, by one column of the edges.
+
+    Args:
+        behind: for each counted rule, what the rest of its counted automaton costs, 0 for others; None:
+            counted automata cannot be called.
+    """
     n = network.n_states
     by_target: list[list[tuple[int, float]]] = [[] for _ in range(n)]
-    by_begin: list[list[tuple[int, int, int]]] = [[] for _ in range(n)]
-    by_back: list[list[tuple[int, int, int]]] = [[] for _ in range(n)]
+    by_begin: list[list[tuple[int, int, int, float]]] = [[] for _ in range(n)]
+    by_back: list[list[tuple[int, int, int, float]]] = [[] for _ in range(n)]
     for state in range(n):
         for edge in network.edges[state]:
             by_target[edge[0]].append((state, edge[column]))
-        for begin, units, back in network.calls[state]:
-            by_begin[begin].append((state, units, back))
+        for begin, units, back, edge in network.calls[state]:
+            more = 0.0 if edge < 0 else math.inf if behind is None else behind[edge]
+            by_begin[begin].append((state, units, back, more))
             if back >= 0:
-                by_back[back].append((state, units, begin))
+                by_back[back].append((state, units, begin, more))
     cost = [math.inf] * n
     heap = [(0.0, state) for state in range(n) if network.final[state]]
     while heap:
@@ -156,17 +183,20 @@ def _costs(network: Lists, column: int, stop: Stop) -> list[float]:
         for source, price in by_target[state]:
             if cost[source] == math.inf and price < math.inf:
                 heapq.heappush(heap, (found + price, source))
-        for source, units, back in by_begin[state]:
-            rest = 0.0 if back < 0 else cost[back]
+        for source, units, back, more in by_begin[state]:
+            rest = more if back < 0 else more + cost[back]
             if cost[source] == math.inf and rest < math.inf:
                 heapq.heappush(heap, (units * found + rest, source))
-        for source, units, begin in by_back[state]:
-            if cost[source] == math.inf and cost[begin] < math.inf:
-                heapq.heappush(heap, (units * cost[begin] + found, source))
+        for source, units, begin, more in by_back[state]:
+            if cost[source] == math.inf and cost[begin] + more < math.inf:
+                heapq.heappush(heap, (units * cost[begin] + found + more, source))
     return cost
 
 
-def _first_bytes(network: Lists, cost: list[float], rank: NDArray[np.int64], stop: Stop) -> list[int]:
+def _first_bytes(
+    network: Lists, cost: list[float], rank: NDArray[np.int64], stop: Stop,
+    behind: Sequence[float] | None = None,
+) -> list[int]:  # fmt: skip
     """For each state, the place of the smallest first byte of its cheapest texts."""
     first = [-1] * network.n_states
     for state in np.argsort(rank, kind="stable").tolist():  # callees before their callers
@@ -178,8 +208,9 @@ def _first_bytes(network: Lists, cost: list[float], rank: NDArray[np.int64], sto
         for target, price, place, *_ in network.edges[state]:
             if price + cost[target] == total:
                 found = min(found, place)
-        for begin, units, back in network.calls[state]:
-            if units * cost[begin] + (0.0 if back < 0 else cost[back]) == total:
+        for begin, units, back, edge in network.calls[state]:
+            more = 0.0 if edge < 0 else math.inf if behind is None else behind[edge]
+            if units * cost[begin] + (0.0 if back < 0 else cost[back]) + more == total:
                 found = min(found, first[begin])
         first[state] = found
     return first

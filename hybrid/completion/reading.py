@@ -76,7 +76,7 @@ def tables_of(network: Network, spelling: Spelling, deadline: Deadline) -> Table
         rank = call_ranks(automaton)
         byte_tables = byte_tables_of(automaton, rank, stop)
         network_lists = Lists(net, spelling)
-        distances = distances_of(network_lists, rank, stop)
+        distances = distances_of(network_lists, net, rank, stop)
         bounds = bounds_of(network_lists, distances, byte_tables, rank, stop)
     return Tables(
         automaton, byte_tables, rank, absorbing_states(automaton), distances, bounds, network.start,
@@ -231,6 +231,12 @@ class Reading:
         if state >= 0:
             own, first, most = known.cost[state], known.first[state], bounds.most[state]
             fewest = known.fewest[state]
+        elif known.counted is not None and known.counted.is_edge(unit_of(state)):
+            unit = unit_of(state)
+            own, first = known.counted.after(unit, count + 1)
+            fewest = known.counted.fewest[unit]
+            dearest = max(bounds.most[known.begin[edge]] for edge in known.counted.edges_with(unit))
+            most = dearest + known.counted.most[unit]
         else:
             unit = unit_of(state)
             more = max(known.least[unit] - count - 1, 0)  # one unit is being read, above this frame
