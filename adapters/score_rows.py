@@ -1,7 +1,7 @@
 """Rows of ids and scores: their checks, rows of bitmasks, and the errors about them.
 
 What: `check_call` validates what a decoding loop passes; `bitmask_row` and `unpack` go from ids to bits and
-back; `text_of` and `expected` are the parts of messages that quote a row.
+back; `quoted` and `expected` are the parts of messages that quote a row.
 When: by `adapters.transformers`.
 Limits: plain functions without state.
 """
@@ -33,7 +33,7 @@ class HistoryError(HybridError, RuntimeError):
     neither."""
 
 
-def text_of(tokens: Iterable[int], vocabulary: Vocabulary) -> str:
+def quoted(tokens: Iterable[int], vocabulary: Vocabulary) -> str:
     """Return the last bytes of some tokens, for messages."""
     known = vocabulary.tokens
     text = b"".join(known[token] for token in tokens if 0 <= token < len(known))
@@ -54,7 +54,7 @@ def expected(state: State) -> str:
 
 def no_token(row: int, state: State, ids: list[int], vocabulary: Vocabulary) -> NoAllowedToken:
     """Return the error of a row for which no token is left, of the ids that the grammar allows."""
-    some = [f"{token} ({text_of([token], vocabulary)})" for token in ids[:8]] + ["..."] * (len(ids) > 8)
+    some = [f"{token} ({quoted([token], vocabulary)})" for token in ids[:8]] + ["..."] * (len(ids) > 8)
     why = (
         f"The grammar allows {len(ids)}: {', '.join(some)}; another logits processor set all of them to "
         "-inf. Relax min_new_tokens, min_length, suppress_tokens, bad_words_ids or no_repeat_ngram_size"
@@ -63,7 +63,7 @@ def no_token(row: int, state: State, ids: list[int], vocabulary: Vocabulary) -> 
     )
     return NoAllowedToken(
         f"row {row}: no token is left after {len(state.generated)} generated tokens, "
-        f"{text_of(state.generated, vocabulary)}. {why}"
+        f"{quoted(state.generated, vocabulary)}. {why}"
     )
 
 

@@ -496,4 +496,4 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         state.matcher.fill_next_token_bitmask(bitmask, index)
 
     def _text(self, tokens: Iterable[int]) -> str:
-        return score_rows.text_of(tokens, self._vocabulary)
+        return score_rows.quoted(tokens, self._vocabulary)

@@ -361,23 +361,23 @@ class OnWalks(Classified):
     deferred: DeferredClasses = field()
 
     def completed(self, budget: Budget, why: str, deadline: Deadline | None = None) -> bool:
-        self.settle(deadline or self.deferred.deadline())
+        self.compute_classes(deadline or self.deferred.deadline())
         return super().completed(budget, why, deadline)
 
-    def settle(self, deadline: Deadline) -> TokenClasses:
+    def compute_classes(self, deadline: Deadline) -> TokenClasses:
         """The token classes. Computes them if necessary; from then on the classifier uses them.
 
         Raises:
             BudgetExceeded: the classes exceed the budget, or the deadline is over.
         """
-        found = self.deferred.settle(deadline)
+        found = self.deferred.compute(deadline)
         self.note(reason_of(found, self.vocabulary))
         return found
 
     @property  # type: ignore[misc]  # a field in the base class
     def classes(self) -> TokenClasses | None:
         try:
-            return self.settle(self.deferred.deadline())
+            return self.compute_classes(self.deferred.deadline())
         except BudgetExceeded:
             return None
 

@@ -39,7 +39,7 @@ class Writing(GrammarCompiler):
 
     def _now(self, request: Any) -> CompiledGrammar:
         compiled = super()._now(request)
-        self.settle()
+        self.wait_for_files()
         return compiled
 
 

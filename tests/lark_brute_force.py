@@ -160,11 +160,11 @@ class Oracle:
         """Return the state after one more character; None if the text is not a viable prefix any more."""
         key = (reached, character)
         if key not in self._steps:
-            after = self._settle(reached.stack, reached.open + character)
+            after = self._judge(reached.stack, reached.open + character)
             self._steps[key] = after if after is not None and self._is_viable(after) else None
         return self._steps[key]
 
-    def _settle(self, stack: Stack, text: str) -> Reached | None:
+    def _judge(self, stack: Stack, text: str) -> Reached | None:
         """Shift the lexemes that no continuation changes; None if one of them cannot be shifted."""
         while text and (lexeme := self._certain_lexeme(text)) is not None:
             shifted = self.machine.shift(stack, lexeme.terminal)

@@ -64,7 +64,7 @@ def test_with_a_folder_classes_follow_at_once_and_are_written(tmp_path: Path) ->
     compiled = compiler.compile_grammar(NESTED)
     assert isinstance(compiled, OnWalks)
     before = use(compiled)
-    compiler.settle()
+    compiler.wait_for_files()
     assert not compiled.classifier.is_walked and compiled.known_classes is not None
     assert use(compiled) == before
     again = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
@@ -165,7 +165,7 @@ def test_classes_beyond_the_budget_leave_walks() -> None:
     assert isinstance(compiled, OnWalks) and compiled.classes is None
     assert compiled.classifier.is_walked and compiled.classless == 0
     with pytest.raises(BudgetExceeded, match="bytes"):
-        compiled.settle(compiled.deferred.deadline())
+        compiled.compute_classes(compiled.deferred.deadline())
     with pytest.raises(BudgetExceeded):
         compiled.promote()
     roomy = GrammarMatcher(GrammarCompiler(VOCABULARY, strategy="classifier").compile_grammar(text))

@@ -211,7 +211,7 @@ def test_children_of_a_busy_process_go_on(monkeypatch: pytest.MonkeyPatch, tmp_p
         gate.let_go.set()
         waiting.join()
     assert masks_along(future.result(), 1, 12) == wanted["held"][1], "the parent's own goes on"
-    compiler.settle()
+    compiler.wait_for_files()
     compiler.close()
 
 
@@ -291,7 +291,7 @@ def test_no_lock_stays_held(short_waits: None, tmp_path: Path) -> None:
         compiled = compiler.compile_grammar(SHARED)
         future = compiler.compile_regex_async("a")
         future.result()
-        compiler.settle()  # both files are written
+        compiler.wait_for_files()  # both files are written
         wanted = masks_along(compiled, 1, 5)
         before = {id(lock) for lock in every_lock()}
         assert len(before) > 12
@@ -302,7 +302,7 @@ def test_no_lock_stays_held(short_waits: None, tmp_path: Path) -> None:
             assert future.result() is not None
             compiler.compile_regex_async("b").result()
             compiler.compile_grammar('root ::= "c" | root "d"', static=True)
-            compiler.settle()
+            compiler.wait_for_files()
             assert sum(map(compiler.stats()["disk"].get, ("hits", "writes"))) >= 3
             compiler.close()
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hybrid.json_schema.formulas import Formulas
 from hybrid.json_schema.languages import numbers
 from hybrid.json_schema.languages.number_machines import MOST_ATOMS
-from hybrid.json_schema.languages.numbers import holds, number_texts, text_of
+from hybrid.json_schema.languages.numbers import holds, number_texts, shortest_text
 from hybrid.json_schema.languages.until import TooLarge
 from hybrid.json_schema.numbers import Numbers, common_step
 
@@ -49,10 +49,10 @@ def test_numbers_satisfy_their_bounds_exactly(drawn: list[Any], chance: Any) -> 
     table = {signs: chance.random() < 0.5 for signs in product((False, True), repeat=len(drawn))}
     texts = number_texts(drawn, table.__getitem__, 100_000)
     named = {value for kind, *given in drawn for value in (given[0] if kind == "among" else given)}
-    for text in [*NUMBERS, *(text_of(sign * value) for value in named for sign in (1, -1))]:
+    for text in [*NUMBERS, *(shortest_text(sign * value) for value in named for sign in (1, -1))]:
         value = Fraction(text)
         expected = table[holds(drawn, value)]
-        assert texts.contains(text_of(value)) == expected
+        assert texts.contains(shortest_text(value)) == expected
         assert expected or not texts.contains(text)
 
 

@@ -176,7 +176,7 @@ def test_a_forked_process_goes_on(small_pieces: None) -> None:
 def test_another_process_starts_with_what_was_promoted(tmp_path: Path) -> None:
     compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
     compiled = compiler.compile_grammar(NESTED)
-    compiler.settle()
+    compiler.wait_for_files()
     found = GrammarCompiler(VOCABULARY, cache_dir=tmp_path, cache_enabled=False).compile_grammar(NESTED)
     assert not is_complete(found)
     masks = use(compiled)
@@ -306,7 +306,7 @@ def served(deterministic: bool, threads: int) -> Iterator[Any]:
             yield compiled.strategy, compiled.reason
             with ThreadPoolExecutor(threads) as pool:
                 yield list(pool.map(partial(use, compiled, steps=30), range(6)))
-            compiler.settle()
+            compiler.wait_for_files()
             yield compiled.strategy, compiled.reason
     counted = compiler.stats()
     yield counted["strategies"], counted["errors"], counted["promotions"], counted["overdue"]

@@ -55,13 +55,13 @@ def test_keys_tell_apart_what_comes_out_differently() -> None:
     assert again.shared_key == keys[0], "static is another way to the same grammar"
 
 
-def test_a_tag_is_settled_to_the_grammar_of_it() -> None:
+def test_a_tag_becomes_the_grammar_of_it() -> None:
     compiler = GrammarCompiler(VOCABULARY)
     tag = {"type": "structural_tag", "format": {"type": "const_string", "value": "ab"}}
     request = StructuralTagRequest((tag,), settings=compiler._settings, static=True)
-    settled = request.settled(compiler._compilation, Deadline())
-    assert settled.notation == "grammar" and settled.static
-    assert compiler.compile_structural_tag(tag) is compiler._pipeline.run(settled, Deadline())
+    normalised = request.normalised(compiler._compilation, Deadline())
+    assert normalised.notation == "grammar" and normalised.static
+    assert compiler.compile_structural_tag(tag) is compiler._pipeline.run(normalised, Deadline())
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ def test_a_new_notation_is_one_class(tmp_path: Any) -> None:
         request = Backwards("cba", settings=compiler._settings)
         compiled = compiler._pipeline.run(request, Deadline())
         assert compiler._background.submit(request).result() is compiled
-        compiler.settle()  # writes the grammar
+        compiler.wait_for_files()  # writes the grammar
         found = compiler.stats()
         assert (found["memory"]["hits"], found["disk"]["hits"]) == (1, hits)
         assert compiled.strategy == "classifier"

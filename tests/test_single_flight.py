@@ -234,7 +234,7 @@ def test_one_process_writes_what_is_found_in_the_background(tmp_path: Path) -> N
     compiled = [compiler.compile_json_schema(SCHEMA) for compiler in (first, second)]
     assert compiled[0].known_classes is None
     for compiler in (first, second):
-        compiler.settle()
+        compiler.wait_for_files()
     assert sum(compiler.stats()["disk"]["writes"] for compiler in (first, second)) == 1
     assert sum(one.known_classes is not None for one in compiled) == 1, "the other has none"
     path = entries(tmp_path)[0]
@@ -254,6 +254,6 @@ def test_calls_that_walk_wait_for_nobody(tmp_path: Path) -> None:
     with single_flight.alone(path, Deadline()):
         began = time.monotonic()
         other.compile_json_schema(SCHEMA)
-        other.settle()
+        other.wait_for_files()
         assert time.monotonic() - began < 10
     assert other.stats()["disk"]["writes"] == 0 and not entries(tmp_path)

@@ -130,7 +130,7 @@ def test_one_line_of_the_log_per_grammar(tmp_path: Path, caplog: pytest.LogCaptu
             compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
             compiled = compiler.compile_regex("a")
             assert compiler.compile_regex("a") is compiled
-            compiler.settle()
+            compiler.wait_for_files()
         with pytest.raises(GrammarError):
             compiler.compile_regex("(")
     said = [record.getMessage() for record in caplog.records if record.name == "hybrid"]

@@ -77,7 +77,7 @@ def compute_classes(
     deadline = Deadline(seconds)
     with deadline.interruptible():
         read = read_grammar(grammar)
-        return classes_and_network(read, vocabulary, relation, capacity, max_states, deadline)[0].settled()
+        return classes_and_network(read, vocabulary, relation, capacity, max_states, deadline)[0].trimmed()
 
 
 def classes_and_network(

@@ -64,7 +64,7 @@ class TokenClasses:
         held = (self.__dict__.get("class_of_token", self.given), self.representatives, *runs)
         return sum(array.nbytes for array in held if array is not None)
 
-    def settled(self) -> TokenClasses:
+    def trimmed(self) -> TokenClasses:
         """The classes without the data that only compiling needs."""
         return replace(self, met=None)
 

@@ -23,7 +23,7 @@ from hybrid.api.batch_steps import are_known, find_steps, known_steps
 from hybrid.api.draft_rows import fill_drafts
 from hybrid.api.draft_tree import temperature_or_none, temperatures_of
 from hybrid.api.matcher import GrammarMatcher
-from hybrid.values.arguments import text_of
+from hybrid.values.arguments import encoded
 
 ONES = 0xFFFFFFFF
 """A word in which every bit is set."""
@@ -196,7 +196,7 @@ class BatchGrammarMatcher:
         matchers = checked(matchers)
         if isinstance(strings, (str, bytes, bytearray)) or not isinstance(strings, Iterable):
             raise ArgumentError(f"strings is {shown(strings)}, allowed is a list of str or bytes")
-        texts = [text_of(text) for text in strings]
+        texts = [encoded(text) for text in strings]
         _check_length(matchers, texts, "strings")
         return _advanced(matchers, [matcher.accept_string for matcher in matchers], texts, debug_print)
 

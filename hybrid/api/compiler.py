@@ -430,7 +430,7 @@ class GrammarCompiler:
             self._writer.close()
         self._compilation.guard.close()
 
-    def settle(self) -> None:
+    def wait_for_files(self) -> None:
         """Wait until all files are written. For tests and measurements."""
         if self._writer is not None:
             self._writer.wait()

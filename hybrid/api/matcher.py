@@ -29,7 +29,7 @@ from hybrid.compiled import CompiledGrammar
 from hybrid.completion import Place
 from hybrid.completion.follower import ClosingFollower
 from hybrid.explain import Explanation, Refusal, Words, explain, find_refusal
-from hybrid.values.arguments import stop_ids, temperature_of, text_of
+from hybrid.values.arguments import encoded, stop_ids, temperature_of
 from hybrid.values.follower import Follower, Outgrown
 from hybrid.values.gather import Gather
 
@@ -191,7 +191,7 @@ class GrammarMatcher(Calls):
         Raises:
             ArgumentError: `input_str` is neither str nor bytes, bytearray or memoryview.
         """
-        text = text_of(input_str)
+        text = encoded(input_str)
         return self._answer(lambda follower: follower.accept_string(text, debug_print))
 
     def rollback(self, num_tokens: int = 1) -> None:
@@ -485,7 +485,7 @@ class GrammarMatcher(Calls):
             BudgetExceeded: as `fill_next_token_bitmask`.
         """
         whole = flag(is_whole, "is_whole")
-        return find_refusal(self._fork_to_explain(), text_of(text), whole, self._deadline_of_words())
+        return find_refusal(self._fork_to_explain(), encoded(text), whole, self._deadline_of_words())
 
     def get_captures(self, *, deduplicate: bool = True) -> Any:
         """The spans captured so far, as in XGrammar."""

@@ -32,7 +32,7 @@ from hybrid.classifier.store import Store
 from hybrid.classifier.summaries import Summaries
 from hybrid.classifier.tables import Fixed
 from hybrid.classifier.walk_tables import WalkTables
-from hybrid.values.follower import text_of
+from hybrid.values.follower import joined
 from hybrid.values.gather import Gather, members_by_class
 
 
@@ -228,7 +228,7 @@ class Classifier:
 
     def read_again(self, session: Session, read: list[int | bytes | None], tokens: Sequence[bytes]) -> int:
         """The configuration after a history of ids, texts and stop tokens (`None`) that were accepted."""
-        return self.read(session, session.start, text_of(read, tokens))
+        return self.read(session, session.start, joined(read, tokens))
 
     def forced_byte(self, session: Session, config: int) -> int:
         """The only byte of text that can come next, or `NO_BYTE`."""

@@ -54,7 +54,7 @@ class DeferredClasses:
         """The deadline of a computation that starts now."""
         return Deadline(self._budget.seconds)
 
-    def settle(self, deadline: Deadline) -> TokenClasses:
+    def compute(self, deadline: Deadline) -> TokenClasses:
         """Return the classes. Compute them if necessary.
 
         Raises:
@@ -89,7 +89,7 @@ class DeferredClasses:
             raise BudgetExceeded(str(error)) from error
         with classifier.lock:
             classifier.take_classes(fixed, grouped, reachable)
-        return classes.settled() if self._ids is None else self._ids.refined(classes, vocabulary)
+        return classes.trimmed() if self._ids is None else self._ids.refined(classes, vocabulary)
 
     @property
     def nbytes(self) -> int:

@@ -24,7 +24,7 @@ from hybrid.classifier.rows import Rows
 from hybrid.classifier.token_ids import ReadBothWays
 from hybrid.representatives.follower import EngineFollower
 from hybrid.values.arguments import whole_characters
-from hybrid.values.follower import Compiled, Follower, Outgrown, check_time, text_of
+from hybrid.values.follower import Compiled, Follower, Outgrown, check_time, joined
 from hybrid.values.gather import Gather
 
 MOST_FORCED_BYTES = 1 << 16
@@ -246,7 +246,7 @@ class ClassifierFollower(ComputingSequence, Follower):
 
     def text_read(self) -> bytes:
         """See `Follower.text_read`."""
-        return text_of(self.read(self.made), self.tokens)
+        return joined(self.read(self.made), self.tokens)
 
     # everything else
 

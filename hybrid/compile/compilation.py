@@ -171,7 +171,7 @@ class Compilation(EngineStrategies):
             )  # fmt: skip
         timings.update(classes.seconds)
         timings["classifier"] = time.perf_counter() - began
-        classes = ids.refined(classes, self.vocabulary) if ids else classes.settled()
+        classes = ids.refined(classes, self.vocabulary) if ids else classes.trimmed()
         reason = reason_of(classes, self.vocabulary)
         if self.settings.strategy == "classifier":
             reason = f"requested by strategy='classifier'; {reason}"

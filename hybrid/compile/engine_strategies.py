@@ -119,7 +119,7 @@ class EngineStrategies:
         timings.update(classes.seconds)
         changed = without_lookahead(serialized) or changed
         safe = as_changed(grammar, serialized, classes_as_rules(serialized) or changed)
-        return self._on_representatives(grammar, safe, classes.settled(), timings, cause, deadline)
+        return self._on_representatives(grammar, safe, classes.trimmed(), timings, cause, deadline)
 
     def on_engine(
         self,

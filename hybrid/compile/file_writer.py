@@ -128,7 +128,7 @@ class FileWriter:
         """Write a grammar, unless another process does so or has done so."""
         with self._disk.claimed(entry) as is_ours:
             if is_ours:
-                compiled.settle(Deadline(self._budget.seconds))
+                compiled.compute_classes(Deadline(self._budget.seconds))
                 self._disk.keep(entry, compiled)
 
 

@@ -71,7 +71,7 @@ class Pipeline:
             HybridError: the request is refused, or cannot be compiled.
             BudgetExceeded: the deadline is over.
         """
-        request = request.settled(self._compilation, deadline)
+        request = request.normalised(self._compilation, deadline)
         if self._memory is None:
             compiled = self._new(request, deadline)
         else:

@@ -4,8 +4,8 @@ What: a subclass of `Request` for each notation that `GrammarCompiler` accepts. 
 equal calls, checks and parses the grammar, and compiles it. `hybrid.compile.pipeline` runs requests.
 When: the methods of `GrammarCompiler` make requests, for calls now or in the background. A new notation needs
 a subclass here, an entry in `METHODS`, and a method of the compiler. JSON schemas: see `schema_request.py`.
-Limits: arguments are checked by `settled`, not before, so that errors of background calls are raised by their
-futures.
+Limits: arguments are checked by `normalised`, not before, so that errors of background calls are raised by
+their futures.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Request(ABC):
     notation: ClassVar[str]
     """The notation's name in keys, logs and messages."""
 
-    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
+    def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
         """Check this request; return it, or an equivalent one in normal form. Only the result has a key.
 
         Raises:
@@ -180,15 +180,15 @@ class Converted(Parsed):
 
 @dataclass(frozen=True, eq=False)
 class GrammarRequest(Parsed):
-    """A grammar that XGrammar has parsed already. `settled` sets `text` to its serialised form."""
+    """A grammar that XGrammar has parsed already. `normalised` sets `text` to its serialised form."""
 
     notation: ClassVar[str] = "grammar"
     grammar: xgrammar.Grammar
     text: str = ""
 
-    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
-        settled = replace(self, text=self.grammar.serialize_json())
-        return Request.settled(settled, compilation, deadline)
+    def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
+        normalised = replace(self, text=self.grammar.serialize_json())
+        return Request.normalised(normalised, compilation, deadline)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -207,10 +207,10 @@ class EbnfRequest(Converted):
     text: str
     root_rule_name: str = "root"
 
-    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
+    def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
         _check_text(self.text, "the grammar", "text or an xgrammar.Grammar")
         _check_text(self.root_rule_name, "root_rule_name")
-        return super().settled(compilation, deadline)
+        return super().normalised(compilation, deadline)
 
     @property
     def given(self) -> object:
@@ -238,9 +238,9 @@ class RegexRequest(Converted):
     title: ClassVar[str] = "regex"
     text: str
 
-    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
+    def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
         _check_text(self.text, "the regular expression")
-        return super().settled(compilation, deadline)
+        return super().normalised(compilation, deadline)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -284,12 +284,12 @@ class StructuralTagRequest(Converted):
     arguments: tuple[Any, ...]
     vocabulary: Vocabulary | None = None
 
-    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
+    def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
         known = replace(self, vocabulary=compilation.vocabulary)
         grammar, _ = known.parse_timed(compilation.guard, deadline)
         # a tag may contain model classes, so only the grammar made from it can be a key
         request = GrammarRequest(grammar, settings=self.settings, static=self.static)
-        return request.settled(compilation, deadline)
+        return request.normalised(compilation, deadline)
 
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
         text = self._text()
@@ -324,7 +324,7 @@ class StructuralTagRequest(Converted):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        raise NotImplementedError("only the grammar that `settled` returns has a key")
+        raise NotImplementedError("only the grammar that `normalised` returns has a key")
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,7 +335,7 @@ class LarkRequest(Request):
     text: str
     start: str = "start"
 
-    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
+    def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
         strategy = self.settings.strategy
         if strategy not in ("auto", "classifier"):
             raise StrategyError(

@@ -46,7 +46,7 @@ class JsonSchemaRequest(Converted):
     """A JSON schema.
 
     Attributes:
-        schema: the schema as it was given; after `settled`, text or a model class.
+        schema: the schema as it was given; after `normalised`, text or a model class.
         options: options of XGrammar's converter.
         strict: whether to refuse the schema if XGrammar leaves something out of it.
     """
@@ -57,9 +57,9 @@ class JsonSchemaRequest(Converted):
     options: Mapping[str, Any] = field(default_factory=dict)
     strict: bool = False
 
-    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
-        settled = self.changed(schema=_schema_of(self.schema), strict=flag(self.strict, "strict"))
-        return Request.settled(settled, compilation, deadline)
+    def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
+        normalised = self.changed(schema=_schema_of(self.schema), strict=flag(self.strict, "strict"))
+        return Request.normalised(normalised, compilation, deadline)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -120,12 +120,12 @@ class ExactSchemaRequest(Request):
     """A JSON schema with ``semantics="json-schema"`` (`hybrid.json_schema`).
 
     Attributes:
-        schema: the schema as it was given; after `settled`, text.
+        schema: the schema as it was given; after `normalised`, text.
         options: XGrammar's options for the layout of texts, and `strict_mode`.
         strict: whether to refuse the schema if something was left out of it.
         relax: whether to leave out and list what is not supported, instead of refusing the schema.
         assert_formats: whether `format` is checked; if not, it is an annotation.
-        registry: the `referencing.Registry` of documents that references may lead to; after `settled`,
+        registry: the `referencing.Registry` of documents that references may lead to; after `normalised`,
             `hybrid.json_schema.Documents`.
     """
 
@@ -137,7 +137,7 @@ class ExactSchemaRequest(Request):
     assert_formats: bool = True
     registry: Any = None
 
-    def settled(self, compilation: Compilation, deadline: Deadline) -> Request:
+    def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
         for name, value in self.options.items():
             if name not in SCHEMA_OPTIONS:
                 allowed = ", ".join(SCHEMA_OPTIONS)

@@ -31,7 +31,7 @@ from hybrid.api.matcher import GrammarMatcher
 from hybrid.compiled import CompiledGrammar
 from hybrid.completion.completion import Completion
 from hybrid.healing.beginnings import beginnings_of
-from hybrid.values.arguments import text_of
+from hybrid.values.arguments import encoded
 
 MOST_PREFIX = 4096
 """Most bytes of a prefix."""
@@ -63,7 +63,7 @@ class HealingMatcher:
         override_stop_tokens: int | Iterable[int] | None = None,
         terminate_without_stop_token: bool = False,
     ) -> None:
-        text = text_of(prefix)
+        text = encoded(prefix)
         if len(text) > MOST_PREFIX:
             raise ArgumentError(f"the prefix has {len(text)} bytes, allowed are {MOST_PREFIX}")
         free_end = flag(terminate_without_stop_token, "terminate_without_stop_token")
@@ -160,7 +160,7 @@ class HealingMatcher:
         left = self.left
         if not left:
             return self._count(self._inner.accept_string(input_str, debug_print=debug_print))
-        return self._read(text_of(input_str), left)
+        return self._read(encoded(input_str), left)
 
     def _count(self, taken: bool) -> bool:
         self._behind += taken

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from hybrid.json_schema.automata import ArrayAutomaton, Edge, Nonterminal, ObjectAutomaton
-from hybrid.json_schema.languages.numbers import text_of
+from hybrid.json_schema.languages.numbers import shortest_text
 from hybrid.json_schema.nonterminals import Nonterminals
 
 
@@ -68,7 +68,10 @@ class Instances:
         fraction."""
         texts = self._nonterminals.numbers.texts(one.numbers)
         exact = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
-        for text in (json.dumps(value) if not isinstance(value, Decimal) else str(value), text_of(exact)):
+        for text in (
+            json.dumps(value) if not isinstance(value, Decimal) else str(value),
+            shortest_text(exact),
+        ):
             if texts.contains(text):
                 return text
         return None

@@ -15,7 +15,7 @@ from math import gcd, lcm
 
 from hybrid.json_schema.formulas import Formula, decide
 from hybrid.json_schema.languages.automaton import Automaton, words
-from hybrid.json_schema.languages.numbers import holds, number_texts, text_of
+from hybrid.json_schema.languages.numbers import holds, number_texts, shortest_text
 from hybrid.json_schema.languages.until import TooLarge
 
 MOST_LISTED = 20_000
@@ -52,7 +52,7 @@ class Numbers:
                 values = _between(formula, step)
                 if values is not None:
                     kept = [value for value in values if accept(holds(contents, value))]
-                    found = words(map(text_of, kept))
+                    found = words(map(shortest_text, kept))
                 elif step.denominator == 1:
                     found = number_texts(contents, accept, 2 * self._bound, True)
                 else:

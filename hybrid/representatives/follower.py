@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from equivalence import MatcherError
 from equivalence.deadline import Deadline
 from hybrid.values.arguments import whole_characters
-from hybrid.values.follower import ENDED, Compiled, Follower, check_time, text_of
+from hybrid.values.follower import ENDED, Compiled, Follower, check_time, joined
 from hybrid.values.gather import Gather
 
 Step: TypeAlias = "tuple[int | bytes, Step | None]"
@@ -211,7 +211,7 @@ class EngineFollower(Follower):
 
     def text_read(self) -> bytes:
         """See `Follower.text_read`."""
-        return text_of(self._read(), self._tokens)
+        return joined(self._read(), self._tokens)
 
     def last_read(self, most: int) -> list[int]:
         """Return at most `most` of the last ids that were read, without stop tokens and only those after the

@@ -244,14 +244,14 @@ class _Pair:
         if self.size % 32:
             self._xor[-1] &= self._last_word
         if self._xor.any():
-            self._settle(_ids_of_set_bits(self._xor))
+            self._judge(_ids_of_set_bits(self._xor))
         else:
             self.result.equal += 1
         if not need_apply and not _bits(self.mask, self.size).all():
             self.differ("need_apply", -1, False, True)
         return True
 
-    def _settle(self, token_ids: npt.NDArray[np.int64]) -> None:
+    def _judge(self, token_ids: npt.NDArray[np.int64]) -> None:
         """Ask XGrammar's ``accept_token`` for each differing bit which mask is right."""
         result = self.result
         contradictions = differences = 0

@@ -18,7 +18,7 @@ from equivalence import ArgumentError, VocabularyError
 from equivalence.arguments import one_or_more, shown
 
 
-def text_of(text: Any) -> bytes:
+def encoded(text: Any) -> bytes:
     """Return the argument of `accept_string` as bytes.
 
     Raises:

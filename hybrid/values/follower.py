@@ -36,7 +36,7 @@ class Outgrown(Exception):
         self.follower = follower
 
 
-def text_of(read: Iterable[int | bytes | None], tokens: Sequence[bytes]) -> bytes:
+def joined(read: Iterable[int | bytes | None], tokens: Sequence[bytes]) -> bytes:
     """Join ids, texts and stop tokens (`None`) to one text."""
     parts = (tokens[one] if isinstance(one, int) else one for one in read)
     return b"".join(part for part in parts if part is not None)

@@ -18,7 +18,7 @@ cdef class Items:
 
     cdef Py_ssize_t edge_of(self, Py_ssize_t outcome, Py_ssize_t state) except -1 nogil
     cdef Py_ssize_t exposed(self, Py_ssize_t pops, Py_ssize_t state, Py_ssize_t nonterminal) except -1 nogil
-    cdef int settle(self) except -1 nogil
+    cdef int expand_all(self) except -1 nogil
     cdef int expand(self, Py_ssize_t item) except -1 nogil
     cdef bint said_more(self) noexcept nogil
     cdef void keep(self) noexcept nogil

@@ -156,7 +156,7 @@ class Items:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1, check=False)
-    def settle(self) -> cython.int:
+    def expand_all(self) -> cython.int:
         """Find the edges of all items that are not permanent, and of those that they lead to, and the
         status of each.
 

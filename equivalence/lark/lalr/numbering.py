@@ -164,7 +164,7 @@ class Numbering:
         if number >= 0:
             return number
         self.find_edges(own)
-        self.items.settle()
+        self.items.expand_all()
         if self.decide(own) == 0:
             number = DEAD
         else:

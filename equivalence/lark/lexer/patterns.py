@@ -314,7 +314,7 @@ class Positions:
                     stack.append((following, inside, obligations))
             else:
                 wanted, start, following = arguments
-                obligation = settle(self, Obligation(wanted, frozenset(self._closure(start, kind))))
+                obligation = resolved(self, Obligation(wanted, frozenset(self._closure(start, kind))))
                 if obligation is True:
                     stack.append((following, inside, obligations))
                 elif obligation is not False:
@@ -337,7 +337,7 @@ def _neighbours(kind: int, arguments: list[Any]) -> tuple[int, ...]:
     return ()
 
 
-def settle(positions: Positions, obligation: Obligation) -> Obligation | bool:
+def resolved(positions: Positions, obligation: Obligation) -> Obligation | bool:
     """An obligation with its current threads, or its final result."""
     for position, obligations in obligation.threads:
         if positions.nodes[position][0] == END and not obligations:
@@ -361,11 +361,11 @@ def advance(
                 threads.add(Thread(position, still))
             elif positions.masks[arguments[0]] >> kind & 1:
                 threads.update(Thread(p, still | more) for p, more in positions.after(position, kind))
-        settled = settle(positions, Obligation(obligation.wanted, frozenset(threads)))
-        if settled is False:
+        rest = resolved(positions, Obligation(obligation.wanted, frozenset(threads)))
+        if rest is False:
             return None
-        if settled is not True:
-            left.add(settled)
+        if rest is not True:
+            left.add(rest)
     return frozenset(left)
 
 

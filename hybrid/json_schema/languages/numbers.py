@@ -76,7 +76,7 @@ def _tabled(atoms: tuple[Atom, ...], accepted: frozenset[tuple[bool, ...]], boun
     listed = [i for i, atom in enumerate(atoms) if atom[0] == "among"]
     if listed and all(any(signs[i] for i in listed) for signs in accepted):
         values = set().union(*(atoms[i][1] for i in listed))
-        return words(text_of(value) for value in values if holds(atoms, value) in accepted)
+        return words(shortest_text(value) for value in values if holds(atoms, value) in accepted)
     if all(atom[0] in ("ge", "gt") and not atom[1] for atom in atoms):
         return _by_sign(atoms, accepted, bound)
     integral = _is_integral(atoms, accepted)
@@ -155,7 +155,7 @@ def digits_of(value: Fraction) -> tuple[str, str]:
     return whole, fraction.rstrip("0")
 
 
-def text_of(value: Fraction) -> str:
+def shortest_text(value: Fraction) -> str:
     """Return the shortest text of a decimal without exponent."""
     whole, fraction = digits_of(value)
     return ("-" if value < 0 else "") + whole + ("." + fraction if fraction else "")
