@@ -31,7 +31,7 @@ from hybrid.json_schema.languages.automaton import (
 )
 from hybrid.json_schema.languages.counted import counted_language
 from hybrid.json_schema.languages.formats import NOT_REGULAR, format_language
-from hybrid.json_schema.languages.grids import Grid, few_words, grid_of
+from hybrid.json_schema.languages.grids import MOST_LISTED, Grid, few_words, grid_of
 from hybrid.json_schema.languages.lengths import window, with_length
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
 from hybrid.json_schema.languages.until import TooLarge
@@ -95,10 +95,6 @@ class Piece(NamedTuple):
     most: int | None = None
     is_counted: bool = False
 
-
-MOST_LISTED = 10_000
-"""A language with lengths is listed if it has at most this many texts, instead of a state for each length;
-more texts need not be counted (`counting.py`)."""
 
 GRIDS = 6
 """This many times more states are allowed if they are pairs of a state and a length, because these are that

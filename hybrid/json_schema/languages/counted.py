@@ -20,9 +20,12 @@ from numpy.typing import NDArray
 
 from equivalence.network.counted_automata import CountedAutomaton
 from hybrid.json_schema.languages.automaton import Automaton, edges_by_set, intersection
-from hybrid.json_schema.languages.grids import n_pairs
+from hybrid.json_schema.languages.grids import MOST_LISTED, n_pairs
 from hybrid.json_schema.languages.lengths import MOST_PRODUCT, window
 from hybrid.json_schema.languages.syntax import Ranges
+
+MOST_LENGTHS = 20_000
+"""At most this many lengths are examined to find whether a language has many texts."""
 
 MOST_EDGES = 2_000
 """Most edges of a counted automaton, each of which is a rule of the grammar."""
@@ -54,6 +57,8 @@ def counted_language(language: Automaton, least: int, most: int | None) -> Count
         language = intersection([language, window(least, None)], MOST_PRODUCT)
     if least <= language.shortest:
         least = 0
+    if _has_few(language, least, most):
+        return None
     sets, rows = edges_by_set(language.ranges())
     automaton = CountedAutomaton(
         np.ascontiguousarray(rows[:, (0, 2)]),
@@ -65,6 +70,29 @@ def counted_language(language: Automaton, least: int, most: int | None) -> Count
     if len(rows) > MOST_EDGES or automaton.slack <= max(least, 1):
         return None
     return CountedLanguage(sets, rows[:, 1].tolist(), automaton)
+
+
+def _has_few(language: Automaton, least: int, most: int) -> bool:
+    """Whether an infinite language has at most `MOST_LISTED` texts with some lengths, or might: these are
+    listed.
+
+    It has a text within each range of lengths as large as its number of states.
+    """
+    if most - least > (MOST_LISTED + 1) * language.n_states:
+        return False
+    sources, low, high, targets = language.ranges().T
+    accepting = np.array(language.accepting, bool)
+    reached: NDArray[np.float64] = np.zeros(language.n_states)  # how many texts lead to each state
+    reached[0] = 1.0
+    found = 0.0
+    for length in range(min(most, MOST_LENGTHS) + 1):
+        if length >= least:
+            found += reached[accepting].sum()
+        if found > MOST_LISTED:
+            return False
+        texts = reached[sources] * (high + 1 - low)
+        reached = np.minimum(np.bincount(targets, texts, language.n_states), 2.0**60)
+    return True
 
 
 def _any_longer(language: Automaton) -> bool:

@@ -32,6 +32,11 @@ MOST_LOOKED_AT = 8_000_000
 """At most this many pairs, reachable or not, are examined to find those that matter."""
 
 
+MOST_LISTED = 10_000
+"""A language with lengths is listed if it has at most this many texts, instead of a state for each length;
+more texts need not be counted (`hybrid.json_schema.counting`)."""
+
+
 class Grid(NamedTuple):
     """The texts of a language whose length is in a range; state 0 is the start.
 
