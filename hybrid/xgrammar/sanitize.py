@@ -209,11 +209,11 @@ def refuse_endless_rules(read: ReadGrammar) -> None:
 
 
 def has_texts_without_end(serialized: dict[str, Any]) -> bool:
-    """Whether the root leads to a rule that has no finite text (``p ::= "a" p``).
+    """Whether the root leads to a rule that has no finite text (``p ::= "a" p``), or only with token ids.
 
     XGrammar 0.2.8 follows forced text as long as there is any, ignores token ids, and does not return if the
-    text is infinite. If every rule has a finite text without ids, then every beginning of a text can be
-    completed, and forced text is a part of that completion. Without a cycle of other rules, text is finite.
+    text is infinite. If every rule has a finite text, then every beginning of a text can be completed, and
+    forced text is a part of that completion; unless it needs ids.
     """
     data, starts = serialized[serial.DATA], serialized[serial.STARTS]
     bodies = [rule[BODY] for rule in serialized[serial.RULES]]
@@ -242,8 +242,8 @@ def has_texts_without_end(serialized: dict[str, Any]) -> bool:
                 pending.append(bodies[callee])
         pending += parts
         lacking[expression] = 1 if kind == serial.CHOICES else len(parts) + len(callees)
-        if kind in serial.TOKEN_TYPES or (kind == serial.CLASS and body == [0]):
-            continue  # ids are not text, and an empty class has none
+        if kind == serial.CLASS and body == [0]:
+            continue  # an empty class
         if lacking[expression] == 0 or (kind == serial.REPEAT and body[1] == 0):
             lacking[expression] = 0
             ended.append(expression)
@@ -261,15 +261,34 @@ def has_texts_without_end(serialized: dict[str, Any]) -> bool:
             lacking[other] -= 1
             if lacking[other] == 0:
                 ended.append(other)
-    left = reached - ending
-    calls: dict[int, set[int]] = {rule: set() for rule in left}
-    for rule in left:
-        pending = [bodies[rule]]
-        while pending:
-            at = starts[pending.pop()]
-            kind, body = data[at], data[at + 2 : at + 2 + data[at + 1]]
-            pending += body if kind in serial.WHOLES else ()
-            calls[rule] |= left.intersection(serial.called_rules(kind, body))
+    return not reached <= ending or _forces_endless_text(
+        data, starts, {rule: bodies[rule] for rule in reached}
+    )
+
+
+def _forces_endless_text(data: list[int], starts: list[int], bodies: dict[int, int]) -> bool:
+    """Whether rules with one way to go on with text call each other in a cycle (``p ::= "a" p |
+    Token(1)``)."""
+
+    def read(expression: int) -> tuple[int, list[int]]:
+        at = starts[expression]
+        return data[at], data[at + 2 : at + 2 + data[at + 1]]
+
+    def parts(expression: int, kind: int) -> list[int]:
+        found, body = read(expression)
+        return body if found == kind else [expression]
+
+    calls: dict[int, set[int]] = {}
+    for rule, body in bodies.items():
+        ways = [parts(one, serial.SEQUENCE) for one in parts(body, serial.CHOICES)]
+        ways = [way for way in ways if way and read(way[0])[0] not in serial.TOKEN_TYPES]
+        if len(ways) == 1:
+            kinds = [read(one) for one in ways[0]]
+            if all(kind in (serial.BYTES, serial.RULE) for kind, _ in kinds):
+                calls[rule] = {inner[0] for kind, inner in kinds if kind == serial.RULE}
+    while free := {rule for rule, called in calls.items() if not called <= calls.keys()}:
+        for rule in free:
+            del calls[rule]
     try:
         TopologicalSorter(calls).prepare()
     except CycleError:
