@@ -20,6 +20,12 @@ from tests.test_adapters_xgrammar import BUDGET_LARK, EBNF, INFO, STOP, compiled
 BROKEN: dict[str, Any] = {
     "schema": lambda module: module.GrammarCompiler(INFO).compile_json_schema("{"),
     "schema of another type": lambda module: module.GrammarCompiler(INFO).compile_json_schema(5),
+    "indent": lambda module: module.GrammarCompiler(INFO).compile_json_schema("{}", indent="2"),
+    "separators": lambda module: module.GrammarCompiler(INFO).compile_json_schema("{}", separators=",:"),
+    "strict mode": lambda module: module.GrammarCompiler(INFO).compile_json_schema("{}", strict_mode="x"),
+    "white space": lambda module: module.GrammarCompiler(INFO).compile_json_schema(
+        "{}", max_whitespace_cnt="1"
+    ),
     "regex": lambda module: module.GrammarCompiler(INFO).compile_regex("("),
     "regex of another type": lambda module: module.GrammarCompiler(INFO).compile_regex(5),
     "ebnf": lambda module: module.GrammarCompiler(INFO).compile_grammar("root ::= x"),
@@ -38,6 +44,7 @@ BROKEN: dict[str, Any] = {
     "temperature": lambda module: module.GrammarMatcher(plainly("ebnf"), default_temperature=-1.0),
     "stop token": lambda module: module.GrammarMatcher(plainly("ebnf"), override_stop_tokens=[999]),
     "no stop token": lambda module: module.GrammarMatcher(plainly("ebnf"), override_stop_tokens=[]),
+    "most steps back": lambda module: module.GrammarMatcher(plainly("ebnf"), max_rollback_tokens="a"),
     "token": lambda module: module.GrammarMatcher(plainly("ebnf")).accept_token("a"),
     "text": lambda module: module.GrammarMatcher(plainly("ebnf")).accept_string(5),
     "rollback": lambda module: module.GrammarMatcher(plainly("ebnf")).rollback(1),

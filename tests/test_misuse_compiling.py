@@ -154,6 +154,24 @@ def test_what_is_no_text_is_no_grammar(strategy: str, value: Any) -> None:
     compiler.close()
 
 
+@pytest.mark.parametrize("semantics", ["xgrammar", "json-schema"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"indent": "2"},
+        {"separators": ",:"},
+        {"strict_mode": "x"},
+        {"max_whitespace_cnt": "1"},
+        {"indent": 2.0},
+    ],
+    ids=str,
+)
+def test_options_of_another_type(semantics: Any, options: dict[str, Any]) -> None:
+    ((name, value),) = options.items()
+    with pytest.raises(ArgumentError, match=f"^the option {name} must be of type .*, but is {value!r}$"):
+        GrammarCompiler(VOCABULARY).compile_json_schema({}, semantics=semantics, **options)
+
+
 MANY: dict[str, tuple[Any, dict[str, Any]]] = {
     "no threads": (["x"], {"n_jobs": 0}),
     "a million": (["x"], {"n_jobs": 10**6}),

@@ -255,6 +255,7 @@ class GrammarCompiler:
                 max_whitespace_cnt (-1 means any number, None the compiler's), any_order.
 
         Raises:
+            ArgumentError: an argument or option has a wrong type.
             GrammarError: XGrammar refuses the schema; or `strict` does, and the message names the keywords.
             SchemaRefused: with "json-schema", the schema is invalid, has no valid instance, or uses something
                 unsupported. The message names keyword and place. It is a `GrammarError`.

@@ -84,7 +84,7 @@ class GrammarMatcher(Calls):
                 f"compiled_grammar is {type(compiled_grammar).__name__}, allowed is what "
                 "hybrid.GrammarCompiler returns"
             )
-        if max_rollback_tokens != -1:
+        if integer(max_rollback_tokens, "max_rollback_tokens") != -1:
             warnings.warn(
                 "max_rollback_tokens is ignored: rollback is unlimited", DeprecationWarning, stacklevel=2
             )
