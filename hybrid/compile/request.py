@@ -339,8 +339,9 @@ class LarkRequest(Request):
         strategy = self.settings.strategy
         if strategy not in ("auto", "classifier"):
             raise StrategyError(
-                f"strategy is {strategy!r}, which runs in XGrammar and has no lexer; allowed for Lark "
-                "grammars are 'auto' and 'classifier' (or compile_grammar(xgrammar.Grammar.from_lark(text)))"
+                f"Lark grammars need strategy 'auto' or 'classifier', but it is {strategy!r}, which "
+                "runs in XGrammar and has no lexer; use one of them, or "
+                "compile_grammar(xgrammar.Grammar.from_lark(text))"
             )
         _check_text(self.text, "the grammar")
         _check_text(self.start, "start")
@@ -368,4 +369,4 @@ def require(given: Any, allowed: type | tuple[type, ...], name: str) -> None:
 def _check_text(value: object, name: str, allowed: str = "text") -> None:
     """Raise `GrammarError` if a value is not text: it might not even be usable as a key."""
     if not isinstance(value, str):
-        raise GrammarError(f"{name} is {shown(value)}, allowed is {allowed}")
+        raise GrammarError(f"{name} must be {allowed}, but is {shown(value)}")
