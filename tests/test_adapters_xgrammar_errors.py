@@ -79,6 +79,8 @@ def test_errors_of_ours_stay_what_they_are() -> None:
 def test_what_a_strategy_refuses_runs_in_xgrammar() -> None:
     made = compiled("lark with a budget", "representatives")
     assert made.strategy == "engine"
+    why = "runs in plain XGrammar: strategy='representatives' cannot run it (the grammar uses max_tokens: "
+    assert made.hybrid.reason.startswith(why)
     with pytest.raises(hybrid.UnsupportedGrammar):
         hybrid.GrammarCompiler(INFO, strategy="representatives").compile_grammar(
             xgrammar.Grammar.from_lark(BUDGET_LARK)
