@@ -75,8 +75,8 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         grammars = [] if compiled is None else compiled_grammars(compiled, tokenizer)
         if len(grammars) > 1:
             raise ArgumentError(
-                f"compiled has {len(grammars)} grammars, allowed is one for all requests; give a request its "
-                "own by manager.add_request(ids, grammar=...)"
+                f"compiled must be one grammar for all requests, but has {len(grammars)}; give a "
+                "request its own grammar with manager.add_request(ids, grammar=...)"
             )
         self._default = grammars[0] if grammars else None
         self._vocabulary = grammars[0].vocabulary if grammars else compiler_of(tokenizer).vocabulary
@@ -97,17 +97,21 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         processors = getattr(manager, "logit_processor", None)
         if not isinstance(processors, cb_logits_processors.ContinuousBatchingLogitsProcessorList):
             raise ArgumentError(
-                f"manager is {shown(manager)}, allowed is what model.init_continuous_batching returns"
+                f"manager must be what model.init_continuous_batching returns, but is {shown(manager)}"
             )
         if manager.batch_processor is not None or manager.is_running():
-            raise ArgumentError("the manager has started; join it between init_continuous_batching and start")
+            raise ArgumentError(
+                "the manager has already started; join it between init_continuous_batching and start"
+            )
         config = manager.continuous_batching_config
         graphs = config.use_cuda_graph  # one value, or one for each of two kinds of steps
         if config.use_async_batching or (any(graphs) if isinstance(graphs, tuple) else graphs):
             raise StrategyError(
-                f"the manager has use_async_batching={config.use_async_batching} and "
-                f"use_cuda_graph={config.use_cuda_graph}, allowed is neither: a mask needs the token before "
-                "it. Pass ContinuousBatchingConfig(use_async_batching=False, use_cuda_graph=False)"
+                "the manager must use neither use_async_batching nor use_cuda_graph, because a mask "
+                "depends on the previous token, but has "
+                f"use_async_batching={config.use_async_batching} and "
+                f"use_cuda_graph={config.use_cuda_graph}. Pass "
+                "ContinuousBatchingConfig(use_async_batching=False, use_cuda_graph=False)"
             )
         processors.logits_processor.insert(0, self)
         processors.tensors_required += 1
@@ -130,8 +134,8 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         """
         if len(requests_with_new_token) >= len(self._bitmask):
             raise ArgumentError(
-                f"a batch has {len(requests_with_new_token)} requests, allowed are {len(self._bitmask) - 1}; "
-                "raise most_requests, or lower max_requests_per_batch"
+                f"a batch has {len(requests_with_new_token)} requests, but the limit is "
+                f"{len(self._bitmask) - 1}; raise most_requests, or lower max_requests_per_batch"
             )
         rows = [self._fill(future.state, place + 1) for place, future in enumerate(requests_with_new_token)]
         while len(self._requests) > 4 * len(self._bitmask):  # most have ended; others are read again
@@ -147,8 +151,8 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         size = self._vocabulary.size
         if scores.shape[-1] < size:
             raise VocabularyError(
-                f"the scores have {scores.shape[-1]} columns, the grammars' vocabulary has {size} ids; build "
-                "the vocabulary for the model's logits (vocab_size=model.config.vocab_size)"
+                f"the scores have {scores.shape[-1]} columns, but the grammars' vocabulary has {size} "
+                "ids; build the vocabulary for the model's logits (vocab_size=model.config.vocab_size)"
             )
         rows = tensor_arg[: len(scores)].long()
         if not bool(rows.any()):
@@ -178,7 +182,10 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
                     matcher.fill_closing_bitmask(self._bitmask, left, row)
                     return row
                 except MatcherError:
-                    logger.warning("request %s has too few tokens left for its grammar", state.request_id)
+                    logger.warning(
+                        "request %s has too few tokens left to complete a text of its grammar",
+                        state.request_id,
+                    )
             matcher.fill_next_token_bitmask(self._bitmask, row)
             if bool((self._bitmask[row] != 0).any()):
                 return row
@@ -199,8 +206,9 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
             if grammar.vocabulary.fingerprint not in self._alike:
                 if not self._vocabulary.has_same_ids(grammar.vocabulary):
                     raise VocabularyError(
-                        f"request {state.request_id} has a grammar over {grammar.vocabulary}, allowed is "
-                        f"{self._vocabulary}; compile all with one GrammarCompiler"
+                        f"request {state.request_id} has a grammar over {grammar.vocabulary}, but the "
+                        f"others are over {self._vocabulary}; compile all grammars with one "
+                        "GrammarCompiler"
                     )
                 self._alike.add(grammar.vocabulary.fingerprint)
             known = _Request(grammar, GrammarMatcher(grammar), [])

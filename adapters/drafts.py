@@ -135,7 +135,7 @@ class GrammarDrafts:
 
     def __init__(self, drafts: DraftModel, most: int = 8, *, learn: bool = True) -> None:
         if not isinstance(drafts, DraftModel):
-            raise ArgumentError(f"drafts is {shown(drafts)}, allowed is a hybrid.drafts.DraftModel")
+            raise ArgumentError(f"drafts must be a hybrid.drafts.DraftModel, but is {shown(drafts)}")
         self._most = integer_from(1, most, "most", most=MOST_DRAFT)
         self._drafts, self._learn = drafts, learn
         self.last: DraftCandidates | None = None
@@ -149,7 +149,7 @@ class GrammarDrafts:
             ArgumentError: the call's `GrammarLogitsProcessor` has another grammar.
         """
         if len(input_ids) != 1:
-            raise BatchError(f"{len(input_ids)} rows were given with drafts, allowed is one row in each call")
+            raise BatchError(f"drafts work with one row in each call, but {len(input_ids)} rows were given")
         decode = getattr(type(model), "_assisted_decoding", None)
         if decode is None:
             raise StrategyError(f"{type(model).__name__} has no assisted generation; update transformers")
@@ -174,8 +174,8 @@ class GrammarDrafts:
         matcher = masking[0].new_matcher()
         if not self._drafts.is_of(matcher.compiled_grammar):
             raise ArgumentError(
-                "the logits processor has another grammar or vocabulary than the drafts; make both from one "
-                "compiled grammar"
+                "the logits processor and the drafts must have the same grammar and vocabulary; make "
+                "both from one compiled grammar"
             )
         return matcher
 

@@ -25,7 +25,7 @@ from hybrid.json_schema import MOST_WHITE_SPACE
 _lock = forking.listed(threading.Lock(), forking.Order.SLOW)
 
 ALLOWED = (
-    "hybrid.CompiledGrammar, and with a tokenizer a JSON schema (dict or text) or a pydantic model class"
+    "hybrid.CompiledGrammar, or (with a tokenizer) a JSON schema (dict or text) or a pydantic model class"
 )
 
 
@@ -56,7 +56,7 @@ def compiled_grammars(
     )
     items = list(given) if is_many else [given]
     if not items:
-        raise BatchError("no grammar was given, allowed is one, or a list with one per prompt")
+        raise BatchError("no grammar was given; pass one, or a list with one for each prompt")
     compiler = None if tokenizer is None else compiler_of(tokenizer)
     grammars = []
     for place, item in enumerate(items):
@@ -64,11 +64,11 @@ def compiled_grammars(
         if isinstance(item, CompiledGrammar):
             grammars.append(item)
         elif not (isinstance(item, (str, Mapping)) or hasattr(item, "model_json_schema")):
-            raise ArgumentError(f"{name} is {shown(item)}, allowed are {ALLOWED}")
+            raise ArgumentError(f"{name} must be a {ALLOWED}, but is {shown(item)}")
         elif compiler is None:
             raise ArgumentError(
-                f"{name} is {shown(item)} and there is no tokenizer to compile it for; pass one, or a "
-                "grammar that hybrid.GrammarCompiler compiled"
+                f"{name} is {shown(item)}, but there is no tokenizer to compile it for; pass "
+                "tokenizer, or a grammar that hybrid.GrammarCompiler compiled"
             )
         else:
             most = white_space(compiler, max_whitespace_cnt)
@@ -81,8 +81,9 @@ def compiled_grammars(
     pairs = combinations(vocabularies.values(), 2)
     if not all(one.has_same_ids(other) for one, other in pairs):
         raise VocabularyError(
-            f"the grammars have {len(vocabularies)} different vocabularies, "
-            f"{list(vocabularies.values())}; compile all of them with one GrammarCompiler"
+            f"all grammars must have the same vocabulary, but there are {len(vocabularies)} different "
+            f"vocabularies, {list(vocabularies.values())}; compile all grammars with one "
+            "GrammarCompiler"
         )
     return grammars
 
@@ -116,8 +117,8 @@ def compiler_of(tokenizer: Any) -> GrammarCompiler:
         return GrammarCompiler(tokenizer)  # compilers of one vocabulary share their cache
     if inspect.isclass(tokenizer) or not hasattr(tokenizer, "get_vocab"):
         raise ArgumentError(
-            f"tokenizer is {shown(tokenizer)}, allowed are a tokenizer of transformers, hybrid.Vocabulary "
-            "and hybrid.GrammarCompiler"
+            "tokenizer must be a tokenizer of transformers, a hybrid.Vocabulary or a "
+            f"hybrid.GrammarCompiler, but is {shown(tokenizer)}"
         )
     with _lock:
         return _compilers.of(tokenizer, len(tokenizer))  # tokens may have been added since

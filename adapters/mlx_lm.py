@@ -75,10 +75,14 @@ class GrammarLogitsProcessor:
         """
         shape = tuple(getattr(logits, "shape", ()))
         if len(getattr(tokens, "shape", ())) != 1 or len(shape) not in (1, 2):
-            raise ArgumentError(f"tokens are {shown(tokens)}, logits {shown(logits)}, allowed are two arrays")
+            raise ArgumentError(
+                f"tokens and logits must be arrays, but tokens is {shown(tokens)} and logits is "
+                f"{shown(logits)}"
+            )
         if len(shape) == 2 and shape[0] != 1:
             raise ArgumentError(
-                f"logits have shape {shape}, allowed is one row; each row of a batch needs its own processor"
+                f"logits must have one row, but have shape {shape}; each row of a batch needs its own "
+                "processor"
             )
         rows = torch.tensor([tokens.tolist()], dtype=torch.int64)
         allowed = self._inner.allowed(rows, shape[-1]).numpy()

@@ -95,8 +95,8 @@ def sampling_from(given: Any) -> Sampling:
             value = getattr(given, name, None)
             if value not in harmless:
                 raise ArgumentError(
-                    f"opportunistic has {name}={shown(value)}, allowed are temperature, top_k, top_p and "
-                    f"min_p; omit {name} or opportunistic"
+                    "opportunistic supports only temperature, top_k, top_p and min_p, but the "
+                    f"GenerationConfig has {name}={shown(value)}; omit {name} or opportunistic"
                 )
         if not given.do_sample:
             return Sampling(0.0)
@@ -113,8 +113,9 @@ def sampling_from(given: Any) -> Sampling:
         is_number = isinstance(value, kinds) and not isinstance(value, bool)
         if not is_number or not 0 <= value <= most or value == float("inf"):
             raise ArgumentError(
-                f"opportunistic has {name}={shown(value)}, allowed are None, a temperature from 0 on, a "
-                "Sampling with a whole top_k from 0 on, top_p and min_p from 0 to 1, and a GenerationConfig"
+                "opportunistic must be None, a temperature of at least 0, a GenerationConfig, or a "
+                "Sampling (top_k: an integer of at least 0; top_p and min_p: from 0 to 1), but has "
+                f"{name}={shown(value)}"
             )
     return found
 
@@ -288,6 +289,6 @@ def _refuse_beams(scores: torch.Tensor) -> None:
     """Raise `ArgumentError` if scores are log probabilities: beam search needs those of all tokens."""
     if bool((scores.float().logsumexp(dim=-1).abs() < 1e-3).all()):
         raise ArgumentError(
-            "the scores are log probabilities, as in beam search; opportunistic allows only greedy decoding "
-            "and sampling; omit it"
+            "the scores are log probabilities, as in beam search, but opportunistic supports only "
+            "greedy decoding and sampling; omit opportunistic"
         )

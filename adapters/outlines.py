@@ -59,14 +59,15 @@ def grammar_of(model: Any, output_type: Any) -> CompiledGrammar:
     term = dsl.python_types_to_terms(output_type)
     if isinstance(term, dsl.CFG):
         raise UnsupportedGrammar(
-            "a CFG of Outlines does not say in which notation it is; compile it with compile_grammar (EBNF) "
-            "or compile_lark of hybrid.GrammarCompiler, and pass the result"
+            "a CFG of Outlines does not name its notation; compile it with compile_grammar (EBNF) or "
+            "compile_lark of hybrid.GrammarCompiler, and pass the result"
         )
     if isinstance(term, dsl.JsonSchema):
         if term.whitespace_pattern is not None:
             raise UnsupportedGrammar(
-                f"whitespace_pattern is {term.whitespace_pattern!r}, allowed is None; compile the schema "
-                "with hybrid.GrammarCompiler.compile_json_schema, which has options for white space"
+                f"whitespace_pattern must be None, but is {term.whitespace_pattern!r}; compile the "
+                "schema with hybrid.GrammarCompiler.compile_json_schema, which has options for white "
+                "space"
             )
         return compiler.compile_json_schema(term.schema, max_whitespace_cnt=white_space(compiler))
     return compiler.compile_regex(dsl.to_regex(term))
@@ -89,8 +90,8 @@ def _processor_and_tokenizer(model: Any) -> tuple[Any, Any]:
     if isinstance(model, models.MLXLM):
         return _imported("adapters.mlx_lm").GrammarLogitsProcessor, model.mlx_tokenizer
     raise ArgumentError(
-        f"model is {shown(model)}, allowed is what outlines.from_transformers or outlines.from_mlxlm "
-        "returns; vLLM has a plugin of its own (docs/vllm.md)"
+        "model must be what outlines.from_transformers or outlines.from_mlxlm returns, but is "
+        f"{shown(model)}; vLLM has a plugin of its own (docs/vllm.md)"
     )
 
 

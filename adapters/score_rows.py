@@ -56,10 +56,11 @@ def no_token(row: int, state: State, ids: list[int], vocabulary: Vocabulary) -> 
     """Return the error of a row for which no token is left, of the ids that the grammar allows."""
     some = [f"{token} ({quoted([token], vocabulary)})" for token in ids[:8]] + ["..."] * (len(ids) > 8)
     why = (
-        f"The grammar allows {len(ids)}: {', '.join(some)}; another logits processor set all of them to "
-        "-inf. Relax min_new_tokens, min_length, suppress_tokens, bad_words_ids or no_repeat_ngram_size"
+        f"The grammar allows {len(ids)}: {', '.join(some)}; but something else, such as another logits "
+        "processor, set all of them to -inf. Relax min_new_tokens, min_length, suppress_tokens, "
+        "bad_words_ids or no_repeat_ngram_size"
         if ids
-        else "The grammar requires text with which no token of the vocabulary begins"
+        else "The grammar requires text that no token of the vocabulary can begin"
     )
     return NoAllowedToken(
         f"row {row}: no token is left after {len(state.generated)} generated tokens, "
@@ -72,15 +73,17 @@ def check_call(input_ids: Any, scores: Any) -> None:
     for name, given in (("input_ids", input_ids), ("scores", scores)):
         if not isinstance(given, torch.Tensor) or given.ndim != 2:
             kind = shown(given) if not isinstance(given, torch.Tensor) else f"of shape {tuple(given.shape)}"
-            raise ArgumentError(f"{name} is {kind}, allowed is a tensor of two dimensions")
+            raise ArgumentError(f"{name} must be a tensor with two dimensions, but is {kind}")
     is_ids = input_ids.dtype in (torch.int64, torch.int32) or not input_ids.numel()
     if not is_ids or not scores.is_floating_point():
         raise ArgumentError(
-            f"input_ids are {input_ids.dtype}, scores {scores.dtype}, allowed are int64 or int32, and floats"
+            "input_ids must be int64 or int32, and scores must be floats, but they are "
+            f"{input_ids.dtype} and {scores.dtype}"
         )
     if len(input_ids) != len(scores):
         raise BatchError(
-            f"there are {len(input_ids)} rows of input_ids and {len(scores)} of scores, allowed is one each"
+            f"input_ids and scores must have the same number of rows, but have {len(input_ids)} and "
+            f"{len(scores)}"
         )
 
 

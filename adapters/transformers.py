@@ -116,7 +116,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
     ) -> None:
         self._grammars = compiled_grammars(compiled, tokenizer, semantics, max_whitespace_cnt, assert_formats)
         if overruled not in ("error", "finish"):
-            raise ArgumentError(f"overruled is {overruled!r}, allowed are 'error' and 'finish'")
+            raise ArgumentError(f"overruled must be 'error' or 'finish', but is {overruled!r}")
         self.prompt_length = prompt_length
         self._overruled = overruled
         self._vocabulary = self._grammars[0].vocabulary
@@ -132,7 +132,9 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         self._limit = None if max_new_tokens is None else integer_from(1, max_new_tokens, "max_new_tokens")
         self._prefixes = [*prefix] if isinstance(prefix, (list, tuple)) else [cast("str | bytes", prefix)]
         if not self._prefixes:
-            raise ArgumentError("prefix is an empty list, allowed are text, bytes, or one per prompt")
+            raise ArgumentError(
+                "prefix must be text, bytes, or a list with one of them for each prompt, but is an empty list"
+            )
         for one in self._prefixes:  # refuse other types now
             HealingMatcher(self._grammars[0], one, override_stop_tokens=self._override)
         self._sampling = None if opportunistic is None else sampling_from(opportunistic)
@@ -163,7 +165,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             score_rows.check_call(input_ids, scores)
             if scores.shape[-1] < self._vocabulary.size:
                 raise VocabularyError(
-                    f"the scores have {scores.shape[-1]} columns, the grammar's vocabulary has "
+                    f"the scores have {scores.shape[-1]} columns, but the grammar's vocabulary has "
                     f"{self._vocabulary.size} ids; build the vocabulary for the model's logits "
                     "(vocab_size=model.config.vocab_size)"
                 )
@@ -208,8 +210,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             found = [i for i in found if i == index]
         if generation is None or not found:
             raise HistoryError(
-                f"the row of shape {host.shape} begins with no prompt of the last generation; pass a row of "
-                "ids as generate returned it, before the processor is used again"
+                f"this row (shape {host.shape}) does not begin with a prompt of the processor's last "
+                "generation; pass a row that generate returned, before you use the processor again"
             )
         states = [self._new_state(generation, i) for i in found]
         for state in states:  # the same prompt may have several grammars
@@ -232,17 +234,17 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             closes = matcher.closes_within(limit)
             if closes is None:
                 warnings.warn(
-                    f"max_new_tokens is {limit}, and the search for a text of that length was given up: rows "
-                    "may be cut off",
+                    "could not find out whether a text of this grammar fits into "
+                    f"max_new_tokens={limit}: texts may be cut off",
                     stacklevel=3,
                 )
             elif not closes:
                 known = matcher.shortest_completion()
-                allowed = "no number, because its texts never end"
+                why = "no tokens of the vocabulary complete a text of this grammar"
                 if known is not None:
                     fewest = next(n for n in range(limit + 1, len(known) + 1) if matcher.closes_within(n))
-                    allowed = f"{fewest} or more"
-                raise ArgumentError(f"max_new_tokens is {limit}, allowed for this grammar is {allowed}")
+                    why = f"the shortest text of this grammar needs {fewest} tokens"
+                raise ArgumentError(f"max_new_tokens={limit} is too small: {why}")
 
     def new_matcher(self) -> GrammarMatcher | HealingMatcher:
         """Make a new matcher like that of the first row, before any text."""
@@ -282,8 +284,9 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         if length <= start or count != len(now.prompt) or not np.array_equal(host[:, :start], now.prompt):
             if count != len(now.prompt) and self._continues(host, now):
                 raise HistoryError(
-                    f"{count} rows continue a generation of {len(now.prompt)} rows; allowed is the same "
-                    "number in every call of one generation. For a new prompt, call reset() first"
+                    f"all calls of one generation must have the same number of rows, but {count} rows "
+                    f"continue a generation of {len(now.prompt)} rows. For a new prompt, call reset() "
+                    "first"
                 )
             return self._begin(host)
         found = now.find(host)
@@ -291,9 +294,10 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         if len(sources) < count:
             if length <= now.longest + 1 and self._all_legal(host, start):
                 raise HistoryError(
-                    f"the rows begin with the current prompt of {start} tokens, and the {length - start} "
-                    "after it fit the grammar, but they are not what was generated so far; call reset() "
-                    "before generate if this is a new prompt, or pass prompt_length"
+                    "cannot tell where the prompt ends: the rows begin with the current prompt "
+                    f"({start} tokens), but the {length - start} tokens after it, which fit the "
+                    "grammar, are not what was generated so far; call reset() before generate if this "
+                    "is a new prompt, or pass prompt_length"
                 )
             return self._begin(host)
         assert self._last_ids is not None
@@ -314,7 +318,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         assert start is not None
         if length < start:
             raise HistoryError(
-                f"the rows have {length} tokens, prompt_length is {start}; correct it or pass None"
+                f"the rows have {length} tokens, but prompt_length is {start}; correct it, or pass None"
             )
         if now is None or now.prompt.shape[1] != start or not np.array_equal(now.prompt, host[:, :start]):
             now = self._begin(host[:, :start])
@@ -341,16 +345,17 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         for given, what in ((grammars, "grammars"), (len(self._prefixes), "prefixes")):
             if count % given:
                 raise BatchError(
-                    f"{count} rows cannot be shared among {given} {what}; pass one, or one per prompt"
+                    f"{count} rows cannot be shared among {given} {what}; pass one, or one for each prompt"
                 )
         old = self._generation
         if old is not None and not np.array_equal(old.prompt, host):
             before = self._previous
             if self.prompt_length is None and before is not None and self._continues(host, before):
                 raise HistoryError(
-                    "the rows continue the generation before the current one: calls of two generations "
-                    "interleave. Use one processor each (an assistant with its own tokenizer cannot be "
-                    "masked), or call reset() first if this is a new prompt"
+                    "these rows belong to an earlier generation: two generations use this processor "
+                    "at the same time. Use one processor for each generation (an assistant model with "
+                    "another tokenizer cannot be masked), or call reset() first if this is a new "
+                    "prompt"
                 )
             self._previous = old
             old.spare = {}
@@ -436,9 +441,9 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             f"not allowed by the grammar after {self._text(state.generated[:position])}"
             f"{score_rows.expected(state)}. "
             + (
-                "It was masked out, so it was chosen later: by another logits processor; as padding of a row "
-                "that another criterion ended (pass pad_token_id); or by drafts that are not masked (pass "
-                "overruled='finish')"
+                "The mask forbade this token, so something chose it after the mask: another logits "
+                "processor, padding of a row that another criterion ended (pass pad_token_id), or "
+                "drafts that are not masked (pass overruled='finish')"
                 if masked_before
                 else "Check prompt_length"
             )

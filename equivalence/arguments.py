@@ -48,8 +48,8 @@ def integer(value: Any, name: str, error: type[HybridError] = ArgumentError) -> 
         if is_number and getattr(value, "ndim", 0) == 0:
             return int(operator.index(value))  # int: an enumeration has a value too
     except Exception as cause:
-        raise error(f"{name} is {shown(value)}, allowed is an integer") from cause
-    raise error(f"{name} is {shown(value)}, allowed is an integer")
+        raise error(f"{name} must be an integer, but is {shown(value)}") from cause
+    raise error(f"{name} must be an integer, but is {shown(value)}")
 
 
 def integer_from(
@@ -63,7 +63,7 @@ def integer_from(
     found = integer(value, name, error)
     if found < least or (most is not None and found > most):
         allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise error(f"{name} is {shown(found)}, allowed is an integer {allowed}")
+        raise error(f"{name} must be an integer {allowed}, but is {shown(found)}")
     return found
 
 
@@ -82,9 +82,11 @@ def integers(values: Any, name: str, error: type[HybridError] = ArgumentError) -
             # elements of a tensor are tensors, 100 times as slow
             values = values.tolist() if hasattr(values, "ndim") else list(values)
     except Exception as cause:
-        raise error(f"{name} is {shown(given)}, allowed are integers, in a list for example") from cause
+        raise error(
+            f"{name} must be a list (or another iterable) of integers, but is {shown(given)}"
+        ) from cause
     if not isinstance(values, list):
-        raise error(f"{name} is {shown(given)}, allowed are integers, in a list for example")
+        raise error(f"{name} must be a list (or another iterable) of integers, but is {shown(given)}")
     if {int}.issuperset(map(type, values)):
         return values
     return [integer(value, f"an element of {name}", error) for value in values]
@@ -106,7 +108,7 @@ def flag(value: Any, name: str) -> bool:
         str(getattr(value, "dtype", "")) == "bool" and getattr(value, "ndim", 1) == 0
     ):
         return bool(value)
-    raise ArgumentError(f"{name} is {shown(value)}, allowed are True and False")
+    raise ArgumentError(f"{name} must be True or False, but is {shown(value)}")
 
 
 def folder_of(value: Any, name: str, error: type[HybridError] = ArgumentError) -> str:
@@ -126,5 +128,5 @@ def path_of(value: Any, name: str, error: type[HybridError] = ArgumentError) -> 
     """
     path = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
     if not isinstance(path, str) or not path:
-        raise error(f"{name} is {shown(value)}, allowed is the path of a file or folder")
+        raise error(f"{name} must be the path of a file or folder, but is {shown(value)}")
     return path

@@ -24,7 +24,7 @@ def check_count(name: str, given: Any) -> int:
         HybridError: it is not an integer from 1 to `MOST`.
     """
     if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= MOST:
-        raise HybridError(f"{name} is {given!r}, allowed is an integer from 1 to {MOST}")
+        raise HybridError(f"{name} must be an integer from 1 to {MOST}, but is {given!r}")
     return given
 
 
@@ -37,5 +37,5 @@ def check_seconds(name: str, given: Any) -> float | None:
     if given is None:
         return None
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < math.inf:
-        raise HybridError(f"{name} is {given!r}, allowed are None, which is no bound, and a number above 0")
+        raise HybridError(f"{name} must be a positive number, or None for no limit, but is {given!r}")
     return given

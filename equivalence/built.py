@@ -70,8 +70,8 @@ def check(name: str, built: bytes) -> None:
     source = HERE.joinpath(*name.split(".")).with_suffix(".py")
     if source.exists() and source_hash(source) != built.decode():
         raise ImportError(
-            f"{name} was compiled from other source than {source} is now: run `make build` "
-            "(or python setup.py build_ext --inplace), or delete the extension beside it"
+            f"{source} has changed since {name} was compiled: run `make build` (or python setup.py "
+            "build_ext --inplace), or delete the extension next to it"
         )
 
 

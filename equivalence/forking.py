@@ -150,7 +150,7 @@ def _after_in_child() -> None:
         try:
             call()
         except Exception:
-            logger.exception("something was not put right in a forked process")
+            logger.exception("some state could not be reset in a forked process")
     _forks.release()
 
 

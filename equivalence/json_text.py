@@ -16,13 +16,13 @@ _FILE_NAME = re.compile(r"[\w./\\~:-]*[\w-]\.[A-Za-z]\w{0,9}")
 def fault_of(text: str) -> str | None:
     """The first fault; None if there is none."""
     if _FILE_NAME.fullmatch(text.strip()):
-        return f"{text.strip()!r} looks like the name of a file; pass the text that is in it"
+        return f"{text.strip()!r} looks like the name of a file; pass the contents of the file"
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
         before = text[: error.pos].rstrip()
         if text[error.pos : error.pos + 1] in ("}", "]") and before.endswith(","):
-            return f"a comma stands before a closing bracket at {_place(text, len(before) - 1)}; remove it"
+            return f"there is a comma before a closing bracket at {_place(text, len(before) - 1)}; remove it"
         if not text.strip():
             return "it is empty"
         return f"it is not valid JSON: {_place(text, error.pos)}: {error.msg[:1].lower()}{error.msg[1:]}"

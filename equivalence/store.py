@@ -100,7 +100,7 @@ def stored(
     except FileNotFoundError:
         pass
     except Unusable as error:
-        logger.warning("%s is not used and is built anew: %s", target.name, error)
+        logger.warning("%s cannot be used and is rebuilt: %s", target.name, error)
     except OSError as error:
         refused.append(f"it cannot be read ({error})")
     made = build()
@@ -108,7 +108,7 @@ def stored(
         target.parent.mkdir(parents=True, exist_ok=True)
         write_arrays(target, write(made), kind=kind, key=key)
     except OSError as error:
-        refused.append(f"it cannot be written ({error}), and is built again next time")
+        refused.append(f"it cannot be written ({error}), so it is rebuilt next time")
     if refused:
         logger.warning("%s: %s", target.name, "; ".join(refused))
     return made
@@ -171,9 +171,11 @@ def _opened(path: str | os.PathLike[str], most: int) -> Iterator[tuple[BinaryIO,
         if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
         if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "this is no file", os.fspath(path))
+            raise OSError(errno.EINVAL, "this is not a regular file", os.fspath(path))
         if found.st_size > most:
-            raise OSError(errno.EFBIG, f"it has {found.st_size} bytes, allowed are {most}", os.fspath(path))
+            raise OSError(
+                errno.EFBIG, f"it has {found.st_size} bytes, but the limit is {most}", os.fspath(path)
+            )
         yield stream, found.st_size
 
 
@@ -204,9 +206,9 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str, key: str, most: int 
     if len(view) < BODY + 8:
         raise Unusable("the file is cut off")
     if view[: len(MAGIC)] != MAGIC:
-        raise Unusable("it is no file of arrays")
+        raise Unusable("it is not a file of arrays")
     if view[len(MAGIC) : BODY] != hashlib.blake2b(view[BODY:], digest_size=DIGEST_BYTES).digest():
-        raise Unusable("its digest does not fit its contents")
+        raise Unusable("its checksum is wrong")
     # from here on the contents are what `write_arrays` of some version wrote, or what somebody forged
     first = BODY + 8 + int.from_bytes(view[BODY : BODY + 8], "little")
     try:
@@ -214,10 +216,10 @@ def read_arrays(path: str | os.PathLike[str], *, kind: str, key: str, most: int 
     except (ValueError, RecursionError) as error:
         raise Unusable(f"its header is not JSON ({error})") from error
     if not isinstance(header, dict):
-        raise Unusable("its header is no object")
+        raise Unusable("its header is not an object")
     for name, wanted in (("version", VERSION), ("kind", kind), ("key", key)):
         if header.get(name) != wanted:
-            raise Unusable(f"its {name} is {header.get(name)!r}, wanted is {wanted!r}")
+            raise Unusable(f"its {name} must be {wanted!r}, but is {header.get(name)!r}")
     members = header.get("members")
     if not isinstance(members, dict):
         raise Unusable("its header does not list members")
@@ -230,10 +232,10 @@ def _member(data: NDArray[np.uint8], name: str, place: Any) -> NDArray[Any]:
         raise Unusable(f"the place of {name!r} is {place!r}")
     begin, length = place
     if not 0 <= begin <= begin + length <= len(data) or begin % ALIGNMENT:
-        raise Unusable(f"{name!r} lies outside of the file, or askew")
+        raise Unusable(f"{name!r} is outside the file, or misaligned")
     array = array_of_npy(data[begin : begin + length])
     if not array.flags.aligned:
-        raise Unusable(f"the numbers of {name!r} lie askew")
+        raise Unusable(f"the numbers of {name!r} are misaligned")
     return array
 
 
@@ -248,7 +250,7 @@ def array_of_npy(data: NDArray[np.uint8]) -> NDArray[Any]:
     # Python's text, for which numpy has Python's parser: what is forged raises whatever it likes there
     found = NPY_HEAD.fullmatch(data[: min(begin, NPY_HEAD_BYTES)].tobytes())
     if not found:
-        raise Unusable("an array does not begin as numpy writes it")
+        raise Unusable("an array does not begin with numpy's header")
     shape = [int(size) for size in found[3].split(b",") if size.strip()]
     try:
         dtype = np.dtype(found[1].decode())
@@ -257,4 +259,6 @@ def array_of_npy(data: NDArray[np.uint8]) -> NDArray[Any]:
             raise Unusable(f"an array of shape {shape} has {array.size} numbers")
         return array.reshape(shape, order="F" if found[2] == b"True" else "C")
     except (ValueError, TypeError, OverflowError) as error:
-        raise Unusable(f"an array is not as large as it says, or of no known type ({error})") from error
+        raise Unusable(
+            f"an array has another size than its header says, or an unknown type ({error})"
+        ) from error

@@ -161,7 +161,9 @@ class CompiledGrammar:
         Raises:
             BudgetExceeded: the states exceed the budget; the grammar continues as before.
         """
-        return self.completed(check_budget(budget), "promoted by its caller")
+        return self.completed(
+            check_budget(budget), "all states were computed in advance, because promote was called"
+        )
 
     def completed(self, budget: Budget, why: str, deadline: Deadline | None = None) -> bool:
         """`promote` for callers that have a deadline, and a reason to note."""
@@ -227,7 +229,7 @@ class CompiledGrammar:
         """
         if self.budget is None or isinstance(self.grammar, LarkGrammar):
             raise BudgetExceeded(
-                "a matcher needs more than the budget's table_bytes, and a Lark grammar has no other "
+                "a matcher needs more memory than Budget.table_bytes, and a Lark grammar has no other "
                 "strategy; raise Budget.table_bytes"
             )
         grammar = in_xgrammar(self.grammar)
@@ -235,11 +237,16 @@ class CompiledGrammar:
         safe = as_changed(grammar, serialized, shield_root(serialized))
         engines = Engines(self.vocabulary, 1, Guard(self.budget))
         made = OnEngine(
-            reason="the classifier cannot serve all matchers", vocabulary=self.vocabulary, grammar=grammar,
+            reason="some matchers need more memory than Budget.table_bytes, or read a token both as text and "
+            "as an id; they run in plain XGrammar",
+            vocabulary=self.vocabulary, grammar=grammar,
             engine=engines.whole(safe, Deadline(self.budget.seconds)),
             mask_seconds=self.mask_seconds,
         )  # fmt: skip
-        self.note("matchers that it could not serve continued on strategy 'engine'")
+        self.note(
+            "some matchers continued on strategy 'engine', because they needed more memory than "
+            "Budget.table_bytes, or read a token both as text and as an id"
+        )
         return made
 
     @cached_property
@@ -261,8 +268,8 @@ class CompiledGrammar:
         """
         if self.places is not None:
             raise UnsupportedGrammar(
-                "the schema has items or keys that may not be repeated: no shortest completion is known; "
-                "use masks without a limit of tokens"
+                "closing in time does not support schemas whose items or keys must not be repeated "
+                "(uniqueItems, minProperties and others); use masks without a token limit"
             )
         return Completions(self.grammar, self.vocabulary)
 
@@ -288,8 +295,9 @@ class CompiledGrammar:
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise ArgumentError(
-            "a CompiledGrammar cannot be pickled: save(path) writes one of strategy 'classifier' and "
-            "CompiledGrammar.load(path, vocabulary) reads it; another process compiles others again"
+            "a CompiledGrammar cannot be pickled: with strategy 'classifier', save(path) writes it "
+            "and CompiledGrammar.load(path, vocabulary) reads it; with others, compile it again in "
+            "the other process"
         )
 
     def __repr__(self) -> str:
@@ -406,4 +414,5 @@ class OnLark(CompiledGrammar):
 
 def reason_of(classes: TokenClasses, vocabulary: Vocabulary) -> str:
     """The sentence about token classes in `CompiledGrammar.reason`."""
-    return f"{classes.n_classes} token classes stand for {vocabulary.size} ids"
+    word = "class" if classes.n_classes == 1 else "classes"
+    return f"the {vocabulary.size} ids of the vocabulary form {classes.n_classes} token {word}"

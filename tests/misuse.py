@@ -48,7 +48,7 @@ def untouched(*tensors: torch.Tensor) -> bool:
 
 def unmoved(matcher: GrammarMatcher) -> bool:
     """Whether the matcher is at its start."""
-    with pytest.raises(MatcherError, match="rollback of 1 steps, but 0 were made"):
+    with pytest.raises(MatcherError, match="cannot roll back 1 steps: only 0 were made"):
         matcher.rollback(1)
     bitmask = allocate_token_bitmask(1, SIZE)
     matcher.fill_next_token_bitmask(bitmask)

@@ -29,7 +29,7 @@ MIB = 2**20
 def test_too_few_bytes_are_an_error_that_names_them() -> None:
     grammar = xgrammar.Grammar.from_ebnf('root ::= "(" root ")" | [a-z]*')
     vocabulary = Vocabulary.from_bytes([b"a", b"((", b"a)"])
-    with pytest.raises(BudgetExceeded, match=r"more than 100000 bytes; raise the budget's bytes"):
+    with pytest.raises(BudgetExceeded, match=r"more than 100000 bytes; raise Budget.bytes"):
         compute_classes(grammar, vocabulary, capacity=Capacity(bytes=100_000))
 
 

@@ -58,7 +58,7 @@ def test_an_error_is_raised_in_all_and_not_kept(monkeypatch: pytest.MonkeyPatch)
         time.sleep(0.1)
         gate.opened.set()
         for future in futures:
-            with pytest.raises(GrammarError, match="nothing but a repeat of itself"):
+            with pytest.raises(GrammarError, match="consists only of a repeat of itself"):
                 future.result()
     shared = compiler.stats()["shared"]
     assert shared > 0 and gate.count + shared == 4 and not compiler._memory._under_way
@@ -173,7 +173,7 @@ def test_close_cancels_what_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> No
         with pytest.raises(CancelledError):
             future.result(0)
     compiler.close()
-    with pytest.raises(HybridError, match="closed; allowed are the methods that do not end in _async"):
+    with pytest.raises(HybridError, match="closed; only the methods that do not end in _async"):
         compiler.compile_regex_async("a")
     assert compiler.compile_regex("b").strategy == "classifier"
 

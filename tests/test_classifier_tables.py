@@ -125,7 +125,7 @@ def test_bytes_that_are_used_up_leave_tables_whole() -> None:
         if found[0]:
             configuration = other = found[0]
     assert len(refused) > 5
-    assert all(f"bytes and need more, allowed are {1 << 30};" in text for text in refused)
+    assert all(f"bytes and need more, but the limit is {1 << 30};" in text for text in refused)
     assert tight.nbytes == roomy.nbytes
 
 

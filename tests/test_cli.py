@@ -60,7 +60,10 @@ def test_classes_of_a_file_and_of_a_schema(vocabulary: str, tmp_path: Path) -> N
         (["classes", "root ::= (", "--vocabulary", "SPEC"], "GrammarError"),
         (["classes", '{"type": 5}', "--vocabulary", "SPEC"], "GrammarError"),
         (["classes", DIGITS, "--vocabulary", "no-such-file.npz"], "VocabularyError"),
-        (["classes", DIGITS, "--vocabulary", "SPEC", "--relation", "sameness"], "allowed are acceptance"),
+        (
+            ["classes", DIGITS, "--vocabulary", "SPEC", "--relation", "sameness"],
+            "must be 'acceptance' or 'displacement'",
+        ),
     ],
 )
 def test_refusals_say_why_and_end_with_status_2(arguments: list[str], message: str, vocabulary: str) -> None:
@@ -138,10 +141,10 @@ def test_several_grammars_go_to_a_folder(vocabulary: str, grammars: list[str], t
     ("arguments", "message"),
     [
         (["compile", "root ::= (", "-o", "OUT/x.equimask"], "GrammarError"),
-        (["compile", DIGITS, DIGITS, "-o", "OUT/x"], "is not a file; with a folder"),
+        (["compile", DIGITS, DIGITS, "-o", "OUT/x"], "is not a file; if the output is a folder"),
         (
             ["compile", "builtin:json", "builtin:json", "-o", "OUT/x"],
-            "several grammars are called",
+            "several grammars have the name",
         ),
         (["compile", DIGITS, "-o", "OUT/no/folder.equimask"], "FileNotFoundError"),
         (["inspect", "OUT/missing.equimask"], "ArtifactError"),
@@ -168,7 +171,7 @@ def test_a_sample_that_does_not_fit_is_refused(vocabulary: str, grammars: list[s
     assert result.exit_code == 2 and "after byte 2" in result.output
     assert "line 1, column 3" in result.output and "expected " in result.output
     result = run("inspect", str(file), "--sample", str(sample))
-    assert result.exit_code == 2 and "needs a vocabulary" in result.output
+    assert result.exit_code == 2 and "--sample needs --vocabulary" in result.output
 
 
 @pytest.mark.parametrize("grammar", ['root ::= "(" root ")" | "x"', 'root ::= "(" ("x" | root) ")" "!"{0,5}'])

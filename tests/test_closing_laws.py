@@ -39,7 +39,7 @@ def test_a_way_of_tokens_is_found_where_the_shortest_bytes_have_none(strategy: s
     assert matcher.shortest_completion() == [1, 2, 2, 2]  # bb a a a
     assert matcher.closes_within(4) is True and matcher.closes_within(3) is False
     assert closing(matcher, 6) == closing(matcher, 4) == [1]
-    with pytest.raises(MatcherError, match="within 3 tokens: the shortest takes more"):
+    with pytest.raises(MatcherError, match="within 3 tokens: every completion needs more"):
         closing(matcher, 3)
     for left, token in ((4, 1), (3, 2), (2, 3), (1, 2)):
         assert token in closing(matcher, left) and matcher.accept_token(token)
@@ -82,7 +82,7 @@ def test_what_was_not_searched_to_its_end_is_masked_without_a_limit(monkeypatch:
     matcher = matcher_of(COUNTED, ABB, "classifier")
     assert matcher.closes_within(6) is None
     assert closing(matcher, 6) == [1]
-    with pytest.raises(BudgetExceeded, match="within the bounds of a search"):
+    with pytest.raises(BudgetExceeded, match="found no other completion within its limits"):
         matcher.shortest_completion()
     assert matcher.closes_within(0) is False  # this needs no search
 

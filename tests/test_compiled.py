@@ -5,12 +5,14 @@ reason.
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from equivalence import Vocabulary
 from hybrid import Budget, CompiledGrammar, GrammarCompiler
-from hybrid.compiled import OnClassifier, OnEngine, OnLark, OnRepresentatives
+from hybrid.compiled import OnClassifier, OnEngine, OnLark, OnRepresentatives, reason_of
 
 VOCABULARY = Vocabulary([bytes([byte]) for byte in range(256)] + [b""], [256], [256])
 
@@ -68,3 +70,9 @@ def test_timings_of_a_grammar_that_is_out_stay_what_they_are() -> None:
     timings = dict(compiled.timings)
     assert compiler.compile_regex("[ab]+", static=True) is compiled and compiled.promote()
     assert compiled.timings == timings
+
+
+@pytest.mark.parametrize(("count", "word"), [(0, "classes"), (1, "class"), (57, "classes")])
+def test_the_reason_has_the_right_plural(count: int, word: str) -> None:
+    classes: Any = SimpleNamespace(n_classes=count)
+    assert reason_of(classes, VOCABULARY) == f"the 257 ids of the vocabulary form {count} token {word}"

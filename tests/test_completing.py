@@ -93,7 +93,7 @@ def test_all_states_are_found(grammar: str, small_pieces: None) -> None:
     ahead, compiled = both(grammar)
     before = use(compiled, 3)
     assert compiled.promote() and compiled.promote(), "twice is once"
-    assert "promoted by its caller" in compiled.reason
+    assert "because promote was called" in compiled.reason
     assert is_complete(compiled) and ahead.classifier is not None and compiled.classifier is not None
     found = known_states(compiled)
     assert compiled.classifier.known.n_known == ahead.classifier.known.n_known

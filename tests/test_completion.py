@@ -344,7 +344,7 @@ def test_batches_have_a_limit_for_each() -> None:
     bitmask.fill_(7)
     with pytest.raises(MatcherError, match="cannot be completed within 1 tokens"):
         batch.batch_fill_closing_bitmask(matchers, bitmask, [100, 100, 1])
-    with pytest.raises(BatchError, match="tokens_left size is 2, matchers size is 3"):
+    with pytest.raises(BatchError, match="tokens_left size is 2, but must be 3"):
         batch.batch_fill_closing_bitmask(matchers, bitmask, [3, 3])
     with pytest.raises(ArgumentError, match="tokens_left"):
         batch.batch_fill_closing_bitmask(matchers, bitmask, 0)
@@ -356,7 +356,7 @@ def test_a_text_that_cannot_end_in_time_is_an_error() -> None:
     assert [TOKENS[token] for token in matcher.shortest_completion()] == [b"abc", b"abc"]
     bitmask = allocate_token_bitmask(1, VOCABULARY.size)
     bitmask.fill_(5)
-    with pytest.raises(MatcherError, match="within 1 tokens: the shortest text takes 2"):
+    with pytest.raises(MatcherError, match="within 1 tokens: the shortest completion needs 2"):
         matcher.fill_closing_bitmask(bitmask, 1)
     assert bool((bitmask == 5).all())
     for wrong in (0, -1, 1.5, True, None):
@@ -377,7 +377,7 @@ def test_what_nothing_ends_has_no_completion() -> None:
     assert closing(matcher, 100) == [ord("b")]  # no text that starts with "a" ever ends
     matcher.accept_string("a")
     assert matcher.shortest_completion() is None
-    with pytest.raises(MatcherError, match="nothing ends it"):
+    with pytest.raises(MatcherError, match="no tokens complete it"):
         closing(matcher, 100)
 
 
@@ -477,7 +477,7 @@ def test_others_are_refused_by_name() -> None:
     with pytest.raises(UnsupportedGrammar, match="Lark"):
         GrammarMatcher(lark).shortest_completion()
     counted = matcher_of(TOKEN_LIMITED)
-    with pytest.raises(UnsupportedGrammar, match="bytes and stacks alone do not decide"):
+    with pytest.raises(UnsupportedGrammar, match="depends on more than the text's bytes"):
         counted.shortest_completion()
 
 

@@ -123,15 +123,15 @@ def test_children_of_a_request_go_their_own_ways():
 
 def test_what_a_manager_has_to_be():
     processor = BatchingGrammarProcessor(JSON)
-    with pytest.raises(ArgumentError, match="manager is 3, allowed is what model"):
+    with pytest.raises(ArgumentError, match=r"manager must be what model.*, but is 3"):
         processor.join(3)
     manager = _manager()
     manager.continuous_batching_config.use_async_batching = True
-    with pytest.raises(StrategyError, match=r"use_async_batching=True .*allowed is neither"):
+    with pytest.raises(StrategyError, match=r"must use neither .*use_async_batching=True"):
         processor.join(manager)
     manager.continuous_batching_config.use_async_batching = False
     manager.batch_processor = object()
-    with pytest.raises(ArgumentError, match="has started"):
+    with pytest.raises(ArgumentError, match="has already started"):
         processor.join(manager)
 
 
@@ -191,12 +191,12 @@ def test_a_limit_that_is_too_small_is_said_and_the_mask_stays_plain(caplog):
 def test_arguments_are_checked():
     with pytest.raises(ArgumentError, match="neither compiled nor tokenizer"):
         BatchingGrammarProcessor()
-    with pytest.raises(ArgumentError, match="compiled has 2 grammars"):
+    with pytest.raises(ArgumentError, match="compiled must be one grammar for all requests, but has 2"):
         BatchingGrammarProcessor([JSON, WORDS])
     with pytest.raises(ArgumentError, match="most_requests"):
         BatchingGrammarProcessor(JSON, most_requests=0)
     few = BatchingGrammarProcessor(JSON, most_requests=1)
-    with pytest.raises(ArgumentError, match="a batch has 2 requests, allowed are 1"):
+    with pytest.raises(ArgumentError, match="a batch has 2 requests, but the limit is 1"):
         few.prepare_tensor_args([_state("a", []), _state("b", [])])
     other = GrammarCompiler(Vocabulary.from_bytes([b"a", b""], stop_token_ids=1)).compile_regex("a")
     with pytest.raises(VocabularyError, match="request a has a grammar over"):

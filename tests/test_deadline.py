@@ -42,7 +42,7 @@ def test_the_clock_sets_the_cell() -> None:
     assert until(deadline.cell) >= 0.03
     assert late.cell[0] == 1  # it has passed already
     assert deadline.left == 0
-    with pytest.raises(BudgetExceeded, match="seconds were used up in the network"):
+    with pytest.raises(BudgetExceeded, match="time limit was reached in this phase: the network"):
         deadline.check("the network")
 
 
@@ -50,9 +50,7 @@ def test_what_cannot_be_interrupted_is_not_begun_without_time_for_it() -> None:
     Deadline().check("writing", 1e9)
     deadline = Deadline(60)
     deadline.check("writing", 1.0)
-    with pytest.raises(
-        BudgetExceeded, match=r"writing takes 90\.00 s .* and (59|60)\.\d\d of the budget's are"
-    ):
+    with pytest.raises(BudgetExceeded, match=r"writing would take 90\.00 s .* only (59|60)\.\d\d s are left"):
         deadline.check("writing", 90.0)
     assert not deadline.is_over
 
@@ -75,7 +73,7 @@ def test_a_call_ends_it_and_its_parts() -> None:
     assert one[0] == 1
     assert deadline.is_cancelled and part.is_cancelled and not closed.is_cancelled
     assert Deadline(within=deadline).is_over
-    with pytest.raises(BudgetExceeded, match="cancelled in the network"):
+    with pytest.raises(BudgetExceeded, match="cancelled in this phase: the network"):
         part.check("the network")
 
 
@@ -133,9 +131,7 @@ def test_a_budget_of_any_length_compiles(seconds: float | None) -> None:
 @pytest.mark.parametrize("name", ["states", "bytes", "table_bytes"])
 @pytest.mark.parametrize("given", [0, -1, 2**49, 2**61, 2**63, 2**64, True, 1.5, "9", None, np.int64(5)])
 def test_a_budget_that_no_kernel_can_keep_is_refused_by_name(name: str, given: object) -> None:
-    with pytest.raises(
-        HybridError, match=rf"^Budget\.{name} is .*, allowed is an integer from 1 to {2**48}$"
-    ):
+    with pytest.raises(HybridError, match=rf"^Budget\.{name} must be an integer from 1 to {2**48}, but is "):
         Budget(**{name: given})  # type: ignore[arg-type]
 
 
@@ -151,9 +147,9 @@ def test_the_largest_budget_does() -> None:
 
 @pytest.mark.parametrize("seconds", [0, -1.0, float("inf"), float("nan"), True, "9", [1]])
 def test_seconds_that_are_none_are_refused_by_name(seconds: object) -> None:
-    with pytest.raises(HybridError, match=r"^Budget\.seconds is .*, allowed are None"):
+    with pytest.raises(HybridError, match=r"^Budget\.seconds must be a positive number, or None"):
         Budget(seconds=seconds)  # type: ignore[arg-type]
-    with pytest.raises(HybridError, match=r"^seconds is "):
+    with pytest.raises(HybridError, match=r"^seconds must be "):
         compute_classes(GRAMMAR, VOCABULARY, seconds=seconds)  # type: ignore[arg-type]
 
 
@@ -161,9 +157,9 @@ def test_seconds_that_are_none_are_refused_by_name(seconds: object) -> None:
 def test_a_capacity_that_no_kernel_can_keep_is_refused_by_name(name: str) -> None:
     for given in (0, -1, 2**49, 2**63, 2**70, None, 1.5):
         capacity = Capacity()._replace(**{name: given})
-        with pytest.raises(HybridError, match=rf"^capacity\.{name} is "):
+        with pytest.raises(HybridError, match=rf"^capacity\.{name} must be "):
             compute_classes(GRAMMAR, VOCABULARY, capacity=capacity)
-    with pytest.raises(HybridError, match=r"^max_states is "):
+    with pytest.raises(HybridError, match=r"^max_states must be "):
         compute_classes(GRAMMAR, VOCABULARY, max_states=2**62)
     assert compute_classes(GRAMMAR, VOCABULARY, capacity=Capacity(*[2**48] * 5), max_states=2**48).n_classes
 
@@ -186,7 +182,9 @@ def test_whatever_fails_the_alarm_goes_on(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.ERROR):
         alarm.watch(bad)
         assert rings()
-    assert "the alarm of deadlines failed" in caplog.text and alarm._thread is thread
+    assert (
+        "an error occurred in the thread that watches time limits" in caplog.text and alarm._thread is thread
+    )
 
 
 def test_a_thread_that_is_gone_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:

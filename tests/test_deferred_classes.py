@@ -40,7 +40,10 @@ def by_classes() -> CompiledGrammar:
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_auto_walks_first_and_says_so(deterministic: bool) -> None:
     _, compiled = walked(deterministic=deterministic)
-    assert compiled.strategy == "classifier" and "masks come from walks" in compiled.reason
+    assert (
+        compiled.strategy == "classifier"
+        and "masks are computed by walking the vocabulary" in compiled.reason
+    )
     assert compiled.engine is None and compiled.gather is None and compiled.classifier.is_walked
     assert set(compiled.timings) == {"parse", "serialize", "network", "classifier", "total"}
     assert 0 < compiled.memory_size_bytes < 8 << 20
@@ -56,7 +59,7 @@ def test_auto_walks_first_and_says_so(deterministic: bool) -> None:
 )
 def test_who_does_not_walk(options: dict[str, Any]) -> None:
     compiled = GrammarCompiler(VOCABULARY, **options).compile_grammar(NESTED)
-    assert isinstance(compiled, OnClassifier) and "token classes stand for" in compiled.reason
+    assert isinstance(compiled, OnClassifier) and "ids of the vocabulary form" in compiled.reason
 
 
 def test_with_a_folder_classes_follow_at_once_and_are_written(tmp_path: Path) -> None:
@@ -97,8 +100,8 @@ def test_classes_are_found_when_they_are_asked_for(tmp_path: Path) -> None:
     classes = compiled.classes
     assert classes is not None and classes.class_of_token.tolist() == wanted.classes.class_of_token.tolist()
     assert compiled.classes is classes and not compiled.classifier.is_walked
-    assert f"{classes.n_classes} token classes stand for" in compiled.reason
-    assert compiled.reason.count("token classes stand for") == 1
+    assert f"form {classes.n_classes} token classes" in compiled.reason
+    assert compiled.reason.count("ids of the vocabulary form") == 1
     assert matcher.accept_string("2])") and matcher.is_completed()
     compiled.save(tmp_path / "saved")
     loaded = CompiledGrammar.load(tmp_path / "saved", VOCABULARY)

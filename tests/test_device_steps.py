@@ -59,13 +59,18 @@ def test_what_cannot_be_filled_leaves_nothing() -> None:
     with pytest.raises(MatcherError, match="terminated"):
         gather.fill([matcher_of(), ended], [0, 1])
     wrong: list[tuple[Any, Any, type[Exception], str]] = [
-        ([matcher_of()], [4], BitmaskError, "allowed are rows 0 to 3"),
-        ([matcher_of()], [-1], BitmaskError, "allowed are rows 0 to 3"),
+        ([matcher_of()], [4], BitmaskError, "a row from 0 to 3"),
+        ([matcher_of()], [-1], BitmaskError, "a row from 0 to 3"),
         ([matcher_of()] * 2, [1, 1], BitmaskError, "twice"),
         ([matcher_of()], [0, 1], BitmaskError, "indices size is 2"),
         ([None], [0], ArgumentError, "matchers"),
         (None, [0], ArgumentError, "matchers"),
-        ([GrammarMatcher(compiled_by(TEXT_STOPS, "engine", SUFFIXED))], [0], ArgumentError, "vocab_size, 40"),
+        (
+            [GrammarMatcher(compiled_by(TEXT_STOPS, "engine", SUFFIXED))],
+            [0],
+            ArgumentError,
+            "must have 40 ids .*, but has 5",
+        ),
     ]
     for matchers, indices, error, message in wrong:
         with pytest.raises(error, match=message):
@@ -77,9 +82,9 @@ def test_what_cannot_be_filled_leaves_nothing() -> None:
     gather.apply(logits)
     assert not logits.any()
     gather.fill([matcher_of()], [0])
-    with pytest.raises(BitmaskError, match="row 0 is filled already"):
+    with pytest.raises(BitmaskError, match="row 0 has already been filled"):
         gather.fill([matcher_of()], [0])
-    with pytest.raises(BitmaskError, match="row 0 is filled already"):
+    with pytest.raises(BitmaskError, match="row 0 has already been filled"):
         gather.fill_bitmask(allocate_token_bitmask(1, SIZE), 0)
 
 
@@ -92,15 +97,15 @@ def test_what_cannot_be_filled_leaves_nothing() -> None:
         (torch.zeros(()), "dimensions"),
         (torch.zeros((2, SIZE), device="meta"), "on meta"),
         (torch.zeros((2, SIZE)).to_sparse(), "sparse"),
-        (np.zeros((2, SIZE), np.float32), "logits are"),
+        (np.zeros((2, SIZE), np.float32), "logits must be"),
         (None, "None"),
-        (torch.zeros((2, SIZE - 1)), "39 ids"),
-        (torch.zeros((1, SIZE)), "row 1 is filled"),
-        (torch.zeros(SIZE), "row 1 is filled"),
+        (torch.zeros((2, SIZE - 1)), "at least 40 ids, but have 39"),
+        (torch.zeros((1, SIZE)), "row 1 was filled"),
+        (torch.zeros(SIZE), "row 1 was filled"),
         # on the device at once: a copy to another one would not share memory
-        (torch.zeros((1, SIZE), device=DEVICE).expand(2, SIZE), "share memory"),
-        (torch.zeros((2, 1), device=DEVICE).expand(2, SIZE), "share memory"),
-        (torch.zeros(100, device=DEVICE).as_strided((2, SIZE), (SIZE - 1, 1)), "share memory"),
+        (torch.zeros((1, SIZE), device=DEVICE).expand(2, SIZE), "overlap in memory"),
+        (torch.zeros((2, 1), device=DEVICE).expand(2, SIZE), "overlap in memory"),
+        (torch.zeros(100, device=DEVICE).as_strided((2, SIZE), (SIZE - 1, 1)), "overlap in memory"),
     ],
     ids=str,
 )
@@ -121,7 +126,7 @@ def test_arguments() -> None:
             DeviceGather(SIZE, "cpu", **wrong)
     with pytest.raises(BitmaskError, match="vocab_size"):
         DeviceGather(0, "cpu")
-    with pytest.raises(ArgumentError, match="'auto', 'triton' and 'torch'"):
+    with pytest.raises(ArgumentError, match="'auto', 'triton' or 'torch'"):
         DeviceGather(SIZE, "cpu", backend="cuda")
 
 

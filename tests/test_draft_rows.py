@@ -224,16 +224,21 @@ def matcher(request: pytest.FixtureRequest) -> GrammarMatcher:
 
 
 WRONG: dict[str, tuple[Any, Any, type[HybridError], str]] = {
-    "fewer lists": ([[A]], None, BatchError, "drafts size is 1, matchers size is 2"),
+    "fewer lists": ([[A]], None, BatchError, "drafts size is 1, but must be 2"),
     "one list": ([A, B], None, ArgumentError, "drafts"),
-    "no list": (None, None, ArgumentError, "drafts is None"),
-    "text": ("ab", None, ArgumentError, "drafts is"),
+    "no list": (None, None, ArgumentError, "drafts must be a list of lists of ids, but is None"),
+    "text": ("ab", None, ArgumentError, "drafts must be a list of lists of ids, but is 'ab'"),
     "ids in text": ([["a"], []], None, ArgumentError, "drafts"),
     "half an id": ([[A], [0.5]], None, ArgumentError, "drafts"),
-    "rows that overlap": ([[A], []], [0, 1], BitmaskError, "row 1 is the first of a matcher"),
-    "a row twice": ([[], []], [2, 2], BitmaskError, "row 2 is the first of a matcher"),
-    "rows that do not exist": ([[A], [A, B]], [0, 2], BitmaskError, "index is 4"),
-    "a row below 0": ([[A], []], [0, -1], BitmaskError, "index is -1"),
+    "rows that overlap": ([[A], []], [0, 1], BitmaskError, "row 1 is the first row of a matcher"),
+    "a row twice": ([[], []], [2, 2], BitmaskError, "row 2 is the first row of a matcher"),
+    "rows that do not exist": (
+        [[A], [A, B]],
+        [0, 2],
+        BitmaskError,
+        "index must be a row from 0 to 3, but is 4",
+    ),
+    "a row below 0": ([[A], []], [0, -1], BitmaskError, "index must be a row from 0 to 3, but is -1"),
     "fewer rows": ([[A], []], [0], BitmaskError, "indices size is 1"),
 }
 

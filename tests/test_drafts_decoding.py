@@ -160,7 +160,7 @@ def test_drafts_of_another_grammar_are_refused(model) -> None:
         if fits:
             model.generate(**inputs, **options)
         else:
-            with pytest.raises(ArgumentError, match="another grammar"):
+            with pytest.raises(ArgumentError, match="must have the same grammar and vocabulary"):
                 model.generate(**inputs, **options)
 
 

@@ -244,9 +244,9 @@ def test_what_comes_before_a_walk_stops() -> None:
     automaton = Automaton(net)
     rank = call_ranks(automaton)
     first = byte_tables_of(automaton, rank).first
-    with pytest.raises(BudgetExceeded, match="cancelled in the test"):
+    with pytest.raises(BudgetExceeded, match="cancelled in this phase: the test"):
         byte_tables_of(automaton, rank, stopped())
-    with pytest.raises(BudgetExceeded, match="cancelled in the test"):
+    with pytest.raises(BudgetExceeded, match="cancelled in this phase: the test"):
         follow_of(network, first, stopped())
 
 
@@ -263,7 +263,7 @@ def test_arrays_of_another_kind_are_refused() -> None:
 
 def test_time_is_bounded() -> None:
     network, trie, _ = prepared("nested")
-    with pytest.raises(BudgetExceeded, match="seconds were used up in the exploration"):
+    with pytest.raises(BudgetExceeded, match="time limit was reached in this phase: the exploration"):
         explore(network, trie, deadline=Deadline(0.0))
     assert explore(network, trie, deadline=Deadline(60.0)).n_configurations > 1
 

@@ -269,7 +269,7 @@ WRAPPED = {
 @pytest.mark.parametrize("name", WRAPPED)
 def test_lengths_that_wrap_around(name: str, tmp_path: Path) -> None:
     (tmp_path / "a.npz").write_bytes(archive({**MEMBERS, "lens": WRAPPED[name]}))
-    with pytest.raises(VocabularyError, match="bytes, allowed are 0 to 4096"):
+    with pytest.raises(VocabularyError, match="must have from 0 to 4096 bytes"):
         Vocabulary.load(tmp_path / "a.npz")
 
 
@@ -330,9 +330,9 @@ def test_archives_that_numpy_does_not_write(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_what_is_no_file_lets_nobody_wait(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(VocabularyError, match="no file"):
+    with pytest.raises(VocabularyError, match="not a regular file"):
         Vocabulary.load(tmp_path / "pipe")
-    with pytest.raises(ArtifactError, match="no file"):
+    with pytest.raises(ArtifactError, match="not a regular file"):
         CompiledGrammar.load(tmp_path / "pipe", VOCABULARY)
     with pytest.raises(VocabularyError):
         Vocabulary.load("a\0b")

@@ -123,14 +123,14 @@ WRONG: dict[str, Any] = {
 def test_what_a_kernel_would_write_past_is_refused(words: Any) -> None:
     classes = random_classes(np.random.default_rng(1), 100, 100, largest=0)
     gather, row, mask = Gather(classes, 100), np.full(4, GARBAGE, np.uint32), np.zeros(4, np.uint32)
-    with pytest.raises(BitmaskError, match="the class mask is"):
+    with pytest.raises(BitmaskError, match="the class mask must be"):
         gather.expand(words, row)
-    with pytest.raises(BitmaskError, match="the row is"):
+    with pytest.raises(BitmaskError, match="the row must be"):
         gather.expand(mask, words)
-    with pytest.raises(BitmaskError, match="the row has 5 words"):
+    with pytest.raises(BitmaskError, match=r"the row must have .* but has 5 words"):
         gather.expand(mask, np.zeros(5, np.uint32))
     mask.flags.writeable = row.flags.writeable = False
-    with pytest.raises(BitmaskError, match="may be written"):
+    with pytest.raises(BitmaskError, match="writable words"):
         gather.expand(mask, row)
     assert (row == GARBAGE).all()
 

@@ -67,7 +67,7 @@ def test_operators_say_it_in_an_environment_variable(monkeypatch: pytest.MonkeyP
     with pytest.raises(ValueError, match="EQUIMASK_TEST_FORMATS"):
         settings.assert_formats()
     monkeypatch.setenv("EQUIMASK_TEST_SEMANTICS", "openai")
-    with pytest.raises(ValueError, match="allowed are xgrammar"):
+    with pytest.raises(ValueError, match="must be xgrammar"):
         settings.semantics()
 
 

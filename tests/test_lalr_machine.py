@@ -132,12 +132,12 @@ def test_numbers_do_not_change_from_process_to_process() -> None:
 
 
 def test_other_parsers_are_refused_by_name() -> None:
-    with pytest.raises(UnsupportedGrammar, match="'earley', allowed is 'lalr'"):
+    with pytest.raises(UnsupportedGrammar, match="must be 'lalr', but is 'earley'"):
         read_machine(lark.Lark('start: "a"', parser="earley"), ("A",))
     both = lark.Lark('start: "a"\nother: "a"', parser="lalr", start=["start", "other"])
-    with pytest.raises(UnsupportedGrammar, match="start symbols other, start"):
+    with pytest.raises(UnsupportedGrammar, match="one start symbol, but has other, start"):
         read_machine(both, ("A",))
-    with pytest.raises(UnsupportedGrammar, match=r"\['B'\], which the lexer does not know"):
+    with pytest.raises(UnsupportedGrammar, match=r"\['B'\], which the lexer does not have"):
         read_machine(lark.Lark('start: "a" "b"', parser="lalr"), ("A",))
 
 

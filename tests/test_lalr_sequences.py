@@ -183,7 +183,7 @@ def assert_same(machine: LalrMachine, sequences: list[tuple[int, ...]]) -> None:
 def test_too_many_sequences_are_an_error() -> None:
     machine, rng = built("c_like.lark").machine, random.Random(7)
     sequences = some_sequences(machine, some_stacks(machine, 12, 14, rng), 200, rng)
-    with pytest.raises(BudgetExceeded, match="allowed are 20"):
+    with pytest.raises(BudgetExceeded, match="the limit is 20"):
         numbers_of(SequenceTable(machine, max_sequences=20), sequences)
     enough = SequenceTable(machine)
     numbers_of(enough, sequences)
@@ -215,7 +215,7 @@ def test_bounds_of_bytes_do_not_refuse_what_tables_begin_with() -> None:
     table = small_table(machine, max_bytes=1 << 10)
     assert table.nbytes > 1 << 10 and table.number(()) == PASS
     sequences = list(itertools.product(range(len(machine.terminals) - 1), repeat=8))
-    with pytest.raises(BudgetExceeded, match="more bytes than the 1024 that are allowed; raise the budget"):
+    with pytest.raises(BudgetExceeded, match=r"more than 1024 bytes; raise Budget\.bytes"):
         numbers_of(table, sequences)
 
 
@@ -276,14 +276,14 @@ def test_a_parser_that_reduces_without_end_is_an_error() -> None:
     for text in ('start: one\none: two | "x"\ntwo.2: one', "start: one\none: two | \ntwo.2: one"):
         machine = machine_of(text)
         table = SequenceTable(machine)
-        with pytest.raises(UnsupportedGrammar, match="without end"):
+        with pytest.raises(UnsupportedGrammar, match="reduce forever"):
             table.number((len(machine.terminals) - 1,))
 
 
 def test_symbols_beyond_what_is_packed_are_refused_by_name() -> None:
     machine = machine_of('start: "a"')
-    with pytest.raises(UnsupportedGrammar, match="a rule of 4097 symbols, allowed are 4096"):
+    with pytest.raises(UnsupportedGrammar, match="a rule of 4097 symbols, but the limit is 4096"):
         SequenceTable(machine._replace(rule_length=np.array([4097], np.int32)))
     many = machine._replace(goto=np.full((machine.n_states, (1 << 20) + 1), -1, np.int8))
-    with pytest.raises(UnsupportedGrammar, match="1048577 nonterminals, allowed are 1048576"):
+    with pytest.raises(UnsupportedGrammar, match="1048577 nonterminals, but the limit is 1048576"):
         SequenceTable(many)

@@ -77,7 +77,7 @@ def test_a_store_without_bytes_for_more_stays_as_it_is() -> None:
     begun = Store(fixed_of(), 0)
     store = Store(fixed_of(), begun.nbytes)
     numbers = [store.start()]
-    with pytest.raises(BudgetExceeded, match=rf"have {store.nbytes} bytes .* raise the budget's table_bytes"):  # noqa: PT012 - any may be the last
+    with pytest.raises(BudgetExceeded, match=rf"have {store.nbytes} bytes .* raise Budget.table_bytes"):  # noqa: PT012 - any may be the last
         for seed in range(100):
             numbers += opened(store, seed)
     count = store.n_configurations

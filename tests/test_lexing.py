@@ -168,7 +168,7 @@ def test_tails_that_behave_alike_share_a_state():
         (r"A: /(?P<q>b)?a(?(q)c|d)/", "condition on a group"),
         (r"A: /a(?<!ba)/", "look-behind"),
         (r"A: /(?<!b)a/", "look-behind"),
-        (r"A: /\ba/", "boundary of a word"),
+        (r"A: /\ba/", "word boundary"),
         (r"A: /^a/", "AT_BEGINNING"),
         (r"A: /\Aa/", "AT_BEGINNING"),
         (r"A: /a{30000}/", "positions"),
@@ -189,16 +189,16 @@ def test_refusals_of_options_and_callbacks():
     with pytest.raises(UnsupportedGrammar, match="earley"):
         build_lexer(lark.Lark(text))
     options = {"parser": "lalr", "lexer": "basic"}
-    with pytest.raises(UnsupportedGrammar, match="callback on the terminal A"):
+    with pytest.raises(UnsupportedGrammar, match="callback of the terminal A"):
         build_lexer(lark.Lark(text, lexer_callbacks={"A": lambda token: token}, **options))
     with pytest.raises(UnsupportedGrammar, match="use_bytes"):
         build_lexer(lark.Lark(text, use_bytes=True, **options))
-    with pytest.raises(UnsupportedGrammar, match="does not compile: cannot refer to an open group"):
+    with pytest.raises(UnsupportedGrammar, match=r"does not compile \(cannot refer to an open group"):
         build_lexer(build_lark("start: A\nA: /(a)\\1/"))
     declared = build_lark("start: A _IN\n%declare _IN\nA: /a/")
     with pytest.raises(UnsupportedGrammar, match="declared terminal _IN"):
         build_lexer(declared)
-    with pytest.raises(UnsupportedGrammar, match="the lexer PostLexConnector"):
+    with pytest.raises(UnsupportedGrammar, match="Lark's own lexer, but has PostLexConnector"):
         build_lexer(lark.Lark("start: A\nA: /a/\n%declare _INDENT", postlex=PythonIndenter(), **options))
 
 
@@ -209,7 +209,7 @@ def test_bounds_are_kept():
     with pytest.raises(BudgetExceeded, match="bounded repeats"):
         build_lexer(build_lark("start: A\nA: /(a?){500}b/"), max_states=1000)
     assert len(build_lexer(build_lark("start: A\nA: /a{0,2000}b/")).step) == 2001
-    with pytest.raises(ValueError, match="unread_limit=0"):
+    with pytest.raises(ValueError, match=r"unread_limit must be from 1 to .* but they are 0 and"):
         build_lexer(grammar, unread_limit=0)
     with pytest.raises(ValueError, match="may_follow"):
         build_lexer(grammar, np.zeros((1, 1), bool))

@@ -252,7 +252,7 @@ def test_grammars_without_completions_are_refused_by_name_each_time() -> None:
     compiler = GrammarCompiler(VOCABULARY)
     unique = compiler.compile_json_schema({"type": "array", "uniqueItems": True}, semantics="json-schema")
     named = compiler.compile_grammar('root ::= Token(3) "a"')
-    for compiled, why in ((unique, "may not be repeated"), (named, "token edges")):
+    for compiled, why in ((unique, "must not be repeated"), (named, "token edges")):
         matcher = GrammarMatcher(compiled)
         for _ in range(2):
             with pytest.raises(UnsupportedGrammar, match=why):
@@ -263,14 +263,14 @@ def test_grammars_without_completions_are_refused_by_name_each_time() -> None:
 
 def test_a_limit_that_takes_too_much_is_lost_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> Any:
-        raise BudgetExceeded("closing in time has tables that are too large")
+        raise BudgetExceeded("closing in time needs more than 9 bytes")
 
     matcher, plain = matcher_of(SCHEMA), matcher_of(SCHEMA)
     matcher.limit_tokens(15)
     assert matcher.lost_limit is None
     monkeypatch.setattr(Completion, "restrict", fail)
     assert masked(matcher) == masked(plain)
-    assert matcher.tokens_left is None and "too large" in str(matcher.lost_limit)
+    assert matcher.tokens_left is None and "more than 9 bytes" in str(matcher.lost_limit)
     monkeypatch.undo()
     assert matcher.accept_token(TOKEN[b'{"']) and plain.accept_token(TOKEN[b'{"'])
     assert masked(matcher) == masked(plain)

@@ -264,7 +264,7 @@ def test_temperature_is_the_default_where_the_grammar_sets_none(strategy: str) -
 
 
 def test_only_compiled_grammars_of_ours_have_matchers() -> None:
-    with pytest.raises(HybridError, match=r"allowed is what hybrid\.GrammarCompiler returns"):
+    with pytest.raises(HybridError, match=r"must be what hybrid\.GrammarCompiler returns"):
         GrammarMatcher(plain_compiled_by(VOCABULARY, SUFFIXED))
 
 

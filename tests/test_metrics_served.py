@@ -289,5 +289,5 @@ def test_an_engine_with_a_folder_gets_everything_there(
 
 def test_a_wrong_value_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EQUIMASK_TESTED_METRICS", "yes")
-    with pytest.raises(ValueError, match="allowed are 1"):
+    with pytest.raises(ValueError, match="must be 1"):
         engines.publish_as_told(SETTINGS)

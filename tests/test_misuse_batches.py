@@ -216,5 +216,5 @@ def test_a_rollback_without_room_leaves_the_matcher_where_it_is(monkeypatch: pyt
 
 @pytest.mark.parametrize("threads", [0, -1, True, 1.5, "two", None, [2]])
 def test_threads_that_are_none_are_refused(threads: Any) -> None:
-    with pytest.raises(ArgumentError, match="max_threads is"):
+    with pytest.raises(ArgumentError, match="max_threads must be"):
         BatchGrammarMatcher(threads)

@@ -116,7 +116,7 @@ COMPILERS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("options", COMPILERS.values(), ids=COMPILERS)
 def test_wrong_compilers(options: dict[str, Any]) -> None:
     """One of these arguments would have started a million threads."""
-    with pytest.raises(HybridError, match=r" is .*allowed (is|are) "):
+    with pytest.raises(HybridError, match=r" must be .*, but is "):
         GrammarCompiler(VOCABULARY, **options)
 
 
@@ -147,11 +147,29 @@ def test_what_is_no_text_is_no_grammar(strategy: str, value: Any) -> None:
         with pytest.raises(GrammarError):
             call()
     if not isinstance(value, bool):
-        with pytest.raises(ArgumentError, match="static is"):
+        with pytest.raises(ArgumentError, match="static must be"):
             compiler.compile_grammar(text, static=value)
-        with pytest.raises(ArgumentError, match="strict is"):
+        with pytest.raises(ArgumentError, match="strict must be"):
             compiler.compile_json_schema({}, strict=value)
     compiler.close()
+
+
+@pytest.mark.parametrize("semantics", ["xgrammar", "json-schema"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"indent": "2"},
+        {"separators": ",:"},
+        {"strict_mode": "x"},
+        {"max_whitespace_cnt": "1"},
+        {"indent": 2.0},
+    ],
+    ids=str,
+)
+def test_options_of_another_type(semantics: Any, options: dict[str, Any]) -> None:
+    ((name, value),) = options.items()
+    with pytest.raises(ArgumentError, match=f"^the option {name} must be of type .*, but is {value!r}$"):
+        GrammarCompiler(VOCABULARY).compile_json_schema({}, semantics=semantics, **options)
 
 
 MANY: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -185,9 +203,9 @@ def test_jobs_of_all_kinds() -> None:
 def test_wrong_arguments_of_compiled_grammars() -> None:
     compiled: Any = compiled_by("classifier")
     for call in (lambda: compiled.save(5), lambda: CompiledGrammar.load(None, VOCABULARY)):  # type: ignore[arg-type]
-        with pytest.raises(ArtifactError, match="path is"):
+        with pytest.raises(ArtifactError, match="path must be"):
             call()
-    with pytest.raises(HybridError, match="budget is 5"):
+    with pytest.raises(HybridError, match=r"budget must be a hybrid\.Budget, but is 5"):
         compiled.promote(budget=5)
 
 
@@ -277,7 +295,7 @@ def test_wrong_calls_of_a_processor_change_nothing(ids: Any, scores: Any, error:
     with pytest.raises(error):
         processor(ids, scores)
     assert not scores.any()
-    with pytest.raises(ArgumentError, match="prompt_length is True"):
+    with pytest.raises(ArgumentError, match=r"prompt_length must be .*, but is True"):
         processor.prompt_length = True
     masked = processor(torch.zeros(1, 1, dtype=torch.int64), torch.zeros(1, 320))  # type: ignore[arg-type]
     assert torch.isfinite(masked[0]).nonzero().flatten().tolist() == [0, 2, 200]

@@ -43,9 +43,9 @@ NO_INTEGERS: dict[str, Any] = {
 
 @pytest.mark.parametrize("value", NO_INTEGERS.values(), ids=NO_INTEGERS)
 def test_what_is_no_integer_is_no_id_and_no_count(matcher: GrammarMatcher, value: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"token_id is .*, allowed is an integer"):
+    with pytest.raises(ArgumentError, match="token_id must be an integer"):
         matcher.accept_token(value)
-    with pytest.raises(ArgumentError, match=r"num_tokens is .*, allowed is an integer"):
+    with pytest.raises(ArgumentError, match="num_tokens must be an integer"):
         matcher.rollback(value)
     with pytest.raises(HybridError, match="token"):
         BatchGrammarMatcher.batch_accept_token([matcher, matcher], [A, value])
@@ -96,9 +96,9 @@ def test_stop_ids_of_all_kinds(matcher: GrammarMatcher, ids: Any) -> None:
     "text", [5, None, True, ["a"], [97], 1.5, "\ud800", object(), np.array([97], np.uint8)]
 )
 def test_what_is_no_text_is_refused(matcher: GrammarMatcher, text: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"input_str is .*allowed are"):
+    with pytest.raises(ArgumentError, match="input_str must be "):
         matcher.accept_string(text)
-    with pytest.raises(ArgumentError, match=r"input_str is .*allowed are"):
+    with pytest.raises(ArgumentError, match="input_str must be "):
         BatchGrammarMatcher.batch_accept_string([matcher, matcher], ["a", text])
     assert unmoved(matcher)
 
@@ -114,12 +114,12 @@ def test_texts_of_all_kinds(matcher: GrammarMatcher, text: Any) -> None:
 def test_counts_out_of_range_take_nothing_back(matcher: GrammarMatcher, count: Any) -> None:
     assert matcher.accept_token(A)
     error = ArgumentError if count < 0 else MatcherError
-    with pytest.raises(error, match=r"num_tokens is|rollback of"):
+    with pytest.raises(error, match=r"num_tokens must be|cannot roll back"):
         matcher.rollback(count)
     other = matcher.fork()
-    with pytest.raises(error, match=r"num_tokens is|rollback of"):
+    with pytest.raises(error, match=r"num_tokens must be|cannot roll back"):
         BatchGrammarMatcher.batch_rollback([other, matcher], [1, count])
-    with pytest.raises(MatcherError, match="rollback of 2"):
+    with pytest.raises(MatcherError, match="cannot roll back 2"):
         BatchGrammarMatcher.batch_rollback([matcher, matcher])
     matcher.rollback()
     other.rollback()
@@ -146,7 +146,7 @@ NO_TEMPERATURES: list[Any] = [
 
 @pytest.mark.parametrize("temperature", NO_TEMPERATURES, ids=lambda value: type(value).__name__)
 def test_what_is_no_temperature_is_refused(matcher: GrammarMatcher, temperature: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"default_temperature is .*, allowed are None"):
+    with pytest.raises(ArgumentError, match="default_temperature must be "):
         GrammarMatcher(matcher.compiled_grammar, default_temperature=temperature)
 
 
@@ -181,7 +181,7 @@ def test_a_batch_of_temperatures(matcher: GrammarMatcher) -> None:
         assert guard.tolist() == [7.0] * 4 + [-1.0, 0.5, 7.0, 7.0] + [7.0] * 4
         BatchGrammarMatcher.batch_fill_temperature([matcher, warm], kind(guard[::3]), [np.uint8(3), 0])
         assert guard.tolist() == [0.5, 7.0, 7.0, 7.0, -1.0, 0.5, 7.0, 7.0, 7.0, -1.0, 7.0, 7.0]
-        with pytest.raises(BitmaskError, match="index 1 is out of bounds"):
+        with pytest.raises(BitmaskError, match="index 1 is out of range"):
             BatchGrammarMatcher.batch_fill_temperature([matcher, warm], kind(guard[:1]))
 
 
@@ -199,7 +199,7 @@ def test_a_matcher_is_forked_not_copied(matcher: GrammarMatcher) -> None:
 
 @pytest.mark.parametrize("end", ["x", None, 1, [], 0.0])
 def test_terminating_is_yes_or_no(matcher: GrammarMatcher, end: Any) -> None:
-    with pytest.raises(ArgumentError, match="terminate_without_stop_token is"):
+    with pytest.raises(ArgumentError, match="terminate_without_stop_token must be True or False"):
         GrammarMatcher(matcher.compiled_grammar, terminate_without_stop_token=end)
 
 

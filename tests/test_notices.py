@@ -27,10 +27,7 @@ def test_what_is_not_enforced_is_found_in_the_grammar():
     schema = {"type": "object", "properties": {"a": {"type": "string", "not": {"const": "secret"}}}}
     notice = notice_of("vllm", "r1", GrammarCompiler(VOCABULARY).compile_json_schema(schema), None)
     assert [(one.keyword, one.pointer) for one in notice.relaxed] == [("not", "/properties/a/not")]
-    assert (
-        notice.sentence
-        == "Request r1: keywords of its schema that are not enforced: not at /properties/a/not"
-    )
+    assert notice.sentence == "Request r1: schema keywords that are not enforced: not at /properties/a/not"
     strict = GrammarCompiler(VOCABULARY).compile_json_schema({"type": "string"})
     assert not notice_of("vllm", "r1", strict, None)
 
@@ -42,7 +39,10 @@ def test_valid_values_that_cannot_be_written_are_found_in_the_grammar():
     notice = notice_of("vllm", "r1", compiled, None)
     assert [(one.keyword, one.pointer) for one in notice.narrowed] == [("pattern", "/properties/a/pattern")]
     assert len(compiled.narrowed) == 3  # key order and undeclared keys are not reported
-    assert notice.sentence == "Request r1: valid values cannot be written: pattern at /properties/a/pattern"
+    assert (
+        notice.sentence
+        == "Request r1: schema keywords that forbid some valid values: pattern at /properties/a/pattern"
+    )
     meant = GrammarCompiler(VOCABULARY, semantics="json-schema").compile_json_schema(schema)
     assert not notice_of("vllm", "r1", meant, None)
 
@@ -50,9 +50,11 @@ def test_valid_values_that_cannot_be_written_are_found_in_the_grammar():
 def test_a_line_says_both():
     sentence = Notice("vllm", "r", (LOOSE,), "too short", (TIGHT,) * 9).sentence
     parts = sentence.split("; ")
-    assert parts[0] == "Request r: keywords of its schema that are not enforced: not at /properties/a/not"
-    assert parts[1].startswith("valid values cannot be written: maxLength at /properties/a/maxLength, ")
-    assert parts[1].endswith(" and 1 more") and parts[2] == "masks do not close in time: too short"
+    assert parts[0] == "Request r: schema keywords that are not enforced: not at /properties/a/not"
+    assert parts[1].startswith(
+        "schema keywords that forbid some valid values: maxLength at /properties/a/maxLength, "
+    )
+    assert parts[1].endswith(" and 1 more") and parts[2] == "the text is not closed in time: too short"
 
 
 def test_a_line_is_bounded_and_has_nothing_else_of_a_schema(caplog):
@@ -66,7 +68,7 @@ def test_a_line_is_bounded_and_has_nothing_else_of_a_schema(caplog):
     line = record.getMessage()
     assert record.levelno == logging.WARNING and line.isprintable()
     assert len(line) < (2 * MOST_NAMED + 3) * (MOST_CHARACTERS + 20)
-    assert "secret" not in line and f"and {40 - MOST_NAMED} more" in line and "masks do not close" in line
+    assert "secret" not in line and f"and {40 - MOST_NAMED} more" in line and "text is not closed" in line
 
 
 def test_the_schema_as_a_whole_has_no_keyword():
@@ -92,7 +94,7 @@ def test_hooks_get_the_notice_and_their_errors_change_nothing(caplog):
         notices.add_hook(hook)
     with caplog.at_level(logging.INFO):
         tell(notice, logger)
-    assert called == [notice] and "The hook for notices failed at request r7" in caplog.text
+    assert called == [notice] and "The hook for notices failed for request r7" in caplog.text
     notices.remove_hook(called.append)
     notices.remove_hook(called.append)
     tell(notice, logger)
@@ -111,7 +113,7 @@ def test_a_hook_is_named_by_an_environment_variable(monkeypatch):
     assert len(seen) == 1
     for given in ("operators_own", "operators_own:", ":hook", "operators_own:gone", "gone_away:hook",
                   "operators_own:number", "operators own:hook", ""):  # fmt: skip
-        with pytest.raises(ValueError, match=r"EQUIMASK_VLLM_NOTICES is .*allowed is module:function"):
+        with pytest.raises(ValueError, match=r"EQUIMASK_VLLM_NOTICES must be module:function"):
             add_named_hook("EQUIMASK_VLLM_NOTICES", given)
 
 

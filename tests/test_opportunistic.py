@@ -205,7 +205,7 @@ def test_limits_of_tokens(model, strategy: str, prefix: str) -> None:
     )
     matcher = GrammarLogitsProcessor(grammar, prefix=prefix).new_matcher()
     shortest = next(n for n in range(100) if matcher.closes_within(n))
-    with pytest.raises(ArgumentError, match=f"{shortest} or more"):
+    with pytest.raises(ArgumentError, match=f"needs {shortest} tokens"):
         GrammarLogitsProcessor(grammar, prefix=prefix, max_new_tokens=shortest - 1)
     for limit in (shortest, shortest + 1, shortest + 4):
         texts = []

@@ -106,10 +106,10 @@ def test_errors_are_raised_or_returned(backend: str) -> None:
 @pytest.mark.parametrize(
     ("items", "message"),
     [
-        ([5], "grammar 0 is 5, allowed are EBNF text"),
-        (["root ::= [a]", ("yaml", "a")], "grammar 1 is .*, allowed are EBNF text"),
-        ([("regex", "a", 5)], "allowed are EBNF text"),
-        ([()], "allowed are EBNF text"),
+        ([5], "grammar 0 must be EBNF text, .*, but is 5"),
+        (["root ::= [a]", ("yaml", "a")], "grammar 1 must be EBNF text"),
+        ([("regex", "a", 5)], "must be EBNF text"),
+        ([()], "must be EBNF text"),
     ],
 )
 def test_what_is_no_grammar_is_named(items: list[Any], message: str) -> None:
@@ -118,7 +118,7 @@ def test_what_is_no_grammar_is_named(items: list[Any], message: str) -> None:
 
 
 def test_an_unknown_answer_to_errors_is_named() -> None:
-    with pytest.raises(HybridError, match="allowed are 'raise' and 'return'"):
+    with pytest.raises(HybridError, match="must be 'raise' or 'return'"):
         compiler().compile_many([], on_error="ignore")
 
 

@@ -382,7 +382,7 @@ def test_all_parts_stop_when_they_are_asked_to(part: str) -> None:
     stop = Stop(deadline, "the test")
     deadline.cancel()
     stop.cell[0] = 1
-    with pytest.raises(BudgetExceeded, match="cancelled in the test"):
+    with pytest.raises(BudgetExceeded, match="cancelled in this phase: the test"):
         parts("small")[part](Account(stop))
 
 

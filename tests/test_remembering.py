@@ -415,7 +415,7 @@ def test_batches_and_jumps_go_on() -> None:
 
 def test_what_is_not_there_is_said(tmp_path: Any) -> None:
     matcher = matcher_of(UNIQUE["strings"], "classifier")
-    with pytest.raises(UnsupportedGrammar, match="may not be repeated"):
+    with pytest.raises(UnsupportedGrammar, match="must not be repeated"):
         matcher.shortest_completion()
     with pytest.raises(StrategyError, match="files cannot store"):
         matcher.compiled_grammar.save(tmp_path / "one")

@@ -132,7 +132,7 @@ def test_a_grammar_that_is_behind_or_has_failed_gets_no_chain(make, monkeypatch,
     with monkeypatch.context() as context:
         context.setattr(Continuations, "continue_draft", lambda *_: 1 / 0)
         assert made._prepare_draft_tokens(batch_of([grammar], [[120]]))[0][1] == 7
-    assert "are SGLang's own" in caplog.text
+    assert "SGLang's own drafts are used" in caplog.text
     grammar.failed_at = 1
     assert made._prepare_draft_tokens(batch_of([grammar], [[120]]))[0][1] == 7
 
@@ -149,12 +149,15 @@ def test_to_make_two_backends_binds_once(make):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"algorithm": None}, "algorithm NONE on 1 ranks"),
-        ({"algorithm": "EAGLE"}, "algorithm EAGLE on 1 ranks"),
-        ({"tp_size": 2}, "algorithm NGRAM on 2 ranks"),
+        ({"algorithm": None}, "algorithm is NONE, and the number of ranks is 1"),
+        ({"algorithm": "EAGLE"}, "algorithm is EAGLE, and the number of ranks is 1"),
+        ({"tp_size": 2}, "algorithm is NGRAM, and the number of ranks is 2"),
         ({"source": SOURCE.replace("NGRAMWorker", "Worker")}, "has no NGRAMWorker._prepare_draft_tokens"),
-        ({"source": SOURCE.replace("batch_get", "get")}, "is not the one that is known"),
-        ({"source": SOURCE.replace("tokens(self, batch)", "tokens(self, batch, other=1)")}, "is not the one"),
+        ({"source": SOURCE.replace("batch_get", "get")}, "is not one that equimask knows"),
+        (
+            {"source": SOURCE.replace("tokens(self, batch)", "tokens(self, batch, other=1)")},
+            "is not one that equimask knows",
+        ),
     ],
 )
 def test_a_server_without_a_place_for_them_does_not_start(make, options, why):

@@ -75,7 +75,9 @@ def test_strategies_have_their_reasons() -> None:
     for number in range(10, 40, 7):
         automatic.compile_regex(f"[a-f]{{{number}}}|[x{number}]+")
     (reasons,) = [one["reasons"] for one in automatic.stats()["strategies"].values()]
-    assert list(reasons.values()) == [5] and "N token classes stand for N ids" in next(iter(reasons))
+    assert list(reasons.values()) == [5] and "the N ids of the vocabulary form N token classes" in next(
+        iter(reasons)
+    )
 
 
 def test_reasons_phases_and_errors_stay_few() -> None:
@@ -96,7 +98,7 @@ def test_reasons_phases_and_errors_stay_few() -> None:
 @pytest.mark.parametrize(
     ("reason", "wanted"),
     [
-        ("137 token classes stand for 128,256 ids", "N token classes stand for N ids"),
+        ("the 128,256 ids form 137 classes", "the N ids form N classes"),
         ("no classifier: rule 'a_7' needs 3.5 s", "no classifier: rule '...' needs N s"),
         ("two\n  lines", "two lines"),
         ('in "x" and "y"', "in '...' and '...'"),
@@ -134,10 +136,10 @@ def test_one_line_of_the_log_per_grammar(tmp_path: Path, caplog: pytest.LogCaptu
         with pytest.raises(GrammarError):
             compiler.compile_regex("(")
     said = [record.getMessage() for record in caplog.records if record.name == "hybrid"]
-    form = r"%s regex as classifier in \d+\.\d ms: masks come from walks .*"
+    form = r"%s regex as classifier in \d+\.\d ms: masks are computed by walking .*"
     assert len(said) == 3 and said[2] == "refused regex: GrammarError"
     assert re.fullmatch(form % "compiled", said[0])
-    assert re.fullmatch((form % "loaded") + r"\d+ token classes .*", said[1])
+    assert re.fullmatch((form % "loaded") + r"the \d+ ids of the vocabulary form \d+ token .*", said[1])
     caplog.clear()
     with caplog.at_level(logging.INFO, "hybrid"):
         compiler.compile_regex("b")

@@ -64,7 +64,7 @@ def test_objects_are_not_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "key"), [("test 2", "abc"), ("test 1", "abd")])
 def test_another_kind_or_key_is_refused(file: Path, kind: str, key: str) -> None:
-    with pytest.raises(Unusable, match="wanted is"):
+    with pytest.raises(Unusable, match="must be"):
         read_arrays(file, kind=kind, key=key)
 
 
@@ -109,7 +109,7 @@ def test_a_damaged_file_is_built_anew_with_a_warning(file: Path, caplog: pytest.
     file.write_bytes(file.read_bytes()[:-1])
     with caplog.at_level(logging.WARNING):
         assert same(get(), ARRAYS) and len(calls) == 1
-    assert "built anew" in caplog.text
+    assert "cannot be used and is rebuilt" in caplog.text
     assert same(get(), ARRAYS) and len(calls) == 1
 
 
@@ -157,7 +157,7 @@ def test_a_stored_trie_is_the_trie(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     folder = tmp_path / "not" / "yet"
     built = make().prepare(folder).trie
     monkeypatch.setattr(
-        "equivalence.vocabulary.vocabulary.build_trie", lambda tokens: pytest.fail("built again")
+        "equivalence.vocabulary.vocabulary.build_trie", lambda tokens: pytest.fail("rebuilt next time")
     )
     read = make(cache_dir=folder).trie
     assert trie_equal(read, built) and trie_equal(read, build_trie(TOKENS))

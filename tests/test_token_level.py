@@ -142,8 +142,8 @@ def test_what_stacks_do_not_decide_runs_in_plain_xgrammar(name: str) -> None:
     if not features.beyond_stacks or (features.only_ids and not features.captures):
         assert compiled.strategy == "classifier"
         return
-    assert compiled.strategy == "engine" and f"the grammar has {features}, so bytes" in compiled.reason
-    with pytest.raises(UnsupportedGrammar, match="bytes and stacks alone do not decide"):
+    assert compiled.strategy == "engine" and f"the grammar uses {features}: which tokens" in compiled.reason
+    with pytest.raises(UnsupportedGrammar, match="depends on more than the text's bytes"):
         GrammarCompiler(VOCABULARY, strategy="representatives").compile_grammar(grammar)
     plain = xgrammar.GrammarCompiler(VOCABULARY.tokenizer_info).compile_grammar(grammar)
     rng = random.Random(name)
@@ -216,5 +216,5 @@ def random_grammar(rng: random.Random, size: int, construct: str) -> str:
 @pytest.mark.parametrize("text", ["root ::= Token(56)", 'root ::= "a"\nunused ::= ExcludeToken(3, 4000)'])
 def test_ids_that_the_vocabulary_lacks(text: str, strategy: str) -> None:
     """Such ids must be refused, because XGrammar's compiler would read past its tables."""
-    with pytest.raises(GrammarError, match="allowed are ids from 0 to 55"):
+    with pytest.raises(GrammarError, match="ids of this vocabulary are from 0 to 55"):
         GrammarCompiler(VOCABULARY, strategy=strategy).compile_grammar(text)

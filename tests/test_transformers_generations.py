@@ -102,7 +102,7 @@ def test_interleaved_generations_are_noticed():
     call(processor, [5, 6])
     call(processor, [5, 6, a])
     call(processor, [9])
-    with pytest.raises(HistoryError, match="interleave"):
+    with pytest.raises(HistoryError, match="two generations use this processor at the same time"):
         call(processor, [5, 6, a, b])
     assert call(processor, [5, 6, a, b]) == [expected_ids(LETTERS, [])]  # an error starts a new generation
     processor.reset()

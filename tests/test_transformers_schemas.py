@@ -108,11 +108,11 @@ def test_whole_at_every_length(model):
 
 def test_rows_of_no_prompt(model):
     processor = GrammarLogitsProcessor(WORDS)
-    with pytest.raises(HistoryError, match="begins with no prompt of the last generation"):
+    with pytest.raises(HistoryError, match="does not begin with a prompt of the processor's last"):
         processor.is_complete([1, 2, 3])
     row = _generate(model, processor, "so: ", max_new_tokens=20)
     for wrong in (row[1:], [], [row]):
-        with pytest.raises(HistoryError, match="begins with no prompt"):
+        with pytest.raises(HistoryError, match="does not begin with a prompt"):
             processor.is_complete(wrong)
 
 
@@ -142,11 +142,11 @@ def test_one_compiler_for_a_tokenizer_until_it_grows():
     [
         ((SCHEMA,), ArgumentError, "there is no tokenizer to compile it for"),
         (([JSON, SCHEMA],), ArgumentError, r"compiled\[1\] is of type dict"),
-        ((3, TOKENIZER), ArgumentError, "compiled is 3"),
+        ((3, TOKENIZER), ArgumentError, "compiled must be a .*, but is 3"),
         ((Light, TOKENIZER), ArgumentError, "a pydantic model class"),
         (([], TOKENIZER), BatchError, "no grammar was given"),
-        ((SCHEMA, "llama"), ArgumentError, "tokenizer is"),
-        ((SCHEMA, type(TOKENIZER)), ArgumentError, "tokenizer is"),
+        ((SCHEMA, "llama"), ArgumentError, "tokenizer must be"),
+        ((SCHEMA, type(TOKENIZER)), ArgumentError, "tokenizer must be"),
         (("{", TOKENIZER), GrammarError, "JSON"),
         (({"type": "thing"}, TOKENIZER), GrammarError, "thing"),
     ],

@@ -487,4 +487,4 @@ def test_a_request_hears_what_is_not_enforced(caplog):
         request = real_request(manager_of(), schema, 9)
     assert not isinstance(request.structured_output_request.grammar, Exception)
     lines = [record.getMessage() for record in caplog.records]
-    assert "Request chat-7: keywords of its schema that are not enforced: not at /properties/a/not" in lines
+    assert "Request chat-7: schema keywords that are not enforced: not at /properties/a/not" in lines

@@ -73,9 +73,9 @@ def test_a_request_hears_what_is_not_enforced(engine, caplog):
         manager.grammar_init("ebnf", EBNF, request_id="ebnf")
     lines = [record.getMessage() for record in caplog.records if "Request" in record.getMessage()]
     assert lines == [
-        f"Request chat-{number}: keywords of its schema that are not enforced: not at /properties/a/not"
+        f"Request chat-{number}: schema keywords that are not enforced: not at /properties/a/not"
         for number in range(2)
-    ] + ["Request tight: valid values cannot be written: pattern at /properties/a/pattern"]
+    ] + ["Request tight: schema keywords that forbid some valid values: pattern at /properties/a/pattern"]
     assert [notice.request_id for notice in told] == ["chat-0", "chat-1", "tight"]
     assert told[0].engine == "vllm" and told[0].relaxed[0].keyword == "not"
 
@@ -88,7 +88,7 @@ def test_the_operators_hook_is_found_when_the_engine_starts(engine, monkeypatch)
     manager = engine(NOTICES="operators_own:hook")
     manager.grammar_init("json", LOOSE, request_id="a")
     assert [notice.request_id for notice in seen] == ["a"]
-    with pytest.raises(ValueError, match="EQUIMASK_VLLM_NOTICES is 'nowhere:hook'"):
+    with pytest.raises(ValueError, match=r"EQUIMASK_VLLM_NOTICES must be .*'nowhere:hook'"):
         engine(NOTICES="nowhere:hook")
 
 
@@ -96,7 +96,7 @@ def test_what_goes_wrong_there_does_not_end_the_engine(engine, monkeypatch, capl
     manager = engine()
     monkeypatch.setattr(sys.modules["adapters.vllm.request"], "notice_of", lambda *_: 1 / 0)
     request = manager.grammar_init("json", LOOSE, request_id="a")
-    assert "Request a goes on without what it was to be told" in caplog.text
+    assert "Request a: an error prevented its notices or its token limit" in caplog.text
     assert step(manager, request)[0]
 
 
@@ -107,7 +107,7 @@ def test_texts_are_not_closed_unless_the_operator_says_so(engine):
     manager = engine()
     request = manager.grammar_init("json", SCHEMA, request_id="a", max_tokens=3)
     assert request.structured_output_request.grammar.matcher.tokens_left is None
-    with pytest.raises(ValueError, match="EQUIMASK_VLLM_CLOSE is 'yes', allowed are 0"):
+    with pytest.raises(ValueError, match=r"EQUIMASK_VLLM_CLOSE must be 0 .*, but is 'yes'"):
         engine(CLOSE="yes")
 
 
@@ -199,7 +199,9 @@ def test_thoughts_that_leave_too_little_room_are_told(engine, caplog):
     request.structured_output_request.reasoning_ended = True
     request.num_output_tokens = 55
     rows = step(manager, request)
-    assert "Request a: masks do not close in time: no text of the grammar ends within 5 tokens" in caplog.text
+    assert (
+        "Request a: the text is not closed in time: no text of the grammar fits into 5 tokens" in caplog.text
+    )
     matcher = request.structured_output_request.grammar.matcher
     assert matcher.tokens_left is None and rows[0] == shared.mask_of(matcher)
     caplog.clear()
@@ -215,9 +217,12 @@ def test_grammars_that_are_not_closed_go_on_by_name(engine, caplog):
     short = manager.grammar_init("json", SCHEMA, request_id="short", max_tokens=SHORTEST - 6)
     fits = manager.grammar_init("json", SCHEMA, request_id="fits", max_tokens=SHORTEST)
     assert [(one.request_id, one.relaxed) for one in told] == [("unique", ()), ("short", ())]
-    assert "may not be repeated" in str(told[0].not_closing)
-    assert "within 7 tokens" in str(told[1].not_closing)
-    assert "Request unique: masks do not close in time: the schema has items or keys" in caplog.text
+    assert "must not be repeated" in str(told[0].not_closing)
+    assert "fits into 7 tokens" in str(told[1].not_closing)
+    assert (
+        "Request unique: the text is not closed in time: closing in time does not support schemas"
+        in caplog.text
+    )
     for request in (unique, short, fits):
         assert step(manager, request)[0]
     assert fits.structured_output_request.grammar.matcher.tokens_left == SHORTEST
@@ -228,11 +233,13 @@ def test_a_limit_that_takes_too_much_is_told_once(engine, monkeypatch, caplog):
     from hybrid.completion import Completion
 
     def fail(*_):
-        raise BudgetExceeded("closing in time has tables that are too large")
+        raise BudgetExceeded("closing in time needs more than 9 bytes")
 
     manager = engine(CLOSE="1")
     request = manager.grammar_init("json", SCHEMA, request_id="a", max_tokens=SHORTEST + 2)
     monkeypatch.setattr(Completion, "restrict", fail)
     for _ in range(3):
         assert step(manager, request)[0]
-    assert caplog.text.count("Request a: masks do not close in time: closing in time has tables") == 1
+    assert (
+        caplog.text.count("Request a: the text is not closed in time: closing in time needs more than") == 1
+    )

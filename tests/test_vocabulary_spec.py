@@ -117,7 +117,7 @@ def test_unknown_huggingface_id(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (None, "cannot be read"),
         ("{", "cannot be read"),
-        ("{}", "not laid out as expected"),
+        ("{}", "has an unexpected layout"),
         ('{"config": {"default_vocab_size": 3, "default_num_special_tokens": 1}, "vocab": []}', "ranks"),
     ],
 )

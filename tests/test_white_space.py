@@ -55,7 +55,7 @@ def test_calls_come_first_then_compilers_then_the_meaning(
 
 
 def test_what_is_no_bound_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="max_whitespace_cnt is -2"):
+    with pytest.raises(ArgumentError, match=r"max_whitespace_cnt must be .*, but is -2"):
         GrammarCompiler(BYTES, max_whitespace_cnt=-2)
     for meaning in MEANINGS:
         compiler = GrammarCompiler(BYTES, semantics=meaning)
@@ -95,7 +95,7 @@ def test_adapters_bound_it_in_both_meanings_and_the_drop_in_does_not(
         assert longest_run(compiler.compile_json_schema(OBJECT, max_whitespace_cnt=2).hybrid) == 2
     for wrong in ("0", "many", "-2", ""):
         monkeypatch.setenv("EQUIMASK_TEST_MAX_WHITESPACE", wrong)
-        with pytest.raises(ValueError, match="from 1 on"):
+        with pytest.raises(ValueError, match="an integer from 1 to 999999"):
             settings.max_whitespace_cnt()
 
 

@@ -37,7 +37,11 @@ def encode_of(tokenizer: Any) -> Encode | None:
     try:
         return encode if all(isinstance(token, int) for token in encode('"a": 1')) else None
     except Exception as error:  # noqa: BLE001 - tokenizers may raise anything
-        logger.info("Forced text is cut into the longest tokens: the tokenizer cannot be asked (%r)", error)
+        logger.info(
+            "Forced text is split into the longest tokens, because the tokenizer cannot be used for "
+            "this (%r)",
+            error,
+        )
         return None
 
 

@@ -23,13 +23,13 @@ def limited(matcher: GrammarMatcher, tokens: int) -> str | None:
     why = None
     try:
         if tokens < 1:
-            why = "no tokens are left for it"
+            why = "no tokens are left"
         else:
             closes = matcher.limit_tokens(tokens, with_stop_token=True)
             if closes is False:
-                why = f"no text of the grammar ends within {tokens} tokens"
+                why = f"no text of the grammar fits into {tokens} tokens"
             elif closes is None:
-                why = f"whether a text of the grammar ends within {tokens} tokens is not known"
+                why = f"could not find out whether a text of the grammar fits into {tokens} tokens"
     except (UnsupportedGrammar, BudgetExceeded) as error:
         why = str(error)
     if why is not None:

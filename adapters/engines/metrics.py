@@ -54,7 +54,7 @@ def serve(settings: Settings) -> None:
         collect: Any = multiprocess.MultiProcessCollector
         collect(REGISTRY, folder)
     except ValueError as error:  # there are metrics of these names already
-        logger.warning("metrics of equimask's processes are not shown: %s", error)
+        logger.warning("metrics of equimask are not available: %s", error)
     _served.add(folder)
 
 

@@ -56,11 +56,11 @@ class Notice:
         """The log line."""
         parts = []
         if self.relaxed:
-            parts.append(f"keywords of its schema that are not enforced: {_named(self.relaxed)}")
+            parts.append(f"schema keywords that are not enforced: {_named(self.relaxed)}")
         if self.narrowed:
-            parts.append(f"valid values cannot be written: {_named(self.narrowed)}")
+            parts.append(f"schema keywords that forbid some valid values: {_named(self.narrowed)}")
         if self.not_closing:
-            parts.append(f"masks do not close in time: {_short(self.not_closing)}")
+            parts.append(f"the text is not closed in time: {_short(self.not_closing)}")
         return f"Request {_short(self.request_id)}: {'; '.join(parts)}"
 
     def as_field(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def tell(notice: Notice, logger: logging.Logger) -> None:
         try:
             hook(notice)
         except Exception:
-            logger.exception("The hook for notices failed at request %s", _short(notice.request_id))
+            logger.exception("The hook for notices failed for request %s", _short(notice.request_id))
 
 
 def add_hook(hook: Hook) -> None:
@@ -131,15 +131,15 @@ def add_named_hook(variable: str, given: str | None) -> None:
     try:
         module, _, name = given.partition(":")
         if not module or not name:
-            raise ValueError("it has no colon between two names")
+            raise ValueError("there is no colon between two names")
         found = pkgutil.resolve_name(given)
     except (ValueError, ImportError, AttributeError) as error:
         raise ValueError(
-            f"{variable} is {given!r}, allowed is module:function, which can be imported where the engine "
-            f"runs: {error}"
+            f"{variable} must be module:function, which can be imported where the engine runs, but is "
+            f"{given!r}: {error}"
         ) from error
     if not callable(found):
-        raise ValueError(f"{variable} is {given!r}, which cannot be called; allowed is module:function")
+        raise ValueError(f"{variable} must be module:function, but {given!r} cannot be called")
     add_hook(found)
 
 

@@ -50,7 +50,7 @@ class Settings:
         given = os.environ.get(self.meaning, "xgrammar")
         if given not in ("xgrammar", "json-schema"):
             raise ValueError(
-                f"{self.meaning} is {given!r}, allowed are xgrammar (the default) and json-schema"
+                f"{self.meaning} must be xgrammar (the default) or json-schema, but is {given!r}"
             )
         return given
 
@@ -65,7 +65,7 @@ class Settings:
         Raises:
             ValueError: neither 0 nor 1.
         """
-        return self.switch(self.formats, "which reads `format` as an annotation")
+        return self.switch(self.formats, "to treat `format` as an annotation")
 
     @property
     def blanks(self) -> str:
@@ -83,8 +83,8 @@ class Settings:
         given = os.environ.get(self.blanks, str(MOST_WHITE_SPACE))
         if not re.fullmatch("-1|0*[1-9][0-9]{0,5}", given):
             raise ValueError(
-                f"{self.blanks} is {given!r}, allowed are whole numbers from 1 on, and -1 for no bound; "
-                f"{MOST_WHITE_SPACE} if not set"
+                f"{self.blanks} must be an integer from 1 to 999999, or -1 for no limit (default: "
+                f"{MOST_WHITE_SPACE}), but is {given!r}"
             )
         return int(given)
 
@@ -101,7 +101,7 @@ class Settings:
         """
         given = os.environ.get(self.drafting, "0")
         if given not in ("0", "1"):
-            raise ValueError(f"{self.drafting} is {given!r}, allowed are 0 (the default) and 1")
+            raise ValueError(f"{self.drafting} must be 0 (the default) or 1, but is {given!r}")
         return given == "1"
 
     def is_enabled(self) -> bool:
@@ -110,7 +110,7 @@ class Settings:
         Raises:
             ValueError: it is neither 0 nor 1.
         """
-        return self.switch(self.enabled, "which is plain XGrammar")
+        return self.switch(self.enabled, "to use plain XGrammar")
 
     @property
     def metrics(self) -> str:
@@ -123,7 +123,7 @@ class Settings:
         Raises:
             ValueError: it is neither 0 nor 1.
         """
-        return self.switch(self.metrics, "which shows none")
+        return self.switch(self.metrics, "to serve no metrics")
 
     @staticmethod
     def switch(name: str, off: str) -> bool:
@@ -138,7 +138,7 @@ class Settings:
         """
         given = os.environ.get(name, "1")
         if given not in ("0", "1"):
-            raise ValueError(f"{name} is {given!r}, allowed are 1 (the default) and 0, {off}")
+            raise ValueError(f"{name} must be 1 (the default) or 0 ({off}), but is {given!r}")
         return given == "1"
 
     @property
@@ -155,7 +155,7 @@ class Settings:
         given = os.environ.get(self.closing, "0")
         if given not in ("0", "1"):
             raise ValueError(
-                f"{self.closing} is {given!r}, allowed are 0 (the default) and 1, which closes texts in time"
+                f"{self.closing} must be 0 (the default) or 1 (to close texts in time), but is {given!r}"
             )
         return given == "1"
 
@@ -194,6 +194,6 @@ class Settings:
             number = math.nan
         if not 0 < number < math.inf:
             raise ValueError(
-                f"{name} is {given!r}, allowed is a positive number of {unit}; {default:g} if not set"
+                f"{name} must be a positive number of {unit} (default: {default:g}), but is {given!r}"
             )
         return number

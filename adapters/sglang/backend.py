@@ -69,7 +69,7 @@ def prepare(matcher: adapters.xgrammar.GrammarMatcher) -> None:
     except (UnsupportedGrammar, BudgetExceeded):
         pass  # each request gets a notice
     except Exception:
-        logger.exception("What there is to tell of a grammar was not found")
+        logger.exception("The notices of a grammar could not be computed")
 
 
 class Backend(XGrammarGrammarBackend):
@@ -101,7 +101,7 @@ class Backend(XGrammarGrammarBackend):
         try:
             found = super()._init_value_dispatch(key, *arguments, **options)
         except OverBudget as error:
-            logger.warning("A grammar of kind %s is given up: %s", key[0], error)
+            logger.warning("Compiling a grammar (%s) exceeded a limit: %s", key[0], error)
             return InvalidGrammarObject(str(error))
         if isinstance(found, InvalidGrammarObject):
             found.is_final = True

@@ -46,8 +46,8 @@ def draft_chains(server_args: Any, encode: Any = None) -> None:
     n_ranks = server_args.tp_size * server_args.pp_size
     if algorithm != ALGORITHM or n_ranks != 1:
         raise CannotDraft(
-            f"{SETTINGS.drafting} is 1, with the algorithm {algorithm} on {n_ranks} ranks; allowed is "
-            f"--speculative-algorithm {ALGORITHM} on one"
+            f"{SETTINGS.drafting}=1 needs --speculative-algorithm {ALGORITHM} on one rank, but the "
+            f"algorithm is {algorithm}, and the number of ranks is {n_ranks}"
         )
     try:
         kind = getattr(importlib.import_module(MODULE), KIND)
@@ -58,7 +58,7 @@ def draft_chains(server_args: Any, encode: Any = None) -> None:
         return
     reads = {"batch_get", "draft_token_num", "reqs"} <= {*prepare.__code__.co_names}
     if not reads or [*inspect.signature(prepare).parameters] != ["self", "batch"]:
-        raise CannotDraft(f"{KIND}.{NAME} of this release of SGLang is not the one that is known")
+        raise CannotDraft(f"{KIND}.{NAME} of this release of SGLang is not one that equimask knows")
     setattr(kind, NAME, with_chains(prepare, encode))
 
 
@@ -79,7 +79,9 @@ def with_chains(prepare: Any, encode: Any) -> Any:
                 try:
                     chain = chain_of(chains, request, int(tokens[row, 0]))
                 except Exception:
-                    logger.exception("The drafts of request %s are SGLang's own", request.rid)
+                    logger.exception(
+                        "Drafting for request %s failed; SGLang's own drafts are used", request.rid
+                    )
                     continue
                 if chain:
                     write(tokens[row], ancestors[row], chain)

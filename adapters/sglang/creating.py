@@ -64,7 +64,7 @@ def create_backend(
         if is_ours:
             backend = Backend(tokenizer, n_ranks=server_args.tp_size * server_args.pp_size, **options)
         else:
-            logger.info("%s is 0: structured outputs run in plain XGrammar", SETTINGS.enabled)
+            logger.info("%s=0: structured outputs run in plain XGrammar", SETTINGS.enabled)
             backend = XGrammarGrammarBackend(tokenizer, **options)
     except TokenizerNotSupportedError as error:
         _refuse(serving, error)
@@ -100,8 +100,8 @@ def _refuse(serving: Any, error: Exception) -> None:
     """
     if serving.enable_strict_thinking:
         raise ValueError(
-            f"--enable-strict-thinking needs a grammar backend, and XGrammar refuses the tokenizer: {error}; "
-            "allowed is a tokenizer that XGrammar takes, or a server without this option"
+            "--enable-strict-thinking needs a grammar backend, and XGrammar refuses the tokenizer: "
+            f"{error}; use a tokenizer that XGrammar supports, or omit this option"
         ) from error
-    logger.warning("XGrammar refuses the tokenizer, there are no structured outputs: %s", error)
+    logger.warning("XGrammar refuses the tokenizer, so there are no structured outputs: %s", error)
     get_context().override("grammar.import_fallback", grammar_backend="none")

@@ -44,14 +44,17 @@ def read_at_once() -> None:
     try:
         module = importlib.import_module(MODULE)
     except ImportError as error:  # SGLang reports it if it needs the module
-        logger.info("SGLang walks trees of drafts: %s", error)
+        logger.info("SGLang fills the masks of draft trees one by one: %s", error)
         return
     if hasattr(getattr(module, NAME, None), "by_sglang"):
         return
     for name, parameters in PARAMETERS.items():
         found = getattr(module, name, None)
         if found is None or [*inspect.signature(found).parameters] != parameters:
-            logger.info("SGLang walks trees of drafts: its %s is not the one that is known", name)
+            logger.info(
+                "SGLang fills the masks of draft trees one by one: its %s is not one that equimask knows",
+                name,
+            )
             return
     setattr(module, NAME, at_once(getattr(module, NAME), getattr(module, WALK)))
 
@@ -120,7 +123,9 @@ def _fill(grammars: dict[int, Grammar], trees: Tree, bitmask: torch.Tensor) -> s
             matchers, rows[0], [place * nodes for place in places], children, siblings, tokens, False, True
         )
     except Exception:
-        logger.exception("Trees of drafts failed together; SGLang walks them")
+        logger.exception(
+            "Filling the masks of all draft trees in one call failed; SGLang fills them one by one"
+        )
         return set()
     return set(places) - {places[tree] for tree in left}
 

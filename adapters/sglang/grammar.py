@@ -128,7 +128,7 @@ class Grammar(XGrammarGrammar):
             why = self.keep_limit()
         except Exception:
             self.most_tokens = None
-            logger.exception("A text is not closed in time")
+            logger.exception("A text is not closed in time because of an error")
             return
         if why is not None and not self.in_drafts and self.asked is not None:
             self.asked.lose(why)
@@ -166,7 +166,7 @@ class Grammar(XGrammarGrammar):
     def _fail(self, what: str) -> None:
         """Record the error that is being handled."""
         self.failed_at = len(self.accepted_tokens)
-        logger.exception("The %s of a structured output failed, which ends its request", what)
+        logger.exception("The %s of a structured output failed; its request is ended", what)
 
 
 class ReasoningGrammar(ReasonerGrammarObject):
@@ -236,7 +236,7 @@ def fill_rows(entries: list[Any], vocab_mask: torch.Tensor) -> None:
             _batches().batch_fill_next_token_bitmask(matchers, vocab_mask, [row for row, _ in ours])
             return
         except Exception:
-            logger.exception("The masks of a batch failed together; each one is made alone")
+            logger.exception("Filling all masks of a batch in one call failed; they are filled one by one")
     for row, grammar in ours:
         grammar.fill_vocab_mask(vocab_mask, row)
 

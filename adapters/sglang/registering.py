@@ -45,9 +45,9 @@ def register() -> None:
         add([NAME])
     if NAME not in registry:
         put(NAME, create)
-        logger.info("added --grammar-backend %s; %s=0 makes it plain XGrammar", NAME, SETTINGS.enabled)
+        logger.info("added --grammar-backend %s; with %s=0 it is plain XGrammar", NAME, SETTINGS.enabled)
     if NAME not in choices or not is_registered():
-        raise _cannot("what was registered is not there")
+        raise _cannot("the registered grammar backend cannot be found")
 
 
 def is_registered() -> bool:

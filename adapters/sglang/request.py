@@ -90,7 +90,10 @@ def _guarded(request: Any) -> None:
     try:
         meet(request)
     except Exception:
-        logger.exception("Request %s goes on without what it was to be told", request.rid)
+        logger.exception(
+            "Request %s: an error prevented its notices or its token limit; it continues without them",
+            request.rid,
+        )
 
 
 def meet(request: Any) -> None:

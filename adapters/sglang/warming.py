@@ -33,7 +33,7 @@ def warm(backend: Backend) -> None:
         made = backend._init_value_dispatch((KINDS[method], text), False)
         # because of the operator's bounds, or because the vocabulary lacks these texts
         if isinstance(made, InvalidGrammarObject):
-            logger.warning("A grammar to be ready for others failed: %s", made.error_message)
+            logger.warning("warm-up: compiling a small test grammar failed: %s", made.error_message)
             continue
         grammars = [made, made.copy(), made.copy()]
         for grammar in grammars:

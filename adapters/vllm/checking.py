@@ -64,9 +64,11 @@ class SchemaCheck:
         except SchemaRefused as error:
             return error.fault
         except BudgetExceeded:
-            logger.info("A schema was not checked within %g s; the engine compiles it", self._seconds)
+            logger.info(
+                "A schema could not be checked within %g s; the engine compiles it anyway", self._seconds
+            )
         except Exception:
-            logger.exception("A schema could not be checked; the engine compiles it, or says why not")
+            logger.exception("A schema could not be checked; the engine compiles or refuses it")
         return ""
 
 

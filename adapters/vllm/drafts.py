@@ -75,18 +75,19 @@ def are_wanted(vllm_config: Any) -> bool:
     if not has_grammars:
         why = f"the backend of structured outputs is {backend!r}"
     elif speculation is None:
-        why = "there is no speculation"
+        why = "speculative decoding is not enabled"
     elif method not in METHODS:
-        why = f"the method of speculation is {method!r}"
+        why = f"the method of speculative decoding is {method!r}"
     elif scheduling:
         why = "scheduling is asynchronous"
     elif in_workers:
-        why = "model runner V2 keeps drafts in the workers (VLLM_USE_V2_MODEL_RUNNER=0 is V1)"
+        why = "model runner V2 keeps drafts in the workers (VLLM_USE_V2_MODEL_RUNNER=0 selects V1)"
     else:
-        why = "of the executor external_launcher each rank would draft for itself"
+        why = "with the executor external_launcher, each rank would make its own drafts"
     raise ValueError(
-        f"{SETTINGS.drafting} is 1, or the proposer is {PROPOSER}, and {why}; allowed are the methods "
-        f"{', '.join(METHODS)} with synchronous scheduling and the backend xgrammar, as in "
+        f"drafts from grammars are enabled ({SETTINGS.drafting}=1, or the proposer {PROPOSER}), but {why}; "
+        f"they need one of the methods {', '.join(METHODS)}, synchronous scheduling and the backend "
+        "xgrammar, as in "
         f'speculative_config={{"method": "custom_class", "model": "{PROPOSER}", "num_speculative_tokens": 8}}'
     )
 
@@ -105,7 +106,7 @@ def continue_drafts(manager: Any, vllm_config: Any, unknown: Any) -> None:
     if not hasattr(update, "by_vllm"):
         code = getattr(update, "__code__", None)
         if code is None or not {*code.co_names} >= READ:
-            raise unknown(f"{SCHEDULER}.Scheduler does not update drafts as it did")
+            raise unknown(f"{SCHEDULER}.Scheduler updates drafts in an unknown way")
         if not hasattr(manager, "_get_constraint_bounds"):
             raise unknown(f"{type(manager).__name__} has no _get_constraint_bounds")
         kind.update_draft_token_ids = continued(update)  # type: ignore[union-attr]
@@ -113,7 +114,7 @@ def continue_drafts(manager: Any, vllm_config: Any, unknown: Any) -> None:
 
     most = int(vllm_config.speculative_config.num_speculative_tokens)
     setattr(manager, KEPT, Continuations(most, encode_of(getattr(manager, "tokenizer", None))))
-    logger.info("Grammars continue the drafts of speculation, up to %d tokens", most)
+    logger.info("Grammars continue the drafts of speculative decoding, up to %d tokens", most)
 
 
 def continued(update: Any) -> Any:
@@ -151,5 +152,5 @@ def draft_of(drafts: Any, manager: Any, request: Any) -> list[int]:
         matcher.learned = grammar.num_processed_tokens
         return list(drafts.continue_draft(matcher, draft))
     except Exception:
-        logger.exception("The draft of request %s is not continued", request.request_id)
+        logger.exception("Continuing the draft of request %s failed; it is left as it is", request.request_id)
         return draft

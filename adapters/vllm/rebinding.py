@@ -53,7 +53,7 @@ def register() -> None:
         ValueError: an environment variable has a wrong value.
     """
     if not SETTINGS.is_enabled():
-        logger.info("%s is 0: structured outputs run in plain XGrammar", SETTINGS.enabled)
+        logger.info("%s=0: structured outputs run in plain XGrammar", SETTINGS.enabled)
         return
     # report wrong values here, and not to each request
     SETTINGS.compile_seconds()
@@ -77,7 +77,7 @@ def register() -> None:
     if isinstance(getattr(manager, "multiprocessing", None), ModuleType) and "cpu_count" in _names_read(kind):
         manager.multiprocessing = Cores(manager.multiprocessing)  # type: ignore[attr-defined]
     else:
-        logger.info("vLLM sizes the pools of its structured outputs in a way that is not known")
+        logger.info("vLLM sizes the thread pools of its structured outputs in an unknown way")
     request.bind(kind)  # around the function whose source `steps` checks
     logger.info(
         "equimask serves structured outputs of the backend xgrammar; %s=0 turns it off", SETTINGS.enabled

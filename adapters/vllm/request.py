@@ -77,7 +77,10 @@ def _guarded(act: Callable[..., None], manager: Any, request: Any, *arguments: A
     try:
         act(manager, request, *arguments)
     except Exception:
-        logger.exception("Request %s goes on without what it was to be told", request.request_id)
+        logger.exception(
+            "Request %s: an error prevented its notices or its token limit; it continues without them",
+            request.request_id,
+        )
 
 
 def _meet(manager: Any, request: Any, matcher: Any) -> None:

@@ -118,4 +118,4 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
     def _fail(self, what: str) -> None:
         """Record the error that is being handled."""
         self._failed = True
-        logger.exception("The %s of a structured output failed, which ends its request", what)
+        logger.exception("The %s of a structured output failed; its request is ended", what)

@@ -43,7 +43,7 @@ def bind(manager: ModuleType, backend: ModuleType) -> None:
     kind = manager.StructuredOutputManager
     made = digest(kind, getattr(backend, "XgrammarGrammar", None))
     if made not in KNOWN:
-        logger.info("vLLM asks for masks row by row: its loop (%s) is not one that is known", made)
+        logger.info("vLLM asks for masks row by row: its loop (%s) is not one that equimask knows", made)
         return
     kind.grammar_bitmask = in_one_call(kind.grammar_bitmask, backend.XgrammarGrammar, KNOWN[made])
 
@@ -160,7 +160,7 @@ def _fill(step: _Step, bitmask: Any) -> bool:
         fill_drafts, rows_alone = _asked()
         taken = fill_drafts(step.matchers, bitmask, step.rows, step.drafts, rows_alone)
     except Exception:
-        logger.exception("The masks of a step failed together; each one is made alone")
+        logger.exception("Filling all masks of a step in one call failed; they are filled one by one")
         return False
     for name, drafts, count in zip(step.names, step.drafts, taken, strict=True):
         if count < len(drafts) and drafts[count] != -1:

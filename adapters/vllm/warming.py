@@ -36,17 +36,17 @@ def warm(make: Callable[[], Any]) -> Any:
     try:
         backend = make()
     except Exception:
-        logger.exception("vLLM's backend cannot be made for this tokenizer: structured outputs will fail")
+        logger.exception("vLLM's backend cannot be created for this tokenizer: structured outputs will fail")
         return None
     compilers = [found for found in vars(backend).values() if hasattr(found, "compile_json_schema")]
     if not compilers or any(not isinstance(found, serving.GrammarCompiler) for found in compilers):
-        raise TypeError(f"compilers of vLLM's backend are {compilers}, and none or not all are ours")
+        raise TypeError(f"equimask did not replace all compilers of vLLM's backend: {compilers}")
     for compiler in compilers:
         for method, text in GRAMMARS:
             try:
                 _follow(getattr(compiler, method)(text))
             except HybridError as error:  # the operator's bounds, or a vocabulary without these texts
-                logger.warning("%s of a grammar to be ready for others failed: %s", method, error)
+                logger.warning("warm-up: %s failed for a small test grammar: %s", method, error)
     logger.info("equimask is ready for structured outputs, after %.1f s", time.perf_counter() - began)
     return backend
 

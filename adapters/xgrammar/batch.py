@@ -104,7 +104,5 @@ def _pairs(matchers: Sequence[Any], given: Iterable[Any]) -> list[tuple[Any, Any
     """Return each matcher with its argument."""
     values = list(given)
     if len(values) != len(matchers):
-        raise BatchError(
-            f"size is {len(values)}, matchers size is {len(matchers)}; allowed is one for each matcher"
-        )
+        raise BatchError(f"size is {len(values)}, but must be {len(matchers)}: one for each matcher")
     return list(zip(matchers, values, strict=True))

@@ -52,8 +52,9 @@ class GrammarCompiler:
     ) -> None:
         if not isinstance(tokenizer_info, xgrammar.TokenizerInfo):
             raise ValueError(
-                f"tokenizer_info is {type(tokenizer_info).__name__}, allowed is a TokenizerInfo; "
-                "TokenizerInfo.from_huggingface makes one of a tokenizer"
+                "tokenizer_info must be a TokenizerInfo, but is of type "
+                f"{type(tokenizer_info).__name__}; TokenizerInfo.from_huggingface makes one from a "
+                "tokenizer"
             )
         self._tokenizer_info = tokenizer_info
         self._limit = cache_limit_bytes
@@ -114,7 +115,7 @@ class GrammarCompiler:
     def compile_regex(self, regex: str) -> CompiledGrammar:
         """`xgrammar.GrammarCompiler.compile_regex`."""
         if not isinstance(regex, str):
-            raise TypeError(f"regex is {type(regex).__name__}, allowed is str")
+            raise TypeError(f"regex must be a str, but is of type {type(regex).__name__}")
         return self._compiled(lambda compiler: compiler.compile_regex(regex))
 
     @with_its_errors
@@ -148,7 +149,7 @@ class GrammarCompiler:
             RuntimeError: XGrammar refuses the grammar, or it exceeds the budget.
         """
         if not isinstance(grammar, (str, xgrammar.Grammar)):
-            raise ValueError(f"grammar is {type(grammar).__name__}, allowed are str and Grammar")
+            raise ValueError(f"grammar must be a str or a Grammar, but is of type {type(grammar).__name__}")
         return self._compiled(
             lambda compiler: compiler.compile_grammar(grammar, root_rule_name=root_rule_name)
         )
@@ -175,7 +176,7 @@ def _schema_text(schema: Any) -> str:
         schema = schema.model_json_schema()
     if not isinstance(schema, dict):
         raise ValueError(
-            f"schema is {type(schema).__name__}, allowed are JSON text, a dict and a model class"
+            f"schema must be JSON text, a dict or a model class, but is of type {type(schema).__name__}"
         )
     return json.dumps(schema)
 
@@ -199,5 +200,6 @@ def _tag_text(*args: Any, **kwargs: Any) -> str:
         if isinstance(tag, str):
             return tag
     raise TypeError(
-        "allowed are a structural tag (StructuralTag, dict or JSON text), or lists of tags and triggers"
+        "the arguments must be a structural tag (StructuralTag, dict or JSON text), or lists of tags "
+        "and triggers"
     )

@@ -62,7 +62,8 @@ class Compiling:
             return compile_it(self.hybrid)
         except UnsupportedGrammar as error:
             found = compile_it(self._on_engine)
-            found.note(f"because strategy={self._options.get('strategy')!r} cannot run it: {error}")
+            reason = f"runs in plain XGrammar: strategy={self.hybrid.strategy!r} cannot run it ({error})"
+            object.__setattr__(found, "reason", reason)
             return found
 
     def clear_cache(self) -> None:

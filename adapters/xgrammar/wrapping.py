@@ -44,8 +44,9 @@ def wrap(made: Any, *, tokenizer_info: xgrammar.TokenizerInfo | None = None, **o
     if isinstance(made, (xgrammar.Grammar, xgrammar.TokenizerInfo, xgrammar.GrammarMatcher)):
         return made
     raise TypeError(
-        f"{type(made).__module__}.{type(made).__name__} is given, allowed are objects of XGrammar's: "
-        "GrammarCompiler, CompiledGrammar, GrammarMatcher, Grammar and TokenizerInfo"
+        "the argument must be one of XGrammar's objects (GrammarCompiler, CompiledGrammar, "
+        "GrammarMatcher, Grammar or TokenizerInfo), but is of type "
+        f"{type(made).__module__}.{type(made).__name__}"
     )
 
 
@@ -70,5 +71,5 @@ def grammar_of(given: Any) -> CompiledGrammar:
     if isinstance(given, xgrammar.CompiledGrammar):
         return _wrapped.of(given)
     raise ValueError(
-        f"compiled_grammar is {type(given).__name__}, allowed is a CompiledGrammar; compile it first"
+        f"compiled_grammar must be a CompiledGrammar, but is of type {type(given).__name__}; compile it first"
     )

@@ -68,7 +68,9 @@ def compute_classes(
         HybridError: `relation` or a bound is not allowed.
     """
     if relation not in get_args(Relation):
-        raise HybridError(f"relation is {relation!r}, allowed are {', '.join(get_args(Relation))}")
+        raise HybridError(
+            f"relation must be {' or '.join(map(repr, get_args(Relation)))}, but is {relation!r}"
+        )
     for name, bound in zip(Capacity._fields, capacity, strict=True):
         check_count(f"capacity.{name}", bound)
     check_count("max_states", max_states)

@@ -98,7 +98,7 @@ def _run() -> None:
             try:
                 _next()
             except BaseException:  # deadlines must go on after any error
-                logger.exception("the alarm of deadlines failed, and goes on")
+                logger.exception("an error occurred in the thread that watches time limits; it continues")
                 time.sleep(FAILED_SECONDS)
     finally:
         is_running = False

@@ -84,8 +84,8 @@ class Deadline:
         left = self.left if seconds else None
         if left is not None and left < seconds:
             raise BudgetExceeded(
-                f"{phase} takes {seconds:.2f} s that cannot be interrupted, and {left:.2f} of the budget's "
-                "are left; raise them, or simplify the grammar"
+                f"{phase} would take {seconds:.2f} s and cannot be interrupted, but only {left:.2f} s "
+                "are left; raise Budget.seconds, or simplify the grammar"
             )
 
     def error(self, phase: str) -> BudgetExceeded:
@@ -100,9 +100,10 @@ class Deadline:
                 raise KeyboardInterrupt
             one = one._within
         if self._cancelled:
-            return BudgetExceeded(f"cancelled in {phase}")
+            return BudgetExceeded(f"cancelled in this phase: {phase}")
         return BudgetExceeded(
-            f"the budget's seconds were used up in {phase}; raise them, or simplify the grammar"
+            f"the time limit was reached in this phase: {phase}; raise Budget.seconds, or simplify the "
+            "grammar"
         )
 
     def cancel(self) -> None:

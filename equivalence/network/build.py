@@ -323,9 +323,9 @@ def _refuse_rule_features(
         if not is_reached:
             continue
         feature = (
-            "bounded by max_tokens"
+            "limited by max_tokens"
             if rule[serial.MAX_TOKENS] >= 0
-            else "bounded by max_chars"
+            else "limited by max_chars"
             if rule[serial.MAX_CHARS] >= 0
             else "lazy"
             if rule[serial.IS_LAZY]
@@ -333,7 +333,7 @@ def _refuse_rule_features(
         )
         if feature:
             raise UnsupportedGrammar(
-                f"rule {rule[serial.NAME]!r} is {feature}, which the stack alone does not show"
+                f"rule {rule[serial.NAME]!r} is {feature}, so the parser's stack alone does not decide"
             )
     if serialized.get(serial.MARKERS):
         raise UnsupportedGrammar("the grammar has suffix or stop markers of captures")

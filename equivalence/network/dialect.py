@@ -75,8 +75,8 @@ def refuse_other_layout(features: dict[str, Any]) -> None:
     version = features.get(serial.VERSION_FIELD)
     if version != LAYOUT:
         raise GrammarError(
-            f"XGrammar serialises grammars in version {version!r}, supported is {LAYOUT!r}; install xgrammar "
-            "0.2.7 or 0.2.8, or use strategy='engine'"
+            f"XGrammar serialises grammars in version {version!r}, but only {LAYOUT!r} is supported; "
+            "install xgrammar 0.2.7 or 0.2.8, or use strategy='engine'"
         )
     refuse_other_meaning()
 

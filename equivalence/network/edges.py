@@ -130,7 +130,7 @@ class Edges:
         self, ready: NDArray[np.int64], n_states: cython.Py_ssize_t, more: cython.Py_ssize_t = 16
     ) -> None:
         if ready.dtype != np.int64:
-            raise TypeError(f"edges are {ready.dtype}, allowed is int64")
+            raise TypeError(f"edges must be int64, but are {ready.dtype}")
         self.count = len(ready)
         self.make_rows(self.count + max(more, 1))
         if self.count:

@@ -122,7 +122,8 @@ def _grouped(sets: list[list[set[int]]]) -> Symbols:
     }
     if len(group_of) >= MOST_GROUPS:
         raise UnsupportedGrammar(
-            f"the grammar distinguishes {len(group_of)} groups of token ids, allowed are {MOST_GROUPS - 1}"
+            f"the grammar distinguishes {len(group_of)} groups of token ids, but the limit is "
+            f"{MOST_GROUPS - 1}"
         )
     return Symbols(named, 1 + len(group_of))
 

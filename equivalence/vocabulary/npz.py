@@ -69,7 +69,10 @@ def _check_end(data: bytes) -> None:
     _, _, _, _, members, size, _, comment = END.unpack(end)
     is_large = data[-END.size - 20 : -END.size - 16] == LARGE_SIGNATURE
     if comment or is_large or members > MOST_MEMBERS or size > MOST_MEMBERS * MEMBER_BYTES:
-        raise Unusable(f"it is an archive of {members} members, allowed are {MOST_MEMBERS} and no comment")
+        raise Unusable(
+            f"it must be an archive of at most {MOST_MEMBERS} members without a comment, but has "
+            f"{members} members"
+        )
 
 
 def _member(archive: zipfile.ZipFile, name: str, most: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
@@ -79,12 +82,12 @@ def _member(archive: zipfile.ZipFile, name: str, most: int) -> np.ndarray[tuple[
         raise Unusable(f"it has {len(found)} arrays called {name}")
     (info,) = found
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
-        raise Unusable(f"{name} is encrypted, or compressed in another way than numpy does")
+        raise Unusable(f"{name} is encrypted, or not compressed the way numpy does it")
     if info.file_size > most + HEAD_BYTES:
-        raise Unusable(f"{name} has {info.file_size} bytes, allowed are {most}")
+        raise Unusable(f"{name} has {info.file_size} bytes, but the limit is {most}")
     with archive.open(info) as stream:
         # `read` decompresses no more than this; at the end of the member, it compares the checksum
         text = stream.read(info.file_size + 1)
     if len(text) != info.file_size:
-        raise Unusable(f"{name} has {len(text)} bytes, its archive says {info.file_size}")
+        raise Unusable(f"{name} has {len(text)} bytes, but its archive says {info.file_size}")
     return np.frombuffer(text, np.uint8)

@@ -70,20 +70,20 @@ class Vocabulary:
         try:
             given = list(tokens)
         except TypeError as error:
-            raise VocabularyError(f"tokens is {shown(tokens)}, allowed is a list of bytes") from error
+            raise VocabularyError(f"tokens must be a list of bytes, but is {shown(tokens)}") from error
         size = len(given) if vocab_size is None else integer(vocab_size, "vocab_size", VocabularyError)
         if not 1 <= size <= MAX_IDS:
-            raise VocabularyError(f"a vocabulary needs at least one id, given {size}, and at most {MAX_IDS}")
+            raise VocabularyError(f"a vocabulary must have from 1 to {MAX_IDS} ids, but has {size}")
         given = given[:size]
         for token_id, token in enumerate(given):
             if not isinstance(token, bytes):
                 raise VocabularyError(
-                    f"token {token_id} is {type(token).__name__}, allowed is bytes; "
-                    "encode text, or use Vocabulary.from_huggingface"
+                    f"token {token_id} must be bytes, but is of type {type(token).__name__}; encode "
+                    "text, or use Vocabulary.from_huggingface"
                 )
             if len(token) > MAX_TOKEN_BYTES:
                 raise VocabularyError(
-                    f"token {token_id} has {len(token)} bytes, allowed are {MAX_TOKEN_BYTES}; "
+                    f"token {token_id} has {len(token)} bytes, but the limit is {MAX_TOKEN_BYTES}; "
                     "list such ids in special_token_ids with empty bytes"
                 )
         given.extend([b""] * (size - len(given)))
@@ -127,7 +127,7 @@ class Vocabulary:
         """Make the vocabulary that an `xgrammar.TokenizerInfo` describes."""
         words = getattr(info, "decoded_vocab", None)  # XGrammar makes a new list each time
         if words is None:
-            raise VocabularyError(f"info is {shown(info)}, allowed is an xgrammar.TokenizerInfo")
+            raise VocabularyError(f"info must be an xgrammar.TokenizerInfo, but is {shown(info)}")
         return cls(
             list(words),
             tuple(info.stop_token_ids),
@@ -208,8 +208,8 @@ class Vocabulary:
             arrays = read_npz(path, FILE_BYTES)
         except (OSError, ValueError, Unusable) as error:
             raise VocabularyError(
-                f"{os.fspath(path)!r} is not a vocabulary file ({error}); expected is an .npz with the "
-                "arrays data, lens, stop_ids and special_ids"
+                f"{os.fspath(path)!r} is not a vocabulary file ({error}); it must be an .npz file with "
+                "the arrays data, lens, stop_ids and special_ids"
             ) from error
         try:
             return cls(*_texts_and_ids(arrays), cache_dir=cache_dir)
@@ -357,17 +357,17 @@ def _texts_and_ids(arrays: Arrays) -> tuple[list[bytes], list[int], list[int]]:
         # numpy makes an array of floats from an empty list
         if array.ndim != 1 or not (array.dtype.kind in allowed or (name != "data" and not array.size)):
             raise VocabularyError(
-                f"`{name}` has type {array.dtype} and shape {array.shape}, allowed are lists "
-                f"of {'uint8' if name == 'data' else 'integers'}"
+                f"`{name}` must be a list of {'uint8' if name == 'data' else 'integers'}, but has type "
+                f"{array.dtype} and shape {array.shape}"
             )
     data, given = arrays["data"], arrays["lens"]
     if data.dtype != np.uint8:
-        raise VocabularyError(f"`data` has type {data.dtype}, allowed is uint8")
+        raise VocabularyError(f"`data` must have type uint8, but has {data.dtype}")
     # compared before converting: a number that does not fit int64 must not become another one
     wrong = np.flatnonzero((given < 0) | (given > MAX_TOKEN_BYTES))
     if len(wrong):
         raise VocabularyError(
-            f"token {wrong[0]} has {given[wrong[0]]} bytes, allowed are 0 to {MAX_TOKEN_BYTES}"
+            f"token {wrong[0]} must have from 0 to {MAX_TOKEN_BYTES} bytes, but has {given[wrong[0]]}"
         )
     ends = np.cumsum(given.astype(np.int64))
     if (ends[-1] if len(ends) else 0) != len(data):
@@ -382,5 +382,5 @@ def _ids(values: Iterable[int], size: int, name: str) -> tuple[int, ...]:
     ids = dict.fromkeys(integers(values, name, VocabularyError))
     for token_id in ids:
         if not 0 <= token_id < size:
-            raise VocabularyError(f"{name} holds {token_id}, allowed are ids from 0 to {size - 1}")
+            raise VocabularyError(f"{name} contains {token_id}, but ids must be from 0 to {size - 1}")
     return tuple(ids)

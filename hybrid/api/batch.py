@@ -43,7 +43,7 @@ class BatchGrammarMatcher:
         if not isinstance(max_threads, str):
             max_threads = integer_from(1, max_threads, "max_threads")
         elif max_threads != "auto":
-            raise ArgumentError(f"max_threads is {max_threads!r}, allowed are 'auto' and a positive integer")
+            raise ArgumentError(f"max_threads must be 'auto' or a positive integer, but is {max_threads!r}")
         self.max_threads = max_threads
 
     def batch_fill_next_token_bitmask(
@@ -160,7 +160,7 @@ class BatchGrammarMatcher:
         array = temperatures_of(temperatures)
         for number in numbers:
             if not 0 <= number < len(array):
-                raise BitmaskError(f"index {number} is out of bounds, allowed are 0 to {len(array) - 1}")
+                raise BitmaskError(f"index {number} is out of range: it must be from 0 to {len(array) - 1}")
         array[numbers] = [temperature_or_none(matcher) for matcher in matchers]
 
     @staticmethod
@@ -195,7 +195,7 @@ class BatchGrammarMatcher:
         """
         matchers = checked(matchers)
         if isinstance(strings, (str, bytes, bytearray)) or not isinstance(strings, Iterable):
-            raise ArgumentError(f"strings is {shown(strings)}, allowed is a list of str or bytes")
+            raise ArgumentError(f"strings must be a list of str or bytes, but is {shown(strings)}")
         texts = [encoded(text) for text in strings]
         _check_length(matchers, texts, "strings")
         return _advanced(matchers, [matcher.accept_string for matcher in matchers], texts, debug_print)
@@ -225,13 +225,13 @@ def checked(matchers: Any) -> list[Any]:
     """The matchers as a list, or `ArgumentError`."""
     found = list(matchers) if isinstance(matchers, Iterable) else None
     if found is None:
-        raise ArgumentError(f"matchers is {shown(matchers)}, allowed is a list of hybrid.GrammarMatcher")
+        raise ArgumentError(f"matchers must be a list of hybrid.GrammarMatcher, but is {shown(matchers)}")
     if not all(issubclass(kind, GrammarMatcher) for kind in set(map(type, found))):
         for place, matcher in enumerate(found):
             if not isinstance(matcher, GrammarMatcher):
                 raise ArgumentError(
-                    f"matchers[{place}] is {type(matcher).__module__}.{type(matcher).__name__}, allowed is a "
-                    "hybrid.GrammarMatcher"
+                    f"matchers[{place}] must be a hybrid.GrammarMatcher, but is of type "
+                    f"{type(matcher).__module__}.{type(matcher).__name__}"
                 )
     return found
 
@@ -244,16 +244,14 @@ def rows_of(matchers: list[GrammarMatcher], indices: Any) -> Sequence[int]:
     _check_length(matchers, rows, "indices", BitmaskError)
     if len(set(rows)) < len(rows):
         twice = next(row for place, row in enumerate(rows) if row in rows[:place])
-        raise BitmaskError(
-            f"index {twice} is given twice in indices, allowed is a row of its own for each matcher"
-        )
+        raise BitmaskError(f"indices contains {twice} twice; each matcher needs a row of its own")
     return rows
 
 
 def _drafts_of(matchers: list[Any], drafts: Any) -> list[Any]:
     """One list of tokens for each matcher. The tokens are checked when they are read."""
     if isinstance(drafts, (str, bytes)) or not isinstance(drafts, Sequence):
-        raise ArgumentError(f"drafts is {shown(drafts)}, allowed is a list of lists of ids")
+        raise ArgumentError(f"drafts must be a list of lists of ids, but is {shown(drafts)}")
     lists = [one if isinstance(one, (list, tuple)) else integers(one, "drafts") for one in drafts]
     _check_length(matchers, lists, "drafts")
     return lists
@@ -265,8 +263,8 @@ def _check_apart(numbers: list[int], lists: list[Any]) -> None:
     for number, tokens in sorted(zip(numbers, map(len, lists), strict=True)):
         if end is not None and number <= end:
             raise BitmaskError(
-                f"row {number} is the first of a matcher, and one of another matcher's drafts; allowed are "
-                "rows of its own for each matcher, one more than it has drafts"
+                f"row {number} is the first row of a matcher and also a row of another matcher's "
+                "draft; each matcher needs rows of its own, one more than its draft has tokens"
             )
         end = number + tokens
 
@@ -306,9 +304,7 @@ def _check_length(
     matchers: list[Any], given: list[Any], name: str, error: type[HybridError] = BatchError
 ) -> None:
     if len(given) != len(matchers):
-        raise error(
-            f"{name} size is {len(given)}, matchers size is {len(matchers)}; allowed is one of them for each"
-        )
+        raise error(f"{name} size is {len(given)}, but must be {len(matchers)}: one for each matcher")
 
 
 def _advanced(

@@ -49,19 +49,20 @@ class Rows:
             array = array[None, :]
         if array.ndim != 2 or array.shape[1] != width:
             raise BitmaskError(
-                f"the bitmask has shape {tuple(bitmask.shape)}, allowed is (rows, {width}) for "
-                f"{size} ids; hybrid.allocate_token_bitmask(rows, {size}) makes one"
+                f"the bitmask must have the shape (rows, {width}) for {size} ids, but has "
+                f"{tuple(bitmask.shape)}; hybrid.allocate_token_bitmask(rows, {size}) makes one"
             )
         self.count: int = array.shape[0]
         between, inside = array.strides
         if (width > 1 and inside != 4) or not array.flags.writeable or not array.flags.aligned:
             raise BitmaskError(
-                "the bitmask's rows are not contiguous, aligned and writable; pass a contiguous copy"
+                "the rows of the bitmask must be contiguous, aligned and writable; pass a contiguous copy"
             )
         if self.count > 1 and abs(between) < 4 * width:
             raise BitmaskError(
-                f"the bitmask's rows share memory: they begin {between} bytes apart and have {4 * width}, as "
-                "after expand or as_strided; pass bitmask.clone() or one of hybrid.allocate_token_bitmask"
+                f"the rows of the bitmask overlap in memory: they start {between} bytes apart and have "
+                f"{4 * width} bytes (for example, because of expand or as_strided); pass "
+                "bitmask.clone(), or a new bitmask from hybrid.allocate_token_bitmask"
             )
         self.words: NDArray[np.uint32] = array.view(np.uint32)
 
@@ -85,7 +86,7 @@ class Rows:
             BitmaskError: there is no such row.
         """
         if not 0 <= index < self.count:
-            raise BitmaskError(f"index is {index}, allowed are rows 0 to {self.count - 1}")
+            raise BitmaskError(f"index must be a row from 0 to {self.count - 1}, but is {index}")
         return index
 
 
@@ -130,8 +131,8 @@ def row_number(index: Any) -> int:
 def _array_of_tensor(bitmask: torch.Tensor) -> NDArray[Any]:
     if bitmask.dtype != WORDS or bitmask.device.type != "cpu" or bitmask.layout != torch.strided:
         raise BitmaskError(
-            f"the bitmask is {bitmask.dtype} on {bitmask.device}, {bitmask.layout}, allowed is a strided "
-            "torch.int32 on the CPU; hybrid.allocate_token_bitmask makes one"
+            f"the bitmask must be a strided torch.int32 tensor on the CPU, but is {bitmask.dtype} on "
+            f"{bitmask.device}, {bitmask.layout}; hybrid.allocate_token_bitmask makes one"
         )
     try:
         if not bitmask.numel():
@@ -142,7 +143,7 @@ def _array_of_tensor(bitmask: torch.Tensor) -> NDArray[Any]:
         raise
     except Exception as error:  # nested, batched, fake and other tensors raise what they like
         raise BitmaskError(
-            f"the bitmask is a tensor without plain memory ({error}); hybrid.allocate_token_bitmask makes one"
+            f"the bitmask must have plain memory ({error}); hybrid.allocate_token_bitmask makes one"
         ) from error
 
 
@@ -152,8 +153,8 @@ def check_memory(name: str, tensor: torch.Tensor) -> None:
     held = tensor.untyped_storage().nbytes()
     if tensor.numel() and tensor.element_size() * (tensor.storage_offset() + last + 1) > held:
         raise BitmaskError(
-            f"{name} of shape {tuple(tensor.shape)} has {held} bytes of memory, as after a resize_ that "
-            "failed; make a new one"
+            f"{name} of shape {tuple(tensor.shape)} has only {held} bytes of memory (for example, "
+            "because a resize_ failed); make a new one"
         )
 
 
@@ -161,7 +162,7 @@ def _array(bitmask: Any) -> NDArray[Any]:
     if isinstance(bitmask, np.ndarray) and bitmask.dtype == np.int32:
         return np.asarray(bitmask)  # a matrix would have matrices for rows
     kind = getattr(bitmask, "dtype", type(bitmask).__name__)
-    raise BitmaskError(f"the bitmask is {kind}, allowed is an int32 tensor or array on the CPU")
+    raise BitmaskError(f"the bitmask must be an int32 tensor or array on the CPU, but is {kind}")
 
 
 def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
@@ -191,7 +192,7 @@ def reset_token_bitmask(bitmask: Any) -> None:
     """
     if not isinstance(bitmask, torch.Tensor) or bitmask.dtype != WORDS:
         kind = getattr(bitmask, "dtype", type(bitmask).__name__)
-        raise BitmaskError(f"the bitmask is {kind}, allowed is an int32 tensor")
+        raise BitmaskError(f"the bitmask must be an int32 tensor, but is {kind}")
     xgrammar.reset_token_bitmask(bitmask)
 
 
@@ -220,17 +221,18 @@ def apply_token_bitmask_inplace(
     for name, given in (("logits", logits), ("bitmask", bitmask)):
         if not isinstance(given, torch.Tensor) or given.layout != torch.strided or given.ndim not in (1, 2):
             raise BitmaskError(
-                f"{name} is {shown(given)}, allowed is a strided tensor of one or two dimensions"
+                f"{name} must be a strided tensor with one or two dimensions, but is {shown(given)}"
             )
     in_torch = str(backend).startswith("torch_") and logits.dtype.is_floating_point
     if bitmask.dtype != WORDS or not (in_torch or logits.dtype in LOGITS):
         raise BitmaskError(
-            f"logits are {logits.dtype} and the bitmask is {bitmask.dtype}, allowed are float32, float16 or "
-            "bfloat16, and int32"
+            "logits must be float32, float16 or bfloat16, and the bitmask must be int32, but they are "
+            f"{logits.dtype} and {bitmask.dtype}"
         )
     if bitmask.device != logits.device:
         raise BitmaskError(
-            f"logits are on {logits.device}, the bitmask is on {bitmask.device}; move the bitmask there"
+            f"logits are on {logits.device}, but the bitmask is on {bitmask.device}; move the bitmask "
+            f"to {logits.device}"
         )
     _check_layout(logits, bitmask)
     most = min(logits.shape[-1], 32 * bitmask.shape[-1])
@@ -244,7 +246,8 @@ def apply_token_bitmask_inplace(
             integer_from(0, row, "an index", BitmaskError, min(counts) - 1)
     elif counts[0] != counts[1]:
         raise BitmaskError(
-            f"logits have {counts[0]} rows, the bitmask has {counts[1]}; give indices to mask some of them"
+            f"logits have {counts[0]} rows, but the bitmask has {counts[1]}; to mask only some rows, "
+            "pass indices"
         )
     if most and (rows is None or rows):
         if logits.device.type == "cpu":
@@ -274,8 +277,10 @@ def _check_layout(logits: torch.Tensor, bitmask: torch.Tensor) -> None:
         check_memory(name, tensor)
         if tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
             raise BitmaskError(
-                f"the columns of {name} are {tensor.stride(-1)} elements apart, allowed is 1; pass a "
-                "contiguous tensor"
+                f"the elements of each row of {name} must be contiguous, but their stride is "
+                f"{tensor.stride(-1)}; pass a contiguous tensor"
             )
     if logits.ndim == 2 and logits.shape[0] > 1 and logits.stride(0) < logits.shape[1]:
-        raise BitmaskError("the rows of logits share memory, as after expand; pass logits.clone()")
+        raise BitmaskError(
+            "the rows of logits overlap in memory (for example, because of expand); pass logits.clone()"
+        )

@@ -135,8 +135,8 @@ class GrammarCompiler:
             vocabulary = Vocabulary.from_tokenizer_info(vocabulary)
         if not isinstance(vocabulary, Vocabulary):
             raise HybridError(
-                f"vocabulary is {type(vocabulary).__name__}, allowed are hybrid.Vocabulary and "
-                "xgrammar.TokenizerInfo; see Vocabulary.from_huggingface"
+                "vocabulary must be a hybrid.Vocabulary or an xgrammar.TokenizerInfo, but is of type "
+                f"{type(vocabulary).__name__}; see Vocabulary.from_huggingface"
             )
         threads = integer_from(1, n_jobs if max_threads is None else max_threads, "n_jobs", most=MOST_JOBS)
         cache_limit_bytes = integer_from(-1, cache_limit_bytes, "cache_limit_bytes")
@@ -255,6 +255,7 @@ class GrammarCompiler:
                 max_whitespace_cnt (-1 means any number, None the compiler's), any_order.
 
         Raises:
+            ArgumentError: an argument or option has a wrong type.
             GrammarError: XGrammar refuses the schema; or `strict` does, and the message names the keywords.
             SchemaRefused: with "json-schema", the schema is invalid, has no valid instance, or uses something
                 unsupported. The message names keyword and place. It is a `GrammarError`.
@@ -393,13 +394,13 @@ class GrammarCompiler:
         relax, formats, registry = own
         if relax:
             raise HybridError(
-                "relax=True was given, which semantics='xgrammar' does not have: XGrammar always leaves out "
+                "relax=True is an option of semantics='json-schema' only: XGrammar always ignores "
                 "what it does not know, and CompiledGrammar.relaxed lists that"
             )
         if formats is not None or registry is not None:
             name = "registry" if formats is None else "assert_formats"
             raise HybridError(
-                f"{name} was given, which semantics='xgrammar' does not have; pass semantics='json-schema' "
+                f"{name} is an option of semantics='json-schema' only; pass semantics='json-schema' "
                 f"too, or omit {name}"
             )
         return JsonSchemaRequest(schema, options, strict, settings=self._settings, static=static)
@@ -443,8 +444,8 @@ class GrammarCompiler:
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise ArgumentError(
-            "a GrammarCompiler cannot be copied or pickled: threads may share one, each process makes its "
-            "own; with cache_dir, processes share compiled grammars"
+            "a GrammarCompiler cannot be copied or pickled: threads may share one, but each process "
+            "needs its own; with cache_dir, processes share compiled grammars"
         )
 
     def stats(self) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def traverse(
     """See `GrammarMatcher.traverse_draft_tree`."""
     begun = time.monotonic()
     if isinstance(time_threshold, bool) or not isinstance(time_threshold, (int, float)):
-        raise ArgumentError(f"time_threshold is {shown(time_threshold)}, allowed are seconds")
+        raise ArgumentError(f"time_threshold must be a number of seconds, but is {shown(time_threshold)}")
     parts = (
         _numbers(retrieve_next_token, "retrieve_next_token"),
         _numbers(retrieve_next_sibling, "retrieve_next_sibling"),
@@ -79,13 +79,13 @@ def traverse(
     rows = matcher._rows_of(token_bitmask)
     if token_bitmask.ndim != 2 or rows.count != nodes:
         raise BitmaskError(
-            f"token_bitmask has shape {tuple(token_bitmask.shape)}, allowed is one row for each of {nodes} "
-            "nodes"
+            f"token_bitmask must have one row for each of the {nodes} nodes, but has shape "
+            f"{tuple(token_bitmask.shape)}"
         )
     heat = None if temperatures is None else temperatures_of(temperatures)
     if heat is not None and len(heat) != nodes:
         raise ArgumentError(
-            f"temperatures has {len(heat)} elements, allowed is one for each of {nodes} nodes"
+            f"temperatures must have one element for each of the {nodes} nodes, but has {len(heat)}"
         )
     if heat is not None:
         heat[:] = NO_TEMPERATURE
@@ -176,10 +176,14 @@ def temperatures_of(temperatures: Any) -> NDArray[np.float32]:
     array = _on_the_cpu(temperatures)
     if array is None or array.ndim != 1 or array.dtype != np.float32 or not array.flags.writeable:
         raise ArgumentError(
-            f"the temperatures tensor is {_kind(temperatures)}, allowed is float32[n] on the CPU"
+            "temperatures must be a float32 tensor with one dimension on the CPU, but is "
+            f"{_kind(temperatures)}"
         )
     if len(array) > 1 and array.strides[0] == 0:
-        raise ArgumentError("temperatures share memory, as after expand; pass temperatures.clone()")
+        raise ArgumentError(
+            "the elements of temperatures overlap in memory (for example, because of expand); pass "
+            "temperatures.clone()"
+        )
     return array
 
 
@@ -187,7 +191,7 @@ def _numbers(values: Any, name: str) -> NDArray[np.int64]:
     array = _on_the_cpu(values)
     if array is None or array.ndim != 1 or array.dtype != np.int64:
         raise ArgumentError(
-            f"{name} is {_kind(values)}, allowed is an int64 tensor of one dimension on the CPU"
+            f"{name} must be an int64 tensor with one dimension on the CPU, but is {_kind(values)}"
         )
     return array
 
@@ -213,11 +217,13 @@ def _check_tree(tree: _Tree) -> None:
     nodes = len(tree.token)
     if not nodes or len(tree.child) != nodes or len(tree.sibling) != nodes:
         raise ArgumentError(
-            f"retrieve_next_token has {len(tree.child)} elements, retrieve_next_sibling {len(tree.sibling)}, "
-            f"draft_tokens {nodes}; allowed is one each for every node, of which there is at least one"
+            "retrieve_next_token, retrieve_next_sibling and draft_tokens must have one element for "
+            f"each node, and at least one, but have {len(tree.child)}, {len(tree.sibling)} and {nodes}"
         )
     if tree.sibling[0] != -1:
-        raise ArgumentError(f"node 0 has the sibling {tree.sibling[0]}, allowed is -1: it is the root")
+        raise ArgumentError(
+            f"the sibling of node 0 must be -1, because it is the root, but is {tree.sibling[0]}"
+        )
     reached = {0}
     waiting = [0]
     while waiting:
@@ -227,8 +233,8 @@ def _check_tree(tree: _Tree) -> None:
                 continue
             if not 0 < after < nodes or after in reached:
                 raise ArgumentError(
-                    f"node {node} leads to node {after}, allowed are -1 and nodes 1 to {nodes - 1}, each "
-                    "once: it is no tree"
+                    f"this is not a tree: node {node} leads to node {after}, but it must lead to -1 or "
+                    f"to one of the nodes 1 to {nodes - 1}, and only one node may lead to each of them"
                 )
             reached.add(after)
             waiting.append(after)

@@ -81,10 +81,10 @@ class GrammarMatcher(Calls):
     ) -> None:
         if not isinstance(compiled_grammar, CompiledGrammar):
             raise HybridError(
-                f"compiled_grammar is {type(compiled_grammar).__name__}, allowed is what "
-                "hybrid.GrammarCompiler returns"
+                "compiled_grammar must be what hybrid.GrammarCompiler returns, but is of type "
+                f"{type(compiled_grammar).__name__}"
             )
-        if max_rollback_tokens != -1:
+        if integer(max_rollback_tokens, "max_rollback_tokens") != -1:
             warnings.warn(
                 "max_rollback_tokens is ignored: rollback is unlimited", DeprecationWarning, stacklevel=2
             )
@@ -269,8 +269,8 @@ class GrammarMatcher(Calls):
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise ArgumentError(
-            "a matcher cannot be copied or pickled: matcher.fork() makes an independent one in the same "
-            "state, and another process makes its own and accepts the same tokens"
+            "a matcher cannot be copied or pickled: matcher.fork() makes an independent one in the "
+            "same state; in another process, make a new matcher and accept the same tokens"
         )
 
     def is_terminated(self) -> bool:

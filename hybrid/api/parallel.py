@@ -70,15 +70,15 @@ def compile_all(
 ) -> list[Any]:
     """See `GrammarCompiler.compile_many`."""
     if on_error not in ("raise", "return"):
-        raise HybridError(f"on_error is {on_error!r}, allowed are 'raise' and 'return'")
+        raise HybridError(f"on_error must be 'raise' or 'return', but is {on_error!r}")
     if n_jobs is not None:
         n_jobs = integer_from(-MOST_JOBS, n_jobs, "n_jobs", most=MOST_JOBS)
         if not n_jobs:
-            raise ArgumentError("n_jobs is 0, allowed are 1 and more, and -1 for one for each core")
+            raise ArgumentError("n_jobs must be a positive integer, or -1 for one job per core, but is 0")
     if progress is not None and not callable(progress):
-        raise ArgumentError(f"progress is {shown(progress)}, allowed are None and a function")
+        raise ArgumentError(f"progress must be a function or None, but is {shown(progress)}")
     if isinstance(grammars, (str, bytes)) or not isinstance(grammars, Iterable):
-        raise ArgumentError(f"grammars is {shown(grammars)}, allowed is a list of grammars")
+        raise ArgumentError(f"grammars must be a list of grammars, but is {shown(grammars)}")
     import joblib  # imported late, as it takes 0.1 s
 
     sources = [_source(compiler, place, item) for place, item in enumerate(grammars)]
@@ -117,15 +117,16 @@ def _source(compiler: Compiler, place: int, item: Any) -> Source:
     source = Source(*item) if isinstance(item, tuple) and 1 <= len(item) <= 3 else None
     if source is None or source.kind not in METHODS or not isinstance(source.options, (Mapping, type(None))):
         raise HybridError(
-            f"grammar {place} is {repr(item)[:200]}, allowed are EBNF text, an xgrammar.Grammar, and (kind, "
-            f"argument, options) with a kind of {', '.join(METHODS)} and a dict of options"
+            f"grammar {place} must be EBNF text, an xgrammar.Grammar, or (kind, argument, options) "
+            f"with one of the kinds {', '.join(METHODS)} and a dict of options, but is "
+            f"{repr(item)[:200]}"
         )
     method = METHODS[source.kind]
     given = _arguments(source)
     try:
         inspect.signature(getattr(compiler, method)).bind(*given, **(source.options or {}))
     except TypeError as error:
-        raise ArgumentError(f"grammar {place} has options that {method} does not: {error}") from error
+        raise ArgumentError(f"grammar {place} has options that {method} does not have: {error}") from error
     if source.kind == "grammar" and isinstance(source.argument, xgrammar.Grammar):
         return Source("serialized", source.argument.serialize_json())
     return source
@@ -149,8 +150,9 @@ def _task(shared: _Shared, source: Source) -> CompiledGrammar | bytes | HybridEr
     try:
         if shared.is_elsewhere and shared.compiler.strategy in ("representatives", "engine"):
             raise StrategyError(
-                f"strategy {shared.compiler.strategy!r} cannot be compiled in other processes; allowed is "
-                "'classifier', or joblib's backend 'threading'"
+                "only strategy 'classifier' can be compiled in other processes, but the strategy is "
+                f"{shared.compiler.strategy!r}; use strategy='classifier', or joblib's backend "
+                "'threading'"
             )
         compiled = _compiled(shared.compiler, source)
     except HybridError as error:

@@ -68,15 +68,19 @@ class Completing:
         with self._classifier.lock:
             session = self._session
             if session is not self._classifier.session:
-                raise BudgetExceeded("its tables became full meanwhile, and were replaced")
+                raise BudgetExceeded("the classifier's tables became full in the meantime and were replaced")
             store = session.store
             if store.known.n_known > self._states:
-                raise BudgetExceeded(f"more than {self._states} states")
+                raise BudgetExceeded(
+                    f"the classifier needs more than {self._states} states; raise Budget.states"
+                )
             before = store.bound(min(self._limit, store.limit))
             try:
                 return self._builder.run(PIECE, CONTEXTS)
             except BudgetExceeded as error:
-                raise BudgetExceeded(f"more than {self._limit} bytes") from error
+                raise BudgetExceeded(
+                    f"the classifier's states need more than {self._limit} bytes; raise Budget.table_bytes"
+                ) from error
             finally:
                 store.bound(before)
 
@@ -88,7 +92,7 @@ class Completing:
         """
         with self._classifier.lock:
             if self._session is not self._classifier.session:
-                raise BudgetExceeded("its tables became full meanwhile, and were replaced")
+                raise BudgetExceeded("the classifier's tables became full in the meantime and were replaced")
             known = self._session.store.known.copied()
         self._classifier.complete_with(minimised(known))
 
@@ -139,5 +143,5 @@ def reachable_again(classifier: Classifier, grammar: Any, budget: Budget) -> Rea
         is_same = is_same and built.shape == kept.shape
         is_same = is_same and np.array_equal(built[..., columns], kept[..., columns])
     if not is_same:
-        raise BudgetExceeded("its network was built by another version of the code")
+        raise BudgetExceeded("the classifier was made by another version of equimask")
     return reachable_of(network)

@@ -147,7 +147,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         try:
             return self._ask(lambda session: self.classifier.step(session, self.config, token))
         except ReadBothWays:
-            self.compiled.note("an id was read both as text and as an id")
+            self.compiled.note("a matcher read a token both as text and as an id")
             other = self._other(self.made)
             self.classifier.has_handed_over = True  # there is another strategy
             raise Outgrown(other) from None
@@ -227,7 +227,7 @@ class ClassifierFollower(ComputingSequence, Follower):
     def check_made(self, steps: int) -> None:
         """See `Follower.check_made`."""
         if steps > self.made:
-            raise MatcherError(f"rollback of {steps} steps, but {self.made} were made")
+            raise MatcherError(f"cannot roll back {steps} steps: only {self.made} were made")
 
     def rollback(self, steps: int) -> None:
         """See `Follower.rollback`."""

@@ -119,8 +119,8 @@ class NamedIds:
         self.texts = text_ids(vocabulary)
         if self.texts.too_many:
             raise UnsupportedGrammar(
-                f"the grammar names token ids, and {self.texts.too_many} tokens of the vocabulary contain "
-                f"byte {MARKER}, allowed are {MOST_ESCAPED}"
+                f"the grammar names token ids, and {self.texts.too_many} tokens of the vocabulary "
+                f"contain byte {MARKER}, but the limit is {MOST_ESCAPED}"
             )
         self.named = symbols.named
         self.reads_others = 0 in symbols.read

@@ -44,9 +44,9 @@ def build_summaries(
     try:
         while builder.run(STATES, len(network.contexts)):
             if store.known.n_known > states:
-                return store.known, f"more than {states} summaries"
+                return store.known, f"they need more than {states} summaries"
             if deadline.is_over:
-                return store.known, "the budget's time ran out"
+                return store.known, "the time limit was reached"
     except BudgetExceeded:
-        return store.known, f"more than {limit} bytes"
+        return store.known, f"they need more than {limit} bytes"
     return store.known, ""

@@ -70,8 +70,8 @@ class Store(BaseStore):
         frames: cython.Py_ssize_t = 8192 if large else 32 if walked else 4096
         configurations: cython.Py_ssize_t = 4096 if large else 32 if walked else 1024
         excess = (
-            f"the classifier's tables have {{taken}} bytes and need more, allowed are {limit}; "
-            "raise the budget's bytes, or use strategy='representatives'"
+            f"the classifier's tables have {{taken}} bytes and need more, but the limit is {limit}; "
+            "raise Budget.table_bytes, or use strategy='representatives'"
         )
         self.account = Account(None, excess=excess)  # the limit does not apply to the initial tables
         self.space = Space(

@@ -89,7 +89,7 @@ class WalkOutput(Summariser):
         self.ranges = account.new_integers(2 * FIRST_NODES)
         self.n_ranges = 0
         most: cython.Py_ssize_t = 32 * known.n_words
-        excess = f"masks from walks need more than {most} pieces at a time"
+        excess = f"a mask needs more than {most} pieces of walks at a time"
         self.pieces = Interned(FIRST_PIECES, FIRST_WIDTH, most, space.account, excess)
         self.n_entered = 0
         self.followers = np.zeros(space.n_classes, np.uint8)

@@ -135,13 +135,14 @@ def _targets(grammars: Sequence[str], folder: Path) -> list[Path]:
     for word in grammars:
         if word != BUILTIN_JSON and not is_file(word):
             raise ArtifactError(
-                f"{word[:60]!r} is not a file; with a folder as output, allowed are files and {BUILTIN_JSON}"
+                f"{word[:60]!r} is not a file; if the output is a folder, grammars must be files or "
+                f"{BUILTIN_JSON}"
             )
         names.append("builtin_json" if word == BUILTIN_JSON else Path(word).stem)
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise ArtifactError(
-            f"several grammars are called {', '.join(twice)}; rename them, or compile them one by one"
+            f"several grammars have the name {', '.join(twice)}; rename them, or compile them one by one"
         )
     return [folder / (name + SUFFIX) for name in names]
 
@@ -183,11 +184,11 @@ def inspect_file(console: Console, path: Path, spec: str | None, sample: Path | 
         data = read_whole(path, MOST_BYTES)
         text = None if sample is None else sample.read_bytes()
     except (OSError, ValueError) as error:
-        raise ArtifactError(f"a file cannot be read: {error}") from error
+        raise ArtifactError(f"the file cannot be read: {error}") from error
     _print_description(console, path, describe(data))
     if spec is None:
         if sample is not None:
-            raise ArtifactError("a sample needs a vocabulary; pass both, or neither")
+            raise ArtifactError("--sample needs --vocabulary; pass both, or omit --sample")
         return
     vocabulary = load_vocabulary(spec)
     began = time.perf_counter()
@@ -197,7 +198,7 @@ def inspect_file(console: Console, path: Path, spec: str | None, sample: Path | 
     artifact.from_bytes(data, vocabulary)
     again = time.perf_counter() - began
     console.print(
-        f"loaded in {1e3 * again:.1f} ms; the first time in {first:.2f} s",
+        f"loaded in {1e3 * again:.1f} ms (the first time: {first:.2f} s)",
         highlight=False,
     )
     tokens = None if text is None else _tokens_of(vocabulary, text, path)
@@ -223,7 +224,7 @@ def _print_description(console: Console, path: Path, found: Description) -> None
         table.add_row("built", "lexer, parser and stack automaton; stacks and masks are computed on demand")
     else:
         whole = header.get("complete")
-        table.add_row("built", "completely" if whole else "in part; the rest is computed on demand")
+        table.add_row("built", "completely" if whole else "some; the others are computed on demand")
     for name, count in found.counts.items():
         table.add_row(name, f"{count:,}")
     sizes = np.sort(found.mask_classes)

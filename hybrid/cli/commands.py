@@ -32,14 +32,16 @@ from hybrid.cli.vocabulary_spec import ALLOWED, load_vocabulary
 
 VocabularySpec = Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")]
 Root = Annotated[
-    str | None, typer.Option(help="Root rule of grammars.", show_default="root; start in Lark's notation")
+    str | None,
+    typer.Option(help="Name of the grammar's root rule.", show_default="root; for Lark's notation, start"),
 ]
 StrictMode = Annotated[
     bool, typer.Option("--strict-mode/--no-strict-mode", help="XGrammar's strict_mode for schemas.")
 ]
-Semantics = Annotated[str, typer.Option(help="What schemas mean: xgrammar or json-schema.")]
+Semantics = Annotated[str, typer.Option(help="Semantics of JSON schemas: xgrammar or json-schema.")]
 Formats = Annotated[
-    bool, typer.Option(help="With json-schema: check format, instead of treating it as an annotation.")
+    bool,
+    typer.Option(help="With --semantics json-schema: check format, instead of treating it as an annotation."),
 ]
 
 app = typer.Typer(
@@ -56,7 +58,7 @@ def main() -> None:
 
 @app.command()
 def demo(
-    tokens: Annotated[int, typer.Option(min=8, help="Most tokens to generate per grammar.")] = 160,
+    tokens: Annotated[int, typer.Option(min=8, help="Maximum number of tokens for each grammar.")] = 160,
     seed: Annotated[int, typer.Option(help="Seed of the random weights and of the sampling.")] = 0,
 ) -> None:
     """Constrain a model with random weights by three grammars, and check every mask and text."""
@@ -81,9 +83,11 @@ def classes(
         typer.Argument(help=GRAMMARS),
     ],
     vocabulary: VocabularySpec = "tekken",
-    relation: Annotated[str, typer.Option(help="acceptance or displacement.")] = "acceptance",
+    relation: Annotated[
+        str, typer.Option(help="Kind of token classes: acceptance or displacement.")
+    ] = "acceptance",
     top: Annotated[int, typer.Option(min=1, help="How many of the largest classes to show.")] = 10,
-    root: Annotated[str, typer.Option(help="Root rule of a grammar.")] = "root",
+    root: Annotated[str, typer.Option(help="Name of the grammar's root rule.")] = "root",
     strict: StrictMode = True,
 ) -> None:
     """Print the token classes of a grammar or schema: how many, the largest ones, and the time."""
@@ -110,10 +114,16 @@ def compile_command(
     grammars: Annotated[list[str], typer.Argument(metavar="GRAMMAR...", help=COMPILED)],
     output: Annotated[
         Path,
-        typer.Option("-o", "--output", help=f"The file; a folder for several grammars (NAME{SUFFIX} each)."),
+        typer.Option(
+            "-o",
+            "--output",
+            help=f"The file to write; for several grammars, a folder (one NAME{SUFFIX} for each).",
+        ),
     ],
     vocabulary: VocabularySpec = "tekken",
-    n_jobs: Annotated[int, typer.Option(help="Threads for several grammars; -1 is one for each core.")] = 1,
+    n_jobs: Annotated[
+        int, typer.Option(help="Number of threads for several grammars; -1 means one for each core.")
+    ] = 1,
     root: Root = None,
     strict: StrictMode = True,
     semantics: Semantics = "xgrammar",
@@ -138,10 +148,11 @@ def compile_command(
 def inspect(
     file: Annotated[Path, typer.Argument(help="A file that compile, or CompiledGrammar.save, wrote.")],
     vocabulary: Annotated[
-        str | None, typer.Option(help="SPEC of its vocabulary, to load the file and to read masks.")
+        str | None,
+        typer.Option(help="The SPEC of its vocabulary; it is needed to load the file and to compute masks."),
     ] = None,
-    sample: Annotated[Path | None, typer.Option(help="A text to follow; without it, a random walk.")] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Masks of the random walk.")] = 500,
+    sample: Annotated[Path | None, typer.Option(help="The text to follow. Default: a random walk.")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Number of masks of the random walk.")] = 500,
 ) -> None:
     """Print what is in a compiled grammar: counts, sizes, digests, and how deep masks read the stack."""
     console = Console()
@@ -156,7 +167,10 @@ def explain(
     grammar: Annotated[str, typer.Argument(help=COMPILED)],
     text: Annotated[
         Path | None,
-        typer.Option(help="A document. Without it: one of the schema file, a shortest or a random text."),
+        typer.Option(
+            help="The document to explain. Default: an example from the schema file, or a shortest or "
+            "random text."
+        ),
     ] = None,
     html: Annotated[
         Path | None, typer.Option(help="Write a page that works offline, instead of a summary.")
@@ -203,7 +217,7 @@ def try_command(
 @app.command(name="grammars")
 def grammars_command(
     show_name: Annotated[
-        str | None, typer.Option("--show", metavar="NAME", help="Print the text of one of them.")
+        str | None, typer.Option("--show", metavar="NAME", help="Print the text of this grammar.")
     ] = None,
 ) -> None:
     """List the grammars that come with the package, or print one."""

@@ -43,7 +43,7 @@ def read_grammar(text_or_file: str, root: str = "root", strict: bool = True) -> 
     except RuntimeError as error:
         kind = "schema" if schema is not None else "grammar"
         raise GrammarError(
-            f"XGrammar refuses the {kind} {_short(text_or_file)}: {error}; allowed are a file or the text of "
+            f"XGrammar refuses the {kind} {_short(text_or_file)}: {error}; pass a file or the text of "
             "an EBNF/GBNF grammar or a JSON schema"
         ) from error
 

@@ -58,7 +58,7 @@ def shipped_grammar(name: str) -> ShippedGrammar:
     """
     grammars = {grammar.name: grammar for grammar in shipped_grammars()}
     if name not in grammars:
-        raise GrammarError(f"no grammar {name!r} comes with the package; allowed are {', '.join(grammars)}")
+        raise GrammarError(f"no grammar {name!r} comes with the package; choose one of {', '.join(grammars)}")
     return grammars[name]
 
 

@@ -89,7 +89,7 @@ class Board:
         if told.place:
             lines.append(("class:dim", f"   {told.place}"))
         if told.forced and self.refusal is None:
-            lines.append(("class:dim", f"\nmust come next (Tab writes it): {quoted(told.forced)}"))
+            lines.append(("class:dim", f"\nmust come next (Tab inserts it): {quoted(told.forced)}"))
         lines.append(("", "\n\nmay come next:\n" if self.refusal is None else "\n\nexpected instead:\n"))
         for one in told.expected[:MOST_LINES]:
             within = f"   {one.rules[0]}" if one.rules and told.pointer is None else ""
@@ -100,7 +100,7 @@ class Board:
             lines.append(("class:dim", f"  and {n_more:,} more\n"))
         if told.may_end:
             lines.append(("class:good", "  end         of the text\n"))
-        lines += [("class:dim", f"\nunknown: {one}") for one in told.unsaid]
+        lines += [("class:dim", f"\nnote: {one}") for one in told.unsaid]
         return lines
 
 
@@ -187,7 +187,7 @@ def application(board: Board, title: str) -> Any:
     def new_line(event: Any) -> None:
         buffer.insert_text("\n")
 
-    heading: Any = [("class:title", title), ("class:dim", "   type; Tab: forced text; Ctrl-C: end")]
+    heading: Any = [("class:title", title), ("class:dim", "   type; Tab: insert forced text; Ctrl-C: end")]
     text = Window(BufferControl(buffer, input_processors=[Marks()]), height=Dimension(min=3), wrap_lines=True)
     told = Window(FormattedTextControl(board.fragments), height=Dimension(min=8), wrap_lines=True)
     body = HSplit(

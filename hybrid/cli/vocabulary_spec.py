@@ -50,7 +50,7 @@ def load_vocabulary(spec: str, *, cache_dir: str | os.PathLike[str] | None = Non
         VocabularyError: there is nothing of that name, or it is not a vocabulary.
     """
     if not spec.strip():
-        raise VocabularyError(f"no vocabulary is named by {spec!r}; allowed is {ALLOWED}")
+        raise VocabularyError(f"{spec!r} does not name a vocabulary; pass {ALLOWED}")
     if spec == "tekken":
         return _load_tekken(cache_dir)
     path = Path(spec).expanduser()
@@ -59,9 +59,9 @@ def load_vocabulary(spec: str, *, cache_dir: str | os.PathLike[str] | None = Non
     if path.is_dir():
         return _load_huggingface(os.fspath(path), cache_dir)
     if path.exists():
-        raise VocabularyError(f"{spec!r} is a file, but not an .npz; allowed is {ALLOWED}")
+        raise VocabularyError(f"{spec!r} is a file, but not an .npz file; pass {ALLOWED}")
     if not _HUB_ID.fullmatch(spec):
-        raise VocabularyError(f"there is no file or folder {spec!r}; allowed is {ALLOWED}")
+        raise VocabularyError(f"there is no file or folder {spec!r}; pass {ALLOWED}")
     return _load_huggingface(spec, cache_dir)
 
 
@@ -94,8 +94,8 @@ def _load_tekken(cache_dir: str | os.PathLike[str] | None) -> Vocabulary:
 
 def _not_tekken(problem: str) -> str:
     return (
-        f"{TEKKEN_FILE} of the installed mistral-common is not laid out as expected ({problem}); "
-        "install the version that constraints.txt pins, or name another vocabulary"
+        f"{TEKKEN_FILE} of the installed mistral-common has an unexpected layout ({problem}); install "
+        "the version that constraints.txt pins, or name another vocabulary"
     )
 
 
@@ -115,7 +115,7 @@ def _load_huggingface(name: str, cache_dir: str | os.PathLike[str] | None) -> Vo
     except Exception as error:
         problem = textwrap.shorten(str(error), 200) or type(error).__name__
         raise VocabularyError(
-            f"transformers cannot load a tokenizer from {name!r} ({problem}); allowed is {ALLOWED}"
+            f"transformers cannot load a tokenizer from {name!r} ({problem}); pass {ALLOWED}"
         ) from error
     return Vocabulary.from_huggingface(
         tokenizer, vocab_size=_logits_width(name, len(tokenizer)), cache_dir=cache_dir

@@ -139,7 +139,9 @@ class Background:
         future = CompileFuture(partial(self._compiled, request))
         with self._lock:
             if self._is_closed:
-                raise HybridError("the compiler is closed; allowed are the methods that do not end in _async")
+                raise HybridError(
+                    "the compiler is closed; only the methods that do not end in _async can still be used"
+                )
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._n_jobs, "equimask-compiler")
             self._asked.add(future)

@@ -103,11 +103,11 @@ class DiskCache:
     ) -> None:
         given: tuple[object, object] = (folder, limit_bytes)  # of any type
         if not isinstance(given[0], (str, os.PathLike)) or not os.fspath(folder):
-            raise HybridError(f"cache_dir is {folder!r}, allowed are None and the path of a folder")
+            raise HybridError(f"cache_dir must be the path of a folder or None, but is {folder!r}")
         if isinstance(given[1], bool) or not isinstance(given[1], int) or (given[1] < 1 and given[1] != -1):
             raise HybridError(
-                f"cache_dir_limit_bytes is {limit_bytes!r}, allowed are an integer of at least 1, and -1 "
-                f"for {DEFAULT_DISK_BYTES}"
+                f"cache_dir_limit_bytes must be a positive integer, or -1 for {DEFAULT_DISK_BYTES}, "
+                f"but is {limit_bytes!r}"
             )
         self.folder = Path(os.path.abspath(folder))  # absolute, as the program may change its directory
         self.limit_bytes = DEFAULT_DISK_BYTES if limit_bytes == -1 else limit_bytes
@@ -177,7 +177,7 @@ class DiskCache:
             if not stat.S_ISREG(found.st_mode):
                 raise OSError(f"{path.name} is not a file")
             if found.st_size > self.limit_bytes:
-                raise ArtifactError(f"it has {found.st_size} bytes, more than any entry")
+                raise ArtifactError(f"it has {found.st_size} bytes, more than any entry can have")
             compiled = self._read(path, entry)
             self._count(found_as)
         except ArtifactError as error:
@@ -235,7 +235,7 @@ class DiskCache:
         data = read_whole(path, self.limit_bytes)
         begin = len(MAGIC) + KEY_BYTES
         if data[: len(MAGIC)] != MAGIC:
-            raise ArtifactError("it does not start like an entry")
+            raise ArtifactError("it does not begin like an entry")
         if data[len(MAGIC) : begin] != entry:
             raise ArtifactError("it belongs to another key, or its key is damaged")
         return from_bytes(data[begin:], self._vocabulary, budget=self._budget)
@@ -309,7 +309,8 @@ class DiskCache:
                 return
             self._warned = True
         logger.warning(
-            "compiled grammars in %s cannot %s (%s); they are compiled again; this warning is not repeated",
+            "compiled grammars in %s cannot %s (%s), so grammars are compiled again (this warning "
+            "appears only once)",
             self.folder, what, error,
         )  # fmt: skip
 
@@ -326,7 +327,7 @@ def _portable(part: Any) -> Any:
         return [_portable(one) for one in part]
     schema = getattr(part, "model_json_schema", None)
     if not isinstance(part, type) or schema is None:
-        raise TypeError(f"{type(part).__name__} has no meaning in other processes")
+        raise TypeError(f"{type(part).__name__} cannot be used in other processes")
     try:
         return {"schema": json.dumps(schema())}
     except Exception as error:  # the caller's code; compiling reports the error

@@ -120,8 +120,7 @@ class Compilation(EngineStrategies):
         fixed = lark_tables(built.lexer, built.machine, built.classes, *self.vocabulary.flat)
         classifier = FactoredClassifier(fixed, classes, self.vocabulary, self.settings.budget.table_bytes)
         timings = {**built.seconds, "classifier": time.perf_counter() - began}
-        counts = f"{classes.n_classes} token classes stand for {self.vocabulary.size} ids"
-        reason = f"Lark grammars have no other strategy; {counts}"
+        reason = f"the only strategy for Lark grammars; {reason_of(classes, self.vocabulary)}"
         return OnLark(
             reason=reason, vocabulary=self.vocabulary, grammar=grammar, classes=classes,
             classifier=classifier, timings=timings, mask_seconds=self.settings.budget.mask_seconds,
@@ -176,7 +175,7 @@ class Compilation(EngineStrategies):
         if self.settings.strategy == "classifier":
             reason = f"requested by strategy='classifier'; {reason}"
         if cause:
-            reason += f"; built on demand: {cause}"
+            reason += f"; states are computed on demand, because {cause}"
 
         return OnClassifier(
             reason=reason, vocabulary=self.vocabulary, grammar=grammar, classes=classes, features=features,
@@ -210,7 +209,8 @@ class Compilation(EngineStrategies):
         classifier = _kind(ids)(fixed, None, self.vocabulary, budget.table_bytes)
         timings |= {"network": built - began, "classifier": time.perf_counter() - built}
         return OnWalks(
-            reason=f"masks come from walks over {self.vocabulary.size} ids, which need no token classes",
+            reason=f"masks are computed by walking the vocabulary ({self.vocabulary.size} ids); token "
+            "classes are not needed",
             vocabulary=self.vocabulary, grammar=grammar, timings=timings, mask_seconds=budget.mask_seconds,
             features=features, classifier=classifier, budget=budget,
             deferred=DeferredClasses(network, classifier, budget, ids),
@@ -229,12 +229,15 @@ class Compilation(EngineStrategies):
         if self.settings.on_demand:
             reachable = reachable_of(network)
             made = _kind(ids)(fixed, grouped, self.vocabulary, limit, reachable=reachable)
-            return made, "asked for"
+            return made, "on_demand=True"
         known, cause = build_summaries(
             fixed, network, limit=limit // 4, states=4 * self.settings.budget.states, deadline=own
         )
         if cause:
-            self.refuse_to_fall_back(BudgetExceeded(f"the classifier's states: {cause}"), deadline)
+            self.refuse_to_fall_back(
+                BudgetExceeded(f"not all states of the classifier could be computed, because {cause}"),
+                deadline,
+            )
         elif not own.is_over:  # minimising is optional
             known = minimised(known)
         return _kind(ids)(fixed, grouped, self.vocabulary, limit, known), cause

@@ -114,7 +114,9 @@ class EngineStrategies:
                 classes, _, unexplored = self.explored(serialized, own, deadline)
         if classes is None:
             safe = as_changed(grammar, serialized, changed)
-            reason = f"no token classes: {unexplored}" + (f"; {cause}" if cause else "")
+            reason = f"no token classes: {unexplored}"
+            if cause and not cause.endswith(f": {unexplored}"):
+                reason += f"; {cause}"
             return self.on_engine(grammar, safe, reason, timings, deadline)
         timings.update(classes.seconds)
         changed = without_lookahead(serialized) or changed

@@ -118,9 +118,11 @@ class FileWriter:
             try:
                 self._write(work.compiled, work.entry)
             except HybridError as error:
-                logger.debug("a grammar is not written: %s", error)
+                logger.debug("a grammar cannot be written to the folder: %s", error)
             except Exception:  # nobody waits for this thread, and the grammar stays usable
-                logger.exception("a grammar could not be written; it stays in memory")
+                logger.exception(
+                    "an error occurred while a grammar was written to the folder; the grammar stays in memory"
+                )
             del work  # it keeps the grammar alive
             self._hurry.wait(min(time.perf_counter() - began, MOST_REST))
 

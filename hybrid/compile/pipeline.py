@@ -28,7 +28,7 @@ from hybrid.compile.statistics import Statistics, semantics_of
 from hybrid.compiled import CompiledGrammar, OnWalks
 from hybrid.files import can_be_written
 
-OVERDUE = "compiled here too, because another process took too long"
+OVERDUE = "compiled in this process as well, because the process that was compiling it took too long"
 """Added to the reason of a grammar if another process that compiles it did not finish in time."""
 
 logger = logging.getLogger("hybrid")

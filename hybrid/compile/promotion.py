@@ -40,12 +40,14 @@ def promote_static(
     if classifier is None or classifier.is_complete or (classifier.is_refused and not must):
         return ""
     try:
-        is_done = compiled.completed(budget, "promoted at once because it is static", deadline)
+        is_done = compiled.completed(
+            budget, "all states were computed in advance, because the grammar is static", deadline
+        )
         return "done" if is_done else ""
     except BudgetExceeded as error:
         if must or deadline.is_cancelled:
             raise
         classifier.is_refused = True
-        compiled.note(f"not promoted: {error}")
-        logger.debug("a grammar stays on demand: %s", error)
+        compiled.note(f"not all states could be computed in advance: {error}")
+        logger.debug("not all states of a static grammar were computed in advance: %s", error)
         return "given_up"

@@ -25,14 +25,17 @@ def refuse_unknown_ids(features: Features, vocabulary: Vocabulary) -> None:
     unknown = [token_id for token_id in features.named if not 0 <= token_id < vocabulary.size]
     if unknown:
         raise GrammarError(
-            f"the grammar names the token ids {unknown[:5]}, allowed are ids from 0 to "
-            f"{vocabulary.size - 1}; name ids of this vocabulary"
+            f"the grammar names the token ids {unknown[:5]}, but ids of this vocabulary are from 0 to "
+            f"{vocabulary.size - 1}; name only such ids"
         )
 
 
 def beyond_stacks(features: Features) -> str:
     """Return the reason why a grammar with such constructs has no token classes."""
-    return f"the grammar has {features}, so bytes and stacks alone do not decide"
+    return (
+        f"the grammar uses {features}: which tokens are allowed depends on more than the text's bytes "
+        "and the parser's stack"
+    )
 
 
 def refuse_beyond_stacks(features: Features, serialized: dict[str, Any]) -> None:
@@ -44,9 +47,9 @@ def refuse_beyond_stacks(features: Features, serialized: dict[str, Any]) -> None
     if features.beyond_stacks and not features.only_ids:
         raise UnsupportedGrammar(beyond_stacks(features))
     if features.captures:
-        raise UnsupportedGrammar("the grammar has captures, which only an engine records")
+        raise UnsupportedGrammar("the grammar has captures, which only XGrammar records")
     rules = serialized[serial.RULES]
     if isinstance(rules, PlainRules):
         return
     if any(rule[serial.TEMPERATURE] is not None for rule in rules):
-        raise UnsupportedGrammar("the grammar sets temperatures, which only an engine reports")
+        raise UnsupportedGrammar("the grammar sets temperatures, which only XGrammar reports")

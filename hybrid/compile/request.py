@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeVar
 
 import xgrammar
 
-from equivalence import GrammarError, HybridError, StrategyError, Vocabulary
+from equivalence import ArgumentError, GrammarError, HybridError, StrategyError, Vocabulary
 from equivalence.arguments import flag, shown
 from equivalence.deadline import Deadline
 from equivalence.network.reading import ReadGrammar
@@ -42,9 +42,9 @@ METHODS = {
 """The notations, with the methods of `GrammarCompiler` that compile them."""
 
 SCHEMA_OPTIONS: dict[str, tuple[type | tuple[type, ...], Any]] = {
-    "any_whitespace": (int, True), "indent": (int, None), "separators": ((list, tuple), None),
-    "strict_mode": (int, True), "max_whitespace_cnt": (int, None), "print_converted_ebnf": (int, False),
-    "any_order": (int, False),
+    "any_whitespace": ((bool, int), True), "indent": (int, None), "separators": ((list, tuple), None),
+    "strict_mode": ((bool, int), True), "max_whitespace_cnt": (int, None),
+    "print_converted_ebnf": ((bool, int), False), "any_order": ((bool, int), False),
 }  # fmt: skip
 """The options of XGrammar's converter of schemas, in its order, with their types (None is always allowed) and
 defaults. XGrammar itself reports other options."""
@@ -339,8 +339,9 @@ class LarkRequest(Request):
         strategy = self.settings.strategy
         if strategy not in ("auto", "classifier"):
             raise StrategyError(
-                f"strategy is {strategy!r}, which runs in XGrammar and has no lexer; allowed for Lark "
-                "grammars are 'auto' and 'classifier' (or compile_grammar(xgrammar.Grammar.from_lark(text)))"
+                f"Lark grammars need strategy 'auto' or 'classifier', but it is {strategy!r}, which "
+                "runs in XGrammar and has no lexer; use one of them, or "
+                "compile_grammar(xgrammar.Grammar.from_lark(text))"
             )
         _check_text(self.text, "the grammar")
         _check_text(self.start, "start")
@@ -361,11 +362,11 @@ class LarkRequest(Request):
 def require(given: Any, allowed: type | tuple[type, ...], name: str) -> None:
     """Refuse a wrong type before XGrammar does: its own error takes a second the first time."""
     if not isinstance(given, allowed):
-        names = " and ".join(one.__name__ for one in (allowed if isinstance(allowed, tuple) else (allowed,)))
-        raise GrammarError(f"{name} is of type {type(given).__name__}, allowed is {names}")
+        names = " or ".join(one.__name__ for one in (allowed if isinstance(allowed, tuple) else (allowed,)))
+        raise ArgumentError(f"{name} must be of type {names}, but is {shown(given)}")
 
 
 def _check_text(value: object, name: str, allowed: str = "text") -> None:
     """Raise `GrammarError` if a value is not text: it might not even be usable as a key."""
     if not isinstance(value, str):
-        raise GrammarError(f"{name} is {shown(value)}, allowed is {allowed}")
+        raise GrammarError(f"{name} must be {allowed}, but is {shown(value)}")

@@ -110,7 +110,7 @@ class JsonSchemaRequest(Converted):
 
     def check(self, compiled: CompiledGrammar, deadline: Deadline) -> None:
         if self.strict:
-            deadline.check("looking for keywords that XGrammar leaves out")
+            deadline.check("looking for keywords that XGrammar does not enforce")
             if compiled.relaxed:
                 raise GrammarError(describe(compiled.relaxed))
 
@@ -141,7 +141,7 @@ class ExactSchemaRequest(Request):
         for name, value in self.options.items():
             if name not in SCHEMA_OPTIONS:
                 allowed = ", ".join(SCHEMA_OPTIONS)
-                raise GrammarError(f"the option {name!r} is not known, allowed are {allowed}")
+                raise GrammarError(f"there is no option {name!r}; the options are {allowed}")
             if value is not None:
                 require(value, SCHEMA_OPTIONS[name][0], f"the option {name}")
         text = _schema_of(self.schema)
@@ -216,6 +216,6 @@ def _schema_of(schema: Any) -> str | type:
         raise GrammarError(f"the schema is nested too deeply for Python's json module ({error})") from error
     except (TypeError, ValueError) as error:
         raise GrammarError(
-            f"the schema cannot be written as JSON ({error}); allowed are JSON text, what json.dumps "
-            "takes, and a pydantic model class"
+            f"the schema cannot be written as JSON ({error}); pass JSON text, something that "
+            "json.dumps can write, or a pydantic model class"
         ) from error

@@ -95,7 +95,11 @@ class _Lock:
         except filelock.Timeout:
             return None if isinstance(self._lock, filelock.SoftFileLock) else False
         except (OSError, NotImplementedError) as error:
-            logger.debug("no lock in %s: %s", self._path.parent, error)
+            logger.debug(
+                "cannot lock files in %s, so processes may compile the same grammar at the same time: %s",
+                self._path.parent,
+                error,
+            )
             return None
         # filelock's substitute for missing system locks would survive a killed process
         return None if isinstance(self._lock, filelock.SoftFileLock) else True

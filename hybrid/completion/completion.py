@@ -324,8 +324,12 @@ def _too_few(left: int, planned: float, is_endless: bool) -> MatcherError:
         planned: the number of tokens of the plan; infinite if no tokens spell it.
         is_endless: whether nothing completes the text.
     """
-    known = f"the shortest text takes {planned:.0f}" if planned < math.inf else "the shortest takes more"
-    return MatcherError(
-        f"the text cannot be completed within {left} tokens: {'nothing ends it' if is_endless else known}; "
-        "allow more tokens from the start, or ask for masks without a limit"
+    text = f"the text cannot be completed within {left} tokens"
+    if is_endless:
+        return MatcherError(f"{text}: no tokens complete it; use masks without a token limit")
+    needed = (
+        f"the shortest completion needs {planned:.0f}"
+        if planned < math.inf
+        else "every completion needs more"
     )
+    return MatcherError(f"{text}: {needed}; start with a larger limit, or use masks without a token limit")

@@ -90,16 +90,17 @@ class Completions:
     def _new_network(self, deadline: Deadline) -> Network:
         if isinstance(self._grammar, LarkGrammar):
             raise UnsupportedGrammar(
-                "shortest completions are not found for Lark grammars; allowed are grammars in XGrammar's "
-                "notations, such as compile_grammar and compile_json_schema take"
+                "closing in time does not support Lark grammars, only grammars in XGrammar's "
+                "notations (compile_grammar, compile_json_schema and others)"
             )
         # a schema's grammar may have counted automata, whose costs take milliseconds instead of seconds
         read = getattr(self._grammar, "counted", None) or read_grammar(self._grammar)
         features = features_of(read, read.types)
         if features.beyond_stacks:
             raise UnsupportedGrammar(
-                f"the grammar has {features}, so bytes and stacks alone do not decide: its shortest "
-                "completion is not known; use masks without a limit of tokens"
+                f"closing in time does not support this grammar, because it uses {features}: which "
+                "tokens are allowed depends on more than the text's bytes and the parser's stack; use "
+                "masks without a token limit"
             )
         with OptimisedBy(Guard(self._budget).optimise(deadline)):
             return network_within(

@@ -130,8 +130,8 @@ class Plans:
             if way.is_whole:
                 return None
             raise TooLong(
-                "no tokens spell the shortest completion, and no other completion was found within the "
-                "bounds of a search; use masks without a limit of tokens for this grammar"
+                "the vocabulary has no tokens for the shortest completion, and the search found no "
+                "other completion within its limits; use masks without a token limit for this grammar"
             )
         behind = self._planned_tokens(way.last)
         assert behind is not None, "a search ends where there is a plan"
@@ -167,8 +167,8 @@ class Plans:
             return Cut(math.inf, -1, 0)
         if cost % UNSPELLED + cost // UNSPELLED > MOST_PLANNED:
             raise TooLong(
-                f"the shortest text that completes the sentence has {cost % UNSPELLED:.0f} bytes, allowed "
-                f"are {MOST_PLANNED}; use masks without a limit of tokens for this grammar"
+                f"the shortest completion has {cost % UNSPELLED:.0f} bytes, but the limit is "
+                f"{MOST_PLANNED}; use masks without a token limit for this grammar"
             )
         plan, at = bytearray(), [configuration]
         while self._reading.cost(at[-1]) > 0:

@@ -120,8 +120,8 @@ class Reading:
 
     def __init__(self, tables: Tables, vocabulary: Vocabulary, most_bytes: int) -> None:
         excess = (
-            f"closing in time has tables of {{taken}} bytes and needs more, allowed are {most_bytes}; "
-            "use masks without a limit of tokens for this grammar"
+            f"closing in time needs more than {most_bytes} bytes for its tables ({{taken}} are in "
+            "use); use masks without a token limit for this grammar"
         )
         self._distances, self._bounds = tables.distances, tables.bounds
         self._class_of_byte = tables.byte_tables.class_of_byte

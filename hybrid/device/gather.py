@@ -107,8 +107,8 @@ class DeviceGather:
         for matcher in matchers:
             if matcher._size != self._size:
                 raise ArgumentError(
-                    f"a matcher's vocabulary has {matcher._size} ids, allowed is this gather's vocab_size, "
-                    f"{self._size}"
+                    f"a matcher's vocabulary must have {self._size} ids (the vocab_size of this "
+                    f"gather), but has {matcher._size}"
                 )
         self._begin(numbers)
         before, rows, maps = self._taken, self._rows, self._maps
@@ -152,7 +152,7 @@ class DeviceGather:
         """
         given = Rows(bitmask, self._width, self._size)
         if given.count != 1:
-            raise BitmaskError(f"the bitmask has {given.count} rows, allowed is one")
+            raise BitmaskError(f"the bitmask must have one row, but has {given.count}")
         row = row_number(index)
         self._begin([row])
         filled = self._rows | {row}
@@ -199,10 +199,14 @@ class DeviceGather:
         copied."""
         for row in (min(numbers), max(numbers)) if numbers else ():
             if not 0 <= row < self._max_rows:
-                raise BitmaskError(f"index is {row}, allowed are rows 0 to {self._max_rows - 1} (max_rows)")
+                raise BitmaskError(
+                    f"index must be a row from 0 to {self._max_rows - 1} (max_rows), but is {row}"
+                )
         if not self._rows.isdisjoint(numbers):
             row = min(self._rows.intersection(numbers))
-            raise BitmaskError(f"row {row} is filled already; apply or clear begins a new step")
+            raise BitmaskError(
+                f"row {row} has already been filled in this step; apply or clear begins a new step"
+            )
         if not self._rows and self._sent is not None:
             self._sent.synchronize()
 
@@ -229,8 +233,8 @@ class DeviceGather:
             if isinstance(logits, torch.Tensor):
                 kind = f"{logits.dtype} of shape {tuple(logits.shape)} on {logits.device}, {logits.layout}"
             raise BitmaskError(
-                f"logits are {kind}, allowed are float32, float16 or bfloat16 of one or two dimensions, "
-                f"strided, on {self.device}"
+                "logits must be float32, float16 or bfloat16 with one or two dimensions, strided, on "
+                f"{self.device}, but are {kind}"
             )
         check_memory("logits", logits)
         rows = logits.detach()
@@ -238,14 +242,14 @@ class DeviceGather:
             rows = rows[None, :]
         (n_rows, n_ids), (between_rows, between_ids) = rows.shape, rows.stride()
         if n_ids < self._size:
-            raise BitmaskError(f"logits have {n_ids} ids, allowed are {self._size} or more")
+            raise BitmaskError(f"logits must have at least {self._size} ids, but have {n_ids}")
         if self._rows and max(self._rows) >= n_rows:
-            raise BitmaskError(f"logits have {n_rows} rows, and row {max(self._rows)} is filled")
+            raise BitmaskError(f"logits have only {n_rows} rows, but row {max(self._rows)} was filled")
         by_rows = between_ids > 0 and (n_rows < 2 or between_rows > (n_ids - 1) * between_ids)
         by_ids = between_rows > 0 and (n_ids < 2 or between_ids > (n_rows - 1) * between_rows)
         if n_rows and not by_rows and not by_ids and n_ids > 1:
             raise BitmaskError(
-                "the logits share memory with each other, as after expand; pass logits.clone()"
+                "the logits overlap in memory (for example, because of expand); pass logits.clone()"
             )
         return rows
 
@@ -275,11 +279,13 @@ def expand(
 def _backend(name: Any, device: torch.device) -> Any:
     """Return the function that masks rows."""
     if name not in ("auto", "triton", "torch"):
-        raise ArgumentError(f"backend is {shown(name)}, allowed are 'auto', 'triton' and 'torch'")
+        raise ArgumentError(f"backend must be 'auto', 'triton' or 'torch', but is {shown(name)}")
     if name == "torch" or (name == "auto" and (device.type != "cuda" or not has_triton())):
         return mask_in_torch
     if not has_triton():
-        raise ArgumentError("backend is 'triton', which is not installed: pip install 'equimask[gpu]'")
+        raise ArgumentError(
+            "backend='triton' needs Triton, which is not installed: pip install 'equimask[gpu]'"
+        )
     from hybrid.device.kernel import mask_in_triton
 
     return mask_in_triton

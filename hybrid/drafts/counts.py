@@ -374,7 +374,7 @@ def check_slots(slots: Any, n_tokens: int) -> str:
         return f"it is {slots.dtype} of shape {slots.shape}"
     n = len(slots)
     if n < FIRST_SLOTS or n & (n - 1):
-        return f"it has {n} slots, which is no power of two from {FIRST_SLOTS} on"
+        return f"the number of slots must be a power of two of at least {FIRST_SLOTS}, but is {n}"
     full = slots[slots[:, 2] != 0]
     tokens, counts = full[:, 4::2], full[:, 5::2]
     if full.size and (
@@ -387,5 +387,5 @@ def check_slots(slots: Any, n_tokens: int) -> str:
         or tokens.min() < 0
         or tokens.max() >= n_tokens
     ):
-        return "a number is out of its range"
+        return "a number is out of range"
     return ""

@@ -108,13 +108,14 @@ class DraftModel:
         least: Any = threshold
         if not isinstance(given, CompiledGrammar):
             raise HybridError(
-                f"compiled_grammar is {type(given).__name__}, allowed is what hybrid.GrammarCompiler returns"
+                "compiled_grammar must be what hybrid.GrammarCompiler returns, but is of type "
+                f"{type(given).__name__}"
             )
         if isinstance(least, bool) or not isinstance(least, (int, float)) or not 0 <= least <= 1:
-            raise ArgumentError(f"threshold is {shown(least)}, allowed are 0 to 1")
+            raise ArgumentError(f"threshold must be a number from 0 to 1, but is {shown(least)}")
         if encode is not None and not callable(encode):
             raise ArgumentError(
-                f"encode is {shown(encode)}, allowed are a function from text to ids, and None"
+                f"encode must be a function from text to ids, or None, but is {shown(encode)}"
             )
         slots = integer_from(FIRST_SLOTS * SLOT_BYTES, most_bytes, "most_bytes") // SLOT_BYTES
         self._compiled = compiled_grammar
@@ -171,7 +172,7 @@ class DraftModel:
             ArgumentError: `other` is not such a model.
         """
         if not isinstance(other, DraftModel) or other._key != self._key:
-            raise ArgumentError(f"other is {shown(other)}, allowed is a draft model of the same grammar")
+            raise ArgumentError(f"other must be a draft model of the same grammar, but is {shown(other)}")
         self._counts.merge(other._counts.copied())
 
     # ---------------------------------------------------------------- proposing
@@ -283,7 +284,7 @@ class DraftModel:
         known = matcher if found is None else found
         if not isinstance(known, (GrammarMatcher, HealingMatcher)) or not self.is_of(known.compiled_grammar):
             raise ArgumentError(
-                f"matcher is {shown(matcher)}, allowed is one of the draft model's grammar and vocabulary"
+                f"matcher must be one of the draft model's grammar and vocabulary, but is {shown(matcher)}"
             )
         return found
 
@@ -319,12 +320,13 @@ class DraftModel:
             slots = read_arrays(source, kind=KIND, key=self._key).get("slots")
         except (OSError, Unusable) as error:
             raise ArtifactError(
-                f"the counts cannot be read: {error}; they have to be of this grammar and vocabulary (key) "
-                "and of this version (kind): learn them anew"
+                f"the file of draft counts cannot be read ({error}); it must come from the same "
+                "grammar and vocabulary (key) and the same version (kind); if it does not, start with "
+                "new counts"
             ) from error
         problem = "there are no slots" if slots is None else check_slots(slots, self._vocabulary.size)
         if problem:
-            raise ArtifactError(f"the counts cannot be used: {problem}; learn them anew")
+            raise ArtifactError(f"the file of draft counts cannot be used: {problem}; start with new counts")
         self._counts.merge(slots)
 
 

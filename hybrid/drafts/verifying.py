@@ -34,7 +34,9 @@ def verify(draft: Draft | Sequence[int], chosen: Sequence[int]) -> list[int]:
     """
     tokens: Sequence[int] = draft.tokens if isinstance(draft, Draft) else draft
     if len(chosen) != len(tokens) + 1:
-        raise ArgumentError(f"chosen has {len(chosen)} tokens, allowed are {len(tokens) + 1} for this draft")
+        raise ArgumentError(
+            f"chosen must have {len(tokens) + 1} tokens for this draft, but has {len(chosen)}"
+        )
     if not isinstance(draft, Draft):
         kept = 0
         while kept < len(tokens) and tokens[kept] == chosen[kept]:

@@ -103,7 +103,7 @@ class Explanation:
     def sentence(self) -> str:
         """What may come next, in one line: ``expected key "name" or white space``."""
         if self.has_ended:
-            return "nothing may follow: the text has ended"
+            return "nothing may follow, because the text has ended"
         words = list(dict.fromkeys(str(one) for one in self.expected))
         n_left = self.n_more + max(0, len(words) - NAMED_IN_SENTENCES)
         words = words[:NAMED_IN_SENTENCES]
@@ -133,9 +133,9 @@ class Explanation:
             lines.append(f"{quoted(self.forced)} must come next")
         if self.rules:
             lines.append(f"inside rules: {shown(' > '.join(self.rules), 400)}")
-        lines += [f"unknown: {one}" for one in self.unsaid]
+        lines += [f"note: {one}" for one in self.unsaid]
         if self.cut_short:
-            lines.append("this answer is incomplete: the time ran out")
+            lines.append("this answer is incomplete, because the time ran out")
         return "\n".join(lines)
 
 

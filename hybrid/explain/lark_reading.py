@@ -33,7 +33,7 @@ BETWEEN_LOOKS = 64
 
 IGNORED = "text that is ignored"
 
-NO_RULES = "names of rules: the tables of Lark's parser have none"
+NO_RULES = "names of rules are missing: the tables of Lark's parser do not have them"
 
 PRINTED = 60
 """How many characters of its pattern are shown for a terminal without a name."""
@@ -71,7 +71,7 @@ def names_of(grammar: LarkGrammar) -> Names:
     try:
         parser = lark.Lark(grammar.text, parser="earley", lexer="basic", start=grammar.start)
     except (lark.exceptions.LarkError, ValueError, AssertionError, LookupError, RecursionError) as error:
-        raise Untold(f"Lark refuses the grammar when it is read again: {error}") from error
+        raise Untold(f"Lark refuses the grammar when it reads it again: {error}") from error
     terminals: list[Any] = list(parser.terminals)
     names = terminal_names(parser)
     return Names(

@@ -31,7 +31,7 @@ MOST_EXPECTED = 64
 MOST_PROBED = 24
 """Most bytes that are probed for literals if there are no words."""
 
-UNASKED = "what may come next, and how many tokens are allowed"
+UNASKED = "there was no time to find out what may come next and how many tokens are allowed"
 
 MOST_LITERAL = 200
 """Most bytes of a literal that the matcher checks, or that probing finds."""

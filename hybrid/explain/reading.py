@@ -112,7 +112,9 @@ class Reading:
                     self._look()
                 found += self._after(place, byte)
             if not found:
-                raise Untold("the rules alone do not allow the text")
+                raise Untold(
+                    "parsing by rules alone does not accept this text (XGrammar reads it differently)"
+                )
             self._frames = {}
             self._sets.append(self._closed(found))
 
@@ -295,7 +297,7 @@ class Reading:
                     add(Place(node, k, 0, frame))
         self._left -= len(found)
         if self._left < 0:
-            raise Untold(f"reading the text by the rules takes more than {MOST_PLACES:,} places")
+            raise Untold(f"parsing the text by rules takes more than {MOST_PLACES:,} places")
         return {place: None for place in found if self._reads(place)}
 
 

@@ -82,7 +82,9 @@ class Rules:
         except GrammarError as error:
             raise Untold(str(error)) from error
         if len(read.data) > MOST_EXPRESSIONS:
-            raise Untold(f"the grammar has {len(read.data):,} numbers, the limit is {MOST_EXPRESSIONS:,}")
+            raise Untold(
+                f"the grammar's rules have {len(read.data):,} numbers, but the limit is {MOST_EXPRESSIONS:,}"
+            )
         self._data: list[int] = read.data.tolist()
         self._starts: list[int] = read.starts.tolist()
         self._read, self._makes_automata = read, makes_automata
@@ -198,7 +200,7 @@ class Rules:
             if not body:
                 add(Edge(EMPTY, None, target))
         else:
-            raise Untold("the grammar contains token ids, or patterns inside of expressions")
+            raise Untold("the grammar contains token ids, or patterns inside expressions")
 
     def _add_foreign(self, rule: int, body: int, first: int, last: int) -> None:
         """Add the automaton that XGrammar makes from a pattern or from tags."""

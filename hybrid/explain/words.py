@@ -116,10 +116,10 @@ class Words:
             try:
                 return self._read(text, deadline)
             except TimeUp as why:
-                return Located([], {}, (), f"names of rules and literals: {why}", True)
+                return Located([], {}, (), f"names of rules and literals are missing: {why}", True)
             except Untold as why:
                 self._why, self._text, self._reading = str(why), text, None
-        return Located([], {}, (), f"names of rules and literals: {self._why}")
+        return Located([], {}, (), f"names of rules and literals are missing: {self._why}")
 
     def _why_text(self) -> bytes:
         """The text for which there are no words; texts that begin with it have none, either."""

@@ -44,9 +44,9 @@ def taken(
     if array.ndim != len(shape) or any(
         wanted is not None and wanted != found for wanted, found in zip(shape, array.shape, strict=True)
     ):
-        raise malformed(f"member {name!r} has shape {array.shape}, wanted is {tuple(shape)}")
+        raise malformed(f"member {name!r} must have shape {tuple(shape)}, but has {array.shape}")
     if array.size and (int(array.min()) < least or int(array.max()) > most):
-        raise malformed(f"member {name!r} holds numbers outside of {least} to {most}")
+        raise malformed(f"member {name!r} contains numbers outside the range from {least} to {most}")
     return np.array(array, dtype, order="C")
 
 
@@ -67,7 +67,7 @@ def check_network(arrays: Arrays) -> tuple[tuple[NDArray[Any], ...], Integers]:
         raise malformed("its network has no states")
     counted = taken(arrays, "counted", (None, 4), -1, MOST)
     if len(counted) and (int(counted[:, 0].max()) >= n or int(counted[:, :2].min()) < 0):
-        raise malformed("a counter has a unit or a bound out of range")
+        raise malformed("a counter has a unit or a limit out of range")
     edges = taken(arrays, "edges", (None, 3), 0, max(n - 1, 255))
     edge_starts = starts_of(taken(arrays, "edge_lengths", (n,), 0, MOST), len(edges), "edges")
     owner = np.repeat(np.arange(n), np.diff(edge_starts))
@@ -128,7 +128,8 @@ def check_summaries(
     for column, bound in enumerate((n_pendings, n_states + len(units), len(masks), n_pendings)):
         if len(rows) and int(rows[:, column].max()) >= bound:
             raise malformed(
-                f"a summary has {int(rows[:, column].max())} in column {column}, allowed is below {bound}"
+                f"a summary must have numbers below {bound} in column {column}, but has "
+                f"{int(rows[:, column].max())}"
             )
     order = rows[1:, 0] * (MOST + 1) + rows[1:, 1] - rows[:-1, 0] * (MOST + 1) - rows[:-1, 1]
     if bool((order <= 0).any()):

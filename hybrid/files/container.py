@@ -83,7 +83,7 @@ def unpack_header(data: bytes) -> tuple[dict[str, Any], int]:
     """
     if data[: len(MAGIC)] != MAGIC:
         raise ArtifactError(
-            "this is not a compiled grammar: it does not start like one; allowed is a file that "
+            "this is not a compiled grammar, because it does not begin like one; pass a file that "
             "CompiledGrammar.save wrote"
         )
     version = int.from_bytes(data[len(MAGIC) : len(MAGIC) + 4], "little")
@@ -91,15 +91,15 @@ def unpack_header(data: bytes) -> tuple[dict[str, Any], int]:
         raise ArtifactError(f"the compiled grammar is cut off after {len(data)} bytes; {AGAIN}")
     if version != VERSION:
         raise ArtifactError(
-            f"the compiled grammar has version {version} of the format, allowed is {VERSION}; {AGAIN} with "
-            "this version of equimask"
+            f"the compiled grammar must have version {VERSION} of the format, but has {version}; "
+            f"{AGAIN} with this version of equimask"
         )
     with memoryview(data) as view:
         digest = hashlib.blake2b(view[BODY:], digest_size=DIGEST_BYTES).digest()
     if data[BODY - DIGEST_BYTES : BODY] != digest:
         raise ArtifactError(
-            f"the compiled grammar is damaged or cut off ({len(data)} bytes): its digest does not fit its "
-            f"contents; copy it again, or {AGAIN}"
+            f"the compiled grammar is damaged or cut off ({len(data)} bytes): its checksum is wrong; "
+            f"copy it again, or {AGAIN}"
         )
     # the data is not damaged, but another program may have made it
     begin = BODY + 8 + int.from_bytes(data[BODY : BODY + 8], "little")
@@ -132,7 +132,7 @@ def unpack(data: bytes, most: int, texts: Collection[str] = ()) -> tuple[dict[st
         left -= size if name in texts else 8 * math.prod(shape)
         if left < 0:
             raise ArtifactError(
-                f"the compiled grammar's tables need more than {most} bytes; allow more by Budget.table_bytes"
+                f"the compiled grammar's tables need more than {most} bytes; raise Budget.table_bytes"
             )
         inflated = _inflated(data[begin : begin + length], size, name)
         try:
@@ -167,7 +167,7 @@ def _inflated(stream: bytes, size: int, name: str) -> bytearray:
     except zlib.error as error:
         raise malformed(f"member {name!r} cannot be decompressed ({error})") from error
     if len(found) != size or inflating.unconsumed_tail or inflating.unused_data:
-        raise malformed(f"member {name!r} has {len(found)} bytes or more, described are {size}")
+        raise malformed(f"member {name!r} must have {size} bytes, but has {len(found)} or more")
     return bytearray(found)
 
 

@@ -61,7 +61,7 @@ def load(
         data = read_whole(path, _most_bytes(budget))
     except (OSError, ValueError) as error:
         raise ArtifactError(
-            f"{os.fspath(path)!r} cannot be read ({error}); allowed is a file that CompiledGrammar.save wrote"
+            f"{os.fspath(path)!r} cannot be read ({error}); pass a file that CompiledGrammar.save wrote"
         ) from error
     try:
         return from_bytes(data, vocabulary, budget=budget)
@@ -90,17 +90,16 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
         )
     if classifier is None or classes is None:
         raise StrategyError(
-            f"the grammar is on strategy {compiled.strategy!r} ({compiled.reason}), which cannot be saved; "
-            "allowed is 'classifier': ask for it with GrammarCompiler(vocabulary, strategy='classifier')"
+            "only grammars on strategy 'classifier' can be saved, but this one is on "
+            f"{compiled.strategy!r} ({compiled.reason}); compile it with GrammarCompiler(vocabulary, "
+            "strategy='classifier')"
         )
     if not classifier.by_text:
-        raise StrategyError(
-            "the grammar names token ids, and its classifier cannot be saved; allowed are grammars of text"
-        )
+        raise StrategyError("the grammar names token ids; only grammars of text can be saved")
     if compiled.places is not None:
         raise StrategyError(
-            "the schema has items or keys that may not be repeated, which matchers remember and files cannot "
-            "store; compile the schema in each process"
+            "the schema has items or keys that must not be repeated; files cannot store what matchers "
+            "need to remember them; compile the schema in each process"
         )
     header: dict[str, Any]
     if isinstance(compiled.grammar, LarkGrammar):
@@ -179,17 +178,19 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
     """
     began = time.perf_counter()
     if not isinstance(vocabulary, Vocabulary):
-        raise HybridError(f"vocabulary is {type(vocabulary).__name__}, allowed is hybrid.Vocabulary")
+        raise HybridError(
+            f"vocabulary must be a hybrid.Vocabulary, but is of type {type(vocabulary).__name__}"
+        )
     _most_bytes(budget)
     header, arrays = unpack(bytes(data), budget.table_bytes, checks.TEXTS)
     if header.get("vocabulary") != vocabulary.fingerprint:
         raise ArtifactError(
             f"the grammar was compiled for the vocabulary {header.get('vocabulary')} of "
-            f"{header.get('vocabulary_size')} ids, given is {vocabulary.fingerprint} of {vocabulary.size}; "
-            f"load it with the vocabulary that it was compiled for, or {AGAIN}"
+            f"{header.get('vocabulary_size')} ids, but the given one is {vocabulary.fingerprint} of "
+            f"{vocabulary.size} ids; load it with the vocabulary that it was compiled for, or {AGAIN}"
         )
     if header.get("strategy") != "classifier":
-        raise malformed(f"its strategy is {header.get('strategy')!r}, allowed is 'classifier'")
+        raise malformed(f"its strategy must be 'classifier', but is {header.get('strategy')!r}")
     sizes = header.get("sizes")
     texts = [header.get(name) for name in ("reason", "relation")]
     if not all(isinstance(text, str) for text in texts) or not isinstance(sizes, dict):
@@ -220,14 +221,16 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
 def _most_bytes(budget: Budget) -> int:
     """Return how many bytes a file may have: compression hardly ever makes data larger."""
     if not isinstance(budget, Budget):
-        raise HybridError(f"budget is {budget!r}, allowed is a hybrid.Budget")
+        raise HybridError(f"budget must be a hybrid.Budget, but is {budget!r}")
     return budget.table_bytes + HEADER_BYTES
 
 
 def _grammar_text(header: dict[str, Any], arrays: Arrays) -> bytes:
     text = checks.taken(arrays, "grammar", (None,), 0, 255, np.uint8).tobytes()
     if header.get("grammar") != _digest(text):
-        raise malformed(f"its grammar's digest is {_digest(text)}, its header says {header.get('grammar')}")
+        raise malformed(
+            f"its grammar's digest is {_digest(text)}, but its header says {header.get('grammar')}"
+        )
     return text
 
 

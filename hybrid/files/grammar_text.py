@@ -113,7 +113,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Make a JSON object, and refuse equal names: two readers may use different values of one name."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise malformed("its grammar's text has two values of one name")
+        raise malformed("its grammar's text has two values for one name")
     return found
 
 
@@ -184,7 +184,7 @@ def _check_expressions(
     is_body = np.zeros(len(starts), bool)
     is_body[bodies] = True
     if (types[values[is_body[owner] & (type_of == CHOICES)]] == BYTES).any():
-        raise malformed("a choice of its grammar is no sequence")
+        raise malformed("a choice of its grammar is not a sequence")
     _check_depth(values[parts], owner[parts], len(starts))
     return types
 
@@ -224,7 +224,7 @@ def _integers(values: Any, what: str) -> Integers:
     array."""
     found = np.array(values) if isinstance(values, list) else np.empty(0, object)
     if not isinstance(values, list) or found.ndim != 1 or (values and found.dtype != np.int64):
-        raise malformed(f"the {what} of its grammar are no list of integers")
+        raise malformed(f"the {what} of its grammar are not a list of integers")
     if len(values) and not -MOST - 1 <= found.min() <= found.max() <= MOST:
         raise malformed(f"the {what} of its grammar hold numbers that are too large")
     return found.astype(np.int64)

@@ -127,7 +127,7 @@ def classifier_of(
     rule_origin = taken(arrays, "rule_origin", rule_length.shape, 0, n_nonterminals - 1, np.int32)
     action = taken(arrays, "action", (n_states, None), -len(rule_length), n_states + 1, np.int32)
     if action.shape[1] == 0 or int(action[:, :-1].max(initial=0)) > n_states:
-        raise malformed(f"its parser has no terminals, or shifts as only {END} is shifted")
+        raise malformed(f"its parser has no terminals, or a shift that only {END} may have")
     sequence = taken(arrays, "sequence", (None,), 0, action.shape[1] - 2, np.int32)
     sequence_start = _starts(arrays, "sequence_lengths", None, len(sequence))
     if int(np.diff(sequence_start).max(initial=0)) > MOST_EMITTED:

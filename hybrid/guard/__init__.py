@@ -156,7 +156,8 @@ class Guard:
         """
         if not isinstance(text, str) or not isinstance(start, str):
             raise GrammarError(
-                f"the Lark grammar is {type(text).__name__} with the start {start!r}, allowed are two strings"
+                f"the Lark grammar and its start symbol must be strings, but are {type(text).__name__} "
+                f"and {start!r}"
             )
         phase = "Lark's parser and lexer of the grammar"
         deadline.check(phase)
@@ -171,12 +172,12 @@ class Guard:
             found = construct(text, start, most, deadline)
         except (worker.OutOfMemory, worker.TooLarge) as error:
             raise BudgetExceeded(
-                f"{phase} take too much memory ({error}, in another process); let alternatives that begin "
-                "alike share rules, or make the grammar smaller"
+                f"{phase} need too much memory ({error}, in another process); let alternatives that "
+                "begin alike share rules, or make the grammar smaller"
             ) from error
         except (worker.Refused, worker.Died, ValueError) as error:
             raise GrammarError(
-                f"{phase} cannot be made ({shortened(error)}; it was tried in another process)"
+                f"{phase} cannot be built ({shortened(error)}; it was tried in another process)"
             ) from error
         deadline.check(phase)
         return found
@@ -278,8 +279,8 @@ class Guard:
         """Refuse a call because of its estimate, if no clock is used."""
         if self.refuse_over is not None and estimate.seconds > self.refuse_over:
             raise BudgetExceeded(
-                f"{phase} is estimated to take {estimate.seconds:.1f} s, allowed are {self.refuse_over}; "
-                "raise Budget.seconds, or simplify the grammar"
+                f"{phase} would take about {estimate.seconds:.1f} s, but the limit is "
+                f"{self.refuse_over} s; raise Budget.seconds, or simplify the grammar"
             )
 
     def _elsewhere(
@@ -293,25 +294,27 @@ class Guard:
             raise GrammarError(f"XGrammar refuses the {title}: {shortened(error)}") from error
         except worker.TooLarge as error:
             raise BudgetExceeded(
-                f"XGrammar makes a grammar of {error.size / 2**20:.1f} MiB of the {title}, allowed are "
-                f"{task.most_bytes / 2**20:.1f} (a {READ_FACTOR}th of Budget.bytes); raise Budget.bytes, or "
-                f"simplify the {title}"
+                f"XGrammar converts the {title} to a grammar of {error.size / 2**20:.1f} MiB, but the "
+                f"limit is {task.most_bytes / 2**20:.1f} MiB (a {READ_FACTOR}th of Budget.bytes); "
+                f"raise Budget.bytes, or simplify the {title}"
             ) from error
         except (worker.OutOfMemory, worker.Died) as error:
             raise GrammarError(
-                f"{phase} does not survive it ({error}; it was tried in another process); nest it less "
-                "deeply, or make it smaller"
+                f"{phase} crashes or needs too much memory ({error}; it was tried in another process); "
+                f"nest the {title} less deeply, or make it smaller"
             ) from error
         except worker.Unavailable as error:
             left = deadline.left
             if estimate.is_deep:
                 raise GrammarError(
-                    f"{phase} might not survive it, too deep or large as it is, and it cannot be tried in "
-                    f"another process: {error}; nest it less deeply, or make it smaller"
+                    f"{phase} might crash, because the {title} is nested too deeply or too large, and "
+                    f"this cannot be tried in another process ({error}); nest the {title} less deeply, "
+                    "or make it smaller"
                 ) from error
             if left is not None and estimate.seconds > left:
                 raise BudgetExceeded(
-                    f"{phase} is estimated to take {estimate.seconds:.1f} s, {left:.1f} s are left, and it "
-                    f"cannot be ended in another process: {error}; raise Budget.seconds, or simplify it"
+                    f"{phase} would take about {estimate.seconds:.1f} s, but only {left:.1f} s are "
+                    f"left, and it cannot run in another process, where it could be stopped ({error}); "
+                    f"raise Budget.seconds, or simplify the {title}"
                 ) from error
             return None

@@ -49,11 +49,11 @@ def read(text: str, start: str) -> lark.Lark:
         BudgetExceeded: it would be too large once Lark has written it out (`hybrid.guard.lark_estimate`).
     """
     if len(text) > MOST_CHARACTERS:
-        raise GrammarError(f"the Lark grammar has {len(text)} characters, allowed are {MOST_CHARACTERS}")
+        raise GrammarError(f"the Lark grammar has {len(text)} characters, but the limit is {MOST_CHARACTERS}")
     if RELATIVE_IMPORT.search(text):
         raise GrammarError(
-            "the Lark grammar imports from other files, but a text has no files beside it; "
-            "allowed are imports from Lark's own library, such as %import common.NUMBER"
+            "the Lark grammar imports from other files, but a text has no files next to it; import "
+            "only from Lark's own library, as in %import common.NUMBER"
         )
     options: dict[str, Any] = {"parser": "lalr", "lexer": "basic", "start": start}
     try:
@@ -108,8 +108,8 @@ def answer(text: str, start: str, max_states: int) -> bytes:
         for number, state in enumerate(walk(*arguments)):
             if number >= MOST_STATES:
                 raise BudgetExceeded(
-                    f"Lark's parser has more than {MOST_STATES:,} states; alternatives that begin alike "
-                    "multiply them: give their beginnings rules of their own"
+                    f"Lark's parser has more than {MOST_STATES:,} states; alternatives that begin "
+                    "alike multiply them; move their common beginnings into rules of their own"
                 )
             yield state
 

@@ -80,7 +80,7 @@ def refuse_large_terminals(statements: Any) -> None:
     Raises:
         BudgetExceeded: the message says how many.
     """
-    way = "terminals are written out inside others, so use fewer in each"
+    way = "terminals are copied into the terminals that use them, so use fewer in each"
     _refuse(pattern_characters(statements), MOST_CHARACTERS, "characters in its terminals' patterns", way)
 
 
@@ -96,7 +96,7 @@ def refuse_large_rules(grammar: Grammar) -> None:
     found = estimate(grammar)
     _refuse(found.templates, MOST_TEMPLATES, "instances of templates", "use them with fewer arguments")
     _refuse(found.names, MOST_CHARACTERS, "characters in names of templates", "nest their arguments less")
-    way = "optional parts and groups in a row multiply: give them rules of their own"
+    way = "optional parts and groups in a row multiply; move them into rules of their own"
     _refuse(found.symbols, MOST_SYMBOLS, "symbols in all alternatives of its rules", way)
     way = "let alternatives that are alike share a rule"
     _refuse(found.actions, MOST_ACTIONS, "pairs of an alternative and a terminal that may follow", way)
@@ -105,7 +105,9 @@ def refuse_large_rules(grammar: Grammar) -> None:
 def _refuse(number: int, most: int, what: str, way: str) -> None:
     if number > most:
         count = f"{number:,}" if number < MOST else f"{MOST:,} or more"
-        raise BudgetExceeded(f"Lark would expand the grammar to {count} {what}, allowed are {most:,}; {way}")
+        raise BudgetExceeded(
+            f"Lark would expand the grammar to {count} {what}, but the limit is {most:,}; {way}"
+        )
 
 
 def estimate(grammar: Grammar) -> Estimate:

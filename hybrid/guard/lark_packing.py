@@ -158,7 +158,7 @@ def _machine(content: dict[str, Any], arrays: dict[str, Numbers]) -> LalrMachine
 def _within(values: Numbers, least: int, bound: int) -> None:
     """Refuse numbers below the least, or at the bound and above."""
     if values.size and not least <= int(values.min()) <= int(values.max()) < bound:
-        raise ValueError(f"numbers outside of {least} to {bound - 1}")
+        raise ValueError(f"numbers outside the range from {least} to {bound - 1}")
 
 
 def _lists(lengths: Numbers, cells: Numbers) -> list[list[int]]:

@@ -46,12 +46,12 @@ def heal(prompt_ids: Iterable[int], tokenizer: Any, *, tokens: int = 1) -> Heale
     """
     vocabulary = tokenizer if isinstance(tokenizer, Vocabulary) else Vocabulary.from_huggingface(tokenizer)
     if isinstance(prompt_ids, (str, bytes)) or not isinstance(prompt_ids, Iterable):
-        raise ArgumentError(f"prompt_ids is {shown(prompt_ids)}, allowed are the ids of one prompt")
+        raise ArgumentError(f"prompt_ids must be the ids of one prompt, but is {shown(prompt_ids)}")
     ids = [integer(token, "a prompt id") for token in prompt_ids]
     most = integer_from(0, tokens, "tokens")
     for token in ids:
         if not 0 <= token < vocabulary.size:
-            raise ArgumentError(f"a prompt id is {token}, allowed are 0 to {vocabulary.size - 1}")
+            raise ArgumentError(f"prompt ids must be from 0 to {vocabulary.size - 1}, but one is {token}")
     unread = {*vocabulary.stop_token_ids, *vocabulary.special_token_ids}
     kept = len(ids)
     while (

@@ -65,7 +65,7 @@ class HealingMatcher:
     ) -> None:
         text = encoded(prefix)
         if len(text) > MOST_PREFIX:
-            raise ArgumentError(f"the prefix has {len(text)} bytes, allowed are {MOST_PREFIX}")
+            raise ArgumentError(f"the prefix has {len(text)} bytes, but the limit is {MOST_PREFIX}")
         free_end = flag(terminate_without_stop_token, "terminate_without_stop_token")
         self._inner = GrammarMatcher(
             compiled_grammar,
@@ -184,7 +184,7 @@ class HealingMatcher:
         steps = integer_from(0, num_tokens, "num_tokens")
         made = self._behind + len(self._spelled)
         if steps > made:
-            raise MatcherError(f"rollback of {steps} steps, but {made} were made")
+            raise MatcherError(f"cannot roll back {steps} steps: only {made} were made")
         behind = min(steps, self._behind)
         before = steps - behind
         crossed = bool(before) and self._crossed

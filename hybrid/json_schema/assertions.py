@@ -204,7 +204,9 @@ class Assertions:
         named = location.schema["type"]
         names = [named] if isinstance(named, str) else named
         if not isinstance(names, list) or [name for name in names if name not in TYPES and name != "integer"]:
-            raise location.refused("type", f"is {named!r}, allowed are JSON's types and 'integer'", "invalid")
+            raise location.refused(
+                "type", f"must be one of JSON's types or 'integer', but is {named!r}", "invalid"
+            )
         if kind in names:
             return self.formulas.true
         if kind == "number" and "integer" in names:
@@ -281,7 +283,7 @@ class Assertions:
         if "multipleOf" in schema:
             divisor = decimal_of(location, "multipleOf")
             if divisor <= 0:
-                raise location.refused("multipleOf", f"is {divisor}, allowed are numbers above 0", "invalid")
+                raise location.refused("multipleOf", f"must be a number above 0, but is {divisor}", "invalid")
             yield formulas.atom("multiple", divisor)
 
     def _object(self, location: Location) -> Iterator[Formula]:

@@ -65,7 +65,11 @@ def check_conditional(nonterminals: Nonterminals, counts: Counts) -> None:
             continue
         if not _always_ends(array, counts):
             error = SchemaRefused(
-                "unsupported", "uniqueItems", "", "applies only under conditions, to items that may run out"
+                "unsupported",
+                "uniqueItems",
+                "",
+                "is not supported here: it applies only in some cases (below 'not' or in a "
+                "branch), and there may be too few different items to end the array",
             )
             raise nonterminals.placed(error, one.formula)
 

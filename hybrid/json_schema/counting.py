@@ -101,7 +101,11 @@ class Counts:
         if automaton.is_conditional:
             if any(self.of(value) is not None for edges in automaton.edges for value, _ in edges):
                 raise SchemaRefused(
-                    "unsupported", "uniqueItems", "", "applies only under conditions, to few values"
+                    "unsupported",
+                    "uniqueItems",
+                    "",
+                    "is not supported here: it applies only in some cases (below 'not' or in a "
+                    "branch), and there are only a few different items",
                 )
             return None
         counted = automaton.counted[state]

@@ -174,10 +174,10 @@ def _custom(named: str, metaschema_of: Callable[[str], Any] | None, formats: boo
     shown = named if len(named) <= 80 else f"{named[:77]}..."
     contents = None if metaschema_of is None else metaschema_of(named)
     if not isinstance(contents, Mapping):
-        raise refused(f"names {shown!r}, which is neither a draft from 4 on nor a metaschema in registry=")
+        raise refused(f"must name a draft (4 or later) or a metaschema in registry=, but names {shown!r}")
     base = draft_named(contents.get("$schema"))
     if base is None:
-        raise refused(f"names {shown!r}, whose own $schema names no draft from 4 on")
+        raise refused(f"names {shown!r}, whose own $schema does not name a draft (4 or later)")
     asked = contents.get("$vocabulary")
     known = VOCABULARIES.get(base.name)
     if known is None or not isinstance(asked, Mapping):

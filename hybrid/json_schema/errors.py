@@ -13,10 +13,10 @@ from equivalence.errors import GrammarError
 
 Kind = Literal["unsupported", "bounds", "limit", "needed", "invalid", "unsatisfiable"]
 
-TOO_DEEP = "is nested too deeply; allowed are 490 objects in properties, and 800 references"
+TOO_DEEP = "is nested too deeply; the limits are 490 objects nested in properties, and 800 references"
 """The depths at which Python's JSON parser and our own limit (`languages.until.MOST_NESTED`) end."""
 
-_RELAX = "pass relax=True to leave it out by name"
+_RELAX = "pass relax=True to ignore this keyword (CompiledGrammar.relaxed then lists it)"
 
 _WAYS_OUT: dict[str, tuple[str, ...]] = {
     "unsupported": ("remove it", _RELAX, "use semantics='xgrammar'"),

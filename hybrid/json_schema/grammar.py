@@ -200,9 +200,9 @@ class SchemaGrammar:
         size = least_bytes(rows)
         if self.most_bytes is not None and size > self.most_bytes:
             raise BudgetExceeded(
-                f"XGrammar would make a grammar of more than {size / 2**20:.1f} MiB of the schema, allowed "
-                f"are {self.most_bytes / 2**20:.1f} (a 16th of Budget.bytes); raise Budget.bytes, or "
-                "Budget.states, or simplify the schema"
+                f"XGrammar would convert the schema to a grammar of more than {size / 2**20:.1f} MiB, "
+                f"but the limit is {self.most_bytes / 2**20:.1f} MiB (a 16th of Budget.bytes); raise "
+                "Budget.bytes, or Budget.states, or simplify the schema"
             )
         return ebnf_of(rows, root)
 
@@ -272,7 +272,7 @@ def grammar_of_schema(
             left_out.append(LeftOut(error.pointer, error.keyword, error.why))
             source = source._replace(left_out=source.left_out | {place})
             continue
-        why = "is not a regular language; it is an annotation"
+        why = "is not checked: no grammar can describe all valid regular expressions"
         formats = (LeftOut(pointer, "format", why) for pointer in dict.fromkeys(made.not_asserted))
         found = SchemaGrammar(made, source, (*left_out, *formats))
         found.most_bytes = most_bytes
@@ -399,5 +399,10 @@ def _check_unique(nonterminals: Nonterminals, unique: list[Nonterminal], counts:
         if array is None or not array.is_unique or array.counted[0] is not None or not one.is_productive:
             continue
         if not always_ends(array, counts):
-            error = SchemaRefused("unsupported", "uniqueItems", "", "requires items that may run out")
+            error = SchemaRefused(
+                "unsupported",
+                "uniqueItems",
+                "",
+                "is not supported here: there may be no unused value left before the array can end",
+            )
             raise nonterminals.placed(error, one.formula)

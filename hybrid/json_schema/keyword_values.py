@@ -51,7 +51,10 @@ def decimal(value: object) -> object:
     else:
         is_refused = value != value or value in (INFINITY, -INFINITY)
     if is_refused:
-        why = f"has a number beyond 1e{_LARGEST_EXPONENT}, or too close to 0"
+        why = (
+            f"contains a number whose absolute value is not between 1e-{_LARGEST_EXPONENT} and "
+            f"1e{_LARGEST_EXPONENT}"
+        )
         raise SchemaRefused("limit", "", "", why)
     return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
 
@@ -61,11 +64,11 @@ def decimal_of(location: Location, keyword: str) -> object:
     """Return a keyword's number."""
     value = location.schema[keyword]
     if not is_number(value) or value in (INFINITY, -INFINITY) or value != value:
-        raise location.refused(keyword, f"is {value!r}, allowed are numbers", "invalid")
+        raise location.refused(keyword, f"must be a number, but is {value!r}", "invalid")
     try:
         return decimal(value)
     except SchemaRefused as error:
-        why = f"is beyond 1e{_LARGEST_EXPONENT}, or too close to 0"
+        why = f"must be 0, or have an absolute value between 1e-{_LARGEST_EXPONENT} and 1e{_LARGEST_EXPONENT}"
         raise location.refused(keyword, why, "limit") from error
 
 
@@ -74,7 +77,7 @@ def flag_of(location: Location, keyword: str) -> object:
     """Return the boolean that a keyword holds."""
     value = location.schema[keyword]
     if not isinstance(value, bool):
-        raise location.refused(keyword, f"is {value!r}, allowed are true and false", "invalid")
+        raise location.refused(keyword, f"must be true or false, but is {value!r}", "invalid")
     return value
 
 
@@ -85,7 +88,7 @@ def count_of(location: Location, keyword: str) -> object:
     if is_number(value) and value >= MOST_COUNTED:
         return MOST_COUNTED
     if not is_number(value) or not value >= 0 or value != int(value):
-        raise location.refused(keyword, f"is {value!r}, allowed are whole numbers from 0 on", "invalid")
+        raise location.refused(keyword, f"must be an integer of at least 0, but is {value!r}", "invalid")
     return int(value)
 
 

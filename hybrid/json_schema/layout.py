@@ -63,20 +63,20 @@ def layout_of(options: Mapping[str, Any]) -> Layout:
     """
     if options.get("any_order"):
         raise GrammarError(
-            "any_order is not available with semantics='json-schema': keys come in the order in which the "
-            "schema declares them; leave it out, or use semantics='xgrammar'"
+            "any_order is not available with semantics='json-schema': keys come in the order in which "
+            "the schema declares them; omit it, or use semantics='xgrammar'"
         )
     is_free, indent = bool(options.get("any_whitespace", True)), options.get("indent")
     most = options.get("max_whitespace_cnt")
     if indent is not None and not 0 <= indent <= MOST_INDENT:
-        raise GrammarError(f"indent is {indent}, allowed are whole numbers from 0 to {MOST_INDENT}")
+        raise GrammarError(f"indent must be an integer from 0 to {MOST_INDENT}, but is {indent}")
     if most is not None and most <= 0:
-        raise GrammarError(f"max_whitespace_cnt is {most}, allowed are whole numbers above 0")
+        raise GrammarError(f"max_whitespace_cnt must be an integer above 0, but is {most}")
     separators = options.get("separators")
     if separators is None:
         separators = (", ", ": ") if indent is None else (",", ": ")
     elif len(separators) != 2 or not all(map(_is_text, separators)):
-        raise GrammarError(f"separators are {separators!r}, allowed are two texts")
+        raise GrammarError(f"separators must be two texts, but are {separators!r}")
     return _layout(is_free, min(most, MOST_COUNTED) if most and is_free else None, indent, *separators)
 
 

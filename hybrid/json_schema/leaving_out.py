@@ -38,7 +38,9 @@ def refuse_forbidding(locations: Locations, names: frozenset[tuple[str, str]], i
     for location in locations.all:
         for keyword in [keyword for pointer, keyword in names if pointer == location.pointer]:
             if location.number in negated:
-                raise location.refused(keyword, "stands below a negation and cannot be left out", "needed")
+                raise location.refused(
+                    keyword, "is inside a negation, so relax=True cannot ignore it", "needed"
+                )
             others = [other for other in sorted(read) if keyword in _EVALUATING[other]]
             if (
                 keyword == "patternProperties"
@@ -48,7 +50,7 @@ def refuse_forbidding(locations: Locations, names: frozenset[tuple[str, str]], i
             if is_strict and keyword in _EVALUATING["unevaluatedProperties"] and _may_declare(location):
                 others.append("strict_mode")
             if others:
-                why = f"decides to what {others[0]} applies and cannot be left out"
+                why = f"determines what {others[0]} applies to, so relax=True cannot ignore it"
                 raise location.refused(keyword, why, "needed")
 
 

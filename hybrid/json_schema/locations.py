@@ -109,7 +109,7 @@ class Locations:
         if schema is True or schema is False:
             return bool(schema)
         if not isinstance(schema, dict):
-            why = f"is {_shown(schema)}, allowed are objects and booleans"
+            why = f"must be an object or a boolean, but is {_shown(schema)}"
             raise SchemaRefused("invalid", "", pointer_of(way), why)
         location: Location
         key = id(schema), id(resolver)
@@ -133,7 +133,7 @@ class Locations:
         if "$schema" in schema and dialect.id_keyword in schema and schema is not self._schema:
             draft = draft_named(schema["$schema"])
             if draft is not None and draft.uri != dialect.uri:
-                why = f"names {draft.name} where the schema around it names {dialect.name}"
+                why = f"names {draft.name}, but the schema around it names {dialect.name}"
                 raise SchemaRefused("unsupported", "$schema", pointer_of(way), why)
         schema = {keyword: value for keyword, value in schema.items() if keyword in self._kept}
         if self._read.isdisjoint(schema):
@@ -197,7 +197,7 @@ class Locations:
         """Return the subschema that a reference of a location leads to, and its resolver."""
         name = location.schema[keyword]
         if not isinstance(name, str):
-            raise location.refused(keyword, f"is {_shown(name)}, allowed is text", "invalid")
+            raise location.refused(keyword, f"must be text, but is {_shown(name)}", "invalid")
         if location.resolver is None:
             raise location.refused(keyword, f"refers to {_shown(name)}, which cannot be resolved", "invalid")
         try:

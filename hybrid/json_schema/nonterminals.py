@@ -184,7 +184,9 @@ class Nonterminals:
         self.all.append(found)
         self._todo.append(found)
         if len(self.all) > self.bounds.nonterminals:
-            raise SchemaRefused("bounds", "", "", f"has more than {self.bounds.nonterminals} nonterminals")
+            raise SchemaRefused(
+                "bounds", "", "", f"needs a grammar of more than {self.bounds.nonterminals} nonterminals"
+            )
         self.check()
         return found
 

@@ -336,7 +336,7 @@ class _Builder:
             raise SchemaRefused("bounds", "patternProperties", "", f"needs {error}") from error
         if len(cells) > self._nonterminals.bounds.key_classes:
             raise SchemaRefused(
-                "bounds", "patternProperties", "", f"distinguishes {len(cells)} classes of keys"
+                "bounds", "patternProperties", "", f"distinguishes too many classes of keys ({len(cells)})"
             )
         return [
             KeyClass(language, {**fixed, **dict(zip(languages, signs, strict=True))})

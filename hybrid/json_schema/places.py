@@ -106,7 +106,9 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal, is_free: bool = Tr
             sets.append([found[number] for number in sorted(key)])
             most = nonterminals.bounds.nonterminals
             if len(sets) > most:
-                raise SchemaRefused("bounds", "uniqueItems", "", f"is required at more than {most} places")
+                raise SchemaRefused(
+                    "bounds", "uniqueItems", "", f"applies to more than {most} places in the schema"
+                )
         return numbers[key]
 
     begin = place(_structured([start]))

@@ -240,12 +240,12 @@ def documents_of(registry: Any) -> Documents | None:
     from referencing import Registry
 
     if not isinstance(registry, Registry):
-        raise ArgumentError(f"registry is {shown(registry)}, allowed are None and referencing.Registry")
+        raise ArgumentError(f"registry must be a referencing.Registry or None, but is {shown(registry)}")
     try:
         return Documents(registry)
     except (TypeError, ValueError, RecursionError) as error:
         raise ArgumentError(
-            f"registry contains something that is not JSON ({error}), allowed are schemas"
+            f"registry must contain only schemas, but contains something that is not JSON ({error})"
         ) from error
 
 

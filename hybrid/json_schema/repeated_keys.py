@@ -70,7 +70,8 @@ def remember_repeats(nonterminals: Nonterminals, these: list) -> None:
             keyword = "minProperties" if counts else "additionalProperties"
             error = SchemaRefused(
                 "unsupported", keyword, "",
-                "depends on how often undeclared keys come; a text may repeat them, and they may run out",
+                "is not supported here: it depends on the number of undeclared keys, but a text may "
+                "repeat keys, and there may be too few different ones",
             )  # fmt: skip
             raise nonterminals.placed(error, one.formula)
         one.object.has_unique_keys = True

@@ -154,7 +154,7 @@ class Strings:
     def pattern(self, location: Location, keyword: str, source: Any) -> Formula:
         """Return the formula of strings in which a pattern matches somewhere."""
         if not isinstance(source, str):
-            raise location.refused(keyword, f"is {source!r}, allowed is text", "invalid")
+            raise location.refused(keyword, f"must be text, but is {source!r}", "invalid")
         found = self._patterns.get(source)
         if found is None:
             try:

@@ -59,8 +59,8 @@ class Store(BaseStore):
 
     def __init__(self, fixed: Any, limit: cython.Py_ssize_t) -> None:
         excess = (
-            f"the classifier's tables have {{taken}} bytes and need more, allowed are {limit}; "
-            "raise the budget's table_bytes"
+            f"the classifier's tables have {{taken}} bytes and need more, but the limit is {limit}; "
+            "raise Budget.table_bytes"
         )
         n_words: cython.Py_ssize_t = max((fixed.n_classes + 31) // 32, 1)
         self.fixed = fixed

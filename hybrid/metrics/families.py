@@ -155,20 +155,21 @@ _CALLS = (
         ("place",), _named(memory=("memory", "evictions"), disk=("disk", "evictions")),
     ),
     Family(
-        "equimask_shared_calls", "counter", "Calls that waited for an equal one, and got its grammar.",
+        "equimask_shared_calls", "counter", "Calls that waited for an equal call, and got its grammar.",
         ("by",), _named(thread=("shared",), process=("disk", "shared")),
     ),
     Family(
-        "equimask_disk_troubles", "counter", "Problems with the folder of grammars.",
+        "equimask_disk_troubles", "counter", "Problems with the folder of compiled grammars.",
         ("what",),
         _named(damaged=("disk", "damaged"), failure=("disk", "failures"), overdue=("disk", "overdue")),
     ),
     Family(
-        "equimask_promotions", "counter", "Static grammars that were completed, or given up.",
+        "equimask_promotions", "counter",
+        "Static grammars whose states were all computed in advance, or that exceeded a limit.",
         ("outcome",), _each("promotions"),
     ),
     Family(
-        "equimask_given_up", "counter", "Compilations that ended before they were done.",
+        "equimask_given_up", "counter", "Compilations that were cancelled, or exceeded the time limit.",
         ("cause",), _named(overdue=("overdue",), cancelled=("cancelled",)),
     ),
     Family("equimask_errors", "counter", "Compilations that ended with an error.", ("type",), _errors),
@@ -176,7 +177,7 @@ _CALLS = (
 
 _KEYWORDS = (
     Family(
-        "equimask_refusals", "counter", "Schemas that were refused for a keyword.",
+        "equimask_refusals", "counter", "Schemas that were refused because of a keyword.",
         ("keyword",), _each("refusals"),
     ),
     Family(
@@ -192,14 +193,16 @@ _KEYWORDS = (
 
 _BYTES = (
     Family(
-        "equimask_memory_bytes", "gauge", "Compiled grammars kept in memory.", (), _one("bytes", "memory")
+        "equimask_memory_bytes", "gauge", "Bytes of compiled grammars kept in memory.",
+        (), _one("bytes", "memory"),
     ),
     Family(
-        "equimask_memory_limit_bytes", "gauge", "Bound of what is kept in memory.",
+        "equimask_memory_limit_bytes", "gauge", "Limit of the bytes of compiled grammars kept in memory.",
         (), _one("bytes", "memory_limit"),
     ),
     Family(
-        "equimask_disk_bytes", "gauge", "Compiled grammars in the folder.", (), _one("bytes", "disk"), "max"
+        "equimask_disk_bytes", "gauge", "Bytes of compiled grammars in the folder.",
+        (), _one("bytes", "disk"), "max",
     ),
 )  # fmt: skip
 

@@ -32,11 +32,11 @@ SHORTEST = 8
 """A shortest text is shown instead of a document only if it has at least this many bytes."""
 
 STRATEGIES = {
-    "classifier": "No engine runs: an automaton reads the parser's stack and names the classes of tokens "
-    "that are allowed.",
+    "classifier": "XGrammar does not run: an automaton reads the parser's stack and determines the classes "
+    "of allowed tokens.",
     "representatives": "XGrammar runs over one token of each class, and its masks are expanded to the "
     "vocabulary.",
-    "engine": "XGrammar runs over the whole vocabulary, as classes of tokens cannot be had or do not pay.",
+    "engine": "XGrammar runs over the whole vocabulary.",
 }
 """Strategies in words."""
 
@@ -145,9 +145,9 @@ def _memory(compiled: CompiledGrammar, before: int) -> list[tuple[str, int]]:
     if classes is not None:
         found.append(("of this: token classes", classes.nbytes))
     if classifier is not None:
-        found.append(("of this: the classifier, and what it met", classifier.memory_size_bytes))
+        found.append(("of this: the classifier, and what it has computed", classifier.memory_size_bytes))
     if compiled.engine is not None:
-        found.append(("of this: XGrammar's", int(compiled.engine.memory_size_bytes)))
+        found.append(("of this: XGrammar's part", int(compiled.engine.memory_size_bytes)))
     if compiled.gather is not None:
         found.append(("of this: tables to expand masks", compiled.gather.memory_size_bytes))
     trie = sum(array.nbytes for array in compiled.vocabulary.trie if isinstance(array, np.ndarray))
@@ -160,7 +160,7 @@ def _some_text(compiled: CompiledGrammar) -> tuple[bytes, str]:
     matcher = GrammarMatcher(compiled)
     shortest = _completion(matcher)
     if len(shortest) >= SHORTEST:
-        return shortest, "a shortest text of the grammar, as no document was given"
+        return shortest, "a shortest text of the grammar, because no document was given"
     walker = Walker(random.Random(1), tokens, matcher.stop_token_ids, 0.7)
     mask = np.zeros((len(tokens) + 31) // 32, np.int32)
     text = []
@@ -173,7 +173,7 @@ def _some_text(compiled: CompiledGrammar) -> tuple[bytes, str]:
             break
         text.append(tokens[token])
     text.append(_completion(matcher))
-    return b"".join(text), "a text at random, as no document was given"
+    return b"".join(text), "a random text, because no document was given"
 
 
 def _completion(matcher: GrammarMatcher) -> bytes:

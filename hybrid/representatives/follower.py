@@ -235,7 +235,7 @@ class EngineFollower(Follower):
     def check_made(self, steps: int) -> None:
         """See `Follower.check_made`."""
         if steps > self._made:
-            raise MatcherError(f"rollback of {steps} steps, but {self._made} were made")
+            raise MatcherError(f"cannot roll back {steps} steps: only {self._made} were made")
 
     def reset(self) -> None:
         """See `Follower.reset`."""

@@ -94,9 +94,9 @@ class _Segmenter:
                 last = start
         if not spelled[0]:
             raise ValueError(
-                f"no sequence of tokens spells {data[:80]!r} ({len(data)} bytes): there is none for what "
-                f"leads up to place {last}; allowed is text whose bytes the vocabulary has tokens for, and "
-                f"the token {data[last - 1 : last]!r} would help here"
+                f"no sequence of tokens spells {data[:80]!r} ({len(data)} bytes): the vocabulary has "
+                f"no tokens for what comes before place {last}; the token "
+                f"{data[last - 1 : last]!r} would help here"
             )
         return spelled
 

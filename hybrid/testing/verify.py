@@ -375,8 +375,8 @@ def split_classes(
     words = np.ascontiguousarray(np.asarray(bitmask, np.int32).reshape(-1))
     if words.size != -(-of_token.size // 32):
         raise ValueError(
-            f"the bitmask has {words.size} words, expected are {-(-of_token.size // 32)} for "
-            f"{of_token.size} tokens; pass one row of it"
+            f"the bitmask must have {-(-of_token.size // 32)} words for {of_token.size} tokens, but "
+            f"has {words.size}; pass one row of it"
         )
     bits = _bits(words, of_token.size)
     kept = np.ones(of_token.size, np.bool_)

@@ -29,12 +29,12 @@ def encoded(text: Any) -> bytes:
             return text.encode()
         except UnicodeEncodeError as error:
             raise ArgumentError(
-                f"input_str is {shown(text)}, which has half of a surrogate pair; allowed are text that "
-                "UTF-8 can encode, and bytes"
+                f"input_str must be bytes, or text that UTF-8 can encode, but {shown(text)} has half "
+                "of a surrogate pair"
             ) from error
     if isinstance(text, (bytes, bytearray, memoryview)):
         return bytes(text)
-    raise ArgumentError(f"input_str is {shown(text)}, allowed are str and bytes")
+    raise ArgumentError(f"input_str must be str or bytes, but is {shown(text)}")
 
 
 def temperature_of(value: SupportsFloat | None) -> float | None:
@@ -56,7 +56,7 @@ def temperature_of(value: SupportsFloat | None) -> float | None:
 
 
 def _no_temperature(value: object) -> str:
-    return f"default_temperature is {shown(value)}, allowed are None and a finite non-negative number"
+    return f"default_temperature must be a finite non-negative number or None, but is {shown(value)}"
 
 
 def stop_ids(values: int | Iterable[int] | None, size: int) -> tuple[int, ...] | None:
@@ -69,11 +69,14 @@ def stop_ids(values: int | Iterable[int] | None, size: int) -> tuple[int, ...] |
         return None
     ids = one_or_more(values, "override_stop_tokens", VocabularyError)
     if not ids:
-        raise VocabularyError("override_stop_tokens is empty, allowed are ids, or None for the vocabulary's")
+        raise VocabularyError(
+            "override_stop_tokens must not be empty: pass token ids, or None to use the vocabulary's "
+            "stop tokens"
+        )
     for token_id in ids:
         if not 0 <= token_id < size:
             raise VocabularyError(
-                f"override_stop_tokens holds {token_id}, allowed are ids from 0 to {size - 1}"
+                f"override_stop_tokens contains {token_id}, but ids must be from 0 to {size - 1}"
             )
     return tuple(dict.fromkeys(ids))
 

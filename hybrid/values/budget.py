@@ -72,14 +72,16 @@ def check_budget(budget: Budget) -> Budget:
     """Return the budget, or raise a `HybridError` if it is not one."""
     given: object = budget
     if not isinstance(given, Budget):
-        raise HybridError(f"budget is {given!r}, allowed is a hybrid.Budget")
+        raise HybridError(f"budget must be a hybrid.Budget, but is {given!r}")
     return given
 
 
 def check_strategy(strategy: str) -> str:
     """Return the strategy, or raise a `StrategyError` if it is unknown."""
     if strategy not in STRATEGIES:
-        raise StrategyError(f"strategy is {strategy!r}, allowed are {', '.join(map(repr, STRATEGIES))}")
+        raise StrategyError(
+            f"strategy must be one of {', '.join(map(repr, STRATEGIES))}, but is {strategy!r}"
+        )
     return strategy
 
 
@@ -90,7 +92,7 @@ SEMANTICS = ("xgrammar", "json-schema")
 def check_semantics(semantics: str) -> str:
     """Return the semantics, or raise a `HybridError` if they are unknown."""
     if semantics not in SEMANTICS:
-        raise HybridError(f"semantics is {semantics!r}, allowed are {', '.join(map(repr, SEMANTICS))}")
+        raise HybridError(f"semantics must be {' or '.join(map(repr, SEMANTICS))}, but is {semantics!r}")
     return semantics
 
 
@@ -98,6 +100,6 @@ def check_on_budget(on_budget: OnBudget) -> OnBudget:
     """Return the argument, or raise a `HybridError` if it is not allowed."""
     if on_budget not in get_args(OnBudget):
         raise HybridError(
-            f"on_budget is {on_budget!r}, allowed are {', '.join(map(repr, get_args(OnBudget)))}"
+            f"on_budget must be one of {', '.join(map(repr, get_args(OnBudget)))}, but is {on_budget!r}"
         )
     return on_budget

@@ -214,6 +214,6 @@ def check_time(began: float, most: float | None) -> None:
     """
     if most is not None and (seconds := perf_counter() - began) > most:
         raise BudgetExceeded(
-            f"a mask took {seconds:.3g} s or more, allowed are {most:g} s "
-            "(Budget.mask_seconds); end the sequence, or raise the bound"
+            f"a mask took {seconds:.3g} s or more, but the limit is {most:g} s (Budget.mask_seconds); "
+            "end this sequence, or raise Budget.mask_seconds"
         )

@@ -247,13 +247,11 @@ class Gather:
             ):
                 kind = getattr(words, "dtype", type(words).__name__)
                 raise BitmaskError(
-                    f"{name} is {kind}{getattr(words, 'shape', '')}, allowed are {least} contiguous words, "
-                    "uint32"
+                    f"{name} must be an array of {least} contiguous uint32 words, but is "
+                    f"{kind}{getattr(words, 'shape', '')}"
                 )
         if len(out) != self.n_words or not out.flags.writeable:
-            raise BitmaskError(
-                f"the row has {len(out)} words, allowed are {self.n_words} that may be written"
-            )
+            raise BitmaskError(f"the row must have {self.n_words} writable words, but has {len(out)} words")
 
 
 @cython.cfunc

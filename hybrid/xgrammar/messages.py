@@ -45,15 +45,15 @@ def way_out(message: str, title: str, text: object, options: Iterable[str] = ())
     option = _OPTION.search(message)
     if option is not None:
         name = option[1]
-        return f"the option {name!r} is not known, allowed are {', '.join(options)}{_near(name, options)}"
+        return f"there is no option {name!r}; the options are {', '.join(options)}{_near(name, options)}"
     kind = _TYPE.search(message)
     if kind is not None:
-        return f"the type {kind[1]!r} does not exist, allowed are {', '.join(TYPES)}{_near(kind[1], TYPES)}"
+        return f"there is no type {kind[1]!r}; the types are {', '.join(TYPES)}{_near(kind[1], TYPES)}"
     if not isinstance(text, str):
         return None
     if title == "grammar":
         if "::=" not in text and _FILE_NAME.fullmatch(text.strip()):
-            return f"{text.strip()!r} looks like the name of a file; pass the text that is in it"
+            return f"{text.strip()!r} looks like the name of a file; pass the contents of the file"
         return None
     if title in ("JSON schema", "structural tag"):
         return fault_of(text)
@@ -62,4 +62,4 @@ def way_out(message: str, title: str, text: object, options: Iterable[str] = ())
 
 def _near(name: str, allowed: Iterable[str]) -> str:
     found = get_close_matches(name, list(allowed), 1)
-    return f"; is {found[0]!r} meant?" if found else ""
+    return f"; did you mean {found[0]!r}?" if found else ""

@@ -203,8 +203,8 @@ def refuse_endless_rules(read: ReadGrammar) -> None:
     rule = read.endless_rule
     if rule >= 0:
         raise GrammarError(
-            f"rule {read.rules[rule][NAME]!r} is nothing but a repeat of itself, which crashes XGrammar's "
-            "compiler; give the rule another alternative, or remove it"
+            f"rule {read.rules[rule][NAME]!r} consists only of a repeat of itself, which crashes "
+            "XGrammar's compiler; give the rule another alternative, or remove it"
         )
 
 

@@ -78,6 +78,6 @@ def _id_of(token: str, vocabulary: Vocabulary) -> int:
         return vocabulary.tokens.index(text)
     except ValueError:
         raise GrammarError(
-            f"the structural tag names the token {token[:100]!r}, which is the text of no id of the "
-            "vocabulary; name an id"
+            f"the structural tag names the token {token[:100]!r}, but no id of the vocabulary has this "
+            "text; name an id"
         ) from None

@@ -138,7 +138,7 @@ def _walk(
 def _within(most: int, needed: int, what: str) -> None:
     """Raise if too many bytes are needed."""
     if needed > most:
-        raise BudgetExceeded(f"{what} need {needed} bytes, allowed are {most}; raise the budget")
+        raise BudgetExceeded(f"{what} need {needed} bytes, but the limit is {most}; raise Budget.bytes")
 
 
 def _first_groups(trie: Trie) -> tuple[Integers, NDArray[np.bool_]]:

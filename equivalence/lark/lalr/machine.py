@@ -82,11 +82,11 @@ def read_machine(grammar: lark.Lark, terminals: tuple[str, ...]) -> LalrMachine:
     from lark.parsers.lalr_analysis import Shift  # here: Lark is slow to import, and few grammars need it
 
     if grammar.options.parser != "lalr":
-        raise UnsupportedGrammar(f"the grammar's parser is {grammar.options.parser!r}, allowed is 'lalr'")
+        raise UnsupportedGrammar(f"the grammar's parser must be 'lalr', but is {grammar.options.parser!r}")
     table: Any = grammar.parser.parser._parse_table  # Lark has no public name for it
     if len(table.start_states) != 1:
         starts = ", ".join(sorted(table.start_states))
-        raise UnsupportedGrammar(f"the grammar has the start symbols {starts}; allowed is a single one")
+        raise UnsupportedGrammar(f"the grammar must have one start symbol, but has {starts}")
     ((_, start),) = table.start_states.items()
     ((_, end),) = table.end_states.items()
     number = {name: index for index, name in enumerate((*terminals, END))}
@@ -99,7 +99,7 @@ def read_machine(grammar: lark.Lark, terminals: tuple[str, ...]) -> LalrMachine:
     unknown = [name for name in nonterminals if name.isupper()]
     if unknown:
         raise UnsupportedGrammar(
-            f"the parse table has the terminals {unknown}, which the lexer does not know"
+            f"the parse table has the terminals {unknown}, which the lexer does not have"
         )
     number |= {name: index for index, name in enumerate(nonterminals, len(number))}
     rule_number = {rule: index for index, rule in enumerate(rules)}

@@ -65,11 +65,11 @@ class SequenceTable:
         longest = int(machine.rule_length.max(initial=1))
         if longest > LONGEST_RULE:
             raise UnsupportedGrammar(
-                f"the grammar has a rule of {longest} symbols, allowed are {LONGEST_RULE}; split it"
+                f"the grammar has a rule of {longest} symbols, but the limit is {LONGEST_RULE}; split it"
             )
         if machine.goto.shape[1] > MOST_NONTERMINALS:
             raise UnsupportedGrammar(
-                f"the grammar has {machine.goto.shape[1]} nonterminals, allowed are {MOST_NONTERMINALS}"
+                f"the grammar has {machine.goto.shape[1]} nonterminals, but the limit is {MOST_NONTERMINALS}"
             )
         _check_ranges(machine)
         self.machine = machine
@@ -77,15 +77,16 @@ class SequenceTable:
         needed = bytes_beneath(machine)
         if needed > max_bytes:
             raise BudgetExceeded(
-                f"{machine.n_states} states of the parser, with rules of up to {longest} symbols, take "
-                f"{needed} bytes; allowed are {max_bytes}: shorten the longest rules, or raise the budget"
+                f"{machine.n_states} states of the parser, with rules of up to {longest} symbols, need "
+                f"{needed} bytes, but the limit is {max_bytes}; shorten the longest rules, or raise "
+                "Budget.bytes"
             )
         self.numbering = Numbering(
             machine,
             states_beneath(machine, self.deadline),
             initial,
             max_sequences,
-            f"terminal sequences take more bytes than the {max_bytes} that are allowed; raise the budget",
+            f"terminal sequences need more than {max_bytes} bytes; raise Budget.bytes",
         )
         self.numbering.bound(max_bytes)
 
@@ -179,6 +180,6 @@ def _check_ranges(machine: LalrMachine) -> None:
         ("rule_origin", machine.rule_origin, 0, n_nonterminals),
     ):
         if values.size and not least <= int(values.min()) <= int(values.max()) < bound:
-            raise ValueError(f"the parser's {name} has numbers outside of {least} to {bound - 1}")
+            raise ValueError(f"the parser's {name} has numbers outside the range from {least} to {bound - 1}")
     if machine.goto.shape[0] != n_states or len(machine.rule_origin) != n_rules:
         raise ValueError("the parser's tables are not of one size")

@@ -206,8 +206,8 @@ class Simulation:
     def refuse_loop(self) -> cython.Py_ssize_t:
         with cython.gil:
             raise UnsupportedGrammar(
-                "the LALR parser of the grammar reduces without end on some text; "
-                "remove rules that derive themselves"
+                "the grammar's LALR parser would reduce forever on some text; remove rules that "
+                "derive themselves"
             )
 
     @cython.cfunc
@@ -223,8 +223,8 @@ class Simulation:
         """Make room for more sequences."""
         if self.count - PASS - 1 >= self.most:
             raise BudgetExceeded(
-                f"the grammar and the vocabulary have more than {self.count - PASS - 1} distinct terminal "
-                f"sequences, allowed are {self.most}; raise the budget"
+                f"the grammar and the vocabulary have more than {self.count - PASS - 1} distinct "
+                f"terminal sequences, but the limit is {self.most}; raise Budget.states"
             )
         old = self.first.shape[0]
         size = min(2 * old, self.most + PASS + 1)

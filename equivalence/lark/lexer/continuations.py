@@ -106,8 +106,9 @@ class _Search:
         if number == len(self._states):
             if number >= self._max_states:
                 raise BudgetExceeded(
-                    f"continuations take more than {self._max_states} marked states; "
-                    "allow more with max_states, or give back fewer lexemes with a lower unread_limit"
+                    f"the lexer's continuations need more than {self._max_states} marked states; raise "
+                    "Budget.states (max_states), or lower unread_limit, so that fewer lexemes are "
+                    "given back"
                 )
             self._states.append(marked)
         return number

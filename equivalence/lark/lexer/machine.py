@@ -135,12 +135,13 @@ def _lexemes(
     n_terminals = len(scanner.names)
     if may_follow is not None and may_follow.shape != (n_terminals, n_terminals):
         raise ValueError(
-            f"may_follow has the shape {may_follow.shape}; it takes ({n_terminals}, {n_terminals}): one row "
-            "and one column for each of terminal_names(grammar)"
+            f"may_follow must have the shape ({n_terminals}, {n_terminals}), one row and one column "
+            f"for each of terminal_names(grammar), but has {may_follow.shape}"
         )
     if not 1 <= unread_limit <= MAX_UNREAD or max_states < 1:
         raise ValueError(
-            f"unread_limit={unread_limit}, max_states={max_states}: from 1 to {MAX_UNREAD}, and at least 1"
+            f"unread_limit must be from 1 to {MAX_UNREAD}, and max_states at least 1, but they are "
+            f"{unread_limit} and {max_states}"
         )
     return LexemeAutomaton(scanner, max_states, deadline)
 

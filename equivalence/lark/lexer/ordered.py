@@ -102,8 +102,8 @@ class LexemeAutomaton:
             except LooksBeforeLexeme as error:
                 name = self.scanner.names[error.args[0]]
                 raise UnsupportedGrammar(
-                    f"the terminal {name}: a look-behind or a boundary of a word at its start sees the text "
-                    "before the lexeme; begin the terminal with what it has to match"
+                    f"the terminal {name}: a look-behind or a word boundary at its start depends on "
+                    "the text before the lexeme; begin the terminal with what it has to match"
                 ) from None
         # no thread is at its end: Lark refuses terminals that may be empty
         return tuple(threads), self._keywords.start, True
@@ -114,8 +114,9 @@ class LexemeAutomaton:
             self._threads += len(state[0])
             if number >= self._max_states or self._threads > THREADS_PER_STATE * self._max_states:
                 raise BudgetExceeded(
-                    f"one lexeme has more than {self._max_states} states, or {THREADS_PER_STATE} times as "
-                    "many threads in them (large bounded repeats make many); allow more with max_states"
+                    f"one lexeme has more than {self._max_states} states, or {THREADS_PER_STATE} times "
+                    "as many threads in them (large bounded repeats make many); raise Budget.states "
+                    "(max_states)"
                 )
             self.states.append(state)
         return number

@@ -54,13 +54,13 @@ def basic_lexer(grammar: Any) -> Any:
     options = grammar.options
     if options.parser != "lalr" or options.lexer != "basic":
         raise UnsupportedGrammar(
-            f"a Lark grammar with parser={options.parser!r} and lexer={options.lexer!r}: tokens are followed "
-            'for parser="lalr" with lexer="basic" only'
+            'the Lark grammar must have parser="lalr" and lexer="basic", but has '
+            f"parser={options.parser!r} and lexer={options.lexer!r}"
         )
     lexer = grammar.parser.lexer
     if type(lexer) is not BasicLexer:
         raise UnsupportedGrammar(
-            f"a Lark grammar with the lexer {type(lexer).__name__} instead of Lark's own"
+            f"the Lark grammar must have Lark's own lexer, but has {type(lexer).__name__}"
         )
     return lexer
 
@@ -70,8 +70,8 @@ def refuse_declared_terminals(grammar: Any) -> None:
     used = {symbol.name for rule in grammar.rules for symbol in rule.expansion if symbol.is_term}
     for name in sorted((used | set(grammar.ignore_tokens)) - set(terminal_names(grammar))):
         raise UnsupportedGrammar(
-            f"the declared terminal {name}: it has no pattern, so nothing in a text matches it; define it, "
-            "or remove it (a postlex such as Lark's Indenter is not supported)"
+            f"the declared terminal {name} has no pattern, so no text matches it; define it, or remove "
+            "it (a postlex such as Lark's Indenter is not supported)"
         )
 
 
@@ -88,9 +88,13 @@ def read_scanner(grammar: Any) -> Scanner:
 
     lexer = basic_lexer(grammar)
     if lexer.use_bytes:
-        raise UnsupportedGrammar("use_bytes=True: patterns are read as patterns of text; drop the option")
+        raise UnsupportedGrammar(
+            "use_bytes=True is not supported, because patterns are read as patterns of text; omit the option"
+        )
     if lexer.re is not re:
-        raise UnsupportedGrammar(f"patterns of the module {lexer.re.__name__!r}: only 're' is supported")
+        raise UnsupportedGrammar(
+            f"the patterns must be those of the module 're', but are those of {lexer.re.__name__!r}"
+        )
     names = terminal_names(grammar)
     number = {name: i for i, name in enumerate(names)}
     refuse_declared_terminals(grammar)
@@ -98,12 +102,14 @@ def read_scanner(grammar: Any) -> Scanner:
         scanner = lexer.scanner  # builds `lexer.callback` too
     except re.error as error:  # such as a reference to group 1: Lark adds groups around terminals
         raise UnsupportedGrammar(
-            f"Lark's own scanner does not compile: {error}, in the alternatives of all terminals"
+            f"Lark's own scanner does not compile ({error}, in the alternatives of all terminals)"
         ) from error
     keywords = {}
     for name, callback in lexer.callback.items():
         if type(callback) is not UnlessCallback:
-            raise UnsupportedGrammar(f"a lexer callback on the terminal {name}: only Lark knows what it does")
+            raise UnsupportedGrammar(
+                f"the lexer callback of the terminal {name} is not supported: only Lark knows what it does"
+            )
         keywords[number[name]] = tuple(number[terminal.name] for terminal in callback.scanner.terminals)
     return Scanner(
         names=names,

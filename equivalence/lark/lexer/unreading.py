@@ -105,8 +105,9 @@ class Unreading:
             number = self._numbers[place] = len(self.places)
             if number >= self._max_states:
                 raise BudgetExceeded(
-                    f"the lexer has more than {self._max_states} states; allow more with max_states, or give "
-                    f"back fewer lexemes with an unread_limit below {self._limit}"
+                    f"the lexer has more than {self._max_states} states; raise Budget.states "
+                    f"(max_states), or use an unread_limit below {self._limit}, so that fewer lexemes "
+                    "are given back"
                 )
             self.places.append(place)
             self.rows.append(None)

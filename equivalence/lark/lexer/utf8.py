@@ -135,7 +135,9 @@ class _Expansion:
     def _add(self, row: NDArray[np.int32], alive: list[tuple[Terminals, int]]) -> int:
         number = len(self.continuations)
         if number >= self.max_states:
-            raise BudgetExceeded(f"the lexer has more than {self.max_states} states of bytes; allow more")
+            raise BudgetExceeded(
+                f"the lexer has more than {self.max_states} states of bytes; raise Budget.states (max_states)"
+            )
         self.rows.append(self.table(row))
         self.continuations.append(
             tuple(

@@ -41,7 +41,7 @@ __all__ = [
     "schema_text",
 ]
 
-UNREADABLE = "it is unknown what XGrammar makes of the schema: {}"
+UNREADABLE = "it is unknown how XGrammar reads the schema: {}"
 NAMED_IN_ERRORS = 3
 
 
@@ -113,9 +113,13 @@ def describe(found: Sequence[Relaxation], *, is_own: bool = False) -> str:
     """
     named = "; ".join(f"{one.keyword} at {one.pointer!r} ({one.reason})" for one in found[:NAMED_IN_ERRORS])
     more = f"; and {len(found) - NAMED_IN_ERRORS} more" if len(found) > NAMED_IN_ERRORS else ""
-    who = "keywords are left out of the schema" if is_own else "XGrammar does not enforce all of the schema"
-    other = "" if is_own else ", or compile with semantics='json-schema', which enforces them"
+    who = (
+        "relax=True ignores keywords of the schema"
+        if is_own
+        else "XGrammar does not enforce all of the schema"
+    )
+    other = "" if is_own else "or use semantics='json-schema', which enforces them; "
     return (
-        f"{who}: {named}{more}; remove these keywords, or compile with strict=False, and validate finished "
-        f"texts (CompiledGrammar.relaxed is the list){other}"
+        f"{who}: {named}{more}. Remove these keywords; {other}or use strict=False and validate "
+        "finished texts against the schema (CompiledGrammar.relaxed lists the keywords)"
     )

@@ -91,7 +91,7 @@ def number_limits(node: dict[str, Any]) -> Iterator[Gap]:
         yield Gap(keyword, DIGITS)
     for one in BOUNDS:
         if abs(node.get(one, 0)) >= EXACT:
-            yield Gap(one, "beyond 64 bits it is taken for another number")
+            yield Gap(one, "XGrammar reads integers beyond 64 bits as a different number")
 
 
 def constant_limit(values: list[Any]) -> str:
@@ -129,10 +129,12 @@ def several_keys(values: list[Any]) -> bool:
 def array_limits(node: dict[str, Any]) -> Iterator[Gap]:
     """Find what XGrammar requires of arrays beyond the schema."""
     if node.get("minContains", 0) > 0 and "contains" not in node:
-        yield Gap("minContains", "without contains it counts as minItems")
+        yield Gap("minContains", "without contains, XGrammar reads it as minItems")
     if "items" not in node and "unevaluatedItems" in node and not is_idle("unevaluatedItems", node):
         if not {"contains", "if", "then", "else"}.isdisjoint(node):
-            yield Gap("unevaluatedItems", "counts as items, even for items that other keywords evaluate")
+            yield Gap(
+                "unevaluatedItems", "XGrammar reads it as items, even for items that other keywords evaluate"
+            )
 
 
 def object_limits(node: dict[str, Any], is_open: bool) -> Iterator[Gap]:
@@ -140,10 +142,13 @@ def object_limits(node: dict[str, Any], is_open: bool) -> Iterator[Gap]:
     properties, patterns = node.get("properties"), node.get("patternProperties")
     missing = [name for name in node.get("required", ()) if properties and name not in properties]
     if missing and is_open:
-        yield Gap("required", "with a name that is no property, one of the properties is required, too")
+        yield Gap(
+            "required",
+            "if it names a key that is not in properties, XGrammar also requires one of the properties",
+        )
     for keyword in ("minProperties", "maxProperties"):
         if node.get(keyword, 0) > LARGEST_COUNT:
-            yield Gap(keyword, f"above {LARGEST_COUNT} it is taken for another number")
+            yield Gap(keyword, f"XGrammar reads a number above {LARGEST_COUNT} as a different number")
     if patterns:
         if not properties and node.get("additionalProperties") is not False:
             yield Gap("patternProperties", "without properties, only keys that match can be written")
@@ -156,7 +161,10 @@ def object_limits(node: dict[str, Any], is_open: bool) -> Iterator[Gap]:
     if "additionalProperties" not in node and "unevaluatedProperties" in node:
         if not is_idle("unevaluatedProperties", node):
             if not {"dependentSchemas", "if", "then", "else"}.isdisjoint(node):
-                reason = "counts as additionalProperties, even for properties that other keywords evaluate"
+                reason = (
+                    "XGrammar reads it as additionalProperties, even for properties that other "
+                    "keywords evaluate"
+                )
                 yield Gap("unevaluatedProperties", reason)
 
 

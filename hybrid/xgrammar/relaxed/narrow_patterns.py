@@ -21,17 +21,17 @@ from hybrid.xgrammar.relaxed.patterns import Piece, ranges_of, reversed_pieces, 
 UNANCHORED = "must match the whole text, not a part of it"
 ESCAPED = "characters that JSON escapes (quotation mark, backslash, control characters) cannot be written"
 BOTH = f"{UNANCHORED}; {ESCAPED}"
-WHITE_SPACE = "only white space of ASCII counts"
+WHITE_SPACE = "only ASCII white space counts"
 
 FORMAT_LIMITS: dict[str, str] = {
-    "date-time": "t and z in lower case cannot be written",
+    "date-time": "lower-case t and z cannot be written",
     "email": "addresses in brackets and labels of one character after a dot cannot be written",
-    "hostname": "letters in upper case cannot be written",
-    "ipv6": "most forms that end in ipv4 cannot be written",
-    "time": "z in lower case cannot be written",
+    "hostname": "upper-case letters cannot be written",
+    "ipv6": "most forms that end with an IPv4 address cannot be written",
+    "time": "a lower-case z cannot be written",
     "uri": "schemes with digits and hosts in brackets cannot be written",
     "uri-reference": "references with a scheme and hosts in brackets cannot be written",
-    "uri-template": "apostrophes and characters beyond ASCII cannot be written",
+    "uri-template": "apostrophes and characters that are not ASCII cannot be written",
 }
 """For formats that XGrammar reads, what cannot be written. For all others, nothing is known."""
 

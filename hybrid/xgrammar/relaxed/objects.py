@@ -36,7 +36,7 @@ def object_gaps(node: dict[str, Any], kinds: Kinds, strict_mode: bool, any_order
     yield from _required_gaps(node, may_have_others, any_order)
     for keyword in ("minProperties", "maxProperties"):
         if node.get(keyword, 0) > LARGEST_COUNT:
-            yield Gap(keyword, f"above {LARGEST_COUNT} it is taken for another number")
+            yield Gap(keyword, f"XGrammar reads a number above {LARGEST_COUNT} as a different number")
     if isinstance(node.get("propertyNames"), dict):
         yield from _name_gaps(node, may_have_others, kinds)
     yield from _additional_gaps(node, strict_mode)
@@ -60,7 +60,7 @@ def _required_gaps(node: dict[str, Any], is_open: bool, any_order: bool) -> Iter
     required = node.get("required", ())
     missing = [name for name in required if name not in properties]
     if missing:
-        yield Gap("required", f"{_short(missing[0])} is required, but not one of the properties")
+        yield Gap("required", f"{_short(missing[0])} is required, but is not in properties")
     elif any_order and required and (is_open or len(properties) > 1 or node.get("patternProperties")):
         yield Gap("required", "with any_order, required properties are not enforced")
 
@@ -72,12 +72,12 @@ def _name_gaps(node: dict[str, Any], is_open: bool, kinds: Kinds) -> Iterator[Ga
     properties = node.get("properties")
     if node.get("patternProperties"):
         if not permits_all(names):
-            yield Gap("propertyNames", "is ignored beside patternProperties")
+            yield Gap("propertyNames", "is ignored next to patternProperties")
     elif permits_all(names):
         if not properties or is_open:
-            yield Gap("propertyNames", "with an empty schema, keys may be other values than strings")
+            yield Gap("propertyNames", "with an empty schema, keys may also be other values than strings")
     elif not covers({"string"}, kinds.written(names, "string")):
-        yield Gap("propertyNames", "lets keys be other values than strings")
+        yield Gap("propertyNames", "keys may also be other values than strings")
     elif properties and not _are_named(properties, names):
         yield Gap("propertyNames", "is not applied to the names of properties")
 
@@ -89,7 +89,7 @@ def _additional_gaps(node: dict[str, Any], strict_mode: bool) -> Iterator[Gap]:
     if node.get(keyword) is not False:
         return
     if not node.get("properties") and not node.get("patternProperties") and "propertyNames" in node:
-        yield Gap(keyword, "beside propertyNames without properties, other properties are allowed")
+        yield Gap(keyword, "next to propertyNames and without properties, other properties are allowed")
     elif keyword == "unevaluatedProperties" and not strict_mode:
         yield Gap(keyword, "false is enforced only with strict_mode")
 
@@ -102,7 +102,10 @@ def _declared_gaps(node: dict[str, Any]) -> Iterator[Gap]:
         return
     for name in told:
         if not (name.isascii() and name.isprintable()) or '"' in name or "\\" in name:
-            reason = f"{_short(name)} cannot be told from additional properties because of its characters"
+            reason = (
+                f"the key {_short(name)} may also be written as an additional property, because not "
+                "all of its characters are printable ASCII without quotes and backslashes"
+            )
             yield Gap("properties", reason)
             return
 
@@ -118,9 +121,11 @@ def _pattern_gaps(node: dict[str, Any], is_open: bool) -> Iterator[Gap]:
     of_patterns = not is_idle("patternProperties", node)
     if properties and is_open:
         if of_names:
-            yield Gap("properties", "beside patternProperties, a property may count as additional, too")
+            yield Gap(
+                "properties", "next to patternProperties, a property may also count as an additional one"
+            )
         if of_patterns:
-            yield Gap("patternProperties", "a key that matches may count as an additional property, too")
+            yield Gap("patternProperties", "a key that matches may also count as an additional property")
         return
     prefixes = [literal_prefix(pattern) for pattern in patterns]
     if may_begin(list(properties), prefixes):

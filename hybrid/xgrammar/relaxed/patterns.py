@@ -23,7 +23,7 @@ FORMAT_GAPS: dict[str, str] = {
     "email": "lengths of the name and of the labels are not checked",
     "hostname": "lengths of labels and of the name are not checked",
     "ipv4": "numbers may begin with zeros",
-    "ipv6": "a part in the form of ipv4 may begin with zeros",
+    "ipv6": "the numbers of an IPv4 part may begin with zeros",
     "json-pointer": RAW,
     "relative-json-pointer": RAW,
     "time": LEAP,
@@ -65,9 +65,9 @@ def pattern_gap(pattern: str) -> str:
         if piece.kind == "(" and piece.text == "(?":
             return "the modifier of a group is ignored"
         if piece.kind == "character" and piece.text[:1] == "\\" and not piece.character:
-            return f"the escape {piece.text!r} stands for the character itself"
+            return f"XGrammar reads the escape {piece.text!r} as the character itself"
         if piece.kind == "class" and piece.text != "\\s" and ("\\S" in piece.text or _leaves_out(piece.text)):
-            return "only white space of ASCII and U+00A0 is excluded"
+            return "only ASCII white space and U+00A0 are excluded"
     quantifiers = [piece.text if piece.kind == "quantifier" else "" for piece in pieces]
     if any(first and second not in ("", "?") for first, second in pairwise(quantifiers)):
         return "quantifiers of quantifiers are applied one after the other"

@@ -35,7 +35,7 @@ def string_gaps(node: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if winner:
         for keyword in ("pattern", "minLength", "maxLength"):
             if keyword in node and keyword != winner and not is_idle(keyword, node):
-                yield keyword, f"stands beside {winner}, which XGrammar reads alone"
+                yield keyword, f"is next to {winner}: XGrammar reads only {winner} and ignores this keyword"
 
 
 def integer_gaps(node: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -47,6 +47,7 @@ def integer_gaps(node: dict[str, Any]) -> Iterator[tuple[str, str]]:
     least = [node[key] + more for key, more in (("minimum", 0), ("exclusiveMinimum", 1)) if key in node]
     most = [node[key] - more for key, more in (("maximum", 0), ("exclusiveMaximum", 1)) if key in node]
     if step > LARGEST_STEP or step != int(step):
-        yield "multipleOf", f"for integers, only whole steps up to {LARGEST_STEP} are enforced"
+        yield "multipleOf", f"for integers, only integer steps up to {LARGEST_STEP} are enforced"
     elif (least or most) and not (least and most and min(most) - max(least) < WIDEST_RANGE):
-        yield "multipleOf", f"beside bounds, it is enforced only in ranges of up to {WIDEST_RANGE} integers"
+        reason = f"next to minimum or maximum, it is enforced only in ranges of up to {WIDEST_RANGE} integers"
+        yield "multipleOf", reason

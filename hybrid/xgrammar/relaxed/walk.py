@@ -158,12 +158,13 @@ class Walk:
                 if id(node) in twins:
                     keyword = twins[id(node)]
                     reason = (
-                        "XGrammar confuses this part with another that differs only in a title or description"
+                        "XGrammar confuses this part with another one that differs only in a title or "
+                        "description"
                     )
                     self._list(path, keyword, reason)
                     self._limit(path, Gap(keyword, reason))
         self._limit_all(self._closed, "strict_mode forbids properties and items that are not declared")
-        self._limit_all(self._ordered, "keys can only be written in the order in which they stand here")
+        self._limit_all(self._ordered, "keys can only be written in the order in which they are listed here")
         return Differences(tuple(self._found.values()), tuple(self._narrowed.values()))
 
     def _list(self, path: Path, keyword: str, reason: str, *more: str) -> None:
@@ -195,7 +196,14 @@ class Walk:
         """Examine a part, and take the branch that XGrammar takes."""
         if self._unknown and not self._unknown.isdisjoint(node):
             for keyword in sorted(self._unknown & node.keys()):
-                self._limit(path, Gap(keyword, "the draft of $schema lacks it, but XGrammar enforces it"))
+                self._limit(
+                    path,
+                    Gap(
+                        keyword,
+                        "this keyword does not exist in the draft that $schema names, but XGrammar "
+                        "enforces it",
+                    ),
+                )
         if "$ref" in node:
             self._reference(node, path)
         elif "const" in node:
@@ -207,13 +215,17 @@ class Walk:
             for number, option in enumerate(node[keyword]):
                 self._visit(option, path, keyword, number)
             if keyword == "oneOf" and not self._kinds.exclusive(node[keyword]):
-                self._list(path, keyword, "options that are not known to exclude each other count as anyOf")
+                self._list(
+                    path,
+                    keyword,
+                    "XGrammar reads it as anyOf, and not all options are known to exclude each other",
+                )
             self._beside(node, path, keyword)
         elif "allOf" in node:
             if len(node["allOf"]) == 1:
                 self._visit(node["allOf"][0], path, "allOf", 0)
             elif not is_idle("allOf", node):
-                self._list(path, "allOf", "with several members, XGrammar allows any value here")
+                self._list(path, "allOf", "XGrammar allows any value here, because there are several members")
             self._beside(node, path, "allOf")
         elif node.get("type") or default:
             for one in types_of(node) or [default]:
@@ -235,7 +247,12 @@ class Walk:
         else:
             parts = reference_parts(reference)
             if "~" in reference or "%" in reference or len(parts) != reference.count("/"):
-                self._list(path, "$ref", "XGrammar takes its names as they are written")
+                self._list(
+                    path,
+                    "$ref",
+                    "XGrammar reads another path, because it does not decode escapes (~1, %25) and "
+                    "skips empty names",
+                )
             place: Path = None
             for name in parts:
                 place = (place, name)
@@ -246,7 +263,13 @@ class Walk:
     def _beside(self, node: dict[str, Any], path: Path, branch: str) -> None:
         if len(node) > 1:
             kinds = self._kinds.written(node)
-            self._rest(node, path, kinds, {branch}, f"stands beside {branch}, which XGrammar reads alone")
+            self._rest(
+                node,
+                path,
+                kinds,
+                {branch},
+                f"is next to {branch}: XGrammar reads only {branch} and ignores this keyword",
+            )
 
     def _rest(
         self,
@@ -288,7 +311,11 @@ class Walk:
             else:
                 kept = all(fits(keyword, value, bound) for value in values if kind_of(value) in about)
             if not kept:
-                self._list(path, keyword, f"stands beside {branch}, which XGrammar reads alone")
+                self._list(
+                    path,
+                    keyword,
+                    f"is next to {branch}: XGrammar reads only {branch} and ignores this keyword",
+                )
 
     def _typed(self, node: dict[str, Any], path: Path, one: str) -> None:
         limits: Iterable[Gap] = ()
