@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Literal
 
 import numpy as np
@@ -77,6 +77,14 @@ class State:
         if self.matcher.is_terminated():
             self.ended = "stop"
         return True
+
+    def is_complete(self, padding: Container[int]) -> bool:
+        """Whether the text is complete, and only padding follows it."""
+        if self.ended == "stop":
+            return True
+        return self.matcher.is_completed() and all(
+            one in padding for one in self.generated[self.fed :].tolist()
+        )
 
     def rewind(self, length: int) -> None:
         """Forget the tokens from column ``length`` on."""

@@ -217,14 +217,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         for state in states:  # the same prompt may have several grammars
             for token in host[state.prompt_length :].tolist():
                 state.append(token)
-        return any(
-            state.ended == "stop"
-            or (
-                state.matcher.is_completed()
-                and all(token in self._padding for token in state.generated[state.fed :].tolist())
-            )
-            for state in states
-        )
+        return any(state.is_complete(self._padding) for state in states)
 
     def _refuse_short(self, limit: int) -> None:
         """Raise `ArgumentError` unless each grammar has a text of at most `limit` tokens."""

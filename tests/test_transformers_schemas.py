@@ -122,7 +122,7 @@ def test_equal_prompts_with_different_grammars():
     prompt, x = (VOCABULARY.tokens.index(one) for one in (b"s", b"x"))
     processor(torch.tensor([[prompt], [prompt]]), torch.zeros(2, VOCABULARY.size))
     assert [processor.is_complete([prompt, x], index) for index in (0, 1, None)] == [False, True, True]
-    with pytest.raises(HistoryError, match="begins with no prompt"):
+    with pytest.raises(HistoryError, match="does not begin with a prompt"):
         processor.is_complete([prompt, x], 2)
 
 
