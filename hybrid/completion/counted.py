@@ -5,9 +5,9 @@ cost of the cheapest way from its end to the end of the rule, and the first byte
 When: for `hybrid.completion.distances`, if a grammar has counted automata.
 Limits: `MOST_COSTS` costs.
 
-The cost depends on the number of units only below the lower bound, and near the upper one: a cheapest way
-visits no state twice, so if there is room for as many units as there are states, the upper bound does not
-matter."""
+The cost depends on the number of units only below the lower bound, and near the upper one, where the cheapest
+way may have too many units.
+"""
 
 from __future__ import annotations
 
@@ -53,18 +53,10 @@ class CountedCosts:
         for number, limit in enumerate(self._limits):
             if limit[1] >= 0:
                 automata.setdefault(limit[5], []).append(number)
-        size = 0
-        self._edges: dict[int, list[int]] = automata
+        self._edges = automata
         for edges in automata.values():
             frames = sorted({self._limits[edge][0] for edge in edges})
-            most = 1 + max(self._limits[edge][4] for edge in edges)
-            size += (self._least[edges[0]] + len(frames)) * len(frames)
-            if size > MOST_COSTS:
-                raise BudgetExceeded(
-                    "closing in time needs too many costs of counted lengths; use masks without a limit of "
-                    "tokens"
-                )
-            zone = self._zone(frames, self._least[edges[0]], most)
+            zone = self._zone(frames, edges)
             dearest = max(cost for row in zone[0].values() for cost, _ in row.values() if cost < math.inf)
             fewest = self._shares(frames, shares)
             for edge in edges:
@@ -87,17 +79,29 @@ class CountedCosts:
     def _out(self, frame: int) -> list[int]:
         return self._following[self._limits[frame][1] : self._limits[frame][2]]
 
-    def _zone(self, frames: list[int], least: int, most: int) -> tuple[dict[int, dict[int, Cost]], int]:
-        """For the numbers of units that matter, the cost behind each frame; and the one that stands for
-        others."""
-        free = most - len(frames)
-        counts = (
-            [*range(most, free - 1, -1), *range(least - 1, -1, -1)] if least <= free else range(most, -1, -1)
-        )
-        rows: dict[int, dict[int, Cost]] = {most + 1: dict.fromkeys(frames, _NONE)}
-        for count in counts:
-            following = rows.get(count + 1) or rows[free]
+    def _zone(self, frames: list[int], edges: list[int]) -> tuple[dict[int, dict[int, Cost]], int]:
+        """For the numbers of units that matter, the cost behind each frame; and the number that stands for
+        all others."""
+        least, rooms = self._least[edges[0]], [self._limits[edge][4] for edge in edges]
+        rows: dict[int, dict[int, Cost]] = {max(rooms) + 2: dict.fromkeys(frames, _NONE)}
+
+        def add(count: int, following: dict[int, Cost]) -> dict[int, Cost]:
+            if len(rows) * len(edges) > MOST_COSTS:
+                raise BudgetExceeded(
+                    "closing in time needs too many costs of counted lengths; use masks without a token limit"
+                )
             rows[count] = {frame: self._best(frame, count, least, following) for frame in frames}
+            return rows[count]
+
+        free = max(rooms) + 1
+        while free >= 0:
+            before = rows[free + 1]
+            # far from both bounds, a step that changes nothing is the last one that could
+            if add(free, before) == before and least <= free <= min(rooms):
+                break
+            free -= 1
+        for count in range(min(least, free) - 1, -1, -1):
+            add(count, rows.get(count + 1) or rows[free])
         return rows, max(free, 0)
 
     def _best(self, frame: int, count: int, least: int, following: dict[int, Cost]) -> Cost:
@@ -111,8 +115,12 @@ class CountedCosts:
     def _shares(self, frames: list[int], shares: Sequence[float]) -> dict[int, float]:
         """For each frame, the smallest sum of shares behind it, whatever the bounds."""
         found = {frame: 0.0 if self._limits[frame][3] else math.inf for frame in frames}
-        for _ in frames:
+        is_new = True
+        while is_new:
+            is_new = False
             for frame in frames:
                 for edge in self._out(frame):
-                    found[frame] = min(found[frame], shares[edge] + found[self._limits[edge][0]])
+                    sum_here = shares[edge] + found[self._limits[edge][0]]
+                    if sum_here < found[frame]:
+                        found[frame], is_new = sum_here, True
         return found
