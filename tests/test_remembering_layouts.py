@@ -137,6 +137,7 @@ ENDED_BY_ZEROS: list[tuple[dict[str, Any], bytes, bytes]] = [
     ({"multipleOf": 0.5, "minimum": 0, "maximum": 20}, b"[10.5,10.", b"500"),
     ({"multipleOf": 0.01, "minimum": 0}, b"[0.25,0.", b"250"),
     ({"minimum": 0, "maximum": 100}, b"[100,", b"100."),
+    ({"multipleOf": 0.5}, b"[0.5,0.", b"5" + b"0" * 40),
     ({"minimum": 0, "maximum": 100}, b"[99.5,99.", b"50"),
 ]
 GOES_ON = [(b"[99.5,99.", b"50")]

@@ -34,9 +34,6 @@ MOST_TRIED = 4_096
 """After a backslash or within a character, each allowed id is tried if there are at most so many; otherwise
 only ids with a quotation mark or a backslash."""
 
-MOST_ZEROS = 32
-"""The most zeros at the end of a token that are looked for."""
-
 _NUMBER = re.compile(r"[-+.0-9eE]*")
 
 _WITHIN_CHARACTER = re.compile(rb"\\u[0-9a-fA-F]{0,4}\Z")
@@ -131,7 +128,9 @@ def _add_along(
             for length in range(1, min(len(rest), kinds.longest) + 1)
         }
         tried.update(
-            end + b"0" * n for end in _ends_of_fractions(text, one.texts) for n in range(1, MOST_ZEROS + 1)
+            end + b"0" * n
+            for end in _ends_of_fractions(text, one.texts)
+            for n in range(1, kinds.most_zeros + 1)
         )
         for beginning in tried:
             for token in kinds.by_text.get(beginning, ()):

@@ -85,6 +85,11 @@ class Kinds:
         self.longest = int(lengths.max(initial=0))
 
     @cached_property
+    def most_zeros(self) -> int:
+        """The most zeros at the end of a token."""
+        return max((len(text) - len(text.rstrip(b"0")) for text in self._tokens), default=0)
+
+    @cached_property
     def by_text(self) -> dict[bytes, list[int]]:
         """For each text, the ids that have it."""
         found: dict[bytes, list[int]] = {}
