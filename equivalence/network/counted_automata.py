@@ -12,7 +12,8 @@ masks, but no token classes: what may lie below a frame is not computed (`Networ
 
 For example, `(ab)*` of at most 5 characters has two states, and the edges a: 0 -> 1, b: 1 -> 0, with the
 distances 0 and 1. Edge a has room 5 - 1 - 1 = 3: after `abab`, 4 characters, no `a` can be read, because a
-`b` would have to follow."""
+`b` would have to follow.
+"""
 
 from __future__ import annotations
 

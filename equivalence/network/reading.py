@@ -168,17 +168,24 @@ class ReadRules(NamedTuple):
     types: frozenset[int]
 
 
-def read_grammar(grammar: Any) -> ReadGrammar:
+def read_grammar(grammar: Any, counted: bool = False) -> ReadGrammar:
     """Read an `xgrammar.Grammar`, or its serialised form as parsed by `json.loads`. A `ReadGrammar` is
     returned unchanged. A grammar with an attribute `read` has been read already.
+
+    Args:
+        grammar: the grammar.
+        counted: whether it may have counted automata: then an attribute `counted` comes first.
 
     Raises:
         GrammarError: its layout is not known here.
     """
     if isinstance(grammar, ReadGrammar):
         return grammar
-    read = None if isinstance(grammar, dict) else getattr(grammar, "read", None)
-    return read if isinstance(read, ReadGrammar) else _read_serialised(grammar)
+    for name in ("counted", "read")[not counted :]:
+        read = None if isinstance(grammar, dict) else getattr(grammar, name, None)
+        if isinstance(read, ReadGrammar):
+            return read
+    return _read_serialised(grammar)
 
 
 def _read_serialised(grammar: Any) -> ReadGrammar:

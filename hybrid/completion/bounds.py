@@ -37,10 +37,12 @@ class Bounds(NamedTuple):
 
     Attributes:
         most: for each state, the most that the part of a stack above the rest costs from here on.
+        units: for each counted rule, the same for its unit; of a counted automaton, for any of its units.
         rise: int64[256], for each byte, how much it may add to the maximum of a whole stack.
     """
 
     most: list[float]
+    units: list[float]
     rise: NDArray[np.int64]
 
 
@@ -83,7 +85,12 @@ def bounds_of(
             found = max(found, cost[state], *leaving)
         most[number] = found
     rise = _rises(network, cost, component, tables, rank, stop)
-    return Bounds([most[number] for number in component], rise)
+    units = [most[component[begin]] for begin in distances.begin]
+    for edges in [] if distances.counted is None else distances.counted.automata:
+        dearest = max(units[edge] for edge in edges)
+        for edge in edges:
+            units[edge] = dearest
+    return Bounds([most[number] for number in component], units, rise)
 
 
 def _added(cost: list[float], begin: int, units: int, back: int) -> float:

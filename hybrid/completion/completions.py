@@ -93,8 +93,8 @@ class Completions:
                 "closing in time does not support Lark grammars, only grammars in XGrammar's "
                 "notations (compile_grammar, compile_json_schema and others)"
             )
-        # a schema's grammar may have counted automata, whose costs take milliseconds instead of seconds
-        read = getattr(self._grammar, "counted", None) or read_grammar(self._grammar)
+        # the costs of counted automata take milliseconds instead of seconds
+        read = read_grammar(self._grammar, counted=True)
         features = features_of(read, read.types)
         if features.beyond_stacks:
             raise UnsupportedGrammar(

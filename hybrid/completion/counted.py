@@ -35,6 +35,7 @@ class CountedCosts:
         shares: for each counted class, a lower bound of the tokens of one unit.
 
     Attributes:
+        automata: the edges of each counted automaton.
         most: for each counted class, the most that completing its automaton costs after any unit.
         fewest: for each counted class, a lower bound of the tokens that complete it.
 
@@ -54,7 +55,8 @@ class CountedCosts:
             if limit[1] >= 0:
                 automata.setdefault(limit[5], []).append(number)
         self._edges = automata
-        for edges in automata.values():
+        self.automata = list(automata.values())
+        for edges in self.automata:
             frames = sorted({self._limits[edge][0] for edge in edges})
             zone = self._zone(frames, edges)
             dearest = max(cost for row in zone[0].values() for cost, _ in row.values() if cost < math.inf)

@@ -83,12 +83,12 @@ class Lists:
     """
 
     def __init__(self, net: tuple[NDArray[Any], ...], spelling: Spelling) -> None:
+        self.net = net
         final, edge_starts, edges, call_starts, calls, counted = net[:6]
         self.final = [bool(one) for one in final.tolist()]
         self.n_states = len(self.final)
         self.counted = [(row[0], max(row[1], 1)) for row in counted.tolist()]
         limited = [row[1] >= 0 for row in net[6].tolist()] if len(net) > 6 else [False] * len(self.counted)
-        self.has_automata = any(limited)
         spelled, share = spelling.spelled, spelling.share.tolist()
         least_share: dict[tuple[int, int], float] = {}
         following = 256  # for each byte, the smallest byte from it on that is a token
@@ -117,14 +117,11 @@ class Lists:
         self.calls = _by_state(begins, call_starts)
 
 
-def distances_of(
-    network: Lists, net: tuple[NDArray[Any], ...], rank: NDArray[np.int64], stop: Stop
-) -> Distances:
+def distances_of(network: Lists, rank: NDArray[np.int64], stop: Stop) -> Distances:
     """Compute the distances of a network.
 
     Args:
         network: the network.
-        net: its arrays.
         rank: the ranks of its states, see `equivalence.parser.byte_tables`.
         stop: says when the time is over.
 
@@ -135,8 +132,10 @@ def distances_of(
     first = _first_bytes(network, cost, rank, stop)
     starts = [start for start, _ in network.counted]
     counted = None
-    if network.has_automata:  # their units are known now, and call no counted automaton
-        counted = CountedCosts(net, [(cost[s], first[s]) for s in starts], [fewest[s] for s in starts])
+    if len(network.net) > 6:  # their units are known now, and call no counted automaton
+        counted = CountedCosts(
+            network.net, [(cost[s], first[s]) for s in starts], [fewest[s] for s in starts]
+        )
         behind = [counted.after(edge, 1)[0] if counted.is_edge(edge) else 0.0 for edge in range(len(starts))]
         cost = _costs(network, PRICE, stop, behind)
         fewest = _costs(network, SHARE, stop, counted.fewest)
@@ -168,7 +167,7 @@ def _costs(network: Lists, column: int, stop: Stop, behind: Sequence[float] | No
         for edge in network.edges[state]:
             by_target[edge[0]].append((state, edge[column]))
         for begin, units, back, edge in network.calls[state]:
-            more = 0.0 if edge < 0 else math.inf if behind is None else behind[edge]
+            more = _more(edge, behind)
             by_begin[begin].append((state, units, back, more))
             if back >= 0:
                 by_back[back].append((state, units, begin, more))
@@ -193,6 +192,13 @@ def _costs(network: Lists, column: int, stop: Stop, behind: Sequence[float] | No
     return cost
 
 
+def _more(edge: int, behind: Sequence[float] | None) -> float:
+    """What a call costs besides its units and the state to which it returns; see `_costs`."""
+    if edge < 0:
+        return 0.0
+    return math.inf if behind is None else behind[edge]
+
+
 def _first_bytes(
     network: Lists, cost: list[float], rank: NDArray[np.int64], stop: Stop,
     behind: Sequence[float] | None = None,
@@ -209,7 +215,7 @@ def _first_bytes(
             if price + cost[target] == total:
                 found = min(found, place)
         for begin, units, back, edge in network.calls[state]:
-            more = 0.0 if edge < 0 else math.inf if behind is None else behind[edge]
+            more = _more(edge, behind)
             if units * cost[begin] + (0.0 if back < 0 else cost[back]) + more == total:
                 found = min(found, first[begin])
         first[state] = found

@@ -76,7 +76,7 @@ def tables_of(network: Network, spelling: Spelling, deadline: Deadline) -> Table
         rank = call_ranks(automaton)
         byte_tables = byte_tables_of(automaton, rank, stop)
         network_lists = Lists(net, spelling)
-        distances = distances_of(network_lists, net, rank, stop)
+        distances = distances_of(network_lists, rank, stop)
         bounds = bounds_of(network_lists, distances, byte_tables, rank, stop)
     return Tables(
         automaton, byte_tables, rank, absorbing_states(automaton), distances, bounds, network.start,
@@ -235,14 +235,13 @@ class Reading:
             unit = unit_of(state)
             own, first = known.counted.after(unit, count + 1)
             fewest = known.counted.fewest[unit]
-            dearest = max(bounds.most[known.begin[edge]] for edge in known.counted.edges_with(unit))
-            most = dearest + known.counted.most[unit]
+            most = bounds.units[unit] + known.counted.most[unit]
         else:
             unit = unit_of(state)
             more = max(known.least[unit] - count - 1, 0)  # one unit is being read, above this frame
             own, first = (more * known.unit_cost[unit], known.unit_first[unit]) if more else (0.0, -1)
             fewest = more * known.fewest[known.begin[unit]] if more else 0.0
-            most = bounds.most[known.begin[unit]] + ((more - 1) * known.unit_cost[unit] if more > 1 else 0.0)
+            most = bounds.units[unit] + ((more - 1) * known.unit_cost[unit] if more > 1 else 0.0)
         return _Cost(
             own + below.least, first if own else below.first, own + below.dearest,
             max(most + below.dearest, below.most), fewest + below.fewest,

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import json
 import re
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from equivalence import BudgetExceeded
 from hybrid.json_schema.instances import key_of
+from hybrid.json_schema.languages.numbers import shortest_text
 from hybrid.json_schema.marks import MARKED
 from hybrid.json_schema.places import NOWHERE, Place, Places
 
@@ -313,15 +315,15 @@ def _shortest(text: str) -> str:
     if text.isdecimal():
         return text  # most numbers
     _, digits, power = number(text)
-    if digits == "0":
-        return "0"
-    exponent = int(power) if power.lstrip("-").isdecimal() else MOST_SPELLED + 1
-    if abs(exponent) > MOST_SPELLED:
+    if not power.lstrip("-").isdecimal() or abs(int(power)) > MOST_SPELLED:
         return f"{digits}e{power}"
-    sign, digits = digits[: digits[0] == "-"], digits.lstrip("-")
-    whole = digits + "0" * exponent if exponent >= 0 else digits[:exponent]
-    fraction = digits[exponent:].rjust(-exponent, "0") if exponent < 0 else ""
-    return f"{sign}{whole or '0'}{'.' * bool(fraction)}{fraction}"
+    return shortest_text(Fraction(f"{digits}e{power}"))
+
+
+def number_at_end(begun: str) -> tuple[str, str]:
+    """Divide an unfinished item into what stands before a number at its end, and this number."""
+    before = begun.rstrip(IN_NUMBER)
+    return before, begun[len(before) :]
 
 
 def is_consistent(begun: str, texts: frozenset[str]) -> bool:
@@ -329,8 +331,8 @@ def is_consistent(begun: str, texts: frozenset[str]) -> bool:
 
     A number may have several texts. If it has a fraction or an exponent, the whole number is ignored here.
     """
-    at = len(begun.rstrip(IN_NUMBER))
-    begun = begun[:at] if any(letter in begun[at:] for letter in ".eE") else begun
+    before, digits = number_at_end(begun)
+    begun = before if any(letter in digits for letter in ".eE") else begun
     return any(one.startswith(begun) for one in texts)
 
 

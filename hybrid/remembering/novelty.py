@@ -17,7 +17,6 @@ from hybrid.json_schema.marks import BYTES, MARKED
 from hybrid.remembering.cursor import (
     BACKSLASH,
     ESCAPED,
-    IN_NUMBER,
     IN_STRING,
     WHITE_SPACE,
     Container,
@@ -25,6 +24,7 @@ from hybrid.remembering.cursor import (
     Repeated,
     is_consistent,
     number,
+    number_at_end,
 )
 from hybrid.values.follower import Follower
 
@@ -120,11 +120,10 @@ def _least_common(begun: str) -> str:
     Zeros at the end of a fraction do not change a number, so `10.0` may become equal to `10`. If it has an
     exponent, or is zero so far, it may be spelled in any way.
     """
-    at = len(begun.rstrip(IN_NUMBER))
-    digits = begun[at:]
+    before, digits = number_at_end(begun)
     if "e" in digits or "E" in digits or (digits and not digits.strip("-0.")):
-        return begun[:at]
-    return begun[:at] + digits.rstrip("0").rstrip(".") if "." in digits else begun
+        return before
+    return before + digits.rstrip("0").rstrip(".") if "." in digits else begun
 
 
 def _n_apart(begun: set[tuple[str, bytes]]) -> int:

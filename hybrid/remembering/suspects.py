@@ -27,6 +27,7 @@ from hybrid.remembering.cursor import (
     Container,
     Cursor,
     is_consistent,
+    number_at_end,
 )
 from hybrid.remembering.vocabulary import Kinds
 
@@ -147,14 +148,12 @@ def _being_read(cursor: Cursor) -> Iterator[tuple[str, Container]]:
 def _ends_of_fractions(begun: str, texts: frozenset[str]) -> Iterator[bytes]:
     """Find the digits that complete the fraction of an unfinished number to that of an earlier one. Zeros
     after them change nothing."""
-    at = len(begun.rstrip(IN_NUMBER))
-    digits = begun[at:]
+    before, digits = number_at_end(begun)
     if "." not in digits:
         return
     for one in texts:
-        if one.startswith(begun[:at]):
-            number = _NUMBER.match(one, at)[0]  # type: ignore[index]  # it may be empty
-            short = number.rstrip("0").rstrip(".") if "." in number else number
+        if one.startswith(before):
+            short = _NUMBER.match(one, len(before))[0]  # type: ignore[index]  # it may be empty
             if short.startswith(digits) or not digits.removeprefix(short).strip(".0"):
                 yield short[len(digits) :].encode()
 

@@ -192,11 +192,10 @@ class Residue(Machine):
     first: cython.longlong[::1]
     moduli: cython.longlong[::1]
     scales: cython.longlong[::1]  # modulo M
-    most: cython.longlong[:, ::1]  # for each k and divisor, the scale, if it is less than the divisor
     lower: cython.longlong[::1]
     before: cython.longlong[::1]
-    powers: cython.longlong[:, ::1]  # for each j and divisor, 10^j modulo the divisor
-    within: cython.longlong[:, ::1]  # for each j and divisor, 10^j, if it is less than the divisor
+    powers: cython.longlong[:, ::1]  # for each e and divisor, 10^e modulo the divisor
+    within: cython.longlong[:, ::1]  # for each e and divisor, 10^e, if it is less than the divisor
 
     def __init__(
         self,
@@ -208,15 +207,15 @@ class Residue(Machine):
     ) -> None:
         self.n, self.places = len(units), len(scales) - 1
         self.lower, self.before = np.array(lower, np.int64), np.cumsum([0, *lower])
-        self.powers = np.array([[10**j % unit for unit in units] for j in range(len(lower))], np.int64)
-        self.within = np.array([[min(10**j, unit) for unit in units] for j in range(len(lower))], np.int64)
+        powers = [10**e for e in range(max(self.places + 1, len(lower)))]
+        self.powers = np.array([[power % unit for unit in units] for power in powers], np.int64)
+        self.within = np.array([[min(power, unit) for unit in units] for power in powers], np.int64)
         self.modulus = moduli[self.places]
         self.units, self.bits = np.array(units, np.int64), np.array(bits, np.int64)
         self.moduli = np.array(moduli, np.int64)
         self.first = np.cumsum([sum(lower), *moduli])
         self.last = self.first[len(moduli)]
         self.scales = np.array([scale % self.modulus for scale in scales], np.int64)
-        self.most = np.array([[min(scale, unit) for unit in units] for scale in scales], np.int64)
 
     @cython.cfunc
     @cython.inline
@@ -257,12 +256,7 @@ class Residue(Machine):
         """Return the state before the point for a residue modulo `lower[j]`, which needs j more digits or
         more."""
         residue %= self.lower[j]
-        while j + 1 < self.lower.shape[0]:
-            for i in range(self.n):
-                unit = self.units[i]
-                missing = unit - residue % unit * self.powers[j, i] % unit
-                if missing % unit < self.within[j, i]:
-                    return self.before[j] + residue
+        while j + 1 < self.lower.shape[0] and not self.can_reach(residue, j):
             j += 1
             residue %= self.lower[j]
         return self.before[j] + residue
@@ -272,12 +266,18 @@ class Residue(Machine):
     def after(self, k: cython.Py_ssize_t, residue: cython.longlong) -> cython.longlong:
         """Return the state after k digits behind the point."""
         residue %= self.moduli[k]
+        return self.first[k] + residue if self.can_reach(residue, self.places - k) else self.last
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def can_reach(self, residue: cython.longlong, e: cython.Py_ssize_t) -> cython.bint:
+        """Whether e more digits lead to a multiple of some divisor."""
         for i in range(self.n):
             unit = self.units[i]
-            missing = unit - residue * (self.scales[k] % unit) % unit
-            if missing % unit < self.most[k, i]:
-                return self.first[k] + residue
-        return self.last
+            missing = unit - residue % unit * self.powers[e, i] % unit
+            if missing % unit < self.within[e, i]:
+                return True
+        return False
 
     @cython.cfunc
     @cython.exceptval(check=False)
