@@ -16,9 +16,7 @@ from statistics import median
 from time import perf_counter, process_time
 from typing import Any
 
-from rich.console import Console
-
-from bench import report, workloads
+from bench import workloads
 from bench.memory import give_back, in_another_process, with_peak
 
 Compile = Callable[[Any], Any]
@@ -29,17 +27,17 @@ TINY = 'start: (WORD | "(" start ")")+\nWORD: /[a-z]+/\n%ignore " "\n'
 """A Lark grammar that is compiled before, so that one-time work is not measured."""
 
 
-def ebnf(text: str | None, root: str, compiler: Any) -> Any:
+def ebnf(text: str | None, compiler: Any) -> Any:
     """Compile an EBNF grammar by either side's compiler. None as text means XGrammar's built-in JSON
     grammar."""
     if text is None:
         return compiler.compile_builtin_json_grammar()
-    return compiler.compile_grammar(text, root_rule_name=root)
+    return compiler.compile_grammar(text)
 
 
-def lark(text: str, start: str, compiler: Any) -> Any:
+def lark(text: str, compiler: Any) -> Any:
     """Compile a grammar in Lark's notation."""
-    return compiler.compile_lark(text, start=start)
+    return compiler.compile_lark(text)
 
 
 def measure_building(
@@ -113,20 +111,3 @@ def _artefact(compiled: Any, vocabulary: Any) -> dict[str, Any]:
             CompiledGrammar.load(path, vocabulary)
             loads.append(perf_counter() - began)
         return {"artefact": path.stat().st_size, "save": saved, "load": median(loads)}
-
-
-def print_building(console: Console, name: str, found: dict[str, Any]) -> None:
-    """Print what building cost."""
-    readable = report.readable
-    seconds, cpu = (", ".join(map(readable, sorted(found[what]))) for what in ("seconds", "cpu"))
-    peak = "unknown" if found["peak"] is None else f"{found['peak'] / 2**20:,.0f} MiB"
-    phases = ", ".join(f"{phase} {readable(value)}" for phase, value in found["phases"].items())
-    sizes = ", ".join(f"{value:,} {size}" for size, value in found["sizes"].items())
-    report.say(console, f"building {name}: {seconds}; in CPU time {cpu}; memory at most {peak} above")
-    report.say(console, f"  phases: {phases}; {found['classes']} classes; {sizes}")
-    if "artefact" in found:
-        report.say(
-            console,
-            f"  artefact {found['artefact'] / 2**20:.2f} MiB, saved in {readable(found['save'])}, loaded in "
-            f"{readable(found['load'])}",
-        )

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from bench.report import Spread, make_table, readable, say
+from bench.report import Spread, make_table
 
 THREADS = 2
 
@@ -103,17 +103,6 @@ def summarise(bursts: Sequence[Mapping[str, Burst]]) -> dict[str, dict[str, Any]
             "cpu": float(np.mean([one.cpu for one in own])),
         }
     return found
-
-
-def print_summary(console: Console, summary: Mapping[str, Mapping[str, Any]], title: str) -> None:
-    """Print a row for each engine."""
-    table = make_table(title, ("",), ("n", "refused", "p50", "p90", "p99", "max", "all", "all, CPU"))
-    for engine, one in summary.items():
-        spread = one["first_mask"]
-        values = (spread.p50, spread.p90, spread.p99, spread.max, one["total"], one["cpu"])
-        table.add_row(engine, str(spread.count), str(one["refused"]), *(readable(value) for value in values))
-    console.print(table)
-    say(console, "time from the beginning of a burst to a request's first mask; all: to the last answer")
 
 
 def print_scaling(console: Console, found: Mapping[int, Mapping[str, Mapping[str, Any]]]) -> None:

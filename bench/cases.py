@@ -26,7 +26,7 @@ text = "ab", times = 500, after = "]" }`` if it is long (``before`` and ``after`
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,17 +59,10 @@ class Case:
 
     def parse(self) -> xgrammar.Grammar:
         """Parse or convert the grammar by XGrammar."""
-        if self.kind == "ebnf":
-            return xgrammar.Grammar.from_ebnf(self.grammar, **self.options)
-        if self.kind == "json_schema":
-            return xgrammar.Grammar.from_json_schema(self.grammar, **self.options)
-        if self.kind == "regex":
-            return xgrammar.Grammar.from_regex(self.grammar, **self.options)
-        if self.kind == "structural_tag":
-            return xgrammar.Grammar.from_structural_tag(self.grammar)
-        if self.kind == "lark":
-            return xgrammar.Grammar.from_lark(self.grammar, **self.options)
-        return xgrammar.Grammar.builtin_json_grammar()
+        if self.kind == "builtin_json":
+            return xgrammar.Grammar.builtin_json_grammar()
+        read: Callable[..., xgrammar.Grammar] = getattr(xgrammar.Grammar, f"from_{self.kind}")
+        return read(self.grammar, **self.options)
 
 
 def read_cases(path: Path) -> Iterator[Case]:
@@ -106,13 +99,12 @@ def read_cases(path: Path) -> Iterator[Case]:
         yield case
 
 
-def load_grammars(paths: Iterable[Path], root: str = "root") -> list[Case]:
+def load_grammars(paths: Iterable[Path]) -> list[Case]:
     """Read the cases of files and folders; those of a folder in the order of file names.
 
     Args:
         paths: ``*.toml`` files of cases; ``*.gbnf`` files with texts beside them, in ``NAME.1.txt`` or any
             other file whose name begins with the grammar's name and a dot; folders of both.
-        root: root rule of the grammar files.
 
     Raises:
         ValueError: there is nothing, or a file has another structure.
@@ -123,19 +115,17 @@ def load_grammars(paths: Iterable[Path], root: str = "root") -> list[Case]:
         if given.is_dir():
             files = sorted(path for path in given.iterdir() if path.suffix in (".toml", ".gbnf"))
         for path in files:
-            found += read_cases(path) if path.suffix == ".toml" else [_grammar_file(path, root)]
+            found += read_cases(path) if path.suffix == ".toml" else [_grammar_file(path)]
     if not found:
-        raise ValueError(
-            "no grammars there; expected are files *.toml (cases) and *.gbnf, or folders of them"
-        )
+        raise ValueError("no grammars there; expected are files *.toml (cases), *.gbnf, or folders of them")
     return found
 
 
-def _grammar_file(path: Path, root: str) -> Case:
+def _grammar_file(path: Path) -> Case:
     beside = sorted(path.parent.glob(f"{path.stem}.*"))
     texts = tuple(text.read_bytes() for text in beside if text.suffix not in (".gbnf", ".toml"))
     grammar = path.read_text(encoding="utf-8")
-    return Case(path.stem, "ebnf", grammar, {"root_rule_name": root}, accepts=texts)
+    return Case(path.stem, "ebnf", grammar, accepts=texts)
 
 
 def _as_bytes(string: str | dict[str, Any]) -> bytes:

@@ -24,16 +24,18 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import typer
 import xgrammar
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from bench import options, report, scaling, workloads
 from bench.cases import BUILTIN_JSON, Case, load_grammars
 from bench.memory import peak_of_classes
 from bench.peers import cfgzip
-from bench.report import Spread, readable
+from bench.report import Spread
+from bench.reporting.answers import publish
 from equivalence import HybridError, Vocabulary, compute_classes
+
+PEER_BYTES = 8 << 30
+"""The memory limit of one run of the peer."""
 
 CHECKED = 10
 """The masks of this many schemas are compared with plain XGrammar's, and those of all grammars."""
@@ -62,10 +64,6 @@ class Row:
     errors: list[str] = field(default_factory=list)
     peer: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def title(self) -> str:
-        return f"{self.vocabulary}, {self.name}"
-
 
 @dataclass(frozen=True)
 class ClassBench:
@@ -77,7 +75,6 @@ class ClassBench:
     repeats: int
     walks: int
     walk_steps: int
-    root: str
     seed: int
 
     @property
@@ -105,7 +102,7 @@ class ClassBench:
             row.memory = peak_of_classes(self.spec, grammar.serialize_json())
         if peer is not None:
             text = case.grammar if case.kind == "ebnf" else None
-            row.peer = vars(peer.run(grammar, text, self.root, found.class_of_token))
+            row.peer = vars(peer.run(grammar, text, found.class_of_token))
         return row
 
     def try_classes(
@@ -149,9 +146,9 @@ def time_classes(
     }
 
 
-def schema_case(file: workloads.SchemaFile, strict: bool) -> Case:
+def schema_case(file: workloads.SchemaFile) -> Case:
     """Return a schema as a case."""
-    return Case(file.name, "json_schema", json_format.dumps(file.schema), {"strict_mode": strict})
+    return Case(file.name, "json_schema", json_format.dumps(file.schema), {"strict_mode": False})
 
 
 def summarise(rows: Sequence[Row]) -> dict[str, Any]:
@@ -176,50 +173,12 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def grammar_table(rows: Sequence[Row]) -> Table:
-    """Make a table with a line for each grammar and vocabulary."""
-    numbers = ("classes", "time", "CPU", "network", "explore", "memory")
-    table = report.make_table("grammars, one thread", ("vocabulary", "grammar"), numbers)
-    for row in rows:
-        if row.refusal:
-            table.add_row(row.vocabulary, row.name, "refused")
-            continue
-        times = (row.seconds, row.cpu_seconds, row.phases["network"], row.phases["explore"])
-        memory = "-" if row.memory is None else f"{row.memory / 2**20:.1f} MiB"
-        table.add_row(row.vocabulary, row.name, f"{row.classes:,}", *map(readable, times), memory)
-    return table
-
-
-def finer_table(rows: Sequence[Row]) -> Table:
-    """Make a table of displacement classes, ours and the peer's, for each grammar and vocabulary that has
-    either."""
-    columns = ("vocabulary", "grammar", "within our classes of masks", "the peer's input")
-    title = "displacement: equal masks and equal stacks afterwards"
-    table = report.make_table(title, columns, ("ours", "time", "peer", "time"))
-    for row in rows:
-        if row.displacement or row.peer:
-            lies = row.peer.get("relation")
-            within = "-" if not lies else "yes" if lies["refines"] else "NO"
-            cells = (*_counted(row.displacement), *_counted(row.peer))
-            table.add_row(row.vocabulary, row.name, within, row.peer.get("form", ""), *cells)
-    return table
-
-
-def _counted(found: dict[str, Any]) -> tuple[str, str]:
-    """Return the number of classes of a relation and the time, if there are any."""
-    return (
-        ("-", "-") if found.get("classes") is None else (f"{found['classes']:,}", readable(found["seconds"]))
-    )
-
-
 def command(
     vocabulary: options.VocabulariesOption,
     json: options.RecordOption,
     grammars: options.GrammarsOption = None,
-    root: options.RootOption = "root",
     schemas: options.OptionalSchemasOption = None,
     limit: options.LimitOption = None,
-    strict: options.StrictOption = False,
     displacement: Annotated[bool, typer.Option(help="The finer relation as well.")] = False,
     walks: options.WalksOption = 2,
     walk_steps: options.WalkStepsOption = 25,
@@ -228,7 +187,6 @@ def command(
     with_scaling: Annotated[bool, typer.Option("--scaling", help="Growth with the sizes.")] = False,
     peer: Annotated[Literal["cfgzip"] | None, typer.Option(help="Run the peer on the grammars.")] = None,
     peer_seconds: Annotated[float, typer.Option(help="Bound of one run of the peer.")] = 120.0,
-    peer_gib: Annotated[float, typer.Option(help="Memory of one run of the peer.")] = 8.0,
     growth_vocabulary: Annotated[
         list[str] | None,
         typer.Option(help="One more vocabulary for --scaling; the largest one is cut; repeatable."),
@@ -239,11 +197,11 @@ def command(
     arguments = dict(locals())
     console = report.make_console()
     with workloads.usage_errors():
-        cases = [Case(BUILTIN_JSON, "builtin_json", ""), *(load_grammars(grammars, root) if grammars else ())]
+        cases = [Case(BUILTIN_JSON, "builtin_json", ""), *(load_grammars(grammars) if grammars else ())]
         files = workloads.load_schema_files(schemas, limit, seed) if schemas else []
         if peer is not None:
             cfgzip.find()
-        settings = (displacement, repeats, walks, walk_steps, root, seed)
+        settings = (displacement, repeats, walks, walk_steps, seed)
         benches = [
             ClassBench(spec, workloads.load_vocabulary(spec).prepare(), *settings) for spec in vocabulary
         ]
@@ -254,62 +212,34 @@ def command(
     of_schemas: dict[str, list[Row]] = {}
     checked = {round(number * len(files) / CHECKED) for number in range(CHECKED)}
     for bench in benches:
-        made = cfgzip.Peer(bench.vocabulary, peer_seconds, int(peer_gib * 2**30)) if peer else nullcontext()
+        made = cfgzip.Peer(bench.vocabulary, peer_seconds, PEER_BYTES) if peer else nullcontext()
         with made as running:
             for case in track(cases, f"{bench.name}: grammars", console=console, transient=True):
                 rows.append(bench.measure(case, memory=memory, check=True, peer=running))
         work = track(files, f"{bench.name}: schemas", console=console, transient=True) if files else ()
         of_schemas[bench.name] = [
-            bench.measure(schema_case(file, strict), memory=False, check=number in checked)
+            bench.measure(schema_case(file), memory=False, check=number in checked)
             for number, file in enumerate(work)
         ]
-    record = report.environment(arguments) | {"benchmark": "classes", "grammars": rows}
-    console.print(grammar_table(rows))
-    if displacement or peer:
-        console.print(finer_table(rows))
-        _say_of_peer(console, rows)
+    record: dict[str, Any] = {"grammars": rows}
     for name, measured in of_schemas.items():
         if measured:
-            summary = summarise(measured)
-            record.setdefault("schemas", {})[name] = {"summary": summary, "rows": measured}
-            console.print(report.spread_table(f"{name}: {len(measured)} schemas", summary["spreads"]))
-            console.print(report.spread_table(f"{name}: counts", summary["counts"], ""))
-            report.say(console, f"{len(summary['refused'])} refused")
+            summary = {"summary": summarise(measured), "rows": measured}
+            record.setdefault("schemas", {})[name] = summary
     if with_scaling:
-        record["scaling"] = scaling.measure_growth(
-            console, grown, {one.name: one.parse() for one in cases}, benches[0].try_classes
-        )
-    report.write_json(json, record)
-    _finish(console, rows + [row for measured in of_schemas.values() for row in measured])
-
-
-def _say_of_peer(console: Console, rows: Sequence[Row]) -> None:
-    """Print what the peer refused, and in which grammars its classes do not lie within ours."""
-    for row in rows:
-        for attempt in row.peer.get("attempts", ()):
-            report.say(console, f"peer, {row.title}: {attempt}")
-        lies = row.peer.get("relation")
-        if lies and not lies["refines"]:
-            report.say(
-                console,
-                f"peer, {row.title}: {lies['split']:,} of its classes hold several of ours "
-                f"({'; '.join(lies['examples'][:3]) or 'none'}), {lies['missing']:,} ids are missing",
-            )
-
-
-def _finish(console: Console, rows: Sequence[Row]) -> None:
-    """Print the last lines, and exit with status 1 if any mask contradicts the classes."""
-    wrong = [row for row in rows if row.errors]
+        grammars_by_name = {one.name: one.parse() for one in cases}
+        record["scaling"] = scaling.measure_growth(grown, grammars_by_name, benches[0].try_classes)
+    every = rows + [row for measured in of_schemas.values() for row in measured]
+    wrong = [row for row in every if row.errors]
     report.say(
         console,
-        f"{sum(row.masks for row in rows):,} masks of walks compared with plain XGrammar "
-        f"({sum(row.contradictions for row in rows):,} contradictions of XGrammar); "
+        f"{sum(row.masks for row in every):,} masks of walks compared with plain XGrammar "
+        f"({sum(row.contradictions for row in every):,} contradictions of XGrammar); "
         f"{len(wrong)} grammars with differences",
     )
-    for row in rows:
+    for row in every:
         if row.refusal:
-            report.say(console, f"refused, {row.title}: {row.refusal}")
+            report.say(console, f"refused, {row.vocabulary}, {row.name}: {row.refusal}")
     for row in wrong:
-        report.say(console, f"DIFFERENCE {row.title}: {row.errors[0]}")
-    if wrong:
-        raise typer.Exit(1)
+        report.say(console, f"DIFFERENCE {row.vocabulary}, {row.name}: {row.errors[0]}")
+    publish(console, json, "classes", arguments, record, not wrong)

@@ -1,8 +1,8 @@
 """The documents that grammars are measured on: real files, and samples that come with the project.
 
-What: `read_documents` reads files and folders. `read_sources` reads a folder, an archive or a list, in an
-order that depends only on a seed. `cut_samples` cuts texts into tokens and says which ones a grammar accepts
-to the end. `parsable` keeps the files that Lark parses.
+What: `read_documents` reads files and folders. `read_sources` reads a folder, in an order that depends only
+on a seed. `cut_samples` cuts texts into tokens and says which ones a grammar accepts to the end. `parsable`
+keeps the files that Lark parses.
 When: in `bench.grammar` and `bench.lark`.
 Limits: texts are cut by longest match or at random, unlike by real tokenizers. If Lark judges, and a grammar
 is narrower than its language, few files are kept. Sources that are not UTF-8, or larger than a bound, are
@@ -11,8 +11,8 @@ skipped and not counted.
 
 from __future__ import annotations
 
+import contextlib
 import random
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,58 +86,31 @@ MOST_BYTES = 20_000
 
 @dataclass(frozen=True)
 class Source:
-    """The text of a file, and its name: a path, or the member of an archive."""
+    """The text of a file, and its name."""
 
     name: str
     text: str
 
 
-def read_sources(path: Path, suffix: str, most_bytes: int, seed: int) -> Iterator[Source]:
-    """Yield the files with a suffix in a folder or ``.zip``, shuffled; or those that a text file lists."""
-    if path.is_dir():
-        files = {str(item.relative_to(path)): item for item in path.rglob(f"*{suffix}") if item.is_file()}
-        for name in _shuffled(files, seed):
-            if files[name].stat().st_size <= most_bytes:
-                yield from _decoded(name, files[name].read_bytes())
-    elif path.suffix == ".zip":
-        with zipfile.ZipFile(path) as opened:
-            sizes = {item.filename: item.file_size for item in opened.infolist()}
-            for name in _shuffled((name for name in sizes if name.endswith(suffix)), seed):
-                if sizes[name] <= most_bytes:
-                    yield from _decoded(name, opened.read(name))
-    else:
-        for name in path.read_text(encoding="utf-8").splitlines():
-            yield Source(Path(name).name, Path(name).read_bytes().decode("utf-8"))
+def read_sources(path: Path, suffix: str, seed: int) -> Iterator[Source]:
+    """Yield the files with a suffix in a folder, shuffled, without those that are too large."""
+    files = sorted((item for item in path.rglob(f"*{suffix}") if item.is_file()), key=str)
+    random.Random(seed).shuffle(files)
+    for file in files:
+        if file.stat().st_size <= MOST_BYTES:
+            with contextlib.suppress(UnicodeDecodeError):
+                yield Source(str(file.relative_to(path)), file.read_bytes().decode("utf-8"))
 
 
-def parsable(lark: Lark, files: Iterable[Source], count: int) -> tuple[list[Source], int, int]:
-    """Return the first files that Lark (parser "lalr", lexer "basic") parses, how many it read, and how many
-    it lexed."""
+def parsable(lark: Lark, files: Iterable[Source], count: int) -> tuple[list[Source], int]:
+    """Return the first files that Lark (parser "lalr", lexer "basic") parses, and how many it read."""
     kept: list[Source] = []
-    seen = lexed = 0
+    seen = 0
     for source in files:
         if len(kept) >= count:
             break
         seen += 1
-        try:
-            for _ in lark.lex(source.text):
-                pass
-            lexed += 1
+        with contextlib.suppress(LarkError):
             lark.parse(source.text)
             kept.append(source)
-        except LarkError:
-            pass
-    return kept, seen, lexed
-
-
-def _shuffled(names: Iterable[str], seed: int) -> list[str]:
-    order = sorted(names)
-    random.Random(seed).shuffle(order)
-    return order
-
-
-def _decoded(name: str, data: bytes) -> Iterator[Source]:
-    try:
-        yield Source(name, data.decode("utf-8"))
-    except UnicodeDecodeError:
-        return
+    return kept, seen

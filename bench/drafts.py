@@ -22,16 +22,9 @@ from typing import Annotated, Any
 import typer
 from rich.progress import track
 
-from bench import options, picture, report, workloads
-from bench.reference import (
-    DocumentsOption,
-    LarksOption,
-    Reference,
-    SchemasOption,
-    Subject,
-    asked_for,
-    opened,
-)
+from bench import options, picture, workloads
+from bench.reference import DocumentsOption, LarksOption, Reference, SchemasOption, Subject, asked_for, opened
+from bench.reporting.answers import publish
 from bench.simulated import Ngrams
 from hybrid import GrammarMatcher
 from hybrid.drafts import Draft, DraftModel
@@ -199,19 +192,7 @@ def command(
                 rows.append(row_of(subject, source, method, served))
                 if method == "drafts":
                     lines[f"{subject.name}, {source}"] = running(served)
-    table = report.make_table(
-        f"tokens a step, drafts of {most}",
-        ["grammar", "texts", "method"],
-        ["first", "2-10", "11-50", "after 50", "drafted a step", "CPU us a step"],
-    )
-    for row in rows:
-        rates = ["" if rate is None else f"{rate:.2f}" for rate in row["tokens a step"]]
-        numbers = [*rates, f"{row['drafted a step']:.1f}", f"{row['us a step']:.1f}"]
-        table.add_row(row["grammar"], row["texts"], row["method"], *numbers)
-    console.print(table)
-    report.write_json(
-        json, {"benchmark": "drafts", **report.environment(arguments), "rows": rows, "lines": lines}
-    )
+    publish(console, json, "drafts", arguments, {"rows": rows, "lines": lines})
     if picture_file is not None:
         picture.draw_rates(picture_file, lines, f"Tokens for each step of the model, drafts of {most}")
 

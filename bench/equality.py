@@ -3,7 +3,7 @@
 What: for each schema or grammar, masks along its texts (cut into tokens by longest match and at random) and
 along random walks are compared bit for bit. The texts are the instances of a schema, or the strings of a
 case. For a grammar without texts, random walks make some.
-When: before a release, over all schemas and grammars and several vocabularies; `--shard` splits the work.
+When: before a release, over all schemas and grammars and several vocabularies.
 Limits: plain XGrammar keeps its cache of rules here, which makes it faster and does not change masks; that is
 why this command reports no times. Contradictions of XGrammar with itself are counted and listed.
 """
@@ -22,14 +22,17 @@ import numpy as np
 import typer
 import xgrammar
 from rich.progress import track
-from rich.table import Table
 
 from bench import options, workloads
 from bench.cases import Case, load_grammars
-from bench.report import environment, make_console, make_table, say, write_json
+from bench.report import make_console, say
+from bench.reporting.answers import publish
 from equivalence import Vocabulary
 from hybrid.testing.random_walk import Walker
 from hybrid.testing.verify import Comparison, compare_along, compare_walk
+
+CACHE_BYTES = 6 << 30
+"""The limit of plain XGrammar's cache."""
 
 MADE_TEXTS, MADE_TOKENS = 4, 60
 """Number of texts made for a grammar without texts, and most tokens of each."""
@@ -68,7 +71,6 @@ class Compilers:
     name: str
     vocabulary: Vocabulary
     strategy: str
-    cache_gib: float
     seed: int
     walks: int
     walk_steps: int
@@ -80,7 +82,7 @@ class Compilers:
         info = self.vocabulary.tokenizer_info
         self.ours = GrammarCompiler(self.vocabulary, strategy=self.strategy, cache_enabled=False)
         self.plain = xgrammar.GrammarCompiler(
-            info, max_threads=1, cache_enabled=True, cache_limit_bytes=int(self.cache_gib * 2**30)
+            info, max_threads=1, cache_enabled=True, cache_limit_bytes=CACHE_BYTES
         )
         self.uncached = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
 
@@ -165,8 +167,6 @@ def made_texts(compiled: Any, vocabulary: Vocabulary, seed: int) -> Iterator[byt
 FOUND = ("masks", "equal", "contradiction_count", "contradicted_masks", "difference_count")
 """Counts of a `Comparison` that records have for each row and for the total."""
 
-COUNTS = ("grammars", "on_classes", "refused", "ended_early", "masks", "differences")
-
 
 def summarise(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Add up the rows of each vocabulary and kind."""
@@ -174,31 +174,19 @@ def summarise(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     for vocabulary, kind in dict.fromkeys((row["vocabulary"], row["kind"]) for row in rows):
         own = [row for row in rows if (row["vocabulary"], row["kind"]) == (vocabulary, kind)]
         compared = [row for row in own if "refused" not in row]
-        lines.append(
-            {
-                "vocabulary": vocabulary,
-                "kind": kind,
-                "grammars": len(own),
-                "on_classes": sum(row["strategy"] != "engine" for row in compared),
-                "refused": len(own) - len(compared),
-                "ended_early": sum(not row["within_seconds"] for row in compared),
-                "masks": sum(row["masks"] for row in compared),
-                "differences": sum(row["difference_count"] for row in compared),
-                "contradictions": sum(row["contradiction_count"] for row in compared),
-                "contradicted_masks": sum(row["contradicted_masks"] for row in compared),
-            }
-        )
+        lines.append({
+            "vocabulary": vocabulary,
+            "kind": kind,
+            "grammars": len(own),
+            "on_classes": sum(row["strategy"] != "engine" for row in compared),
+            "refused": len(own) - len(compared),
+            "ended_early": sum(not row["within_seconds"] for row in compared),
+            "masks": sum(row["masks"] for row in compared),
+            "differences": sum(row["difference_count"] for row in compared),
+            "contradictions": sum(row["contradiction_count"] for row in compared),
+            "contradicted_masks": sum(row["contradicted_masks"] for row in compared),
+        })  # fmt: skip
     return lines
-
-
-def summary_table(lines: Sequence[dict[str, Any]]) -> Table:
-    """Make a table with a line for each vocabulary and kind of grammar."""
-    columns = [column.replace("_", " ") for column in (*COUNTS, "contradictions (bits in masks)")]
-    table = make_table("masks compared with plain XGrammar's", ("vocabulary", "kind"), columns)
-    for line in lines:
-        bits = f"{line['contradictions']:,} in {line['contradicted_masks']:,}"
-        table.add_row(line["vocabulary"], line["kind"], *(f"{line[name]:,}" for name in COUNTS), bits)
-    return table
 
 
 def command(
@@ -209,7 +197,6 @@ def command(
     without: Annotated[
         list[str] | None, typer.Option(help="Name of a schema or grammar to leave out; repeatable.")
     ] = None,
-    root: options.RootOption = "root",
     strategy: options.StrategyOption = "auto",
     limit: options.LimitOption = None,
     seed: options.SeedOption = 0,
@@ -218,26 +205,20 @@ def command(
     seconds: Annotated[
         float, typer.Option(min=0, help="Bound of the comparisons of one grammar; 0 for none.")
     ] = 0.0,
-    shard: Annotated[str, typer.Option(help="i/n: only every n-th grammar, from the i-th.")] = "0/1",
-    cache_gib: Annotated[float, typer.Option(help="Bound of plain XGrammar's cache.")] = 6.0,
 ) -> None:
     """Compare every mask of many schemas and grammars with plain XGrammar's."""
     arguments = dict(locals())
     console = make_console()
-    index, parts = (int(part) for part in shard.split("/"))
-    left_out = set(without or ())
     with workloads.usage_errors():
         if not schemas and not grammars:
             raise ValueError("nothing to compare; give --schemas DIR, --grammars DIR or both")
         files = workloads.load_schema_files(schemas, limit, seed) if schemas else []
-        cases = load_grammars(grammars, root) if grammars else []
+        cases = load_grammars(grammars) if grammars else []
         work = [*map(Work.of_schema, files), *map(Work.of_case, cases)]
-        work = [one for one in work if one.name not in left_out][index::parts]
+        work = [one for one in work if one.name not in (without or ())]
+        settings = (strategy, seed, walks, walk_steps, seconds or math.inf)
         sides = [
-            Compilers(
-                *(workloads.short_name(spec), workloads.load_vocabulary(spec), strategy, cache_gib),
-                *(seed, walks, walk_steps, seconds or math.inf),
-            )
+            Compilers(workloads.short_name(spec), workloads.load_vocabulary(spec), *settings)
             for spec in vocabulary
         ]
     total = Comparison()
@@ -247,20 +228,7 @@ def command(
             row, found = side.compare(one)
             rows.append(row)
             total.add(found)
-    lines = summarise(rows)
     unlike = sum(row.get("alike") is False for row in rows)
-    record = {
-        "bench": "equality",
-        **environment(arguments),
-        "schemas": sum(one.kind == "schema" for one in work),
-        "grammars": sum(one.kind != "schema" for one in work),
-        "refused_by_one_side": unlike,
-        **{name: getattr(total, name) for name in FOUND},
-        "summary": lines,
-        "rows": rows,
-    }
-    write_json(json_file, record)
-    console.print(summary_table(lines))
     for row in rows:
         name = f"{row['vocabulary']}, {row['name']}"
         if row.get("difference_count"):
@@ -273,4 +241,12 @@ def command(
     refused = sum("refused" in row for row in rows)
     outcome = f"{refused} refused, {unlike} by one side only; {engine} on the engine"
     say(console, f"{len(rows)} grammars and vocabularies ({outcome}): {total}")
-    raise typer.Exit(1 if total.difference_count or unlike else 0)
+    record = {
+        "schemas": sum(one.kind == "schema" for one in work),
+        "grammars": sum(one.kind != "schema" for one in work),
+        "refused_by_one_side": unlike,
+        **{name: getattr(total, name) for name in FOUND},
+        "summary": summarise(rows),
+        "rows": rows,
+    }
+    publish(console, json_file, "equality", arguments, record, not total.difference_count and not unlike)

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from bench import options, report, workloads
+from bench.reporting.answers import publish
 
 
 def make_model(size: int, seed: int) -> Any:
@@ -80,10 +81,5 @@ def command(
             written[name] = rows[:, prompt.shape[1] :].tolist()
     equal = written["XGrammar"] == written["ours"]
     rows = {name: report.Spread.of(values) for name, values in seconds.items()} if equal else {}
-    for name, spread in rows.items():
-        report.say(console, f"{name}: {1 / spread.p50:,.0f} tokens a second")
     report.say(console, f"tokens of XGrammar and ours: {'equal' if equal else 'DIFFERENT'}")
-    record = {"benchmark": "generating", **report.environment(arguments), "equal": equal, "rows": rows}
-    report.write_json(json, record)
-    if not equal:
-        raise typer.Exit(1)
+    publish(console, json, "generating", arguments, {"equal": equal, "rows": rows}, equal)

@@ -25,9 +25,9 @@ from rich.progress import track
 
 from bench import building, options, report, serving, workloads
 from bench.cases import BUILTIN_JSON
-from bench.cold_caches import ColdCaches
 from bench.documents import CUTS, Sample, cut_samples, read_documents
 from bench.report import Spread
+from bench.reporting.answers import publish
 from bench.request import hybrid_start, plain_start
 from hybrid.testing.comparison import Comparison
 
@@ -88,7 +88,6 @@ def command(
     vocabulary: options.VocabularyOption,
     json: options.RecordOption,
     sample: options.SamplesOption = None,
-    root: options.RootOption = "root",
     walks: options.WalksOption = 0,
     walk_steps: options.WalkStepsOption = 500,
     our_walks: Annotated[int, typer.Option(min=0, help="Walks that only our own ways run.")] = 0,
@@ -99,7 +98,6 @@ def command(
         int | None, typer.Option(min=0, help="Masks of samples to compare with plain XGrammar; default all.")
     ] = None,
     rounds: options.RoundsOption = 6,
-    cold_caches: options.ColdCachesOption = False,
     batch: options.BatchOption = 64,
     builds: options.BuildsOption = 5,
     threads: options.ThreadsOption = 0,
@@ -111,33 +109,22 @@ def command(
     arguments = dict(locals())
     console = report.make_console()
     threads = threads or report.usable_cores()
-    setup = workloads.Setup()
+    arguments["threads"] = threads
     with workloads.usage_errors():
         texts = read_documents(sample or [], documents, seed)
         text = None if grammar == BUILTIN_JSON else workloads.read_text(Path(grammar))
-        with setup.timed("vocabulary"):
-            tokens = workloads.load_vocabulary(vocabulary)
-    with setup.timed("compilers"):
-        ours_compiler = workloads.hybrid_compiler(tokens, strategy, threads)
-        plain_compiler = workloads.plain_compiler(tokens, threads)
+        tokens = workloads.load_vocabulary(vocabulary)
+    ours_compiler = workloads.hybrid_compiler(tokens, strategy, threads)
+    plain_compiler = workloads.plain_compiler(tokens, threads)
     bitmask = xgrammar.allocate_token_bitmask(1, tokens.size)
     if warm:
-        setup.warm(ours_compiler, plain_compiler, tokens, bitmask)
-    compile_with = partial(building.ebnf, text, root)
+        workloads.warm(ours_compiler, plain_compiler, tokens, bitmask)
+    compile_with = partial(building.ebnf, text)
     ours = hybrid_start(partial(compile_with, ours_compiler), bitmask)
     plain = plain_start(partial(compile_with, plain_compiler), bitmask)
-    setup.print(console)
-    record: dict[str, Any] = {
-        "benchmark": "grammar",
-        **report.environment({**arguments, "threads": threads}),
-        "setup_seconds": setup.seconds,
-        "refusals": [start.error for start in (ours, plain) if start.error],
-    }
-    if ours.compiled is None or plain.compiled is None:
-        for side, start in (("ours", ours), ("XGrammar", plain)):
-            report.say(console, f"{side}: {start.error or 'takes the grammar'}")
-        report.write_json(json, record)
-        raise typer.Exit(1)
+    record: dict[str, Any] = {"refusals": [start.error for start in (ours, plain) if start.error]}
+    if record["refusals"]:
+        publish(console, json, "grammar", arguments, record, exact=False)
 
     samples = cut_samples(ours.compiled, tokens, texts, max_tokens, seed)
     ids = [one.ids for one in samples[:: len(CUTS)] if one.accepted]
@@ -145,8 +132,6 @@ def command(
     spreads = {
         "mask, XGrammar": Spread.of(total.times.plain_fill),
         "token, XGrammar": Spread.of(total.times.plain_accept),
-        "mask, ours, first visit": Spread.of(total.times.fill),
-        "token, ours, first visit": Spread.of(total.times.accept),
     }
     total.add(workloads.compare_walks(ours.compiled, plain.compiled, 1000 * seed, walks, walk_steps))
     compilers = {strategy: ours_compiler}
@@ -178,31 +163,25 @@ def command(
         "compared_sides": list(sides),
     }
     rows = [sample_record(one, one.comparison) for one in samples if one.comparison is not None]
-    _print_equality(console, summary, rows, total, agreed)
+    for row in rows:
+        if not row["complete"]:
+            told = f"{row['name']}: accepted up to token {row['accepted']:,} of {row['tokens']:,}"
+            report.say(console, told)
+    report.say(console, f"against plain XGrammar: {total}")
+    report.say(console, f"{', '.join(sides)}: {agreed}")
+    for item in (*total.differences[:20], *agreed.differences[:20]):
+        report.say(console, f"DIFFERENCE {item}")
     if exact and rounds and ids:
         ways = {
             "" if name == strategy else name: partial(compile_with, one) for name, one in compilers.items()
         }
-        measured, calls = serving.measure_calls(console, ways, ids, rounds, batch, seed)
-        summary["measured"] = measured
-        new, asked = calls["mask, new document"].calm_mean, spreads["mask, XGrammar"].mean
-        if new and asked:
-            times = f"XGrammar {report.readable(asked)} / ours, new document {report.readable(new)}"
-            report.say(console, f"a mask, means: {times} = {asked / new:,.0f} times")
-    if exact and cold_caches and ids:
-        cold = ColdCaches(serving.clock_cost())
-        cold.add(ours.compiled, plain.compiled, ids[0])
-        summary["cold_caches"] = cold.spreads()
-        title = "seconds of calls, caches warm and cold"
-        console.print(report.spread_table(title, summary["cold_caches"]))
+        summary["measured"] = serving.measure_calls(console, ways, ids, rounds, batch, seed)
     if exact and builds:
-        on_demand = (False, True) if ours.compiled.strategy == "classifier" else (False,)
-        summary["building"] = {}
-        for way in on_demand:
-            found = building.measure_building(vocabulary, compile_with, builds, strategy, way)
-            name = "on demand" if way else "ahead"
-            summary["building"][name] = found
-            building.print_building(console, name, found)
+        found = {"ahead": False} | ({"on demand": True} if ours.compiled.strategy == "classifier" else {})
+        summary["building"] = {
+            name: building.measure_building(vocabulary, compile_with, builds, strategy, way)
+            for name, way in found.items()
+        }
     record |= {
         "peak_memory_bytes": report.peak_memory_bytes(),
         "load_average_after": report.load_average(),
@@ -211,33 +190,4 @@ def command(
         "differences": [str(item) for item in total.differences + agreed.differences],
         "rows": rows,
     }
-    report.write_json(json, record)
-    if not exact:
-        raise typer.Exit(1)
-
-
-def _print_equality(
-    console: Console,
-    summary: dict[str, Any],
-    rows: list[dict[str, Any]],
-    total: Comparison,
-    agreed: Comparison,
-) -> None:
-    readable = report.readable
-    lines = [
-        f"strategy {summary['strategy']}: {summary['reason']}; {summary['classes']} classes",
-        f"compile: ours {readable(summary['compile'])}, XGrammar {readable(summary['plain_compile'])}; first "
-        f"mask: ours {readable(summary['first_mask'])}, XGrammar {readable(summary['plain_first_mask'])}",
-    ]
-    for row in rows:
-        if not row["complete"]:
-            lines.append(f"{row['name']}: accepted up to token {row['accepted']:,} of {row['tokens']:,}")
-    lines += [
-        f"{summary['documents']:,} documents are accepted to the end, {summary['document_tokens']:,} tokens",
-        f"against plain XGrammar: {total}",
-        f"{', '.join(summary['compared_sides'])}: {summary['our_masks']:,} masks compared, "
-        f"{summary['our_differences']} differences",
-        *(f"DIFFERENCE {item}" for item in [*total.differences[:20], *agreed.differences[:20]]),
-    ]
-    report.say(console, "\n".join(lines))
-    console.print(report.spread_table("while comparing", summary["spreads"]))
+    publish(console, json, "grammar", arguments, record, exact)

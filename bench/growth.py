@@ -20,10 +20,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 import xgrammar
-from rich.console import Console
 
 from bench import burst, options, report, workloads
-from bench.report import readable
+from bench.reporting.answers import publish
 from bench.request import Start, hybrid_start, plain_start
 from bench.scaling import made_schema
 from bench.serving import timed
@@ -101,13 +100,11 @@ class GrowthBench:
                 own["mask"].append(float(np.mean(masks[1:])))
                 own["token"].append(float(np.mean(tokens)))
             self.compare(begun["ours"].compiled, begun["XGrammar"].compiled, ids)
-        return {
-            "size": depth,
-            **{
-                name: {what: float(np.median(all_)) for what, all_ in own.items()}
-                for name, own in found.items()
-            },
+        medians = {
+            name: {what: float(np.median(times)) for what, times in own.items()}
+            for name, own in found.items()
         }
+        return {"size": depth, **medians}
 
     def threads(self, count: int, at_once: int) -> dict[str, Any]:
         """Measure the seconds until all of some new schemas have a first mask, by engine."""
@@ -184,19 +181,6 @@ def command(
         "threads": [bench.threads(count, at_once) for count in THREADS],
         "batches": bench.batches(),
     }
-    for title, rows in found.items():
-        _print(console, title, rows)
     report.say(console, f"{bench.masks:,} masks compared, {bench.differences:,} differences")
     counts = {"masks": bench.masks, "differences": bench.differences}
-    report.write_json(json, {"benchmark": "growth", **report.environment(arguments), **counts, **found})
-    if bench.differences:
-        raise typer.Exit(1)
-
-
-def _print(console: Console, title: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Print a row for each engine and kind of measurement, and a column for each size."""
-    table = report.make_table(title, ("engine", "seconds"), [f"{row['size']:,}" for row in rows])
-    for engine in [name for name in rows[0] if name != "size"]:
-        for what in rows[0][engine]:
-            table.add_row(engine, what, *(readable(row[engine][what]) for row in rows))
-    console.print(table)
+    publish(console, json, "growth", arguments, {**counts, **found}, not bench.differences)

@@ -24,6 +24,7 @@ from bench import options, report, workloads
 from bench.documents import read_documents
 from bench.reference import Reference, opened
 from bench.report import Spread
+from bench.reporting.answers import publish
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
 from hybrid.healing import HealingMatcher, heal
 
@@ -72,8 +73,6 @@ def command(
         lefts = lefts_of(used, document, prompts, random.Random(seed))
     texts = by_first_byte(used.vocabulary)
     report.say(console, f"{prompts} prompts, {len(lefts):,} different rests to be spelled")
-    titles = ["masks", "different", "new, ms", "new, p99", "kept, us"]
-    table = report.make_table("healed prompts", ["grammar", "strategy"], titles)
     rows: list[dict[str, Any]] = []
     bitmask = allocate_token_bitmask(1, used.vocabulary.size)
     for name, text in GRAMMARS.items():
@@ -94,12 +93,7 @@ def command(
             new, kept = (Spread.of(values) for values in times.values())
             found = {"grammar": name, "strategy": kind, "masks": len(lefts), "different": wrong}
             rows.append(found | {"new": new, "kept": kept})
-            shown = [f"{len(lefts):,}", f"{wrong}", f"{1e3 * new.p50:.2f}", f"{1e3 * new.p99:.1f}"]
-            table.add_row(name, kind, *shown, f"{1e6 * kept.p50:.0f}")
-    console.print(table)
-    report.write_json(json, {"benchmark": "healing", **report.environment(arguments), "rows": rows})
-    if any(row["different"] for row in rows):
-        raise typer.Exit(1)
+    publish(console, json, "healing", arguments, {"rows": rows}, not any(row["different"] for row in rows))
 
 
 def lefts_of(used: Reference, document: list[Path], prompts: int, rng: random.Random) -> set[bytes]:

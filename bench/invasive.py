@@ -2,7 +2,9 @@
 
 What: documents are cut by a reference tokenizer. In each step, is the next token's bit set? Minimally
 invasive masks allow all of these tokens. This is counted for each of our strategies, for plain XGrammar and
-llguidance, and for masks that only allow tokens within one terminal (`bench.peers.terminals`).
+llguidance, and for masks that only allow tokens within one terminal (`spanning`). Nobody uses such masks:
+they are what "greedy" constraining means where its cost is discussed (Beurer-Kellner et al., "Guiding LLMs
+The Right Way", ICML 2024).
 When: ``python -m bench invasive --schema NAME=FILE --documents NAME=FOLDER --vocabulary FOLDER --json FILE``.
 Limits: peers are asked as long as they accept the document: llguidance reads grammars in its own way, and has
 its own lexer. Plain XGrammar has no Lark grammars with a lexer. Exits with status 1 if one of our masks
@@ -15,23 +17,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import torch
 import typer
+import xgrammar
 from lark import Lark
 from rich.progress import track
 
-from bench import options, report
-from bench.peers import llguidance, terminals
-from bench.reference import (
-    DocumentsOption,
-    LarksOption,
-    Reference,
-    SchemasOption,
-    Subject,
-    asked_for,
-    opened,
-)
-from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from bench import options, workloads
+from bench.peers import llguidance
+from bench.reference import DocumentsOption, LarksOption, Reference, SchemasOption, Subject, asked_for, opened
+from bench.reporting.answers import publish
+from bench.request import Calls, calls_of
+from bench.serving import Begin, beginning
+from hybrid import GrammarCompiler, allocate_token_bitmask
 
 STRATEGIES = ("classifier", "representatives", "engine")
 
@@ -69,11 +66,6 @@ def command(
     arguments = dict(locals())
     console, used = opened(vocabulary)
     found = asked_for(used, arguments)
-    table = report.make_table(
-        "own tokens masked",
-        ["grammar", "masks of"],
-        ["documents", "left early", "steps", "masked", "share, %"],
-    )
     rows: list[dict[str, Any]] = []
     wrong = False
     for subject in found:
@@ -85,12 +77,7 @@ def command(
             share = 100 * counted.masked / max(counted.steps, 1)
             wrong |= ours and bool(counted.masked or counted.left)
             rows.append({"grammar": subject.name, "masks of": name, "share": share} | vars(counted))
-            numbers = (counted.documents, counted.left, counted.steps, counted.masked)
-            table.add_row(subject.name, name, *(f"{number:,}" for number in numbers), f"{share:.2f}")
-    console.print(table)
-    report.write_json(json, {"benchmark": "invasive", **report.environment(arguments), "rows": rows})
-    if wrong:
-        raise typer.Exit(1)
+    publish(console, json, "invasive", arguments, {"rows": rows}, not wrong)
 
 
 Follow = Callable[[int], tuple[list[bool], bool]]
@@ -100,65 +87,40 @@ def maskers(used: Reference, subject: Subject) -> list[tuple[str, bool, Follow]]
     """Return what computes masks: a name, whether it is ours, and a function that follows the document of a
     number."""
     found: list[tuple[str, bool, Follow]] = []
-    bitmask = allocate_token_bitmask(1, used.vocabulary.size)
 
-    def by_matchers(begin: Callable[[], Any]) -> Follow:
-        return lambda number: along(begin(), bitmask, subject.ids[number])
+    def add(name: str, begin: Begin, is_ours: bool = False, end: int | None = None) -> None:
+        found.append((name, is_ours, lambda number: along(begin(), subject.ids[number][:end])))
 
     if subject.kind == "lark":
-        found.append(("ours, classifier (Lark)", True, by_matchers(lambda: GrammarMatcher(subject.compiled))))
+        add("ours, classifier (Lark)", beginning(subject.compiled), is_ours=True)
     else:
         for strategy in STRATEGIES:
             compiled = GrammarCompiler(used.vocabulary, strategy=strategy).compile_json_schema(subject.text)
-            name = f"ours, {compiled.strategy}"
-            found.append((name, True, by_matchers(lambda one=compiled: GrammarMatcher(one))))  # type: ignore[misc]
-        found.append(("XGrammar", False, by_matchers(plain(used, subject))))
+            add(f"ours, {compiled.strategy}", beginning(compiled), is_ours=True)
+        plain = workloads.plain_compiler(used.vocabulary, 2, cache=True).compile_json_schema(subject.text)
+        bitmask = allocate_token_bitmask(1, used.vocabulary.size)
+        add("XGrammar", lambda: calls_of(xgrammar.GrammarMatcher(plain), bitmask))
     if llguidance.is_installed():
         peer = llguidance.Peer(used.vocabulary)
         begun = peer.lark(subject.text) if subject.kind == "lark" else peer.schema(subject.text)
         if begun.error:
-            found.append(
-                (f"llguidance refuses: {begun.error.splitlines()[0][:60]}", False, lambda _: ([], False))
-            )
-        else:
-            found.append(("llguidance", False, lambda number: along_calls(begun, subject.ids[number])))
-    else:
-        found.append(("llguidance is not installed", False, lambda _: ([], False)))
+            refusal = f"llguidance refuses: {begun.error.splitlines()[0][:60]}"
+            found.append((refusal, False, lambda _: ([], False)))
+        else:  # the stop token at the end is not tested, because llguidance ends by itself
+            add("llguidance", llguidance.beginning_of(begun), end=-1)
     found.append(("one terminal a token", False, one_terminal(used, subject)))
     return found
 
 
-def along(matcher: Any, bitmask: torch.Tensor, ids: Sequence[int]) -> tuple[list[bool], bool]:
+def along(calls: Calls, ids: Sequence[int]) -> tuple[list[bool], bool]:
     """For each token, return whether the mask before it allows it; and whether all tokens were accepted."""
-    words, bits = bitmask.numpy()[0], []
+    words, bits = calls.bitmask.numpy()[0], []
     for token in ids:
-        matcher.fill_next_token_bitmask(bitmask)
-        bits.append(bool(int(words[token >> 5]) >> (token & 31) & 1))
-        if not matcher.accept_token(token):
-            return bits, False
-    return bits, True
-
-
-def along_calls(begun: Any, ids: Sequence[int]) -> tuple[list[bool], bool]:
-    """Do the same for llguidance. The stop token at the end is not tested, because llguidance ends by
-    itself."""
-    calls, bits = llguidance.beginning_of(begun)(), []
-    words = calls.bitmask.numpy()[0]
-    for token in ids[:-1]:
         calls.fill()
         bits.append(bool(int(words[token >> 5]) >> (token & 31) & 1))
-        if not bits[-1] or not calls.accept(token):
+        if not calls.accept(token):
             return bits, False
     return bits, True
-
-
-def plain(used: Reference, subject: Subject) -> Callable[[], Any]:
-    """Return a function that makes plain XGrammar's matchers of a schema."""
-    import xgrammar
-
-    compiler = xgrammar.GrammarCompiler(used.vocabulary.tokenizer_info, max_threads=2)
-    compiled = compiler.compile_json_schema(subject.text)
-    return lambda: xgrammar.GrammarMatcher(compiled)
 
 
 def one_terminal(used: Reference, subject: Subject) -> Follow:
@@ -171,6 +133,27 @@ def one_terminal(used: Reference, subject: Subject) -> Follow:
 
     def follow(number: int) -> tuple[list[bool], bool]:
         tokens = [used.vocabulary.tokens[token] for token in subject.ids[number][:-1]]
-        return [not bit for bit in terminals.masked(lexer, subject.texts[number], tokens)], True
+        return [not bit for bit in spanning(lexer, subject.texts[number], tokens)], True
 
     return follow
+
+
+def spanning(lark: Lark, text: str, tokens: Sequence[bytes]) -> list[bool]:
+    """For each token of a text, return whether one terminal ends and another begins inside of it.
+
+    Args:
+        lark: a grammar that lexes the text, with the basic lexer.
+        text: a document.
+        tokens: the bytes of its tokens, which spell it.
+    """
+    ends = set()  # the places between terminals, in bytes
+    places = [0]
+    for character in text:
+        places.append(places[-1] + len(character.encode()))
+    for terminal in lark.lex(text, dont_ignore=True):
+        ends |= {places[terminal.start_pos or 0], places[terminal.end_pos or 0]}
+    found, at = [], 0
+    for token in tokens:
+        found.append(any(place in ends for place in range(at + 1, at + len(token))))
+        at += len(token)
+    return found

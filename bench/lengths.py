@@ -6,46 +6,33 @@ Also strings of escapes (``\\n``, ``\\"``, ``\\u00e9``) up to short bounds, wher
 too many.
 When: ``python -m bench lengths --vocabulary SPEC --json FILE``.
 Limits: each engine has its own process (`bench.peers.alone`), which reads one text, so each timed mask is the
-first one at its place. Our masks are compared with XGrammar's at the timed places; if bits differ, XGrammar's
-`accept_token` decides.
+first one at its place. Our masks are compared with XGrammar's along the whole text. With XGrammar's meaning,
+a string with a bound has no escapes, so both refuse some texts.
 """
 
 from __future__ import annotations
 
 import random
-from array import array
 from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from bench import options, report, workloads
-from bench.forked import in_a_fork
 from bench.peers import alone
 from bench.peers.alone import Asked
-from bench.report import Spread, readable
+from bench.report import Spread
+from bench.reporting.answers import publish
+from hybrid.testing.comparison import Comparison
 from hybrid.testing.segmentation import tokenize_greedy
 
 MASKS = 20
 """How many masks are timed at each place."""
 
 WORDS = (
-    "the",
-    "value",
-    "of",
-    "a",
-    "long",
-    "text",
-    "that",
-    "nobody",
-    "reads",
-    "twice",
-    "and",
-    "more",
-    "words",
-)
+    "the", "value", "of", "a", "long", "text", "that", "nobody", "reads", "twice", "and", "more", "words",
+)  # fmt: skip
 ESCAPES = ("\\n", '\\"', "\\u00e9", "\\\\", "a", "\\t", " b")
 
 Places = Mapping[str, Sequence[int]]
@@ -93,7 +80,7 @@ def _work(way: alone.Begin, asked: Asked, ids: Sequence[int], places: Places) ->
     """Measure the seconds of a first mask, and of the masks at places."""
     begun = way(asked)
     if begun.calls is None:
-        return {"refusal": begun.error.splitlines()[0][:200] if begun.error else "refused"}
+        return alone.refusal_of(begun)
     wanted = {number: name for name, numbers in places.items() for number in numbers}
     found: dict[str, list[float]] = {name: [] for name in places}
     fill, accept = begun.calls.fill, begun.calls.accept
@@ -104,62 +91,23 @@ def _work(way: alone.Begin, asked: Asked, ids: Sequence[int], places: Places) ->
             found[wanted[number]].append(perf_counter() - began)
         if number < len(ids) and not accept(ids[number]):
             return {"refusal": f"token {number} of {len(ids)} of the text"}
-    return {"first_mask": begun.seconds, "first_mask_cpu": begun.cpu_seconds, "masks": found}
-
-
-def differences(vocabulary: Any, asked: Asked, ids: Sequence[int], places: Places, seconds: float) -> Any:
-    """Compare masks at places: (masks compared, contradictions of XGrammar, differences); None if XGrammar
-    does not end.
-
-    It stops if both refuse the text: with XGrammar's meaning, a string with a bound has no escapes.
-    """
-    wanted = {number for numbers in places.values() for number in numbers}
-
-    def work() -> tuple[int, int, int]:
-        begun = [alone.begin(engine, vocabulary)(asked) for engine in (alone.OURS, alone.PLAIN)]
-        ours, plain = (one.calls for one in begun)
-        if ours is None or plain is None:
-            raise ValueError([one.error for one in begun])
-        masks = contradictions = wrong = 0
-        for number in range(len(ids) + 1):
-            if number in wanted:
-                masks += 1
-                ours.fill()
-                plain.fill()
-                bits = [
-                    np.unpackbits(calls.bitmask.numpy()[0].view(np.uint8), bitorder="little")
-                    for calls in (ours, plain)
-                ]
-                matcher = plain.accept.__self__  # type: ignore[attr-defined]
-                for token in np.flatnonzero(bits[0] != bits[1]).tolist():
-                    is_right = matcher.fork().accept_token(token) == bool(bits[0][token])
-                    contradictions += is_right
-                    wrong += not is_right
-            if number < len(ids):
-                taken = ours.accept(ids[number]), plain.accept(ids[number])
-                if not all(taken):
-                    wrong += any(taken)
-                    break
-        return masks, contradictions, wrong
-
-    return in_a_fork(work, seconds)
+    masks = {name: Spread.of(some) for name, some in found.items()}
+    return {"first_mask": begun.seconds, "first_mask_cpu": begun.cpu_seconds, "masks": masks}
 
 
 def measure(
     vocabulary: Any, title: str, asked: Asked, ids: Sequence[int], places: Places, seconds: float
 ) -> dict[str, Any]:
     """Return one row: a schema and a text, on every engine."""
-    compared = differences(vocabulary, asked, ids, places, seconds)
-    masks, contradictions, wrong = compared or (0, 0, 0)
+    found = alone.compared(vocabulary, asked, [ids], seconds)
+    compared = found or Comparison()
     engines: dict[str, Any] = {}
     for engine in asked.engines():
-        found = alone.alone(engine, vocabulary, lambda way: _work(way, asked, ids, places), seconds)
-        if "masks" in found:
-            found["masks"] = {name: Spread.of(array("d", some)) for name, some in found["masks"].items()}
-        engines[engine] = found
+        engines[engine] = alone.alone(engine, vocabulary, lambda way: _work(way, asked, ids, places), seconds)
     return {
-        "row": title, "places": list(places), "tokens": len(ids), "engines": engines, "masks": masks,
-        "contradictions": contradictions, "differences": wrong, "compared": compared is not None,
+        "row": title, "places": list(places), "tokens": len(ids), "engines": engines, "masks": compared.masks,
+        "contradictions": compared.contradiction_count, "differences": compared.difference_count,
+        "compared": found is not None,
     }  # fmt: skip
 
 
@@ -203,24 +151,6 @@ def command(
     console = report.make_console()
     with workloads.usage_errors():
         loaded = workloads.load_vocabulary(vocabulary).prepare()
-    rows = []
-    for row in (*long_rows(loaded, longest, seconds), *escape_rows(loaded, bound or (16, 64, 250), seconds)):
-        _print(console, row)
-        rows.append(row)
-    counted = ("masks", "contradictions", "differences")
-    counts = report.write_rows(console, json, "lengths", arguments, rows, counted)
-    if counts["differences"]:
-        raise typer.Exit(1)
-
-
-def _print(console: Any, row: Mapping[str, Any]) -> None:
-    title = row["row"] + ("" if row["compared"] else " (XGrammar did not end: masks are not compared)")
-    columns = ("first mask", "CPU", *(f"{name}, {n}" for name in row["places"] for n in ("p50", "most")))
-    table = report.make_table(title, ("engine",), columns)
-    for engine, one in row["engines"].items():
-        if "refusal" in one:
-            table.add_row(engine, one["refusal"], *["-"] * (len(columns) - 1))
-            continue
-        masks = [readable(n) for spread in one["masks"].values() for n in (spread.p50, spread.max)]
-        table.add_row(engine, readable(one["first_mask"]), readable(one["first_mask_cpu"]), *masks)
-    console.print(table)
+    rows = [*long_rows(loaded, longest, seconds), *escape_rows(loaded, bound or (16, 64, 250), seconds)]
+    exact = not any(row["differences"] for row in rows)
+    publish(console, json, "lengths", arguments, {"rows": rows}, exact)

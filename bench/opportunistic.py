@@ -18,9 +18,10 @@ import torch
 import typer
 
 from adapters.transformers import GrammarLogitsProcessor
-from bench import options, report
+from bench import options
 from bench.reference import DocumentsOption, LarksOption, SchemasOption, asked_for, opened
 from bench.report import Spread
+from bench.reporting.answers import publish
 
 
 def command(
@@ -39,8 +40,6 @@ def command(
     arguments = dict(locals())
     torch.set_num_threads(1)  # beside other work, more threads take twenty times as long
     columns = ["masks", "own choice first"]
-    title = "a call of the processor, us (p50 / mean)"
-    table = report.make_table(title, ["grammar", "strategy", "refused"], columns)
     rows: list[dict[str, Any]] = []
     console, used = opened(vocabulary)
     for kind in strategy:
@@ -56,10 +55,7 @@ def command(
                 spreads = {name: Spread.of(values) for name, values in times.items()}
                 row = {"grammar": subject.name, "strategy": kind, "refused": share}
                 rows.append(row | spreads)
-                shown = [f"{1e6 * one.p50:.0f} / {1e6 * one.mean:.0f}" for one in spreads.values()]
-                table.add_row(subject.name, kind, f"{share:.0%}", *shown)
-    console.print(table)
-    report.write_json(json, {"benchmark": "opportunistic", **report.environment(arguments), "rows": rows})
+    publish(console, json, "choices", arguments, {"benchmark": "opportunistic", "rows": rows})
 
 
 def along(

@@ -1,8 +1,8 @@
 """Documents in the tokens of a reference tokenizer, and their grammars.
 
-What: `subjects` reads what ``--lark``, ``--schema`` and ``--documents`` name: grammars, and for each grammar
-the documents that it accepts to the end, cut by the tokenizer, with a stop token at the end. `opened` and
-`asked_for` are the first steps of a benchmark on them.
+What: `opened` and `asked_for` are the first steps of a benchmark. They read what ``--lark``, ``--schema`` and
+``--documents`` name: grammars, and for each grammar the documents that it accepts to the end, cut by the
+tokenizer, with a stop token at the end.
 When: in `bench.drafts`, `bench.healing`, `bench.invasive` and `bench.opportunistic`.
 Limits: if the vocabulary is not a folder of Hugging Face, there is no tokenizer, and texts are cut by longest
 match.
@@ -10,9 +10,8 @@ match.
 
 from __future__ import annotations
 
-import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,9 +20,10 @@ import typer
 from rich.console import Console
 
 from bench import report, workloads
-from bench.lark import grammar_texts, named
-from bench.workloads import load_vocabulary, read_text
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
+from bench.documents import is_accepted, read_sources
+from bench.lark import grammar_texts
+from bench.workloads import load_vocabulary, named, read_text
+from hybrid import CompiledGrammar, GrammarCompiler
 from hybrid.testing.segmentation import tokenize_greedy
 
 DocumentsOption = Annotated[list[str], typer.Option(help="NAME=FOLDER; repeatable.")]
@@ -93,68 +93,35 @@ def opened(vocabulary: str) -> tuple[Console, Reference]:
 
 
 def asked_for(used: Reference, arguments: Mapping[str, Any], strategy: str = "classifier") -> list[Subject]:
-    """Return the `subjects` that a command's arguments name. Strategies other than "classifier" are for
-    schemas only.
+    """Return the grammars and documents that a command's arguments name, in an order that the seed decides.
+    Strategies other than "classifier" are for schemas only.
 
     Raises:
-        typer.BadParameter: `subjects` raises an error.
+        typer.BadParameter: a grammar has no documents, or accepts none of them.
     """
     with workloads.usage_errors():
-        return subjects(
-            used,
-            arguments["lark"] if strategy == "classifier" else [],
-            arguments["schema"],
-            arguments["documents"],
-            arguments["count"],
-            arguments.get("most_tokens", MOST_TOKENS),
-            arguments["seed"],
-            strategy,
-        )
+        return _subjects(used, arguments, strategy)
 
 
-def subjects(
-    used: Reference,
-    larks: Sequence[str],
-    schemas: Sequence[str],
-    documents: Sequence[str],
-    count: int,
-    most_tokens: int,
-    seed: int,
-    strategy: str = "classifier",
-) -> list[Subject]:
-    """Return grammars and their documents, in an order that the seed decides.
-
-    Args:
-        used: what cuts texts.
-        larks, schemas, documents: ``NAME=PATH``, or the name of a Lark grammar of the package.
-        count: number of documents for each grammar.
-        most_tokens: longer documents are left out.
-        strategy: the strategy for schemas.
-
-    Raises:
-        ValueError: a grammar has no documents, or accepts none of them.
-    """
-    paths = named(list(documents), "--documents")
+def _subjects(used: Reference, arguments: Mapping[str, Any], strategy: str) -> list[Subject]:
+    most_tokens = arguments.get("most_tokens", MOST_TOKENS)
+    paths, schemas = (named(arguments[what], f"--{what}") for what in ("documents", "schema"))
     compiler = GrammarCompiler(used.vocabulary, strategy=strategy)
-    texts = [(name, "lark", text) for name, text in grammar_texts(list(larks)).items()]
-    texts += [(name, "schema", read_text(path)) for name, path in named(list(schemas), "--schema").items()]
+    larks = grammar_texts(arguments["lark"] if strategy == "classifier" else [])
+    texts = [(name, "lark", text) for name, text in larks.items()]
+    texts += [(name, "schema", read_text(path)) for name, path in schemas.items()]
     found = []
     for name, kind, text in texts:
         if name not in paths:
             raise ValueError(f"the grammar {name!r} has no documents: give --documents {name}=FOLDER")
         compiled = compiler.compile_lark(text) if kind == "lark" else compiler.compile_json_schema(text)
         subject = Subject(name, kind, text, compiled, [], [], [])
-        files = sorted(file for file in paths[name].rglob("*") if file.is_file())
-        random.Random(seed).shuffle(files)
-        for file in files:
-            if len(subject.ids) == count:
+        for file in read_sources(paths[name], "", arguments["seed"]):
+            if len(subject.ids) == arguments["count"]:
                 break
-            try:
-                document = HEADER.sub("", file.read_bytes().decode())
-            except UnicodeDecodeError:
-                continue
+            document = HEADER.sub("", file.text)
             ids = used.ids(document)
-            if ids and len(ids) <= most_tokens and _takes(compiled, document):
+            if ids and len(ids) <= most_tokens and is_accepted(compiled, document.encode()):
                 subject.names.append(file.name)
                 subject.texts.append(document)
                 subject.ids.append([*ids, used.vocabulary.stop_token_ids[0]])
@@ -162,8 +129,3 @@ def subjects(
             raise ValueError(f"the grammar {name!r} takes no document of {paths[name]}")
         found.append(subject)
     return found
-
-
-def _takes(compiled: CompiledGrammar, text: str) -> bool:
-    matcher = GrammarMatcher(compiled)
-    return matcher.accept_string(text) and matcher.is_completed()

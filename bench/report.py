@@ -84,23 +84,14 @@ def usable_cores() -> int:
     return int(joblib.cpu_count())
 
 
-def write_json(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
+def write_json(path: str | os.PathLike[str], record: Mapping[str, Any]) -> dict[str, Any]:
     """Write a record, with dataclasses as objects and arrays as spreads; the file is written completely or
-    not at all."""
-    text = json.dumps(_finite(record), indent=1, ensure_ascii=False, allow_nan=False)
+    not at all. Return what was written."""
+    plain: dict[str, Any] = _finite(record)
+    text = json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, f"{text}\n".encode())
-
-
-def write_rows(
-    console: Console, path: str | os.PathLike[str], name: str, arguments: Mapping[str, Any],
-    rows: Sequence[Mapping[str, Any]], counted: Sequence[str],
-) -> dict[str, int]:  # fmt: skip
-    """Write a benchmark's rows; print and return the sums of their counts."""
-    counts = {what: sum(row[what] for row in rows) for what in counted}
-    say(console, ", ".join(f"{count:,} {what}" for what, count in counts.items()))
-    write_json(path, {"benchmark": name, **environment(arguments), **counts, "rows": rows})
-    return counts
+    return plain
 
 
 def make_table(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Table:

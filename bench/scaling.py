@@ -1,7 +1,7 @@
 """How the time for token classes grows: with the properties of a schema, and with the vocabulary.
 
 What: `made_schema` makes schemas with any number of properties. `measure_growth` measures growth with both,
-prints tables, and reports the exponent of the growth (`exponent`).
+and returns the exponents of the growth (`exponent`).
 When: ``python -m bench classes --scaling``.
 Limits: the schemas are artificial. The smaller vocabularies are the first ids of a real one, which are its
 most frequent tokens.
@@ -15,9 +15,7 @@ from typing import Any
 
 import numpy as np
 import xgrammar
-from rich.console import Console
 
-from bench import report
 from equivalence import Vocabulary
 
 PROPERTIES = (1, 10, 100, 300, 1000, 3000)
@@ -98,38 +96,17 @@ def exponent(rows: Sequence[dict[str, Any]]) -> float | None:
 
 
 def measure_growth(
-    console: Console,
-    vocabularies: dict[str, Vocabulary],
-    grammars: dict[str, xgrammar.Grammar],
-    measure: Measure,
+    vocabularies: dict[str, Vocabulary], grammars: dict[str, xgrammar.Grammar], measure: Measure
 ) -> dict[str, Any]:
     """Measure growth with the properties on all vocabularies, and with the largest vocabulary on all
     grammars."""
-    largest = max(vocabularies, key=lambda name: vocabularies[name].size)
+    largest = max(vocabularies.values(), key=lambda vocabulary: vocabulary.size)
     found: dict[str, Any] = {}
-    for name, title, rows in (
-        ("properties", "schemas of mixed properties", list(by_properties(vocabularies, measure))),
-        (
-            "vocabulary",
-            f"first ids of {largest}",
-            list(by_vocabulary(vocabularies[largest], grammars, measure)),
-        ),
+    for name, rows in (
+        ("properties", list(by_properties(vocabularies, measure))),
+        ("vocabulary", list(by_vocabulary(largest, grammars, measure))),
     ):
-        sizes = sorted({row["size"] for row in rows})
-        columns = (*(f"{size:,}" for size in sizes), "power")
-        table = report.make_table(title, ("CPU time (classes)",), columns)
-        powers: dict[str, float | None] = {}
-        for series in dict.fromkeys(row["series"] for row in rows):
-            own = {row["size"]: row for row in rows if row["series"] == series}
-            powers[series] = power = exponent(list(own.values()))
-            cells = (_growth_cell(own.get(size)) for size in sizes)
-            table.add_row(series, *cells, "-" if power is None else f"{power:.2f}")
-        console.print(table)
+        series = dict.fromkeys(row["series"] for row in rows)
+        powers = {one: exponent([row for row in rows if row["series"] == one]) for one in series}
         found[name] = {"rows": rows, "exponents": powers}
     return found
-
-
-def _growth_cell(row: dict[str, Any] | None) -> str:
-    if row is None or "refusal" in row:
-        return "-" if row is None else "refused"
-    return f"{report.readable(row['cpu_seconds'])} ({row['classes']:,})"

@@ -1,29 +1,36 @@
-"""The measurements of `bench.schemas` for each schema, and their summary.
+"""The measurements of `bench.schemas` for each schema, and their summary: all engines side by side.
 
-What: a `Row` for each schema, `summarise` for all of them, `print_summary` for the screen.
+What: a `Row` for each schema, and `summarise` for all of them. `spreads` sums up the requests of
+`bench.request` by engine and kind of time. `standings` counts what each engine refuses, and on what share of
+the schemas ours is faster.
 When: in `bench.schemas`.
 Limits: times of a schema with a difference are left out. "mask, ours" and "mask, XGrammar" are measured while
-masks are compared; the engines take turns at being first. `bench.headline` has the times of engines that run
-alone.
+masks are compared; the engines take turns at being first. An engine's other times are those of the schemas
+that it accepts, so it may have fewer schemas than ours. "Faster" compares the schemas that both have a time
+for. If an engine was given up on, the bound counts as its time, which is too low.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from rich.console import Console
-
-from bench import headline, report
-from bench.peers.llguidance import PeerTimes, peer_counts, peer_spreads
+from bench import report
 from bench.report import Spread
 from bench.request import Request
-from bench.verdicts import Verdicts
 from hybrid.testing.comparison import Comparison
 
 NOT_ALIKE = ("ours crashes", "only ours refuses", "only XGrammar refuses")
 """Outcomes that are errors of ours, before any mask is filled."""
+
+OURS = "ours"
+TIMES = ("first_mask", "first_mask_cpu", "document", "document_cpu")
+
+Requests = Sequence[Mapping[str, Request]]
+"""For each schema, the request on each engine."""
 
 
 @dataclass
@@ -31,8 +38,8 @@ class Row:
     """The measurements for one schema, in seconds.
 
     ``outcome`` is ``"compared"``, ``"compared without XGrammar's cache"``, ``"both refuse"``, ``"plain too
-    slow"`` or one of `NOT_ALIKE`. ``requests`` has a request for each engine, ``verdicts`` the instances that
-    each engine accepts.
+    slow"`` or one of `NOT_ALIKE`. ``requests`` has a request for each engine, ``peer`` the masks of
+    llguidance along all valid instances.
     """
 
     name: str
@@ -47,11 +54,9 @@ class Row:
     instances: int = 0
     instances_accepted: int = 0
     comparison: Comparison = field(default_factory=Comparison)
-    repeated: list[float] = field(default_factory=list)
     beside: dict[str, Row] = field(default_factory=dict)
-    peer: PeerTimes | None = None
+    peer: array[float] = field(default_factory=lambda: array("d"))
     requests: dict[str, Request] = field(default_factory=dict)
-    verdicts: dict[str, Verdicts] = field(default_factory=dict)
 
     @property
     def alike(self) -> bool:
@@ -60,13 +65,10 @@ class Row:
 
     def record(self) -> dict[str, Any]:
         """Return this row for the record."""
-        plain = ("comparison", "repeated", "beside", "peer")
         return {
-            **{one.name: getattr(self, one.name) for one in fields(self) if one.name not in plain},
+            **{one.name: getattr(self, one.name) for one in fields(self) if one.name != "comparison"},
             **report.compared(self.comparison),
-            "repeated_mask": Spread.of(self.repeated),
             "beside": {strategy: row.record() for strategy, row in self.beside.items()},
-            "llguidance": self.peer,
         }
 
 
@@ -74,75 +76,88 @@ def summarise(rows: list[Row]) -> dict[str, Any]:
     """Sum up all schemas; keys of spreads hold a `Spread` each."""
     good = [row for row in rows if row.alike]
     requests = [row.requests for row in good]
-    first = [
-        (ours.first_mask, plain.first_mask)
-        for ours, plain in ((one.get("ours"), one.get("XGrammar")) for one in requests)
-        if ours and plain and ours.first_mask and plain.first_mask
-    ]
-    phases = dict.fromkeys(phase for row in good for phase in row.phases)
-    times = [row.comparison.times for row in good]
     compared = [one.comparison for row in rows for one in (row, *row.beside.values())]
-    spreads = {
-        **headline.spreads(requests),
-        **_spreads(good, "ours"),
-        "mask, XGrammar": Spread.of(value for part in times for value in part.plain_fill),
-        "accept, XGrammar": Spread.of(value for part in times for value in part.plain_accept),
-        **{f"phase {p}": Spread.of(row.phases[p] for row in good if p in row.phases) for p in phases},
+    masks = {
+        "ours": [row.comparison.times.fill for row in good],
+        "XGrammar": [row.comparison.times.plain_fill for row in good],
+        "llguidance": [row.peer for row in good],
     }
     for strategy in dict.fromkeys(strategy for row in rows for strategy in row.beside):
-        spreads |= _spreads([row.beside[strategy] for row in good if strategy in row.beside], strategy)
+        masks[strategy] = [row.beside[strategy].comparison.times.fill for row in good]
+    phases = dict.fromkeys(phase for row in good for phase in row.phases)
     return {
-        "spreads": spreads | peer_spreads(rows),
+        "spreads": {
+            **spreads(requests),
+            **{
+                f"mask, {name}": Spread.of(one for part in parts for one in part)
+                for name, parts in masks.items()
+            },
+            **{f"phase {p}": Spread.of(row.phases[p] for row in good if p in row.phases) for p in phases},
+        },
         "classes": Spread.of(row.classes for row in good if row.classes is not None),
-        "standings": headline.standings(requests),
-        "ratio": Spread.of(plain / ours for ours, plain in first),
+        "standings": standings(requests),
         "outcomes": dict(Counter(row.outcome for row in rows)),
         "strategies": dict(Counter(row.strategy for row in rows if row.strategy).most_common()),
-        "engine_reasons": dict(Counter(r.reason for r in rows if r.strategy == "engine").most_common()),
         "masks": sum(one.masks for one in compared),
-        "equal": sum(one.equal for one in compared),
         "contradictions": sum(one.contradiction_count for one in compared),
         "differences": sum(one.difference_count for one in compared),
-        "llguidance": peer_counts(rows),
         "not_alike": [row.name for row in rows if not row.alike],
-        "sequences": sum(row.instances for row in rows),
-        "sequences_accepted": sum(row.instances_accepted for row in rows),
     }
 
 
-def _spreads(rows: list[Row], name: str) -> dict[str, Spread]:
-    """Sum up masks and tokens of one of our strategies, measured while masks are compared."""
-    times = [row.comparison.times for row in rows]
-    return {
-        f"mask, {name}": Spread.of(value for part in times for value in part.fill),
-        f"mask, {name} repeated": Spread.of(value for row in rows for value in row.repeated),
-        f"accept, {name}": Spread.of(value for part in times for value in part.accept),
-    }
+def _engines(requests: Requests) -> list[str]:
+    """Return the names of engines: ours first, the others sorted."""
+    names = {name for one in requests for name in one}
+    return sorted(names, key=lambda name: (name != OURS, name))
 
 
-def print_summary(console: Console, summary: dict[str, Any]) -> None:
-    """Print the tables."""
-    if "cold_caches" in summary:
-        console.print(report.spread_table("seconds of calls, caches warm and cold", summary["cold_caches"]))
-    console.print(report.spread_table(f"seconds; {summary['options']}", summary["spreads"]))
-    console.print(report.spread_table("classes", {"classes": summary["classes"]}, ""))
-    console.print(report.spread_table("ratios", {"XGrammar / ours, first mask": summary["ratio"]}, "x"))
-    headline.print_standings(console, summary["standings"])
-    found, asked = summary["kept"]["found"], sum(summary["kept"].values())
-    report.say(console, f"walks: {found:,} of {asked:,} found among those of other schemas")
-    for title in ("outcomes", "strategies", "engine_reasons"):
-        for name, count in summary[title].items():
-            report.say(console, f"{title.replace('_', ' ')}: {count:,} {name}")
-    peers = summary["llguidance"]
-    if peers["schemas"]:
-        report.say(
-            console,
-            f"llguidance takes {peers['taken']:,} of {peers['schemas']:,} schemas, and {peers['complete']:,} "
-            f"of {peers['documents']:,} token sequences to the end; its masks are not compared",
-        )
-    report.say(
-        console,
-        f"{summary['sequences_accepted']:,} of {summary['sequences']:,} token sequences of valid instances "
-        f"accepted to the end; {summary['masks']:,} masks compared, {summary['equal']:,} equal, "
-        f"{summary['contradictions']:,} contradictions of XGrammar, {summary['differences']:,} differences",
-    )
+def spreads(requests: Requests) -> dict[str, Spread]:
+    """Sum up seconds by kind of time and by engine."""
+    found: dict[str, Spread] = {}
+    for name in TIMES:
+        title = "first mask" if name.startswith("first") else "first mask and one document"
+        more = ", CPU" if name.endswith("cpu") else ""
+        for engine in _engines(requests):
+            own = [one for one in requests if _time(one.get(engine), name) is not None]
+            found[f"{title}, {engine}{more}"] = Spread.of(_time(one[engine], name) or 0.0 for one in own)
+            if engine != OURS:
+                ours = (_time(one.get(OURS), name) for one in own)
+                shared = Spread.of(seconds for seconds in ours if seconds is not None)
+                found[f"{title}, {OURS} where {engine} has one{more}"] = shared
+    for name in ("mask", "token"):
+        for engine in _engines(requests):
+            taken = (one[engine] for one in requests if engine in one)
+            values = (value for one in taken if one.document is not None for value in getattr(one, name))
+            found[f"{name} in the document, {engine}"] = Spread.of(values)
+    return found
+
+
+def standings(requests: Requests) -> dict[str, dict[str, Any]]:
+    """For each engine, count schemas, refused ones and given-up ones, and the shares of schemas on which ours
+    is faster."""
+    found: dict[str, dict[str, Any]] = {}
+    for engine in _engines(requests):
+        own = [one[engine] for one in requests if engine in one]
+        found[engine] = {
+            "schemas": len(own),
+            "refused": sum(bool(one.refusal) for one in own),
+            "given_up": sum(one.over is not None for one in own),
+            "documents": sum(one.document is not None for one in own),
+        }
+        if engine != OURS:
+            found[engine]["ours_faster"] = {name: _share(requests, engine, name) for name in TIMES}
+    return found
+
+
+def _time(request: Request | None, name: str) -> float | None:
+    if request is None:
+        return None
+    return request.over if request.over is not None else getattr(request, name)
+
+
+def _share(requests: Requests, engine: str, name: str) -> float | None:
+    """Return the share of schemas on which ours is faster, of those with both times; None if there are
+    none."""
+    pairs = [(_time(one.get(OURS), name), _time(one.get(engine), name)) for one in requests]
+    faster = [ours < theirs for ours, theirs in pairs if ours is not None and theirs is not None]
+    return sum(faster) / len(faster) if faster else None

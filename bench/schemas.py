@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -41,17 +41,19 @@ from rich.console import Console
 from rich.progress import track
 
 from bench import burst as bursts
-from bench import headline, options, picture, report, workloads
+from bench import options, report, workloads
 from bench.cold_caches import TOUCHED_BYTES, ColdCaches, is_taken
 from bench.forked import ends_within
 from bench.peers.elsewhere import Peer as Elsewhere
 from bench.peers.llguidance import Peer, beginning_of, is_installed
+from bench.picture import pyplot
+from bench.reporting.answers import publish
+from bench.reporting.plots import draw_first_masks
+from bench.reporting.requests import between_other_work
 from bench.request import Request, Start, hybrid_start, plain_start, run_document
-from bench.schema_rows import NOT_ALIKE, Row, print_summary, summarise
-from bench.serving import beginning, clock_cost, timed
-from bench.verdicts import Verdicts
+from bench.schema_rows import NOT_ALIKE, Row, summarise
+from bench.serving import clock_cost
 from hybrid.testing.comparison import Times
-from hybrid.testing.segmentation import tokenize_greedy
 
 if TYPE_CHECKING:
     from equivalence.vocabulary import Vocabulary
@@ -76,7 +78,6 @@ class SchemaBench:
     """
 
     vocabulary: Vocabulary
-    strategy: str = "auto"
     threads: int | None = None
     strict: bool | None = None
     seed: int = 0
@@ -94,7 +95,7 @@ class SchemaBench:
 
     def __post_init__(self) -> None:
         self.options: dict[str, Any] = {} if self.strict is None else {"strict_mode": self.strict}
-        self.ours = workloads.hybrid_compiler(self.vocabulary, self.strategy, self.threads, cache=self.cache)
+        self.ours = workloads.hybrid_compiler(self.vocabulary, "auto", self.threads, cache=self.cache)
         self.others = {
             strategy: workloads.hybrid_compiler(own, strategy, self.threads, cache=self.cache)
             for strategy, own in self.beside.items()
@@ -155,34 +156,11 @@ class SchemaBench:
         for name in plains if too_slow else ():
             row.requests[name] = Request(over=self.max_plain_seconds)
         if self.peer is not None:
-            row.peer = self.peer.measure(found["llguidance"], list(self._sequences(file.name, file.valid)))
+            row.peer = self.peer.masks(found["llguidance"], list(self._sequences(file.name, file.valid)))
         row.beside = {strategy: Row(file.name) for strategy in self.others}
         for name, one in {"ours": row, **row.beside}.items():
             self._fill(one, file, found[name], plain, cold=name == "ours")
-        row.verdicts = self._verdicts(file, {name: found[name] for name in engines})
         return row
-
-    def _verdicts(self, file: workloads.SchemaFile, found: Mapping[str, Start]) -> dict[str, Verdicts]:
-        """For each engine of this process that has not refused the schema, find which instances it
-        accepts."""
-        texts = (map(workloads.render_instance, instances) for instances in (file.valid, file.invalid))
-        valid, invalid = ([tokenize_greedy(self.vocabulary, text) for text in side] for side in texts)
-        return {
-            name: Verdicts.of(partial(self._takes, name, begun), valid, invalid)
-            for name, begun in found.items()
-            if begun.calls is not None
-        }
-
-    def _takes(self, name: str, begun: Start, ids: Sequence[int]) -> bool:
-        from hybrid import GrammarMatcher
-
-        if self.peer is not None and name == "llguidance":
-            taken = self.peer.taken(begun.compiled, [ids])[0]
-            begun.compiled.try_consume_tokens(taken)
-            return len(taken) == len(ids) and bool(begun.compiled.is_accepting())
-        is_plain = name == "XGrammar" or name in self.states
-        matcher = (xgrammar.GrammarMatcher if is_plain else GrammarMatcher)(begun.compiled)
-        return all(map(matcher.accept_token, ids)) and bool(matcher.is_completed())
 
     def _engines(self) -> dict[str, Callable[[Any, Any], Start]]:
         """Return functions from a schema, and the row for masks, to a first mask: ours, our other strategies,
@@ -195,13 +173,16 @@ class SchemaBench:
         def plain(schema: Any, bitmask: Any) -> Start:
             return plain_start(partial(self._compile_plain, schema), bitmask, collect=False)
 
-        states = {name: partial(self._start_plain, compiler) for name, compiler in self.states.items()}
         compilers = {"ours": self.ours, **self.others}
+        engines: dict[str, Callable[[Any, Any], Start]]
         engines = {name: partial(ours, compiler) for name, compiler in compilers.items()}
-        peers = {} if self.peer is None else {"llguidance": partial(self.peer.schema, collect=False)}
+        engines["XGrammar"] = plain
+        engines |= {name: partial(self._start_plain, compiler) for name, compiler in self.states.items()}
+        if self.peer is not None:
+            engines["llguidance"] = partial(self.peer.schema, collect=False)
         if self.elsewhere is not None:
-            peers[self.elsewhere.name] = self.elsewhere.schema
-        return {**engines, "XGrammar": plain, **states, **peers}
+            engines[self.elsewhere.name] = self.elsewhere.schema
+        return engines
 
     def _first_document(self, file: workloads.SchemaFile, plain: Start | None) -> list[int] | None:
         """Return the first instance that XGrammar accepts, or None."""
@@ -269,14 +250,11 @@ class SchemaBench:
     def _compare(self, row: Row, file: workloads.SchemaFile, ours: Any, plain: Any) -> None:
         from hybrid.testing.verify import compare_along
 
-        begin = beginning(ours)
         for sequence in self._sequences(file.name, file.valid):
             found = compare_along(ours, plain, sequence)
             row.instances += 1
             row.instances_accepted += found.complete
             row.comparison.add(found)
-            if found.exact:
-                row.repeated.extend(timed(begin(), sequence[: found.accepted])[0])
         # Masks along invalid instances are compared, too, but their times do not matter.
         for ids in self._sequences(file.name, file.invalid):
             found = compare_along(ours, plain, ids)
@@ -299,13 +277,8 @@ class SchemaBench:
                 raise RuntimeError(begun.error)
             return begun.compiled
 
-        engines = {name: partial(serve, begin) for name, begin in self._engines().items()}
-        for other in (
-            *self.others,
-            *self.states,
-            *([self.elsewhere.name] if self.elsewhere is not None else ()),
-        ):
-            del engines[other]
+        wanted = ("ours", "XGrammar", "llguidance")
+        engines = {name: partial(serve, begin) for name, begin in self._engines().items() if name in wanted}
         return bursts.run_all(engines, schemas, size, self.seed, threads)
 
 
@@ -334,7 +307,6 @@ def command(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Of XGrammar and ours; else each one's default.")
     ] = None,
-    strategy: options.StrategyOption = "auto",
     strict: Annotated[
         bool | None, typer.Option("--strict/--no-strict", help="strict_mode; else the default, True.")
     ] = None,
@@ -372,15 +344,12 @@ def command(
     their defaults."""
     arguments = dict(locals())
     console = report.make_console()
-    setup = workloads.Setup()
     with workloads.usage_errors():
         files = workloads.load_schema_files(schemas, limit, seed)
         check(len(files), burst, picture)
-        with setup.timed("vocabulary"):
-            tokens = workloads.load_vocabulary(vocabulary)
-    with workloads.usage_errors(), setup.timed("compilers"):
+        tokens = workloads.load_vocabulary(vocabulary)
         bench = SchemaBench(
-            tokens, strategy, threads, strict, seed, walks, walk_steps, max_plain_seconds,
+            tokens, threads, strict, seed, walks, walk_steps, max_plain_seconds,
             {other: workloads.load_vocabulary(vocabulary) for other in beside or ()},
             is_installed() if llguidance is None else llguidance,
             ColdCaches(clock_cost()) if cold_caches else None, cache, None, xgrammar_states,
@@ -390,23 +359,24 @@ def command(
             bench.elsewhere = Elsewhere(tokens, xgrammar_elsewhere, bench.options)
     if warm:
         for compiler in (*bench.others.values(), bench.ours):
-            setup.warm(compiler, bench.aside, tokens, bench.bitmask)
+            workloads.warm(compiler, bench.aside, tokens, bench.bitmask)
         if bench.peer is not None:
             bench.peer.schema(workloads.THROW_AWAY_SCHEMA)
-    setup.print(console)
-    record = {"benchmark": "schemas", **report.environment(arguments), "setup_seconds": setup.seconds}
+    record: dict[str, Any] = {"benchmark": "schemas"}
+    if burst is not None:
+        record |= _at_once(console, bench, files, burst, burst_threads or [bursts.THREADS])
+        publish(console, json, "burst", arguments, record, not record["summary"]["differences"])
+        return
     try:
-        if burst is None:
-            found, alike = _one_by_one(console, bench, files, picture)
-        else:
-            found, alike = _at_once(console, bench, files, burst, burst_threads or [bursts.THREADS])
+        record |= _one_by_one(console, bench, files)
     finally:
         if bench.elsewhere is not None:
             bench.elsewhere.close()
-    record |= {"peak_memory_bytes": report.peak_memory_bytes(), **found}
-    report.write_json(json, record)
-    if not alike:
-        raise typer.Exit(1)
+    record = publish(console, json, "schemas", arguments, record, not record["summary"]["not_alike"])
+    if cold_caches:
+        between_other_work(workloads.short_name(vocabulary), record).print(console)
+    if picture is not None:
+        draw_first_masks(picture, record)
 
 
 def check(count: int, burst: int | None, path: Path | None) -> None:
@@ -421,12 +391,10 @@ def check(count: int, burst: int | None, path: Path | None) -> None:
     if burst is not None and path is not None:
         raise ValueError("--picture is of single schemas; leave out --burst")
     if path is not None:
-        picture.pyplot()
+        pyplot()
 
 
-def _one_by_one(
-    console: Console, bench: SchemaBench, files: list[workloads.SchemaFile], path: Path | None
-) -> tuple[dict[str, Any], bool]:
+def _one_by_one(console: Console, bench: SchemaBench, files: list[workloads.SchemaFile]) -> dict[str, Any]:
     rows = []
     for file in track(files, "schemas", console=console, transient=True):
         row = bench.measure(file)
@@ -435,26 +403,22 @@ def _one_by_one(
             for one in (row, *row.beside.values()):
                 for line in one.refusals if one.outcome in NOT_ALIKE else one.comparison.differences[:5]:
                     report.say(console, f"DIFFERENCE {file.name}: {one.outcome}: {line}")
-    summary = {"options": bench.settings, **summarise(rows), "kept": _kept(bench.vocabulary)}
+    kept = bench.vocabulary.kept_reads  # cached walks of other schemas
+    summary = {
+        "options": bench.settings,
+        **summarise(rows),
+        "kept": {"found": kept.hits, "not found": kept.misses},
+    }
     if bench.cold_caches is not None:
         summary["cold_caches"] = bench.cold_caches.spreads()
-    print_summary(console, summary)
-    if path is not None:
-        requests = [row.requests for row in rows if row.alike]
-        times = {name: headline.first_masks(requests, name) for name in headline.engines(requests)}
-        picture.draw(path, times, f"New JSON schemas, {bench.vocabulary.size:,} token ids")
-    return {"summary": summary, "rows": [row.record() for row in rows]}, all(row.alike for row in rows)
-
-
-def _kept(vocabulary: Vocabulary) -> dict[str, int]:
-    """Count how often cached walks of other schemas were used."""
-    kept = vocabulary.kept_reads
-    return {"found": kept.hits, "not found": kept.misses}
+    for outcome, count in summary["outcomes"].items():
+        report.say(console, f"{count:,} schemas: {outcome}")
+    return {"summary": summary, "rows": [row.record() for row in rows]}
 
 
 def _at_once(
     console: Console, bench: SchemaBench, files: list[workloads.SchemaFile], size: int, threads: list[int]
-) -> tuple[dict[str, Any], bool]:
+) -> dict[str, Any]:
     """Run bursts on each number of threads. The record has the bursts on the first number."""
     masks = differences = 0
     summaries: dict[int, Any] = {}
@@ -469,13 +433,12 @@ def _at_once(
             masks, differences = masks + compared, differences + differing
         summaries[count] = bursts.summarise(found)
         each = each or [[one.record() for one in burst.values()] for burst in found]
-        title = f"seconds; {len(found)} bursts of {size} new schemas on {count} threads; {bench.settings}"
-        bursts.print_summary(console, summaries[count], title)
+        told = f"{len(found)} bursts of {size} new schemas on {count} threads; {bench.settings}"
+        report.say(console, told)
     if len(threads) > 1:
         bursts.print_scaling(console, summaries)
-    report.say(console, f"{masks:,} first masks compared, {differences:,} differences")
     counts = {
         "options": bench.settings, "masks": masks, "differences": differences,
         "engines": summaries[threads[0]], "by_threads": summaries,
     }  # fmt: skip
-    return {"summary": counts, "bursts": each}, not differences
+    return {"summary": counts, "bursts": each}

@@ -27,7 +27,7 @@ import xgrammar
 from rich.console import Console
 from rich.table import Table
 
-from bench.report import Spread, make_table, say, spread_table
+from bench.report import Spread, make_table, spread_table
 from bench.request import Calls, calls_of
 
 try:
@@ -298,7 +298,7 @@ def rounds_table(title: str, rows: Mapping[str, Rounds]) -> Table:
 
 def measure_calls(
     console: Console, ways: Mapping[str, Fresh], documents: Sequence[Ids], rounds: int, batch: int, seed: int
-) -> tuple[dict[str, Any], dict[str, Rounds]]:
+) -> dict[str, Any]:
     """Measure calls and batches, and the memory held after all documents. Print the results, and return them
     for the record.
 
@@ -317,5 +317,4 @@ def measure_calls(
     compiled = fresh()
     serve(beginning(compiled), documents)
     found["held"] = compiled.memory_size_bytes
-    say(console, f"held after the documents: {found['held'] / 2**20:.1f} MiB")
-    return found, rows
+    return found

@@ -25,6 +25,7 @@ import typer
 from bench import options, report, workloads
 from bench.cases import CHECKOUT
 from bench.peers.llguidance import is_installed
+from bench.reporting.answers import publish
 
 PARTS = ("import", "vocabulary", "compiler", "first mask")
 TOGETHER = "all but the vocabulary"
@@ -79,15 +80,9 @@ def start(engine: str, vocabulary: str, byte_code: str | None = None) -> dict[st
     library, compiler, mask = _ENGINES[engine]
     code = "\n".join((_HEAD, library, _LOAD, compiler, "times.append(perf_counter())", mask, _TAIL))
     command = [sys.executable, "-c", code, vocabulary, json_format.dumps(workloads.THROW_AWAY_SCHEMA)]
-    own = {} if byte_code is None else {"PYTHONPYCACHEPREFIX": byte_code}
+    own = os.environ | ({} if byte_code is None else {"PYTHONPYCACHEPREFIX": byte_code})
     done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=CHECKOUT,
-        timeout=600,
-        env={**os.environ, **own},
+        command, capture_output=True, text=True, check=True, cwd=CHECKOUT, timeout=600, env=own
     )
     parts = dict(zip(PARTS, json_format.loads(done.stdout.splitlines()[-1]), strict=True))
     return parts | {TOGETHER: sum(parts.values()) - parts["vocabulary"]}
@@ -118,10 +113,4 @@ def command(
         name: {part: report.Spread.of(one[part] for one in own) for part in (*PARTS, TOGETHER)}
         for name, own in found.items()
     }
-    table = report.make_table("a new process, medians", ("",), (*PARTS, TOGETHER, "without byte code"))
-    for name, row in rows.items():
-        times = [*(spread.p50 for spread in row.values()), fresh[name][TOGETHER]]
-        table.add_row(name, *(report.readable(seconds) for seconds in times))
-    console.print(table)
-    record = {"benchmark": "starting", **report.environment(arguments), "rows": rows, "fresh": fresh}
-    report.write_json(json, record)
+    publish(console, json, "starting", arguments, {"rows": rows, "fresh": fresh})

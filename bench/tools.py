@@ -19,13 +19,15 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.progress import track
 
 from bench import options, report, workloads
-from bench.forked import in_a_fork
 from bench.peers import alone
 from bench.peers.alone import Asked
-from bench.report import Spread, readable
+from bench.report import Spread
+from bench.reporting.answers import publish
 from bench.request import Request, run_document
+from hybrid.testing.comparison import Comparison
 from hybrid.testing.segmentation import tokenize_greedy
 
 TRIGGER = "<tool_call>"
@@ -118,7 +120,7 @@ def _once(way: alone.Begin, asked: Asked, ids: Sequence[int]) -> dict[str, Any]:
     begun = way(asked)
     request = Request.of(begun)
     if begun.calls is None:
-        return {"refusal": begun.error.splitlines()[0][:200] if begun.error else "refused"}
+        return alone.refusal_of(begun)
     taken = run_document(request, begun.calls, ids)
     return {
         "compile": begun.compile_seconds, "first_mask": request.first_mask,
@@ -140,33 +142,14 @@ def middle(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def differences(vocabulary: Any, asked: Asked, texts: Sequence[Sequence[int]], seconds: float) -> Any:
-    """Compare our masks with XGrammar's along texts: (masks compared, differences); None if XGrammar does not
-    end."""
-
-    def work() -> tuple[int, int]:
-        from hybrid.testing.comparison import Comparison
-        from hybrid.testing.verify import compare_along
-
-        total = Comparison()
-        begun = [alone.begin(engine, vocabulary)(asked) for engine in (alone.OURS, alone.PLAIN)]
-        if any(one.calls is None for one in begun):
-            raise ValueError([one.error for one in begun])
-        for ids in texts:
-            total.add(compare_along(begun[0].compiled, begun[1].compiled, ids))
-        return total.masks, total.difference_count + (not total.complete)
-
-    return in_a_fork(work, seconds)
-
-
 def measure(vocabulary: Any, shape: str, count: int, runs: int, seconds: float) -> dict[str, Any]:
     """Return one row: a shape with a number of tools, on every engine."""
     asked = SHAPES[shape](count)
     numbers = (0, count // 2, count - 1)
     texts = [tokenize_greedy(vocabulary, call(shape, number)) for number in numbers]
     engines: dict[str, Any] = {}
-    compared = differences(vocabulary, asked, texts, seconds)
-    masks, wrong = compared or (0, 0)
+    compared = alone.compared(vocabulary, asked, texts, seconds) or Comparison()
+    wrong = compared.difference_count + (not compared.complete)
     for engine in asked.engines():
         found: list[dict[str, Any]] = []
         while len(found) < runs and (not found or sum(one.get("document") or 0 for one in found) < 20):
@@ -174,7 +157,7 @@ def measure(vocabulary: Any, shape: str, count: int, runs: int, seconds: float) 
             if "refusal" in found[-1]:
                 break
         engines[engine] = middle(found)
-    return {"shape": shape, "tools": count, "engines": engines, "masks": masks, "differences": wrong}
+    return {"shape": shape, "tools": count, "engines": engines, "masks": compared.masks, "differences": wrong}
 
 
 def command(
@@ -190,26 +173,8 @@ def command(
     console = report.make_console()
     with workloads.usage_errors():
         loaded = workloads.load_vocabulary(vocabulary).prepare()
-    rows = []
-    for count in tools or (128, 400):
-        for shape in SHAPES:
-            rows.append(measure(loaded, shape, count, runs, seconds))
-            _print(console, rows[-1])
-    counts = report.write_rows(console, json, "tools", arguments, rows, ("masks", "differences"))
-    if counts["differences"] or not all(row["masks"] for row in rows):
-        raise typer.Exit(1)
-
-
-def _print(console: Any, row: Mapping[str, Any]) -> None:
-    title = f"{row['tools']:,} tools, {row['shape']}"
-    columns = ("first mask", "CPU", "one call", "CPU", "a mask p50", "a mask, most", "memory")
-    table = report.make_table(title, ("engine",), columns)
-    for engine, one in row["engines"].items():
-        if "refusal" in one:
-            table.add_row(engine, *["-"] * len(columns[:-1]), one["refusal"])
-            continue
-        cells = [readable(one[name]) if one[name] is not None else "not taken" for name in
-                 ("first_mask", "first_mask_cpu", "document", "document_cpu")]  # fmt: skip
-        size = "-" if one["bytes"] is None else f"{one['bytes'] / 2**20:,.1f} MiB"
-        table.add_row(engine, *cells, readable(one["mask"].p50), readable(one["mask"].max), size)
-    console.print(table)
+    work = [(shape, count) for count in tools or (128, 400) for shape in SHAPES]
+    asked = track(work, "tools", console=console, transient=True)
+    rows = [measure(loaded, shape, count, runs, seconds) for shape, count in asked]
+    exact = all(row["masks"] and not row["differences"] for row in rows)
+    publish(console, json, "tools", arguments, {"rows": rows}, exact)

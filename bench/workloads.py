@@ -11,19 +11,16 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import typer
 import xgrammar
-from rich.console import Console
 
-from bench.report import readable, say
 from bench.request import hybrid_start, plain_start
 from hybrid.testing.comparison import Comparison, Times
 from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
@@ -57,6 +54,16 @@ class SchemaFile:
     invalid: tuple[Any, ...]
 
 
+@dataclass(frozen=True)
+class Labelled:
+    """The same, with instances in the order of the file, and their labels."""
+
+    name: str
+    schema: Any
+    instances: Sequence[Any]
+    labels: Sequence[bool]
+
+
 def load_schema_files(folder: Path, limit: int | None = None, seed: int = 0) -> list[SchemaFile]:
     """Return the schema files of a folder by name, or a random sample of ``limit`` of them.
 
@@ -71,20 +78,28 @@ def load_schema_files(folder: Path, limit: int | None = None, seed: int = 0) -> 
         )
     if limit is not None and limit < len(paths):
         paths = sorted(random.Random(seed).sample(paths, limit))
-    return [_read_schema_file(path) for path in paths]
+    found = []
+    for one in map(read_labelled, paths):
+        valid, invalid = (
+            tuple(data for data, label in zip(one.instances, one.labels, strict=True) if label is wanted)
+            for wanted in (True, False)
+        )
+        found.append(SchemaFile(one.name, one.schema, valid, invalid))
+    return found
 
 
-def _read_schema_file(path: Path) -> SchemaFile:
+def read_labelled(path: Path) -> Labelled:
+    """Read one file.
+
+    Raises:
+        ValueError: it has another structure.
+    """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         tests = content.get("tests", [])
-        return SchemaFile(
-            path.stem,
-            content["schema"],
-            tuple(test["data"] for test in tests if test["valid"]),
-            tuple(test["data"] for test in tests if not test["valid"]),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        labels = [bool(test["valid"]) for test in tests]
+        return Labelled(path.stem, content["schema"], [test["data"] for test in tests], labels)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
             f"{path.name} is not a schema file ({error!r}); expected is JSON with the keys schema and tests"
         ) from error
@@ -150,44 +165,47 @@ def read_text(path: Path) -> str:
         ) from error
 
 
+def named(values: list[str], option: str) -> dict[str, Path]:
+    """Parse ``NAME=PATH`` options.
+
+    Raises:
+        ValueError: an option has another form, or there is no such path.
+    """
+    found = {}
+    for value in values:
+        name, separator, path = value.partition("=")
+        if not separator or not name or not Path(path).exists():
+            raise ValueError(f"{option} {value!r}: expected is NAME=PATH with a path that exists")
+        found[name] = Path(path)
+    return found
+
+
+def absolute(spec: str) -> str:
+    """Return absolute paths of files and folders, for processes that work in another folder."""
+    path = Path(spec)
+    return str(path.resolve()) if path.exists() else spec
+
+
 def class_count(compiled: Any) -> int | None:
     """Return the number of token classes; None if a grammar runs without classes."""
     classes = compiled.classes
     return None if classes is None else int(classes.n_classes)
 
 
-class Setup:
-    """What is made once, before anything is measured, and the seconds that each part took."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def timed(self, name: str) -> Iterator[None]:
-        started = perf_counter()
-        yield
-        self.seconds[name] = perf_counter() - started
-
-    def warm(self, ours: Any, plain: Any, vocabulary: Vocabulary, bitmask: Any) -> None:
-        """Compile the throw-away schema: once on XGrammar's side, twice on ours."""
-        ids = tokenize_greedy(vocabulary, THROW_AWAY_TEXT)
-        again = {**THROW_AWAY_SCHEMA, "title": "again"}  # another schema for a cache
-        for name, begin, compiler, schema in (
-            ("first mask, ours, cold", hybrid_start, ours, THROW_AWAY_SCHEMA),
-            ("first mask, ours, warm", hybrid_start, ours, again),
-            ("first mask, XGrammar", plain_start, plain, THROW_AWAY_SCHEMA),
-        ):
-            begun = begin(partial(compiler.compile_json_schema, schema, strict_mode=False), bitmask)
-            if begun.calls is None:
-                raise RuntimeError(f"the throw-away schema was refused: {begun.error}")
-            self.seconds[name] = begun.seconds
-            for token in ids:
-                begun.calls.accept(token)
-                begun.calls.fill()
-
-    def print(self, console: Console) -> None:
-        for name, seconds in self.seconds.items():
-            say(console, f"before: {name} {readable(seconds)}")
+def warm(ours: Any, plain: Any, vocabulary: Vocabulary, bitmask: Any) -> None:
+    """Compile the throw-away schema: once on XGrammar's side, twice on ours; and read a text of it."""
+    ids = tokenize_greedy(vocabulary, THROW_AWAY_TEXT)
+    again = {**THROW_AWAY_SCHEMA, "title": "again"}  # another schema for a cache
+    for begin, compiler, schema in (
+        (hybrid_start, ours, THROW_AWAY_SCHEMA), (hybrid_start, ours, again),
+        (plain_start, plain, THROW_AWAY_SCHEMA),
+    ):  # fmt: skip
+        begun = begin(partial(compiler.compile_json_schema, schema, strict_mode=False), bitmask)
+        if begun.calls is None:
+            raise RuntimeError(f"the throw-away schema was refused: {begun.error}")
+        for token in ids:
+            begun.calls.accept(token)
+            begun.calls.fill()
 
 
 def hybrid_compiler(

@@ -121,7 +121,7 @@ def test_schemas(vocabulary_file: str, schema_folder: Path, tmp_path: Path) -> N
     assert summary["masks"] == sum(row["masks"] for row in rows.values())
     assert summary["differences"] == 0
     assert "0 differences" in done.output
-    assert "first mask, XGrammar" in done.output
+    assert "through one document" in " ".join(done.output.split())
 
 
 def test_schemas_on_two_strategies_beside_llguidance(
@@ -140,21 +140,18 @@ def test_schemas_on_two_strategies_beside_llguidance(
         beside = rows[name]["beside"]["representatives"]
         assert (rows[name]["strategy"], beside["strategy"]) == ("classifier", "representatives")
         assert beside["masks"] == beside["equal"] == rows[name]["masks"] > 0
-        peer = rows[name]["llguidance"]
-        assert peer["refusal"] == "" and peer["documents"] == rows[name]["instances"]
-        assert peer["mask"]["count"] > 0
+        assert rows[name]["peer"]["count"] > 0
         assert rows[name]["requests"]["llguidance"]["first_mask"] > 0
-    assert "no such type" in rows["refused"]["llguidance"]["refusal"]
+    assert "no such type" in rows["refused"]["requests"]["llguidance"]["refusal"]
     assert rows["refused"]["beside"]["representatives"]["outcome"] == "both refuse"
     summary = record["summary"]
     assert summary["masks"] == sum(
         row["masks"] + row["beside"]["representatives"]["masks"] for row in rows.values()
     )
-    assert summary["llguidance"]["taken"] == 3
     spreads = summary["spreads"]
     assert spreads["first mask, llguidance"]["count"] == spreads["first mask, representatives"]["count"] == 3
     assert summary["standings"]["llguidance"]["refused"] == 1
-    assert "llguidance takes 3 of 4 schemas" in done.output
+    assert "schemas refused" in done.output
     cold = summary["cold_caches"]
     assert len(cold) == 16 and all(spread["count"] > 0 for spread in cold.values())
     assert {"mask, llguidance, cold", "token, ours, warm", "row of 64, XGrammar, cold"} < set(cold)
@@ -241,7 +238,6 @@ def test_grammar(grammar: str, vocabulary_file: str, tmp_path: Path) -> None:
     assert record["differences"] == []
     assert record["summary"]["masks"] == sum(row["masks"] for row in record["rows"]) + 80
     assert record["summary"]["compile"] > 0
-    assert "first mask, ours, cold" in record["setup_seconds"]
 
 
 def test_what_is_wrong_with_arguments_is_said_without_a_traceback(

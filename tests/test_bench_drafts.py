@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from bench import __main__ as commands
 from bench import drafts
-from bench.peers import terminals
+from bench.invasive import spanning
 from bench.simulated import Ngrams
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.drafts import Draft
@@ -113,4 +113,4 @@ def test_the_ngram_model_writes_texts_of_the_grammar() -> None:
 def test_a_masker_of_one_terminal_a_token() -> None:
     lark = Lark('start: (WORD | "=")*\nWORD: /[a-zé]+/\n%ignore " "', parser="lalr", lexer="basic")
     tokens = [b"a", b"b", b" ", b"=x", b"\xc3", b"\xa9 ", b"= "]
-    assert terminals.masked(lark, "ab =xé = ", tokens) == [False, False, False, True, False, True, True]
+    assert spanning(lark, "ab =xé = ", tokens) == [False, False, False, True, False, True, True]

@@ -68,7 +68,7 @@ def test_outcomes_labels_and_resuming(data: Path, monkeypatch: pytest.MonkeyPatc
     assert told["spreads"]["first_mask"]["count"] == 2 and told["spreads"]["steps"]["count"] > 20
     wrong = {(one["name"], one["instance"], one["label"]) for one in record["mislabelled"]}
     assert wrong == {("negated", 3, True), ("negated", 4, False)}
-    assert "negated, instance 3: labelled valid (not)" in done.output
+    assert "2 labels differ" in done.output
 
     def never(process: running.Process) -> None:
         raise AssertionError("nothing is left to be asked")
@@ -94,8 +94,13 @@ def test_a_quick_run_has_the_same_verdicts(data: Path) -> None:
 
 
 def test_wrong_arguments(data: Path, tmp_path: Path) -> None:
-    for more, words in ((["--engines", "none"], "there is no engine"), (["--offset", "9"], "leaves none")):
-        done, _ = run(data, *more)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for folder, more, words in (
+        (data, ["--engines", "none"], "there is no engine"),
+        (empty, [], "no *.json"),
+    ):
+        done, _ = run(folder, *more)
         assert done.exit_code == 2 and words in " ".join(done.output.split())
 
 
@@ -126,8 +131,6 @@ def test_workers_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         if name not in ("first", "last"):
             counted.add(row, [], {"verdicts": [], "why": []})
     assert counted.right == 0 and len(counted.wrong) == 3
-    with pytest.raises(ValueError, match="closed"):
-        lane.processes["xgrammar"].begin()
 
 
 def test_results_survive_a_line_that_is_cut(tmp_path: Path) -> None:
@@ -144,9 +147,7 @@ def test_results_survive_a_line_that_is_cut(tmp_path: Path) -> None:
     assert other.begun_anew and not other.rows
 
 
-@pytest.mark.parametrize(
-    "name", ["equimask:xgrammar", "xgrammar", "xgrammar:no-strict", "llguidance", "grid"]
-)
+@pytest.mark.parametrize("name", ["equimask:xgrammar", "xgrammar", "xgrammar:no-strict", "llguidance"])
 def test_each_engine_reads_as_it_steps(name: str) -> None:
     if why := missing(name):
         pytest.skip(why)
@@ -274,7 +275,6 @@ def test_the_test_suite(tmp_path: Path) -> None:
     for part, schema in (
         ("not", {"type": "integer", "not": {"const": 3}}),
         ("type", {"type": "integer"}),
-        ("optional/x", True),
     ):
         file = folder / "tests" / "draft7" / f"{part}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -295,8 +295,7 @@ def test_the_test_suite(tmp_path: Path) -> None:
     }  # fmt: skip
     assert told["parts"]["draft7"]["not"]["wrong"] == 1
     assert [one["case"] for one in told["mistakes"]] == ["draft7/not#0"]
-    (case,) = read(folder, ["draft7"], optional=True)[2:]
-    assert (case.part, case.file.schema) == ("optional/x", True)
+    case = read(folder, ["draft7"])[-1]
     assert count(case, {"outcome": "over time"}) == Count(ended=2, cases={"ended": 1})
     with pytest.raises(ValueError, match="no tests/draft4"):
         read(folder, ["draft4"])

@@ -10,40 +10,20 @@ copied for each text, as in MaskBench: after a wrong token it cannot be used aga
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
-from typing import Any, Protocol
+from typing import Any
 
 import xgrammar
 
 from bench import workloads
 from bench.json_schema.remotes import as_the_suite
-from bench.peers import grid, llguidance
-from bench.request import Calls, Start, hybrid_start, plain_start, start
+from bench.peers import llguidance
+from bench.request import Calls, Start, calls_of, hybrid_start, plain_start
 from hybrid.testing.segmentation import tokenize_greedy
-
-
-class Engine(Protocol):
-    """An engine that compiles schemas."""
-
-    def start(self, schema: Any) -> Start:
-        """Compile a schema and fill its first mask, or return the refusal."""
-
-    def compile(self, schema: Any) -> Any:
-        """Compile a schema without a mask; a refusal is raised as an error."""
-
-    def reads(self, compiled: Any, text: bytes) -> Reading:
-        """Read a whole text in the fastest way. Return whether it is accepted."""
-
-    def begin(self, compiled: Any) -> Calls:
-        """Make a matcher at the beginning of a text."""
-
-    def left_out(self, compiled: Any) -> list[str]:
-        """Return what the engine itself says that it leaves out of the schema."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +64,10 @@ ENGINES: Mapping[str, Kind] = {
     "xgrammar": Kind("xgrammar", {}, "XGrammar"),
     "xgrammar:no-strict": Kind("xgrammar", {"strict_mode": False}, "XGrammar, not strict"),
     "llguidance": Kind("llguidance", {}, "llguidance"),
-    "grid": Kind("grid-guardrail", {}, "GRID"),
 }
 
 DEFAULT = tuple(name for name in ENGINES if name != "equimask:xgrammar:no-strict")
 """All engines except the one that gives the same answers as another."""
-
 
 REFUSED_TOKEN = ("doesn't satisfy the grammar", "parser stopped")
 """Parts of llguidance's messages if it refuses a token; with any other message, it has failed."""
@@ -103,17 +81,9 @@ def missing(name: str) -> str:
     """
     if name not in ENGINES:
         raise ValueError(f"there is no engine {name!r}; allowed are {', '.join(ENGINES)}")
-    kind = ENGINES[name]
-    if kind.package == "equimask":
-        if kind.options["semantics"] != "xgrammar" and not _has_semantics():
-            return "compile_json_schema has no argument semantics"
-        return ""
-    if kind.package == "grid-guardrail":
-        return (
-            "" if grid.is_installed() else "it is not installed (pip install 'grid-guardrail[kernel]' pyyaml)"
-        )
-    if importlib.util.find_spec(kind.package) is None:
-        return f"it is not installed (pip install {kind.package})"
+    package = ENGINES[name].package
+    if package != "equimask" and importlib.util.find_spec(package) is None:
+        return f"it is not installed (pip install {package})"
     return ""
 
 
@@ -125,94 +95,73 @@ def version(name: str) -> str:
         return ""
 
 
-def make(
-    name: str, vocabulary: Any, threads: int | None = None, remotes: str = "", annotations: bool = False
-) -> Engine:
+def make(name: str, vocabulary: Any, remotes: str = "") -> Engine:
     """Make an engine over a vocabulary.
 
     Args:
         name: one of `ENGINES`.
         vocabulary: the vocabulary of the tokens.
-        threads: number of threads that compile, if the engine has that option; None is its library's default.
-        remotes, annotations: as in `bench.json_schema.remotes`; "": schemas are compiled as they are.
+        remotes: as in `bench.json_schema.remotes`; "": schemas are compiled as they are.
 
     Raises:
         ValueError: the engine is not available here.
     """
+    from hybrid import GrammarMatcher
+
     if reason := missing(name):
         raise ValueError(f"no {name} here: {reason}")
     kind = ENGINES[name]
-    if kind.package == "equimask":
-        return _ours(vocabulary, kind.options, threads, remotes, annotations)
-    if kind.package == "xgrammar":
-        compiler = workloads.plain_compiler(vocabulary, threads, cache=True)
-        bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
-        compile_it = partial(compiler.compile_json_schema, **kind.options)
-        return _Alike(compile_it, xgrammar.GrammarMatcher, bitmask, plain_start)
-    return _LLGuidance(vocabulary) if kind.package == "llguidance" else _Grid(vocabulary)
-
-
-def _has_semantics() -> bool:
-    from hybrid import GrammarCompiler
-
-    return "semantics" in inspect.signature(GrammarCompiler.compile_json_schema).parameters
-
-
-def _ours(
-    vocabulary: Any, options: Mapping[str, Any], threads: int | None, remotes: str, annotations: bool
-) -> Engine:
-    from hybrid import GrammarMatcher
-
-    compiler = workloads.hybrid_compiler(vocabulary, "auto", threads, cache=True)
-    given = dict(options) if _has_semantics() else {k: v for k, v in options.items() if k != "semantics"}
+    if kind.package == "llguidance":
+        return _LLGuidance(vocabulary)
     bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
-    compile_it: Callable[[Any], Any] = partial(compiler.compile_json_schema, **given)
-    if remotes and given.get("semantics") == "json-schema":
-        compile_it = as_the_suite(compiler.compile_json_schema, given, remotes, annotations)
+    if kind.package == "xgrammar":
+        plain = workloads.plain_compiler(vocabulary, None, cache=True)
+        compile_it = partial(plain.compile_json_schema, **kind.options)
+        return _Alike(compile_it, xgrammar.GrammarMatcher, bitmask, plain_start)
+    ours = workloads.hybrid_compiler(vocabulary, "auto", None, cache=True)
+    compile_it = partial(ours.compile_json_schema, **kind.options)
+    if remotes and kind.options["semantics"] == "json-schema":
+        compile_it = partial(as_the_suite, compile_it, remotes)
     return _Alike(compile_it, GrammarMatcher, bitmask, hybrid_start)
 
 
+@dataclass(frozen=True)
 class _Alike:
     """Ours and XGrammar, which have the same methods."""
 
-    def __init__(
-        self,
-        compile_it: Callable[[Any], Any],
-        matcher: Callable[[Any], Any],
-        bitmask: Any,
-        start: Callable[..., Start],
-    ) -> None:
-        self._compile, self._matcher, self._bitmask, self._start = compile_it, matcher, bitmask, start
+    compile_it: Callable[[Any], Any]
+    matcher: Callable[[Any], Any]
+    bitmask: Any
+    starting: Callable[..., Start]
 
     def start(self, schema: Any) -> Start:
-        return self._start(partial(self.compile, schema), self._bitmask, collect=False)
+        """Compile a schema and fill its first mask, or return the refusal."""
+        return self.starting(partial(self.compile, schema), self.bitmask, collect=False)
 
     def compile(self, schema: Any) -> Any:
+        """Compile a schema without a mask; a refusal is raised as an error."""
         # The compilers accept the schemas true and false only as text.
-        return self._compile(schema if isinstance(schema, dict) else json.dumps(schema))
+        return self.compile_it(schema if isinstance(schema, dict) else json.dumps(schema))
 
     def reads(self, compiled: Any, text: bytes) -> Reading:
-        matcher = self._matcher(compiled)
+        """Read a whole text in the fastest way. Return whether it is accepted."""
+        matcher = self.matcher(compiled)
         if matcher.accept_string(text):
             taken = bool(matcher.is_completed())
             return Reading(taken, None if taken else len(text))
-        matcher = self._matcher(compiled)
+        matcher = self.matcher(compiled)
         for place in range(len(text)):
             if not matcher.accept_string(text[place : place + 1]):
                 return Reading(False, place)
         return Reading(False, len(text))  # the whole text is refused, but not byte by byte
 
     def begin(self, compiled: Any) -> Calls:
-        matcher = self._matcher(compiled)
-        fill = partial(matcher.fill_next_token_bitmask, self._bitmask)
-        return Calls(fill, matcher.accept_token, matcher.is_completed, self._bitmask)
-
-    def left_out(self, compiled: Any) -> list[str]:
-        return [str(one) for one in getattr(compiled, "relaxed", ())]
+        """Make a matcher at the beginning of a text."""
+        return calls_of(self.matcher(compiled), self.bitmask)
 
 
 class _LLGuidance:
-    """llguidance, which reads tokens."""
+    """llguidance, which reads tokens; the methods are those of `_Alike`."""
 
     def __init__(self, vocabulary: Any) -> None:
         self._vocabulary = vocabulary
@@ -222,13 +171,7 @@ class _LLGuidance:
         return self._peer.schema(schema, collect=False)
 
     def compile(self, schema: Any) -> Any:
-        from llguidance import LLMatcher
-
-        grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema))
-        matcher = LLMatcher(self._peer.tokenizer, grammar, log_level=0)
-        if problem := matcher.get_error():
-            raise ValueError(problem)
-        return matcher
+        return self._peer.compile("grammar_from_json_schema", json.dumps(schema))
 
     def reads(self, compiled: Any, text: bytes) -> Reading:
         ids: Sequence[int] = tokenize_greedy(self._vocabulary, text)
@@ -246,37 +189,5 @@ class _LLGuidance:
     def begin(self, compiled: Any) -> Calls:
         return self._peer.calls(compiled.deep_copy())
 
-    def left_out(self, compiled: Any) -> list[str]:
-        return []  # it refuses schemas that it cannot enforce
 
-
-class _Grid:
-    """GRID, which also reads tokens."""
-
-    def __init__(self, vocabulary: Any) -> None:
-        self._vocabulary = vocabulary
-        self._peer = grid.Peer(vocabulary, xgrammar.allocate_token_bitmask(1, vocabulary.size))
-
-    def start(self, schema: Any) -> Start:
-        def calls(compiled: Any) -> Calls:
-            return self._peer.begin(compiled[0])
-
-        return start(partial(self._peer.compile, schema), calls, (Exception,), collect=False)
-
-    def compile(self, schema: Any) -> Any:
-        return self._peer.compile(schema)
-
-    def reads(self, compiled: Any, text: bytes) -> Reading:
-        calls, place = self.begin(compiled), 0
-        for one in tokenize_greedy(self._vocabulary, text):
-            if not calls.accept(one):
-                return Reading(False, place)
-            place += len(self._vocabulary.tokens[one])
-        return Reading(True) if calls.is_complete() else Reading(False, place)
-
-    def begin(self, compiled: Any) -> Calls:
-        return self._peer.begin(compiled[0])
-
-    def left_out(self, compiled: Any) -> list[str]:
-        left: list[str] = compiled[1]
-        return left
+Engine = _Alike | _LLGuidance

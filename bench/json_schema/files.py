@@ -9,12 +9,14 @@ ignored, and so are files whose names begin with a dot.
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from bench.json_schema.judge import VALUES
+from bench.workloads import Labelled, read_labelled
 
 HIDDEN, SHOWN = "_uniqueItems", "uniqueItems"
 """The name of the keyword in MaskBench, and in JSON Schema."""
@@ -22,36 +24,20 @@ HIDDEN, SHOWN = "_uniqueItems", "uniqueItems"
 NAMES_BELOW = ("properties", "patternProperties", "definitions", "$defs", "dependentSchemas", "dependencies")
 """Keywords whose members are names that the schema's author chose."""
 
-VALUES = ("enum", "const", "default", "examples", "example")
-"""Keywords that hold instances, where nothing is a keyword."""
 
-
-@dataclass(frozen=True)
-class Labelled:
-    """One file: a schema, and instances with their labels."""
-
-    name: str
-    schema: Any
-    instances: Sequence[Any]
-    labels: Sequence[bool]
-
-
-def choose(folder: Path, limit: int | None = None, offset: int = 0, seed: int = 0) -> list[Path]:
-    """Return the schema files of a folder, shuffled by the seed; ``limit`` of them after the first
-    ``offset``.
+def choose(folder: Path, limit: int | None = None, seed: int = 0) -> list[Path]:
+    """Return the schema files of a folder, shuffled by the seed; the first ``limit`` of them.
 
     Raises:
         ValueError: there are none.
     """
     paths = sorted(path for path in folder.glob("*.json") if not path.name.startswith("."))
-    random.Random(seed).shuffle(paths)
-    found = paths[offset:] if limit is None else paths[offset : offset + limit]
-    if not found:
+    if not paths:
         raise ValueError(
-            f"{str(folder)!r} has {len(paths):,} *.json files, of which --offset {offset} leaves none; "
-            "expected is a folder of files with the keys schema and tests"
+            f"{str(folder)!r} has no *.json files; expected are files with the keys schema and tests"
         )
-    return found
+    random.Random(seed).shuffle(paths)
+    return paths[:limit]
 
 
 def read(path: Path, unique_items: bool = False) -> Labelled:
@@ -60,16 +46,8 @@ def read(path: Path, unique_items: bool = False) -> Labelled:
     Raises:
         ValueError: it has another structure.
     """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        tests = content.get("tests", [])
-        schema = restored(content["schema"]) if unique_items else content["schema"]
-        labels = [bool(test["valid"]) for test in tests]
-        return Labelled(path.stem, schema, [test["data"] for test in tests], labels)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(
-            f"{path.name} is not a schema file ({error!r}); expected is JSON with the keys schema and tests"
-        ) from error
+    found = read_labelled(path)
+    return replace(found, schema=restored(found.schema)) if unique_items else found
 
 
 def restored(schema: Any, *, is_names: bool = False) -> Any:

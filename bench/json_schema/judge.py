@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 VALUES = ("enum", "const", "default", "examples", "example")
+"""Keywords that hold instances, where nothing is a keyword."""
 
 
 @dataclass(frozen=True)

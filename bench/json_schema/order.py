@@ -5,16 +5,18 @@ apply to the same value; other keys follow as they were. `by_alternatives` does 
 the alternatives under which the instance is valid. `keywords_at` returns which keywords apply to a part of an
 instance.
 When: for other ways to write an instance; engines that require an order of keys accept only these.
-Limits: references to other documents are ignored. If `hybrid` has an order for the schema, that is used.
+Limits: references to other documents are ignored. If `hybrid.json_schema` can read the schema, its order is
+used.
 """
 
 from __future__ import annotations
 
-import importlib
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from hybrid import json_schema
 
 IN_PLACE = ("allOf", "if", "then", "else", "not")
 """Keywords whose schemas apply to the same instance, as alternatives, references and dependencies do."""
@@ -23,11 +25,8 @@ IN_PLACE = ("allOf", "if", "then", "else", "not")
 def canonical(schema: Any, instance: Any) -> Any:
     """Return the instance with keys in canonical order."""
     try:
-        own = importlib.import_module("hybrid.json_schema")
-        return own.canonical(schema, instance)
-    except (ImportError, AttributeError):
-        return declared(schema, instance)
-    except own.SchemaRefused:  # it refers to documents that were passed only to an engine
+        return json_schema.canonical(schema, instance)
+    except json_schema.SchemaRefused:  # it refers to documents that were passed only to an engine
         return declared(schema, instance)
 
 

@@ -1,8 +1,8 @@
 """The assumptions of the JSON-Schema-Test-Suite about its schemas: other documents, and the meaning of
 formats.
 
-What: `as_the_suite` returns a compile method that passes the suite's remote documents, and says that formats
-are annotations if the draft says so.
+What: `as_the_suite` compiles a schema with the suite's remote documents, and says that formats are
+annotations if the draft says so.
 When: in ``python -m bench testsuite``, for our engine; the others have no such options.
 Limits: a draft's documents are those in its folder, and those outside of all drafts' folders.
 """
@@ -19,35 +19,30 @@ from typing import Any
 BASE = "http://localhost:1234/"
 """The address that the suite assumes for its documents."""
 
-SPECIFICATIONS = {
-    "draft4": "http://json-schema.org/draft-04/schema", "draft6": "http://json-schema.org/draft-06/schema",
-    "draft7": "http://json-schema.org/draft-07/schema",
+DRAFTS = {
+    "draft4": "http://json-schema.org/draft-04/schema#", "draft6": "http://json-schema.org/draft-06/schema#",
+    "draft7": "http://json-schema.org/draft-07/schema#",
     "draft2019-09": "https://json-schema.org/draft/2019-09/schema",
     "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
 }  # fmt: skip
+"""The drafts that are tested, with the URI of each."""
+
 
 ANNOTATING = ("draft2019-09", "draft2020-12")
 """Drafts whose `format` is an annotation."""
 
 
-def as_the_suite(
-    compile_it: Callable[..., Any], options: Mapping[str, Any], remotes: str, annotations: bool
-) -> Callable[[Any], Any]:
-    """Return a method that compiles a schema with the suite's meaning.
+def as_the_suite(compile_it: Callable[..., Any], remotes: str, schema: Any) -> Any:
+    """Compile a schema with the suite's meaning.
 
     Args:
         compile_it: the compiler's method.
-        options: the options for each schema.
         remotes: the folder of documents.
-        annotations: whether formats are annotations if the draft says so.
+        schema: the schema.
     """
-
-    def compiled(schema: Any) -> Any:
-        draft = draft_of(schema)
-        formats = not (annotations and draft in ANNOTATING)
-        return compile_it(schema, assert_formats=formats, registry=documents(remotes, draft), **options)
-
-    return compiled
+    draft = draft_of(schema)
+    registry = documents(remotes, draft)
+    return compile_it(schema, assert_formats=draft not in ANNOTATING, registry=registry)
 
 
 def draft_of(schema: Any) -> str:
@@ -55,7 +50,7 @@ def draft_of(schema: Any) -> str:
     named = schema.get("$schema") if isinstance(schema, Mapping) else None
     found = re.search(r"draft[-/]?0?([0-9-]+)/", named) if isinstance(named, str) else None
     draft = f"draft{found[1]}" if found else ""
-    return draft if draft in SPECIFICATIONS else "draft2020-12"
+    return draft if draft in DRAFTS else "draft2020-12"
 
 
 @cache
@@ -64,7 +59,7 @@ def documents(remotes: str, draft: str) -> Any:
     from referencing import Registry
     from referencing.jsonschema import specification_with
 
-    specification = specification_with(SPECIFICATIONS[draft])
+    specification = specification_with(DRAFTS[draft])
     found = []
     for path in sorted(Path(remotes).rglob("*.json")):
         name = path.relative_to(remotes).as_posix()

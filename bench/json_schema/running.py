@@ -6,7 +6,7 @@ When: in ``python -m bench maskbench`` and ``python -m bench testsuite``.
 Limits: a result is used again if the engine's version, the settings and the measuring code (and for equimask
 all of its code) are the same; otherwise its file begins anew. Memory is checked four times a second, on Linux
 only. Engines take turns on each schema, in an order that depends on its name, so that other work of the
-machine affects all of them. If there are several jobs, they disturb each other.
+machine affects all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,17 +50,15 @@ class Settings:
         quick: whether only verdicts are computed.
         seconds: time limit of one schema on one engine.
         gibibytes: memory limit of a worker.
-        remotes, annotations: as in `bench.json_schema.remotes`.
+        remotes: as in `bench.json_schema.remotes`.
     """
 
     vocabulary: str
     quick: bool = False
     seconds: float = 60.0
     gibibytes: float = 8.0
-    threads: int | None = None
     unique_items: bool = False
     remotes: str = ""
-    annotations: bool = False
 
 
 class Ended(Exception):
@@ -76,7 +73,6 @@ class Process:
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
-        self._is_closed = False
 
     def ask(self, file: Labelled) -> Iterator[Row]:
         """Yield the worker's answers about a file, as they come.
@@ -86,10 +82,7 @@ class Process:
             ValueError: as in `begin`.
         """
         self.begin()
-        question = {
-            "file": file.name, "schema": file.schema, "instances": list(file.instances),
-            "quick": self._settings.quick,
-        }  # fmt: skip
+        question = {"file": file.name, "schema": file.schema, "instances": list(file.instances)}
         assert self._process is not None and self._process.stdin is not None
         until = monotonic() + self._settings.seconds
         try:
@@ -100,11 +93,6 @@ class Process:
             raise Ended("crashed") from None
         while "done" not in (said := self._answer(until)):
             yield said["answer"]
-
-    def close(self) -> None:
-        """Kill the process, for good."""
-        self._is_closed = True
-        self.end()
 
     def end(self) -> None:
         """Kill the process, if there is one."""
@@ -123,20 +111,15 @@ class Process:
         """Start the process, if there is none.
 
         Raises:
-            ValueError: its engine is not available, or the worker is closed.
+            ValueError: its engine is not available.
         """
         if self._process is not None:
             return
-        if self._is_closed:
-            raise ValueError(f"{self.name} is closed")
-        settings = {
-            "name": self.name, "vocabulary": self._settings.vocabulary, "threads": self._settings.threads,
-            "remotes": self._settings.remotes, "annotations": self._settings.annotations,
-        }  # fmt: skip
+        own = {"name": self.name, **vars(self._settings)}
         self._rest = b""
         self._folder = tempfile.TemporaryDirectory()  # engines put their files here
         self._process = subprocess.Popen(
-            [sys.executable, "-m", WORKER, json.dumps(settings)],
+            [sys.executable, "-m", WORKER, json.dumps(own)],
             cwd=CHECKOUT, env={**os.environ, "TMPDIR": self._folder.name},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
@@ -235,7 +218,7 @@ def _hashed(paths: Iterable[Path]) -> str:
 
 @dataclass
 class Lane:
-    """Processes of all engines and of the judge, which one thread uses."""
+    """Processes of all engines and of the judge."""
 
     settings: Settings
     processes: dict[str, Process] = field(default_factory=dict)
@@ -263,14 +246,11 @@ class Lane:
 
     def end(self) -> None:
         for process in self.processes.values():
-            process.close()
+            process.end()
 
 
 def run_all(
-    files: Sequence[tuple[str, Callable[[], Labelled]]],
-    kept: Mapping[str, Kept],
-    settings: Settings,
-    jobs: int,
+    files: Sequence[tuple[str, Callable[[], Labelled]]], kept: Mapping[str, Kept], settings: Settings
 ) -> Iterator[str]:
     """Measure files on engines, except for kept results. Yield the names of files when they are done.
 
@@ -278,32 +258,16 @@ def run_all(
         files: their names, and how to read each.
         kept: the kept results, by engine.
         settings: the settings of the engines.
-        jobs: how many files are measured at a time, each with its own processes.
 
     Raises:
         ValueError: a file cannot be read, or an engine cannot be started.
     """
-    lanes = [Lane(settings) for _ in range(jobs)]
-    free = list(lanes)
-
-    def serve(name: str, read: Callable[[], Labelled]) -> tuple[str, dict[str, Row]]:
-        wanted = [engine for engine, own in kept.items() if name not in own.rows]
-        if not wanted:
-            return name, {}
-        lane = free.pop()  # there are as many threads as lanes, so one is free
-        try:
-            return name, lane.serve(read(), wanted)
-        finally:
-            free.append(lane)
-
-    pool = ThreadPoolExecutor(jobs)
+    lane = Lane(settings)
     try:
-        for done in as_completed([pool.submit(serve, *one) for one in files]):
-            name, rows = done.result()
-            for engine, row in rows.items():
-                kept[engine].add(row)
+        for name, read in files:
+            if wanted := [engine for engine, own in kept.items() if name not in own.rows]:
+                for engine, row in lane.serve(read(), wanted).items():
+                    kept[engine].add(row)
             yield name
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for lane in lanes:
-            lane.end()
+        lane.end()

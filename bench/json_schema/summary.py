@@ -184,23 +184,13 @@ class Standing:
         return found
 
 
-@dataclass(frozen=True)
-class Mislabelled:
-    """An instance whose label differs from the verdict of `jsonschema`."""
-
-    name: str
-    instance: int
-    label: bool
-    why: Sequence[str]
-
-
-def mislabelled(labels: Mapping[str, Sequence[bool]], verdicts: Mapping[str, Row]) -> Iterator[Mislabelled]:
-    """Return all instances whose label differs from the verdict."""
+def mislabelled(labels: Mapping[str, Sequence[bool]], verdicts: Mapping[str, Row]) -> Iterator[Row]:
+    """Return all instances whose label differs from the verdict of `jsonschema`."""
     for name, own in labels.items():
         row = verdicts[name]
         for number, label in enumerate(own):
             if judged(label, row["verdicts"][number]) != label:
-                yield Mislabelled(name, number, label, row["why"][number])
+                yield {"name": name, "instance": number, "label": label, "why": row["why"][number]}
 
 
 def summarise(

@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from typing import IO, Any
 
 from bench.json_schema import files, measuring
@@ -31,13 +32,13 @@ OTHER_SCHEMA: dict[str, Any] = {
 BYTES = "bytes"
 """The vocabulary of all single bytes: verdicts are the same, and compiling is fast."""
 
-Answers = Callable[[Any, files.Labelled], Iterator[Mapping[str, Any]]]
+Answers = Callable[[files.Labelled], Iterator[Mapping[str, Any]]]
 
 
 def judging() -> Answers:
     """Return a function that answers a question with the verdicts on all instances."""
 
-    def answers(_: Any, file: files.Labelled) -> Iterator[Mapping[str, Any]]:
+    def answers(file: files.Labelled) -> Iterator[Mapping[str, Any]]:
         try:
             judge = Judge(file.schema)
             found = [judge.verdict(instance) for instance in file.instances]
@@ -65,16 +66,16 @@ def engine(name: str, arguments: Mapping[str, Any]) -> Answers:
 
     vocabulary = arguments["vocabulary"]
     tokens = every_byte() if vocabulary == BYTES else workloads.load_vocabulary(vocabulary)
-    own = make(name, tokens, arguments["threads"], arguments["remotes"], arguments["annotations"])
+    own = make(name, tokens, arguments["remotes"])
     own.start(workloads.THROW_AWAY_SCHEMA)
 
-    def answers(question: Any, file: files.Labelled) -> Iterator[Mapping[str, Any]]:
-        if question["quick"]:
+    def answers(file: files.Labelled) -> Iterator[Mapping[str, Any]]:
+        if arguments["quick"]:
             found = measuring.check(own, file.schema, file.instances)
         else:
             own.start({**OTHER_SCHEMA, "title": file.name})
             found = measuring.measure(own, tokens, file.schema, file.instances)
-        yield from (one.record() for one in found)
+        yield from map(asdict, found)
 
     return answers
 
@@ -83,10 +84,7 @@ def main(arguments: Mapping[str, Any], reading: IO[str], say: Callable[[Mapping[
     """Answer until there are no more questions."""
     name = arguments["name"]
     try:
-        if name == JUDGE:
-            answers = judging()
-        else:
-            answers = engine(name, arguments)
+        answers = judging() if name == JUDGE else engine(name, arguments)
     except (ImportError, ValueError, RuntimeError) as error:
         say({"missing": f"{type(error).__name__}: {error}"})
         return
@@ -94,7 +92,7 @@ def main(arguments: Mapping[str, Any], reading: IO[str], say: Callable[[Mapping[
     for line in reading:
         question = json.loads(line)
         file = files.Labelled(question["file"], question["schema"], question["instances"], [])
-        for answer in answers(question, file):
+        for answer in answers(file):
             say({"answer": answer})
         say({"done": True})
 

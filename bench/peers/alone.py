@@ -10,7 +10,7 @@ default. Caches are on, and empty. For tags, equimask has only XGrammar's meanin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -22,6 +22,7 @@ from bench import memory, workloads
 from bench.forked import in_a_fork
 from bench.peers import llguidance
 from bench.request import Start, hybrid_start, plain_start
+from hybrid.testing.verify import Comparison, compare_along
 
 OURS, EXACT, PLAIN, GUIDANCE = "equimask", "equimask, JSON Schema", "XGrammar", "llguidance"
 ENGINES = (OURS, EXACT, PLAIN, GUIDANCE)
@@ -76,6 +77,27 @@ def _compile(compiler: Any, asked: Asked, options: Mapping[str, Any]) -> Callabl
     if asked.schema is None:
         return partial(compiler.compile_structural_tag, asked.tags)
     return partial(compiler.compile_json_schema, asked.schema, **options)
+
+
+def compared(vocabulary: Any, asked: Asked, texts: Sequence[Sequence[int]], seconds: float) -> Any:
+    """Compare our masks with XGrammar's along texts. Return the `Comparison`; None if XGrammar does not end
+    within the time."""
+
+    def work() -> Comparison:
+        ours, plain = (begin(engine, vocabulary)(asked) for engine in (OURS, PLAIN))
+        if ours.compiled is None or plain.compiled is None:
+            raise ValueError([ours.error, plain.error])
+        total = Comparison()
+        for ids in texts:
+            total.add(compare_along(ours.compiled, plain.compiled, ids))
+        return total
+
+    return in_a_fork(work, seconds)
+
+
+def refusal_of(begun: Start) -> dict[str, str]:
+    """Return the refusal of an engine, for its row."""
+    return {"refusal": begun.error.splitlines()[0][:200] if begun.error else "refused"}
 
 
 def alone(

@@ -84,21 +84,15 @@ class Peer:
     def __exit__(self, *_: object) -> None:
         self._folder.cleanup()
 
-    def run(
-        self,
-        grammar: xgrammar.Grammar,
-        text: str | None,
-        root: str,
-        ours: NDArray[np.int32],
-    ) -> PeerResult:
+    def run(self, grammar: xgrammar.Grammar, text: str | None, ours: NDArray[np.int32]) -> PeerResult:
         """Compute the classes of one grammar, and compare them with ours (`class_of_token`)."""
-        forms = [("as written", text, root)] if text is not None else []
-        forms.append(("as XGrammar prints it", printed(grammar), "root"))
+        forms = [("as written", text)] if text is not None else []
+        forms.append(("as XGrammar prints it", printed(grammar)))
         result = PeerResult()
-        for name, source, start in forms:
+        for name, source in forms:
             for skip in (False, True):
                 form = f"{name}, without tokens that repeat a byte" if skip else name
-                problem, is_refusal = self._attempt(source, start, skip, result)
+                problem, is_refusal = self._attempt(source, skip, result)
                 if not problem:
                     found = self._read()
                     result.form, result.relation = form, relate(ours, found, self.vocabulary)
@@ -110,13 +104,13 @@ class Peer:
                     break
         return result
 
-    def _attempt(self, source: str, root: str, skip: bool, result: PeerResult) -> tuple[str, bool]:
+    def _attempt(self, source: str, skip: bool, result: PeerResult) -> tuple[str, bool]:
         """Run the program. Return what went wrong ("" if nothing), and whether the grammar was refused."""
         shutil.rmtree(self.folder / "out", ignore_errors=True)
         (self.folder / "grammar.gbnf").write_text(source, encoding="utf-8")
         command = [
             *(self.program, "--no-progress", "--timings", *(["--skip-repeat-bytes"] if skip else [])),
-            *("--model-id", MODEL, "--cache-dir", str(self.folder / "hub"), "--start-symbol", root),
+            *("--model-id", MODEL, "--cache-dir", str(self.folder / "hub"), "--start-symbol", "root"),
             *("--grammar-file", str(self.folder / "grammar.gbnf"), "--output", str(self.folder / "out")),
             *("--num-threads", "1"),
         ]

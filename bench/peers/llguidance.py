@@ -16,14 +16,12 @@ import importlib.util
 import json
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 import xgrammar
 
-from bench.report import Spread
 from bench.request import Calls, Start, start
 from bench.serving import Begin, beginning, timed
 from hybrid.testing.segmentation import tokenize_greedy
@@ -53,18 +51,6 @@ class _Tokenizer:
     def __call__(self, text: bytes | str) -> list[int]:
         data = text.encode() if isinstance(text, str) else text
         return tokenize_greedy(self._vocabulary, data) if data else []
-
-
-@dataclass
-class PeerTimes:
-    """Times of documents of one schema in llguidance, in seconds per call; `refusal` says why there are
-    none."""
-
-    refusal: str = ""
-    documents: int = 0
-    complete: int = 0
-    mask: array[float] = field(default_factory=lambda: array("d"))
-    accept: array[float] = field(default_factory=lambda: array("d"))
 
 
 class Peer:
@@ -101,17 +87,22 @@ class Peer:
         return self._start("grammar_from_lark", HEADER + text)
 
     def _start(self, read: str, text: str, bitmask: Any = None, collect: bool = True) -> Start:
+        return start(
+            partial(self.compile, read, text), partial(self.calls, row=bitmask), (Exception,), collect
+        )
+
+    def compile(self, read: str, text: str) -> Any:
+        """Return a matcher of a text that a method of its `LLMatcher` reads.
+
+        Raises:
+            ValueError: it refuses the text.
+        """
         from llguidance import LLMatcher
 
-        row = self._bitmask if bitmask is None else bitmask
-
-        def compiled() -> Any:
-            matcher = LLMatcher(self.tokenizer, getattr(LLMatcher, read)(text), log_level=0)
-            if problem := matcher.get_error():
-                raise ValueError(problem)
-            return matcher
-
-        return start(compiled, partial(self.calls, row=row), (Exception,), collect)
+        matcher = LLMatcher(self.tokenizer, getattr(LLMatcher, read)(text), log_level=0)
+        if problem := matcher.get_error():
+            raise ValueError(problem)
+        return matcher
 
     def calls(self, matcher: Any, row: Any = None) -> Calls:
         """Return the methods of one of its matchers, with a row for masks."""
@@ -119,18 +110,12 @@ class Peer:
         fill = partial(matcher.unsafe_compute_mask_ptr, row.data_ptr(), 4 * row.numel())
         return Calls(fill, matcher.consume_token, matcher.is_accepting, row, matcher.get_error)
 
-    def measure(self, begun: Start, documents: Sequence[Sequence[int]]) -> PeerTimes:
-        """Run documents on a compiled schema."""
-        found = PeerTimes(begun.error)
-        if begun.calls is None:
-            return found
-        for ids, taken in zip(documents, self.taken(begun.compiled, documents), strict=True):
+    def masks(self, begun: Start, documents: Sequence[Sequence[int]]) -> array[float]:
+        """Return the seconds of each mask along documents, if it accepts the schema."""
+        found = array("d")
+        for taken in self.taken(begun.compiled, documents) if begun.calls is not None else ():
             begun.compiled.reset()
-            masks, tokens = timed(begun.calls, taken)
-            found.mask.extend(masks)
-            found.accept.extend(tokens)
-            found.documents += 1
-            found.complete += len(taken) == len(ids) and begun.calls.is_complete()
+            found.extend(timed(begun.calls, taken)[0])
         return found
 
     def taken(self, matcher: Any, documents: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -169,28 +154,3 @@ def beginning_of(begun: Start) -> Begin:
         return begun.calls
 
     return begin
-
-
-def peer_spreads(rows: Sequence[Any]) -> dict[str, Spread]:
-    """Sum up its masks on the schemas that it accepts, and ours on the same; rows of `bench.schemas`."""
-    taken = [(row, row.peer) for row in rows if row.alike and row.peer is not None and not row.peer.refusal]
-    if not taken:
-        return {}
-    return {
-        "mask, llguidance": Spread.of(value for _, peer in taken for value in peer.mask),
-        "mask, ours where llguidance has one": Spread.of(
-            value for row, _ in taken for value in row.comparison.times.fill
-        ),
-        "accept, llguidance": Spread.of(value for _, peer in taken for value in peer.accept),
-    }
-
-
-def peer_counts(rows: Sequence[Any]) -> dict[str, int]:
-    """Count how many schemas it accepts, and how many documents it reads to the end."""
-    peers = [row.peer for row in rows if row.peer is not None]
-    return {
-        "schemas": len(peers),
-        "taken": sum(not peer.refusal for peer in peers),
-        "documents": sum(peer.documents for peer in peers),
-        "complete": sum(peer.complete for peer in peers),
-    }

@@ -1,7 +1,7 @@
 """Tables of JSON Schema as it was written: MaskBench's schemas, and the JSON-Schema-Test-Suite.
 
 What: `maskbench` and `testsuite` make tables from records of these benchmarks.
-When: in ``python -m bench report``.
+When: in ``python -m bench report``, and at the end of these commands.
 Limits: rare reasons are in the records only.
 """
 
@@ -11,14 +11,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bench.json_schema import tables
 from bench.json_schema.engines import ENGINES
-from bench.reporting.tables import Cell, Table, cells, percentiles
+from bench.reporting.tables import Cell, Table, percentiles
 
 Record = Mapping[str, Any]
 
 MOST_REASONS = 15
 
+REASONS = (
+    ("refusals", "schemas refused, by keyword or first words"),
+    ("unwritten", "valid instances refused, by the keywords at the place where they are"),
+    ("accepted", "invalid instances accepted, by the keyword that they break"),
+)
 TIMES = (
     ("first_mask", "to the first mask"),
     ("first_mask_cpu", "to the first mask: CPU time"),
@@ -37,66 +41,72 @@ def titled(engine: str, record: Record) -> str:
 def maskbench(own: Sequence[tuple[str, Record]]) -> Iterator[Table]:
     """Yield tables of what is refused, what can be written, reasons, and times."""
     for name, record in own:
-        rows = record["rows"]
-        columns = [titled(engine, record) for engine in rows]
-        told = [
-            {**tables.lines(one), **({} if record["quick"] else tables.checks(one))} for one in rows.values()
-        ]
-        words = list(told[0]) if told else []
-        lines = [cells([word, *(_counted(word, one[word]) for one in told)]) for word in words]
+        rows = list(record["rows"].values())
+        columns = [titled(engine, record) for engine in record["rows"]]
+        told = [_lines(one, record["quick"]) for one in rows]
+        lines = [[word, *(one[word] for one in told)] for word in (told[0] if told else ())]
         missing = "; ".join(f"{engine} is left out: {why}" for engine, why in record["missing"].items())
         note = f"{record['instances']:,} instances. {missing + '. ' if missing else ''}{_labels(record)}"
         yield Table(f"{name}: schemas (instances)", ["", *columns], lines, note)
-        for key, title in (
-            ("refusals", "schemas refused, by keyword or first words"),
-            ("unwritten", "valid instances refused, by the keywords at the place where they are"),
-            ("accepted", "invalid instances accepted, by the keyword that they break"),
-        ):
-            yield Table(
-                f"{name}: {title}", ["", *columns], list(_reasons([one[key] for one in rows.values()]))
-            )
+        for key, title in REASONS:
+            yield Table(f"{name}: {title}", ["", *columns], list(_reasons([one[key] for one in rows])))
         if not record["quick"]:
-            spreads = [one["spreads"] for one in rows.values()]
-            times = [cells([word, *(percentiles(one[key]) for one in spreads)]) for key, word in TIMES]
+            times = [[word, *(percentiles(one["spreads"][key]) for one in rows)] for key, word in TIMES]
             yield Table(f"{name}: times of what each engine takes", ["p50 / p90 / p99", *columns], times)
+
+
+def _lines(one: Record, quick: bool) -> dict[str, Any]:
+    """Return the rows of one engine, by their titles. Cells that should be 0 are marked as bad if they are
+    not."""
+
+    def bad(count: int, more: str = "") -> Cell:
+        return Cell(f"{count:,}{more}", "bad" if count else "")
+
+    outcomes = one["outcomes"]
+    ended = sum(outcomes.get(word, 0) for word in ("over time", "over memory", "crashed"))
+    checks = {
+        "masks without a token": bad(one["dead_ends"]),
+        "tokens that mask and matcher judge differently": bad(one["unlike"]),
+    }
+    return {
+        "schemas": one["schemas"],
+        "refused": outcomes.get("refused", 0),
+        "never ends, too large, crashes": bad(ended),
+        "errors while reading": bad(one["failed"]),
+        "a valid instance cannot be written": bad(one["schemas_refusing"], f" ({one['valid_refused']:,})"),
+        "an invalid one can": bad(one["schemas_accepting"], f" ({one['invalid_accepted']:,})"),
+        "the same, where nothing is said to be left out": one["schemas_accepting_silently"],
+        "all as the schema says": one["right"],
+        "valid instances asked for": one["valid"],
+        "invalid instances asked for": one["invalid"],
+        **({} if quick else checks),
+    }
 
 
 def testsuite(own: Sequence[tuple[str, Record]]) -> Iterator[Table]:
     """Yield tables of right, wrong and refused tests, by draft and by keyword."""
     for _, record in own:
-        rows = record["rows"]
-        columns = [titled(engine, record) for engine in rows]
-        drafts = list(dict.fromkeys(draft for one in rows.values() for draft in one["parts"]))
-        lines = [
-            cells([draft, *(_verdicts(one["parts"][draft].values()) for one in rows.values())])
-            for draft in drafts
-        ]
+        rows = [one["parts"] for one in record["rows"].values()]
+        columns = [titled(engine, record) for engine in record["rows"]]
+        drafts = list(dict.fromkeys(draft for one in rows for draft in one))
+        lines = [[draft, *(_verdicts(one[draft].values()) for one in rows)] for draft in drafts]
         note = "Of a case that is refused all tests count as refused. Remote references are not served."
         yield Table("Tests right / wrong / refused", ["draft", *columns], lines, note)
         for draft in drafts:
-            parts = list(dict.fromkeys(part for one in rows.values() for part in one["parts"][draft]))
-            lines = [
-                cells([part, *(_verdicts([one["parts"][draft][part]]) for one in rows.values())])
-                for part in parts
-            ]
+            parts = dict.fromkeys(part for one in rows for part in one[draft])
+            lines = [[part, *(_verdicts([one[draft][part]]) for one in rows)] for part in parts]
             yield Table(f"{draft}: tests right / wrong / refused", ["", *columns], lines, is_long=True)
 
 
-def _counted(word: str, text: str) -> Cell:
-    """Return a cell with a number, marked as bad if the number should be 0."""
-    is_wrong = word.startswith(("a valid", "an invalid", "never", "errors", "masks without", "tokens that"))
-    return Cell(text, "bad" if is_wrong and not text.startswith("0") else "")
-
-
-def _reasons(counters: Sequence[Mapping[str, int]]) -> Iterator[list[Cell]]:
+def _reasons(counters: Sequence[Mapping[str, int]]) -> Iterator[list[Any]]:
     total: Counter[str] = Counter()
     for one in counters:
         total.update(one)
     for word, _ in total.most_common(MOST_REASONS):
-        yield cells([word, *(f"{one[word]:,}" if one.get(word) else "-" for one in counters)])
+        yield [word, *(one.get(word) or None for one in counters)]
     rest = {word for word, _ in total.most_common()[MOST_REASONS:]}
     if rest:
-        yield cells(["others", *(f"{sum(one.get(word, 0) for word in rest):,}" for one in counters)])
+        yield ["others", *(sum(one.get(word, 0) for word in rest) for one in counters)]
 
 
 def _labels(record: Record) -> str:

@@ -21,8 +21,7 @@ import typer
 from rich.console import Console
 
 from bench import options, picture, report, workloads
-from bench.lark import named
-from bench.reporting import facts, jobs, markdown, page, questions
+from bench.reporting import facts, jobs, markdown, page, plots, questions
 from bench.reporting.inputs import FULL, QUICK, Inputs, limited
 from equivalence.store import write_whole
 
@@ -85,10 +84,10 @@ def command(
     console = report.make_console()
     with workloads.usage_errors():
         inputs = Inputs(
-            [_absolute(spec) for spec in vocabulary or [SHIPPED_VOCABULARY]],
+            [workloads.absolute(spec) for spec in vocabulary or [SHIPPED_VOCABULARY]],
             [path.resolve() for path in schemas or ()],
-            {name: path.resolve() for name, path in named(documents or [], "--documents").items()},
-            {name: path.resolve() for name, path in named(lark or [], "--lark").items()},
+            {name: path.resolve() for name, path in workloads.named(documents or [], "--documents").items()},
+            {name: path.resolve() for name, path in workloads.named(lark or [], "--lark").items()},
             [path.resolve() for path in grammars or ()],
             seed,
             None if xgrammar_elsewhere is None else xgrammar_elsewhere.resolve(),
@@ -161,7 +160,7 @@ def write(
     if readme is not None:
         pages[readme] = markdown.put_into(readme.read_text(encoding="utf-8"), told)
         if told.headline.schemas is not None:
-            markdown.draw_first_masks(readme.parent / markdown.FIRST_MASK, told.headline.schemas)
+            plots.draw_first_masks(readme.parent / markdown.FIRST_MASK, told.headline.schemas)
     for path, text in pages.items():
         write_whole(path, text.encode("utf-8", "replace"))
     names = ", ".join(str(path) for path in pages)
@@ -202,12 +201,6 @@ def choose(asked: Sequence[questions.Question], only: Sequence[str] | None) -> l
             )
         found |= own
     return list(found.values())
-
-
-def _absolute(spec: str) -> str:
-    """Return absolute paths of files and folders, because jobs run in another folder."""
-    path = Path(spec)
-    return str(path.resolve()) if path.exists() else spec
 
 
 def _command(arguments: Mapping[str, Any]) -> str:

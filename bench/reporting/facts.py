@@ -213,31 +213,22 @@ def when_to_use(rows: Sequence[Standing]) -> Table:
         groups.setdefault((row.situation, row.what), []).append(row)
     for (situation, what), own in groups.items():
         ratios = sorted(row.ratio for row in own if row.ratio is not None)
-        middle = ratios[len(ratios) // 2]
         behind = sum(row.is_behind for row in own)
         leaders = sorted({row.ahead or "nobody clearly" for row in own})
         peers = sorted({name for row in own for name in row.values} - {OURS})
-        told = _factor(middle)
         same = sorted(row.values[OURS] / row.values["XGrammar"] for row in own if row.values.get("XGrammar"))
         look = "behind" if behind > len(own) / 2 else "best" if leaders == [OURS] else ""
         found.append([
-            Cell(situation), Cell(what), Cell(", ".join(peers)), Cell(", ".join(leaders), look),
-            Cell(told, look), Cell(_factor(same[len(same) // 2]) if same else "-"),
+            situation, what, ", ".join(peers), Cell(", ".join(leaders), look),
+            Cell(_factor(ratios[len(ratios) // 2]), look), _factor(same[len(same) // 2]) if same else None,
             Cell(f"{behind} of {len(own)}", "behind" if behind else ""),
         ])  # fmt: skip
     note = (
         "Medians over vocabularies and grammars, against the best of the peers in each row. First find your "
         "situation, then see whether its row is green; amber says that a peer is ahead there."
     )
-    columns = [
-        "for",
-        "what counts",
-        "peers measured",
-        "ahead",
-        "equimask, next to the best peer",
-        "next to XGrammar (same masks)",
-        "a peer is ahead in",
-    ]
+    columns = ["for", "what counts", "peers measured", "ahead", "equimask, next to the best peer"]
+    columns += ["next to XGrammar (same masks)", "a peer is ahead in"]
     return Table("", columns, found, note)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bench.report import readable
-from bench.reporting.tables import Cell, Table, cells
+from bench.reporting.tables import Table, errors, size
 from bench.workloads import short_name
 
 Record = Mapping[str, Any]
@@ -29,13 +29,22 @@ CALLS = (
 
 def often(own: Sequence[tuple[str, Record]]) -> Iterator[Table]:
     """Yield a table of all measured grammars for each vocabulary."""
-    for vocabulary, records in by_vocabulary(own).items():
+    for vocabulary, records in _by_vocabulary(own).items():
         taken = [(name, one["summary"]) for name, one in records if "measured" in one.get("summary", {})]
-        if taken:
-            yield _often(vocabulary, taken)
+        own_calls = [summary["measured"]["calls"] for _, summary in taken]
+        rows = [[words, *(_calm(calls.get(key)) for calls in own_calls)] for key, words in CALLS]
+        for call in ("mask", "token"):
+            plain = [summary["spreads"][f"{call}, XGrammar"] for _, summary in taken]
+            rows.append([f"a {call}, XGrammar", *(one["mean"] if one["count"] else "" for one in plain)])
+        ratios = (_ratio(summary) for _, summary in taken)
+        rows.append(["XGrammar / equimask, a mask of a new document", *ratios])
+        columns = ["means (p99)", *(name for name, _ in taken)]
+        note = 'On strategy "classifier"; XGrammar along the documents whose masks were compared.'
+        title = f"A mask and a token, {vocabulary}"
+        yield Table(title, columns, [row for row in rows if any(row[1:])], note)
 
 
-def by_vocabulary(own: Sequence[tuple[str, Record]]) -> dict[str, list[tuple[str, Record]]]:
+def _by_vocabulary(own: Sequence[tuple[str, Record]]) -> dict[str, list[tuple[str, Record]]]:
     """Group records by vocabulary, the last part of their names, and by the rest of their names."""
     found: dict[str, list[tuple[str, Record]]] = {}
     for name, record in own:
@@ -43,23 +52,6 @@ def by_vocabulary(own: Sequence[tuple[str, Record]]) -> dict[str, list[tuple[str
         vocabulary = short_name(given[0] if isinstance(given, list) else given)
         found.setdefault(vocabulary, []).append((name.removesuffix(f"-{vocabulary}"), record))
     return found
-
-
-def _often(vocabulary: str, taken: Sequence[tuple[str, Record]]) -> Table:
-    rows = [
-        [words, *(_calm(summary["measured"]["calls"].get(key)) for _, summary in taken)]
-        for key, words in CALLS
-    ]
-    for call in ("mask", "token"):
-        plain = [summary["spreads"][f"{call}, XGrammar"] for _, summary in taken]
-        rows.append(
-            [f"a {call}, XGrammar", *(readable(one["mean"]) if one["count"] else "" for one in plain)]
-        )
-    rows.append(["XGrammar / equimask, a mask of a new document", *(_ratio(summary) for _, summary in taken)])
-    columns = ["means (p99)", *(name for name, _ in taken)]
-    note = 'On strategy "classifier"; XGrammar along the documents whose masks were compared.'
-    title = f"A mask and a token, {vocabulary}"
-    return Table(title, columns, [cells(row) for row in rows if any(row[1:])], note)
 
 
 def _calm(calls: Record | None) -> str:
@@ -78,38 +70,26 @@ def _ratio(summary: Record) -> str:
 
 def often_lark(own: Sequence[tuple[str, Record]]) -> Iterator[Table]:
     """Yield a table of all Lark grammars for each vocabulary."""
-    for vocabulary, records in by_vocabulary(own).items():
+    for vocabulary, records in _by_vocabulary(own).items():
         taken = [(name, row) for name, record in records for row in record["rows"] if "calls" in row]
-        if taken:
-            yield _often_lark(vocabulary, taken)
-
-
-def _often_lark(vocabulary: str, taken: Sequence[tuple[str, Record]]) -> Table:
-    lines: list[list[str | Cell]] = [
-        [words.replace("document", "file"), *(_calm(row["calls"].get(key)) for _, row in taken)]
-        for key, words in CALLS
-    ]
-    lines.append(["a mask, new file, llguidance", *(_peer(row) for _, row in taken)])
-    built = [row.get("building") for _, row in taken]
-    lines += [
-        ["compiling, CPU time", *(readable(float(np.median(one["cpu"]))) if one else "" for one in built)],
-        [
-            "artefact",
-            *(f"{one['artefact'] / 2**10:,.0f} KiB" if one and "artefact" in one else "" for one in built),
-        ],
-        [
-            "files that pass, cut twice",
-            *(f"{row['followed'] - len(row['failed']):,} of {row['followed']:,}" for _, row in taken),
-        ],
-    ]
-    wrong = [len(row["judged"]["unsound"]) for _, row in taken]
-    lines.append(
-        ["refused tokens that Lark takes", *(Cell(str(one), "bad" if one else "best") for one in wrong)]
-    )
-    columns = ["means (p99)", *(name for name, _ in taken)]
-    note = "llguidance's lexer differs from Lark's, so its masks mean something else."
-    title = f"Lark grammars: a mask and a token, {vocabulary}"
-    return Table(title, columns, [cells(row) for row in lines if any(row[1:])], note)
+        rows = [row for _, row in taken]
+        lines: list[list[Any]] = [
+            [words.replace("document", "file"), *(_calm(row["calls"].get(key)) for row in rows)]
+            for key, words in CALLS
+        ]
+        built = [row.get("building", {}) for row in rows]
+        passing = (f"{row['followed'] - len(row['failed']):,} of {row['followed']:,}" for row in rows)
+        lines += [
+            ["a mask, new file, llguidance", *map(_peer, rows)],
+            ["compiling, CPU time", *(float(np.median(one["cpu"])) if one else "" for one in built)],
+            ["artefact", *(size(one.get("artefact"), 1 << 10) or "" for one in built)],
+            ["files that pass, cut twice", *passing],
+            ["refused tokens that Lark takes", *(errors(len(row["judged"]["unsound"])) for row in rows)],
+        ]
+        columns = ["means (p99)", *(name for name, _ in taken)]
+        note = "llguidance's lexer differs from Lark's, so its masks mean something else."
+        title = f"Lark grammars: a mask and a token, {vocabulary}"
+        yield Table(title, columns, [line for line in lines if any(line[1:])], note)
 
 
 def _peer(row: Record) -> str:

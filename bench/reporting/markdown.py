@@ -10,12 +10,9 @@ the page.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from bench import picture
 from bench.reporting.facts import Facts
 from bench.reporting.page import HERE, environment
 from bench.reporting.tables import Table
@@ -37,8 +34,8 @@ def as_text(table: Table) -> str:
     """Write a table in Markdown, with the sentences below it."""
     head = f"| {' | '.join(map(plain, table.columns))} |\n|{'---|' * len(table.columns)}"
     lines = [f"| {' | '.join(plain(cell.text) for cell in row)} |" for row in table.rows]
-    told = "\n".join(f"- {plain(line)}." for line in table.told)
-    return "\n".join([head, *lines, *(f"\n{part}" for part in (told,) if part)])
+    told = [f"- {plain(line)}." for line in table.told]
+    return "\n".join([head, *lines, *(["", *told] if told else [])])
 
 
 def _filled(name: str, facts: Facts) -> str:
@@ -65,14 +62,3 @@ def put_into(text: str, facts: Facts) -> str:
         raise ValueError(f"expected are the lines {BEGIN!r} and {END!r}, once each and in this order")
     before, _, rest = text.partition(BEGIN)
     return f"{before}{BEGIN}\n{_filled('readme.md', facts).strip()}\n{END}{rest.partition(END)[2]}"
-
-
-def draw_first_masks(path: Path, record: Mapping[str, Any]) -> None:
-    """Draw the picture of times to the first mask, from a record of new schemas."""
-    times: dict[str, list[float]] = {}
-    for row in record["rows"]:
-        for engine, one in row["requests"].items() if not row["differences"] else ():
-            seconds = one["over"] if one["over"] is not None else one["first_mask"]
-            if seconds is not None:
-                times.setdefault(engine, []).append(seconds)
-    picture.draw(path, times, f"New JSON schemas, {len(record['rows']):,} of them")

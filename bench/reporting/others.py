@@ -2,7 +2,7 @@
 
 What: growth, new processes, tags of models, drafts, healed prompts, random grammars, and robustness of
 servers; one function for each kind of record.
-When: in ``python -m bench report``.
+When: in ``python -m bench report``, and at the end of the commands.
 Limits: as in `bench.reporting.answers`.
 """
 
@@ -14,25 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from bench.report import readable
 from bench.reporting.standings import TAGS
-from bench.reporting.tables import Cell, Table, cells, percentiles, together, versioned
+from bench.reporting.tables import Table, errors, percentiles, size, together, versioned
 
 Record = Mapping[str, Any]
 Own = Sequence[tuple[str, Record]]
 
 
-def _count_of(value: int, *, is_bad: bool = True) -> Cell:
-    return Cell(f"{value:,}", ("bad" if value else "best") if is_bad else "")
-
-
 # --- growth, and new processes ---------------------------------------------------------------------------
 
 GROWTH = {
-    "nesting": "Growth with the nesting of a schema",
-    "threads": "Growth with threads that take new schemas, to the last first mask of all",
-    "batches": "Growth with the rows of a batch: masks that were met before, each row at another place",
+    "nesting": ("Growth with the nesting of a schema", "levels"),
+    "threads": ("Growth with threads that take new schemas, to the last first mask of all", "threads"),
+    "batches": (
+        "Growth with the rows of a batch: masks that were met before, each row at another place",
+        "rows",
+    ),
 }
+"""The title of each kind of growth, and the unit of its sizes."""
 
 NOTES = {
     "nesting": "Medians over schemas; masks and tokens: means along a document, each met for the first time.",
@@ -43,19 +42,15 @@ NOTES = {
 def growth(own: Own) -> Iterator[Table]:
     """Yield tables of nesting, threads and batches."""
     for name, record in own:
-        for what, title in GROWTH.items():
+        for what, (title, unit) in GROWTH.items():
             rows = record[what]
             lines = [
-                cells([
-                    f"{'equimask' if engine == 'ours' else engine}: {part}",
-                    *(readable(row[engine][part]) for row in rows),
-                ])
+                [f"{versioned(engine, {})}: {part}", *(row[engine][part] for row in rows)]
                 for engine in rows[0] if engine != "size"
                 for part in rows[0][engine]
             ]  # fmt: skip
-            columns = [{"nesting": "levels", "threads": "threads", "batches": "rows"}[what]]
-            sizes = (f"{row['size']:,}" for row in rows)
-            yield Table(f"{title}, {name}", [*columns, *sizes], lines, NOTES.get(what, ""))
+            columns = [unit, *(f"{row['size']:,}" for row in rows)]
+            yield Table(f"{title}, {name}", columns, lines, NOTES.get(what, ""))
 
 
 def starting(own: Own) -> Iterator[Table]:
@@ -63,12 +58,12 @@ def starting(own: Own) -> Iterator[Table]:
     for name, record in own:
         lines = []
         for engine, row in record["rows"].items():
-            line = [versioned(engine, record), *(readable(spread["p50"]) for spread in row.values())]
             fresh = record.get("fresh", {}).get(engine, {})
-            lines.append(cells([*line, readable(fresh["all but the vocabulary"]) if fresh else "-"]))
-        parts = next(iter(record["rows"].values()))
+            parts = [spread["p50"] for spread in row.values()]
+            lines.append([versioned(engine, record), *parts, fresh.get("all but the vocabulary")])
+        columns = ["engine", *next(iter(record["rows"].values())), "without byte code"]
         note = "Without byte code: all but the vocabulary in the first process after an installation."
-        yield Table(f"A new process, {name}", ["engine", *parts, "without byte code"], lines, note)
+        yield Table(f"A new process, {name}", columns, lines, note)
 
 
 # --- equality -------------------------------------------------------------------------------------------
@@ -79,15 +74,14 @@ def fuzz(name: str, record: Record) -> Table:
     counted = ("cases", "masks", "wrong bits", "other errors", "contradictions")
     by_kind: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(counted, 0))
     for row in record["rows"]:
-        side = by_kind[row["kind"]]
         for what in counted:
             # XGrammar contradicts itself here: "plain" is its own side, the rest are ours.
             if (row["strategy"] == "plain") == (what == "contradictions"):
-                side[what] += row.get(what, 0)
+                by_kind[row["kind"]][what] += row.get(what, 0)
     rows = [
         [
-            Cell(kind),
-            *(_count_of(one[what], is_bad=what in ("wrong bits", "other errors")) for what in counted),
+            *(kind, one["cases"], one["masks"], errors(one["wrong bits"]), errors(one["other errors"])),
+            one["contradictions"],
         ]
         for kind, one in sorted(by_kind.items())
     ]
@@ -107,13 +101,12 @@ def tags(name: str, record: Record) -> Table:
     rows = []
     for count in dict.fromkeys(row["tools"] for row in record["rows"]):
         own = [row for row in record["rows"] if row["tools"] == count]
-        line = [Cell(f"{count:,}"), Cell(f"{len(own):,}")]
+        line = [count, len(own)]
         for what, unit, _ in TAGS:
             for side in (0, 1):
                 seconds = [row[what][side] * unit for row in own]
-                line.append(Cell(together((float(np.median(seconds)), max(seconds)))))
-        line.append(Cell(f"{sum(row['masks'] for row in own):,}"))
-        line.append(_count_of(sum(row["differences"] for row in own)))
+                line.append(together((float(np.median(seconds)), max(seconds))))
+        line += [sum(row["masks"] for row in own), errors(sum(row["differences"] for row in own))]
         rows.append(line)
     times = [one for *_, title in TAGS for one in (title, "XGrammar")]
     columns = ["tools", "tags", *times, "masks", "differences"]
@@ -129,12 +122,8 @@ def many_tools(own: Own) -> Iterator[Table]:
     for name, record in own:
         for row in record["rows"]:
             lines = [
-                cells([
-                    versioned(engine, record),
-                    *(readable(one[time]) if one[time] is not None else "-" for time in times),
-                    readable(one["mask"]["p50"]), readable(one["mask"]["p99"]),
-                    "-" if one["bytes"] is None else f"{one['bytes'] / 2**20:,.0f} MiB",
-                ])
+                [versioned(engine, record), *(one[time] for time in times),
+                 one["mask"]["p50"], one["mask"]["p99"], size(one["bytes"])]
                 for engine, one in _answering(row)
             ]  # fmt: skip
             note = f"{row['masks']:,} masks compared, {row['differences']:,} differences. {_refusing(row)}"
@@ -145,14 +134,11 @@ def lengths(own: Own) -> Iterator[Table]:
     """Yield a table of strings near bounds for each bound, with a line for each engine."""
     for name, record in own:
         for row in record["rows"]:
-            lines = [
-                cells([
-                    versioned(engine, record), readable(one["first_mask"]),
-                    *(together((one["masks"][place]["p50"], one["masks"][place]["max"]))
-                      for place in row["places"]),
-                ])
-                for engine, one in _answering(row)
-            ]  # fmt: skip
+            lines = []
+            for engine, one in _answering(row):
+                spreads = (one["masks"][place] for place in row["places"])
+                masks = (together((spread["p50"], spread["max"])) for spread in spreads)
+                lines.append([versioned(engine, record), one["first_mask"], *masks])
             columns = ["engine", "first mask", *(f"a mask {place}" for place in row["places"])]
             compared = f"{row['masks']:,} masks compared, {row['differences']:,} differences"
             if not row["compared"]:
@@ -161,11 +147,11 @@ def lengths(own: Own) -> Iterator[Table]:
             yield Table(f"{row['row']}, {name}", columns, lines, note)
 
 
-def _answering(row: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+def _answering(row: Record) -> list[tuple[str, Record]]:
     return [(engine, one) for engine, one in row["engines"].items() if "refusal" not in one]
 
 
-def _refusing(row: Mapping[str, Any]) -> str:
+def _refusing(row: Record) -> str:
     found = [f"{engine}: {one['refusal']}" for engine, one in row["engines"].items() if "refusal" in one]
     return f"Without an answer: {'; '.join(found)}." if found else ""
 
@@ -176,14 +162,15 @@ def _refusing(row: Mapping[str, Any]) -> str:
 def drafts(name: str, record: Record) -> Table:
     """Make a table of tokens per pass of the model."""
     rows = [
-        cells([
-            row["texts"], row["method"], f"{row['documents']:,}",
-            *("-" if rate is None else f"{rate:.2f}" for rate in row["tokens a step"]),
+        [
+            *(row["grammar"], row["texts"], row["method"], row["documents"]),
+            *(None if rate is None else f"{rate:.2f}" for rate in row["tokens a step"]),
             f"{row['us a step']:.1f} us",
-        ])
+        ]
         for row in record["rows"]
-    ]  # fmt: skip
-    columns = ["texts", "method", "documents", "the first", "2-10", "11-50", "after 50", "CPU time a step"]
+    ]
+    columns = ["grammar", "texts", "method", "documents", "the first", "2-10", "11-50", "after 50"]
+    columns.append("CPU time a step")
     return Table(f"Drafts, tokens for each pass of the model: {name}", columns, rows)
 
 
@@ -191,18 +178,18 @@ def choices(name: str, record: Record) -> Table:
     """Make a table of calls of the processor."""
     ways = ("masks", "own choice first")
     rows = [
-        cells([row["strategy"], f"{row['refused']:.0%}", *(readable(row[way]["p50"]) for way in ways)])
+        [row["grammar"], row["strategy"], f"{row['refused']:.0%}", *(row[way]["p50"] for way in ways)]
         for row in record["rows"]
     ]
-    columns = ["strategy", "own choices refused", *ways]
+    columns = ["grammar", "strategy", "own choices refused", *ways]
     return Table(f"A call of the logits processor, medians: {name}", columns, rows)
 
 
 def healing(name: str, record: Record) -> Table:
     """Make a table of masks after healed prompts."""
     rows = [
-        [*cells([row["grammar"], row["strategy"], f"{row['masks']:,}"]), _count_of(row["different"]),
-         *cells([percentiles(row["new"]), percentiles(row["kept"])])]
+        [row["grammar"], row["strategy"], row["masks"], errors(row["different"]),
+         percentiles(row["new"]), percentiles(row["kept"])]
         for row in record["rows"]
     ]  # fmt: skip
     columns = ["grammar", "strategy", "masks", "different", "a new mask, p50 / p90 / p99", "a kept one"]
@@ -212,13 +199,11 @@ def healing(name: str, record: Record) -> Table:
 def invasive(name: str, record: Record) -> Table:
     """Make a table of tokens of texts that masks forbid."""
     rows = [
-        cells([
-            row["masks of"], f"{row['documents']:,}", f"{row['left']:,}", f"{row['steps']:,}",
-            _count_of(row["masked"], is_bad=row["masks of"].startswith("ours")),
-        ])
+        [row["grammar"], row["masks of"], row["documents"], row["left"], row["steps"],
+         errors(row["masked"]) if row["masks of"].startswith("ours") else row["masked"]]
         for row in record["rows"]
     ]  # fmt: skip
-    columns = ["masks of", "documents", "left early", "steps", "own tokens masked"]
+    columns = ["grammar", "masks of", "documents", "left early", "steps", "own tokens masked"]
     return Table(f"Tokens of a text that the grammar takes, masked: {name}", columns, rows)
 
 
@@ -229,24 +214,22 @@ def traffic(name: str, record: Record) -> Table:
     """Make a table of mixed traffic."""
     slope = record["growth_bytes_a_request"]
     rows = [
-        ["requests", f"{record['requests']:,}"],
+        ["requests", record["requests"]],
         ["masks compared, differences", f"{record['masks']:,}, {record['differences']:,}"],
-        ["resident memory, at most", f"{record['resident_bytes'] / 2**20:,.0f} MiB"],
-        ["its growth over the second half", "-" if slope is None else f"{slope:,.0f} bytes a request"],
-        ["failures", _count_of(len(record["wrong"]))],
+        ["resident memory, at most", size(record["resident_bytes"])],
+        ["its growth over the second half", None if slope is None else f"{slope:,.0f} bytes a request"],
+        ["failures", errors(len(record["wrong"]))],
     ]
-    return Table("Mixed traffic on eight threads", ["what", "seen"], [cells(row) for row in rows])
+    return Table("Mixed traffic on eight threads", ["what", "seen"], rows)
 
 
 def killed(name: str, record: Record) -> Table:
     """Make a table of processes that were killed while they shared a folder."""
+    made, found = (record["events"].get(one, 0) for one in ("made", "found"))
     rows = [
         ["processes killed, while they wrote", f"{record['kills']:,}, {record['while_writing']:,}"],
-        [
-            "grammars made / found",
-            " / ".join(f"{record['events'].get(one, 0):,}" for one in ("made", "found")),
-        ],
+        ["grammars made / found", f"{made:,} / {found:,}"],
         ["entries left, loaded with the right masks", f"{record['entries']:,}, {record['loaded']:,}"],
-        ["damaged or wrong", _count_of(record["damaged"] + len(record["wrong"]))],
+        ["damaged or wrong", errors(record["damaged"] + len(record["wrong"]))],
     ]
-    return Table("Processes killed at random", ["what", "seen"], [cells(row) for row in rows])
+    return Table("Processes killed at random", ["what", "seen"], rows)

@@ -12,16 +12,17 @@ import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench.picture import COLOURS, cumulative, new_figure, pyplot, save, seconds_along
+from bench.picture import COLOURS, cumulative, draw, new_figure, pyplot, save, seconds_along
 from bench.reporting.as_written import titled
 from bench.reporting.jobs import Done
 from bench.reporting.others import GROWTH
 from bench.reporting.questions import Question
-from bench.reporting.standings import OURS, Standing, records, shared_times, standings
+from bench.reporting.standings import OURS, Standing, records, shared_times, standings, time_of
 
 SIZE = (5.4, 3.3)
 
@@ -42,11 +43,8 @@ def pictures(question: Question, done: Mapping[str, Done]) -> list[Picture]:
         for name, record in records(question, done, kind)
         for title, draw in make(name, record)
     ]
-    masks = [
-        row
-        for row in standings(question, done)
-        if row.what.endswith("new document, mean") and "mask" in row.what
-    ]
+    rows = standings(question, done)
+    masks = [row for row in rows if row.what.endswith("new document, mean") and "mask" in row.what]
     if masks:
         found.insert(0, _drawn("A mask on new documents, means", lambda axes: _bars(axes, masks)))
     return found
@@ -62,24 +60,21 @@ def _drawn(title: str, draw: Callable[[Any], None]) -> Picture:
     return Picture(title, text[text.index("<svg") :])
 
 
+Record = Mapping[str, Any]
 Draws = Iterator[tuple[str, Callable[[Any], None]]]
 
 
-def _schemas(name: str, record: Mapping[str, Any]) -> Draws:
-    _, first = shared_times(record, "first_mask")
-    if not first.get(OURS):
-        return
-    yield (
-        f"{name}: time to the first mask, schemas that all engines take",
-        lambda axes: cumulative(axes, first),
-    )
-    _, document = shared_times(record, "document")
-    if document.get(OURS) and len(document) > 1:
-        title = (
-            f"{name}: a peer's time / ours, schema by schema (first mask and one document); "
-            "below 1x the peer is ahead"
-        )
-        yield title, lambda axes: _ratios(axes, document)
+def _schemas(name: str, record: Record) -> Draws:
+    first, document = (shared_times(record, what) for what in ("first_mask", "document"))
+    if first.get(OURS):
+        title = f"{name}: time to the first mask, schemas that all engines take"
+        yield title, lambda axes: cumulative(axes, first)
+        if document.get(OURS) and len(document) > 1:
+            title = (
+                f"{name}: a peer's time / ours, schema by schema (first mask and one document); "
+                "below 1x the peer is ahead"
+            )
+            yield title, lambda axes: _ratios(axes, document)
 
 
 def _ratios(axes: Any, times: Mapping[str, Sequence[float]]) -> None:
@@ -88,9 +83,8 @@ def _ratios(axes: Any, times: Mapping[str, Sequence[float]]) -> None:
         if engine != OURS:
             ratio = np.sort(np.asarray(seconds) / ours)
             share = np.arange(1, ratio.size + 1) * 100 / ratio.size
-            axes.plot(
-                share, ratio, label=engine, color=COLOURS.get(engine), marker="." if ratio.size < 30 else ""
-            )
+            marker = "." if ratio.size < 30 else ""
+            axes.plot(share, ratio, label=engine, color=COLOURS.get(engine), marker=marker)
     axes.axhline(1, color="#444", linewidth=0.8)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}x")
@@ -101,32 +95,21 @@ def _ratios(axes: Any, times: Mapping[str, Sequence[float]]) -> None:
     axes.legend(frameon=False, loc="upper left")
 
 
-def _strategies(name: str, record: Mapping[str, Any]) -> Draws:
+def _strategies(name: str, record: Record) -> Draws:
     if record["rows"]:
-        n_schemas = len(record["rows"])
-        title = f"{name}: CPU time of so many documents, compiling included, {n_schemas} schemas together"
-        yield title, lambda axes: _break_even(axes, record["summary"])
+        ways = {"auto": OURS, "XGrammar": "XGrammar", "classifier": "strategy classifier",
+                "representatives": "strategy representatives"}  # fmt: skip
+        rows = [
+            {"series": label, "size": int(count), "cpu_seconds": one["seconds"][way]}
+            for way, label in ways.items()
+            for count, one in record["summary"].items()
+        ]
+        title = f"CPU time of so many documents, compiling included, {len(record['rows'])} schemas together"
+        yield f"{name}: {title}", partial(_lines, rows=rows, title="documents of each schema")
 
 
-def _break_even(axes: Any, summary: Mapping[str, Any]) -> None:
-    counts = [int(count) for count in summary]
-    ways = {"auto": (OURS, "-"), "XGrammar": ("XGrammar", "-"), "classifier": ("strategy classifier", ":"),
-            "representatives": ("strategy representatives", ":")}  # fmt: skip
-    for way, (label, line) in ways.items():
-        seconds = [one["seconds"][way] for one in summary.values()]
-        axes.plot(counts, seconds, line, marker="o", label=label, color=COLOURS.get(label))
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    seconds_along(axes.yaxis)
-    axes.set_xticks(counts, [f"{count:,}" for count in counts])
-    axes.xaxis.set_minor_locator(pyplot().NullLocator())
-    axes.set_xlabel("documents of each schema")
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
-
-
-def _growth(name: str, record: Mapping[str, Any]) -> Draws:
-    for what, title in GROWTH.items():
+def _growth(name: str, record: Record) -> Draws:
+    for what, (title, _) in GROWTH.items():
         engines = [one for one in record[what][0] if one != "size"]
         part = next(iter(record[what][0][engines[0]]))
         rows = [
@@ -134,18 +117,19 @@ def _growth(name: str, record: Mapping[str, Any]) -> Draws:
             for one in engines
             for row in record[what]
         ]
-        yield f"{title}: {part}, {name}", partial(_lines, found={"rows": rows}, title=what)
+        yield f"{title}: {part}, {name}", partial(_lines, rows=rows, title=what)
 
 
-def _scaling(name: str, record: Mapping[str, Any]) -> Draws:
+def _scaling(name: str, record: Record) -> Draws:
     for what, found in record.get("scaling", {}).items():
         title = {"properties": "properties of a schema", "vocabulary": "ids of the vocabulary"}[what]
-        yield f"CPU time of token classes over {title}", partial(_lines, found=found, title=title)
+        draw = partial(_lines, rows=found["rows"], title=title)
+        yield f"CPU time of token classes over {title}", draw
 
 
-def _lines(axes: Any, found: Mapping[str, Any], title: str) -> None:
-    for series in dict.fromkeys(row["series"] for row in found["rows"]):
-        own = [row for row in found["rows"] if row["series"] == series and row.get("cpu_seconds")]
+def _lines(axes: Any, rows: Sequence[Record], title: str) -> None:
+    for series in dict.fromkeys(row["series"] for row in rows):
+        own = [row for row in rows if row["series"] == series and row.get("cpu_seconds")]
         sizes, seconds = ([row[key] for row in own] for key in ("size", "cpu_seconds"))
         axes.plot(sizes, seconds, marker=".", label=series, color=COLOURS.get(series))
     axes.set_xscale("log")
@@ -172,13 +156,23 @@ def _bars(axes: Any, rows: Sequence[Standing]) -> None:
     axes.legend(frameon=False, fontsize=8)
 
 
-def _maskbench(name: str, record: Mapping[str, Any]) -> Draws:
+def _maskbench(name: str, record: Record) -> Draws:
     times = {titled(engine, record): one["first_masks"] for engine, one in record["rows"].items()}
     if not record["quick"] and any(times.values()):
         yield f"{name}: time to the first mask, what each engine takes", lambda axes: cumulative(axes, times)
 
 
-_MAKERS: Mapping[str, Callable[[str, Mapping[str, Any]], Draws]] = {
-    "maskbench": _maskbench,
-    "schemas": _schemas, "strategies": _strategies, "scaling": _scaling, "growth": _growth,
+_MAKERS: Mapping[str, Callable[[str, Record], Draws]] = {
+    "maskbench": _maskbench, "schemas": _schemas, "strategies": _strategies, "scaling": _scaling,
+    "growth": _growth,
 }  # fmt: skip
+
+
+def draw_first_masks(path: Path, record: Mapping[str, Any]) -> None:
+    """Draw the picture of times to the first mask, from a record of new schemas."""
+    times: dict[str, list[float]] = {}
+    for row in record["rows"]:
+        for engine, one in row["requests"].items() if not row["differences"] else ():
+            if (seconds := time_of(one, "first_mask")) is not None:
+                times.setdefault(engine, []).append(seconds)
+    draw(path, times, f"New JSON schemas, {len(record['rows']):,} of them")

@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.report import readable
 from bench.reporting.standings import CLOSE
-from bench.reporting.tables import Cell, Table, cells, percentiles, versioned
+from bench.reporting.tables import Table, percentiles, versioned
 
 Record = Mapping[str, Any]
 
@@ -33,13 +33,12 @@ def new_schemas(name: str, record: Record) -> Table:
     summary = record["summary"]
     spreads, standings = summary["spreads"], summary["standings"]
     engines = list(standings)
-    rows = []
+    rows: list[list[Any]] = []
     for key, words in TIMED:
         rows.append([words, *(percentiles(spreads.get(f"{key}, {one}")) for one in engines)])
         same = [percentiles(spreads.get(f"{key}, ours where {one} has one")) for one in engines]
         rows.append([f"{words}: equimask on the same schemas", *same])
-        means = (spreads.get(f"{key}, {one}") for one in engines)
-        rows.append([f"{words}: mean", *(_mean(spread) for spread in means)])
+        rows.append([f"{words}: mean", *(_mean(spreads.get(f"{key}, {one}")) for one in engines)])
         cpu = (percentiles(spreads.get(f"{key}, {one}, CPU")) for one in engines)
         rows.append([f"{words}: CPU time", *cpu])
     for call in ("mask", "token"):
@@ -52,17 +51,13 @@ def new_schemas(name: str, record: Record) -> Table:
         if key.startswith("phase ") and key != "phase total":
             part = key.removeprefix("phase ")
             rows.append([f"to the first mask: {part}", percentiles(spread), *[""] * (len(engines) - 1)])
-    rows.append(
-        ["schemas refused", *(f"{one['refused']:,} of {one['schemas']:,}" for one in standings.values())]
-    )
-    if any(one["given_up"] for one in standings.values()):
-        rows.append([GIVEN_UP, *(f"{one['given_up']:,}" for one in standings.values())])
-    rows.append(
-        ["first documents taken to the end", *(f"{one['documents']:,}" for one in standings.values())]
-    )
+    counts = standings.values()
+    rows.append(["schemas refused", *(f"{one['refused']:,} of {one['schemas']:,}" for one in counts)])
+    if any(one["given_up"] for one in counts):
+        rows.append([GIVEN_UP, *(one["given_up"] for one in counts)])
+    rows.append(["first documents taken to the end", *(one["documents"] for one in counts)])
     for key, words in (("first_mask", "to the first mask"), ("document", "through one document")):
-        shares = [_shares(one, key) for one in standings.values()]
-        rows.append([f"equimask is faster {words}, wall / CPU", *shares])
+        rows.append([f"equimask is faster {words}, wall / CPU", *(_shares(one, key) for one in counts)])
     columns = ["p50 / p90 / p99", *(versioned(one, record) for one in engines)]
     strategies = ", ".join(f"{count:,} {one}" for one, count in summary["strategies"].items())
     kept = summary["kept"]
@@ -76,9 +71,8 @@ def new_schemas(name: str, record: Record) -> Table:
         f"Token classes, p50 / p90 / p99: {classes}. Of {sum(kept.values()):,} long walks "
         f"{kept['found']:,} were found among those of other schemas."
     )
-    lines = [cells(row) for row in rows if any(row[1:])]
-    count = standings["ours"]["schemas"]
-    return Table(f"{name}: {count:,} new schemas", columns, lines, note, ahead(record))
+    title = f"{name}: {standings['ours']['schemas']:,} new schemas"
+    return Table(title, columns, [row for row in rows if any(row[1:])], note, ahead(record))
 
 
 def other_options(name: str, record: Record) -> Table:
@@ -91,8 +85,8 @@ def in_situ(name: str, record: Record) -> Table:
     return new_schemas(f"{name}, in situ", record)
 
 
-def _mean(spread: Record | None) -> str:
-    return readable(spread["mean"]) if spread and spread["count"] else ""
+def _mean(spread: Record | None) -> Any:
+    return spread["mean"] if spread and spread["count"] else ""
 
 
 def _shares(standing: Record, key: str) -> str:
@@ -108,18 +102,14 @@ def ahead(record: Record) -> Sequence[str]:
             continue
         told: list[str] = []
         for key, words in TIMED:
-            pair = spreads.get(f"{key}, ours where {engine} has one"), spreads.get(f"{key}, {engine}")
-            told += _leads(words, *pair)
-        for call in ("mask", "token"):
-            pair = (
-                spreads.get(f"{call} in the document, ours"),
-                spreads.get(f"{call} in the document, {engine}"),
+            told += _leads(
+                words, spreads.get(f"{key}, ours where {engine} has one"), spreads.get(f"{key}, {engine}")
             )
-            told += _leads(f"for a {call} in that document", *pair)
-        if told:
-            found.append(f"{versioned(engine, record)} is ahead {'; '.join(told)}")
-        else:
-            found.append(f"{versioned(engine, record)} is ahead in none of these rows")
+        for call in ("mask", "token"):
+            ours, theirs = (spreads.get(f"{call} in the document, {one}") for one in ("ours", engine))
+            told += _leads(f"for a {call} in that document", ours, theirs)
+        where = "; ".join(told) or "in none of these rows"
+        found.append(f"{versioned(engine, record)} is ahead {where}")
     return found
 
 
@@ -135,20 +125,20 @@ def _leads(words: str, ours: Record | None, theirs: Record | None) -> Iterator[s
 
 def at_once(name: str, record: Record) -> Table:
     """Make a table of bursts."""
-    engines = record["summary"]["engines"]
-    bursts = len(record["bursts"])
-    size = record["arguments"]["burst"]
-    rows = [
-        ["to a first mask, p50 / p90 / p99", *(percentiles(one["first_mask"]) for one in engines.values())],
-        ["to the last first mask", *(readable(one["first_mask"]["max"]) for one in engines.values())],
-        [f"all answered, mean of {bursts:,} bursts", *(readable(one["total"]) for one in engines.values())],
-        ["the same, CPU time", *(readable(one["cpu"]) for one in engines.values())],
-        ["refused", *(f"{one['refused']:,} of {bursts * size:,}" for one in engines.values())],
+    summary, bursts, size = record["summary"], len(record["bursts"]), record["arguments"]["burst"]
+    found = summary["engines"].values()
+    rows: list[list[Any]] = [
+        ["to a first mask, p50 / p90 / p99", *(percentiles(one["first_mask"]) for one in found)],
+        ["to the last first mask", *(one["first_mask"]["max"] for one in found)],
+        [f"all answered, mean of {bursts:,} bursts", *(one["total"] for one in found)],
+        ["the same, CPU time", *(one["cpu"] for one in found)],
+        ["refused", *(f"{one['refused']:,} of {bursts * size:,}" for one in found)],
     ]
-    masks, differences = record["summary"]["masks"], record["summary"]["differences"]
-    note = f"{masks:,} first masks compared, {differences:,} differences."
-    columns = [f"{size:,} new schemas at once, two threads", *(versioned(one, record) for one in engines)]
-    return Table(f"{name}: {size:,} new schemas at once", columns, [cells(row) for row in rows], note)
+    note = f"{summary['masks']:,} first masks compared, {summary['differences']:,} differences."
+    threads = next(iter(summary.get("by_threads", {"2": None})))
+    columns = [f"{size:,} new schemas at once, {'two' if threads == '2' else threads} threads"]
+    columns += [versioned(one, record) for one in summary["engines"]]
+    return Table(f"{name}: {size:,} new schemas at once", columns, rows, note)
 
 
 def between_other_work(name: str, record: Record) -> Table:
@@ -158,11 +148,10 @@ def between_other_work(name: str, record: Record) -> Table:
     engines = [one for one in ("ours", "XGrammar", "llguidance") if f"mask, {one}, cold" in spreads]
     rows = []
     for what in sorted(whats, key=lambda one: (not one.startswith("mask"), one.startswith("row"))):
-        line = [Cell(f"a row in a batch of {what.split()[-1]}" if what.startswith("row") else f"a {what}")]
+        line = [f"a row in a batch of {what.split()[-1]}" if what.startswith("row") else f"a {what}"]
         for one in engines:
             cold, warm = (spreads.get(f"{what}, {one}, {caches}") for caches in ("cold", "warm"))
-            told = f"{readable(cold['p50'])} ({readable(warm['p50'])})" if cold and warm else ""
-            line.append(Cell(told))
+            line.append(f"{readable(cold['p50'])} ({readable(warm['p50'])})" if cold and warm else "")
         rows.append(line)
     count = spreads.get("mask, ours, cold", {}).get("count", 0)
     columns = ["cold caches (warm)", *(versioned(one, record) for one in engines)]

@@ -9,7 +9,7 @@ on one machine; two numbers that differ by less than `CLOSE` count as equal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -81,101 +81,100 @@ def records(question: Question, done: Mapping[str, Done], kind: str) -> Iterator
 
 def standings(question: Question, done: Mapping[str, Done]) -> list[Standing]:
     """Return all rows of a question that compare engines."""
-    makers: Mapping[str, Callable[[str, Record], Iterator[Standing]]] = {
-        "schemas": _of_schemas, "situ": _of_situ, "options": _of_options, "burst": _of_burst,
-        "cold": _of_cold,
-        "strategies": _of_strategies, "grammar": _of_grammar, "lark": _of_lark, "growth": _of_growth,
-        "starting": _of_starting, "generating": _of_generating, "tags": _of_tags,
-    }  # fmt: skip
     return [
         row
-        for kind, make in makers.items()
+        for kind in _MAKERS
         for name, record in records(question, done, kind)
-        for row in make(name, record)
+        for row in of_record(kind, name, record)
     ]
 
 
-_NAMES = {"ours": OURS}
+def of_record(kind: str, name: str, record: Record) -> list[Standing]:
+    """Return the rows of one record that compare engines."""
+    return list(_MAKERS[kind](name, record)) if kind in _MAKERS else []
 
 
-def engine_name(name: str) -> str:
-    return _NAMES.get(name, name)
+def _named(values: Mapping[str, float]) -> dict[str, float]:
+    return {OURS if engine == "ours" else engine: value for engine, value in values.items()}
 
 
-def shared_times(record: Record, what: str) -> tuple[list[str], dict[str, list[float]]]:
+def shared_times(record: Record, what: str) -> dict[str, list[float]]:
     """Return times by engine, for the schemas for which all engines have one. If an engine was given up on,
     the bound counts."""
     requests = [row["requests"] for row in record["rows"] if not row["differences"]]
     engines = sorted({name for one in requests for name in one})
-    times: dict[str, list[float]] = {engine_name(name): [] for name in engines}
+    times: dict[str, list[float]] = {name: [] for name in engines}
     for one in requests:
-        own = {name: _time(one.get(name), what) for name in engines}
+        own = {name: time_of(one.get(name), what) for name in engines}
         if all(value is not None for value in own.values()):
             for name, value in own.items():
-                times[engine_name(name)].append(value)
-    return engines, times
+                times[name].append(value)
+    return _named(times)
 
 
-def _time(request: Record | None, what: str) -> Any:
+def time_of(request: Record | None, what: str) -> Any:
+    """Return a time of a request, or the bound if the engine was given up on."""
     if request is None:
         return None
     return request["over"] if request["over"] is not None else request[what]
+
+
+def _of_schemas(
+    name: str, record: Record, situation: str = "a schema that is used once"
+) -> Iterator[Standing]:
+    for what, words in (("first_mask", "to the first mask"), ("document", "first mask and one document")):
+        for clock, more, shares in (("", "", (25, 50, 75, 90, 99)), ("_cpu", ", CPU time", (50,))):
+            times = shared_times(record, what + clock)
+            for share in shares:
+                values = {engine: float(np.percentile(own, share)) for engine, own in times.items() if own}
+                if values:
+                    yield Standing(situation, f"{words}{more}, p{share}", values, name)
+    for call, numbers in (("mask", ("p50", "p90", "p99")), ("token", ("p50",))):
+        start = f"{call} in the document, "
+        spreads = {
+            key.removeprefix(start): spread
+            for key, spread in record["summary"]["spreads"].items()
+            if key.startswith(start) and spread["count"]
+        }
+        for number in numbers if spreads else ():
+            values = _named({engine: spread[number] for engine, spread in spreads.items()})
+            words = f"a {call} in its document (of what each engine takes), {number}"
+            yield Standing(situation, words, values, name)
 
 
 def _of_situ(name: str, record: Record) -> Iterator[Standing]:
     return _of_schemas(f"{name}, in situ", record)
 
 
-def _of_schemas(name: str, record: Record) -> Iterator[Standing]:
-    for what, words in (("first_mask", "to the first mask"), ("document", "first mask and one document")):
-        for clock, more in (("", ""), ("_cpu", ", CPU time")):
-            _, times = shared_times(record, what + clock)
-            for share in (25, 50, 75, 90, 99):
-                values = {engine: float(np.percentile(own, share)) for engine, own in times.items() if own}
-                if values and (not clock or share == 50):
-                    yield Standing("a schema that is used once", f"{words}{more}, p{share}", values, name)
-    spreads = record["summary"]["spreads"]
-    for call in ("mask", "token"):
-        own = {
-            engine_name(key.removeprefix(f"{call} in the document, ")): spread
-            for key, spread in spreads.items()
-            if key.startswith(f"{call} in the document, ") and spread["count"]
-        }
-        for number in ("p50", "p90", "p99") if call == "mask" else ("p50",):
-            if own:
-                values = {engine: spread[number] for engine, spread in own.items()}
-                words = f"a {call} in its document (of what each engine takes), {number}"
-                yield Standing("a schema that is used once", words, values, name)
-
-
 def _of_options(name: str, record: Record) -> Iterator[Standing]:
-    for row in _of_schemas(f"{name}, strict_mode=False, no caches, one thread", record):
-        yield replace(row, situation="a schema that is used once, other options")
+    where = f"{name}, strict_mode=False, no caches, one thread"
+    return _of_schemas(where, record, "a schema that is used once, other options")
 
 
 def _of_burst(name: str, record: Record) -> Iterator[Standing]:
-    engines = record["summary"]["engines"]
     for number in ("p50", "p99"):
-        values = {engine_name(engine): one["first_mask"][number] for engine, one in engines.items()}
+        engines = record["summary"]["engines"]
+        values = _named({engine: one["first_mask"][number] for engine, one in engines.items()})
         words = f"{record['arguments']['burst']:,} at once: to a first mask, {number}"
         yield Standing("new schemas, many at once", words, values, name)
 
 
 def _of_cold(name: str, record: Record) -> Iterator[Standing]:
-    spreads = record["summary"]["cold_caches"]
-    for what in dict.fromkeys(key.split(", ")[0] for key in spreads):
-        parts = [key.split(", ") for key in spreads if key.startswith(f"{what}, ") and key.endswith(", cold")]
-        values = {engine_name(engine): spreads[f"{what}, {engine}, cold"]["p50"] for _, engine, _ in parts}
+    found: dict[str, dict[str, float]] = {}
+    for key, spread in record["summary"]["cold_caches"].items():
+        what, engine, caches = key.split(", ")
+        if caches == "cold":
+            found.setdefault(what, {})[engine] = spread["p50"]
+    for what, values in found.items():
         words = f"a {what} that was met before, median"
-        yield Standing("calls between other work, cold caches", words, values, name)
+        yield Standing("calls between other work, cold caches", words, _named(values), name)
 
 
 def _of_growth(name: str, record: Record) -> Iterator[Standing]:
     for kind, unit in (("nesting", "levels"), ("threads", "threads"), ("batches", "rows")):
         for row in record[kind]:
-            engines = [one for one in row if one != "size"]
             for part in row["ours"]:
-                values = {engine_name(engine): row[engine][part] for engine in engines}
+                values = _named({engine: row[engine][part] for engine in row if engine != "size"})
                 yield Standing(f"growth with {kind}", f"{part}, {unit}: {row['size']:,}", values, name)
 
 
@@ -215,9 +214,8 @@ def _of_grammar(name: str, record: Record) -> Iterator[Standing]:
             own = calls.get(f"{call}, {met} document")
             if plain and own and plain["count"]:
                 values = {OURS: own["mean"], "XGrammar": plain["mean"]}
-                yield Standing(
-                    "a grammar that is used often", f"a {call}, {met} document, mean", values, name
-                )
+                words = f"a {call}, {met} document, mean"
+                yield Standing("a grammar that is used often", words, values, name)
     if summary:
         values = {OURS: summary["first_mask"], "XGrammar": summary["plain_first_mask"]}
         yield Standing("a grammar that is used once", "compiling and first mask", values, name)
@@ -226,35 +224,33 @@ def _of_grammar(name: str, record: Record) -> Iterator[Standing]:
 def _of_lark(name: str, record: Record) -> Iterator[Standing]:
     for row in record["rows"]:
         peer = row.get("llguidance", {})
-        calls = peer.get("calls", {})
-        for number in ("mean", "p50", "p99"):
-            key = "mask, new document"
-            if f"{key}, llguidance" in calls:
-                values = {
-                    OURS: calls[f"{key}, equimask"][number],
-                    "llguidance": calls[f"{key}, llguidance"][number],
-                }
-                yield Standing("a Lark grammar", f"a mask, new file, {number}", values, name)
+        ours, theirs = (
+            peer.get("calls", {}).get(f"mask, new document, {engine}") for engine in (OURS, "llguidance")
+        )
+        for number in ("mean", "p50", "p99") if theirs else ():
+            values = {OURS: ours[number], "llguidance": theirs[number]}
+            yield Standing("a Lark grammar", f"a mask, new file, {number}", values, name)
         if "compile" in peer and "building" in row:
             values = {OURS: float(np.median(row["building"]["seconds"])), "llguidance": peer["compile"]}
-            yield Standing(
-                "a Lark grammar", "compiling (equimask: all of it before the first token)", values, name
-            )
+            words = "compiling (equimask: all of it before the first token)"
+            yield Standing("a Lark grammar", words, values, name)
 
 
 def _of_starting(name: str, record: Record) -> Iterator[Standing]:
     for part in ("import", "compiler", "first mask", "all but the vocabulary"):
-        values = {engine_name(engine): row[part]["p50"] for engine, row in record["rows"].items()}
+        values = _named({engine: row[part]["p50"] for engine, row in record["rows"].items()})
         yield Standing("a new process", f"a new process: {part}", values, name)
 
 
 def _of_generating(name: str, record: Record) -> Iterator[Standing]:
-    free = record["rows"].get("unconstrained")
-    if free:
-        values = {
-            engine_name(engine): row["p50"]
-            for engine, row in record["rows"].items()
-            if engine != "unconstrained"
-        }
-        words = f"a token of generate ({readable(free['p50'])} unconstrained), median"
-        yield Standing("generate in transformers, CPU", words, values, name)
+    values = {engine: row["p50"] for engine, row in record["rows"].items()}
+    if values:
+        words = f"a token of generate ({readable(values.pop('unconstrained'))} unconstrained), median"
+        yield Standing("generate in transformers, CPU", words, _named(values), name)
+
+
+_MAKERS: Mapping[str, Callable[[str, Record], Iterator[Standing]]] = {
+    "schemas": _of_schemas, "situ": _of_situ, "options": _of_options, "burst": _of_burst, "cold": _of_cold,
+    "strategies": _of_strategies, "grammar": _of_grammar, "lark": _of_lark, "growth": _of_growth,
+    "starting": _of_starting, "generating": _of_generating, "tags": _of_tags,
+}  # fmt: skip

@@ -1,6 +1,7 @@
 """Tables of a report: cells with marks, and short numbers.
 
-What: `Table` and `Cell` are what every page shows; `together` writes several numbers, and each unit once.
+What: `Table` and `Cell` are what every page shows, and what commands print; `together` writes several
+numbers, and each unit once.
 When: in `bench.reporting.answers` and the modules beside it.
 Limits: three digits of each number.
 """
@@ -8,10 +9,13 @@ Limits: three digits of each number.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from bench.report import readable
+from rich.console import Console
+from rich.text import Text
+
+from bench.report import make_table, readable, say
 
 
 @dataclass(frozen=True)
@@ -22,32 +26,53 @@ class Cell:
     look: str = ""
 
 
-@dataclass(frozen=True)
+def cell(value: Any, look: str = "") -> Cell:
+    """Format a value: a number of something with commas, a float as seconds, None as ``-``."""
+    if isinstance(value, Cell):
+        return value
+    if isinstance(value, float):
+        return Cell(readable(value), look)
+    return Cell("-" if value is None else f"{value:,}" if isinstance(value, int) else str(value), look)
+
+
+def errors(count: int) -> Cell:
+    """Return a cell with a number that should be 0."""
+    return cell(count, "bad" if count else "best")
+
+
+@dataclass
 class Table:
-    """A table.
+    """A table; values in its rows become cells (`cell`).
 
     Attributes:
         told: sentences below it.
-        is_long: whether it is only for the HTML page.
+        is_long: whether it is not for the documentation.
     """
 
     title: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[Any]]
     note: str = ""
     told: Sequence[str] = ()
     is_long: bool = False
+
+    def __post_init__(self) -> None:
+        self.rows = [[cell(value) for value in row] for row in self.rows]
 
     def only(self, *names: str) -> Table:
         """Return the table with only the rows that have these first cells, in this order; missing rows are
         skipped."""
         by_name = {row[0].text: row for row in self.rows}
-        rows = [by_name[name] for name in names if name in by_name]
-        return Table(self.title, self.columns, rows, self.note, self.told)
+        return replace(self, rows=[by_name[name] for name in names if name in by_name])
 
-
-def cells(values: Iterable[Any]) -> list[Cell]:
-    return [value if isinstance(value, Cell) else Cell(str(value)) for value in values]
+    def print(self, console: Console) -> None:
+        """Print the table, and what is said below it."""
+        shown = make_table(self.title, self.columns[:1], self.columns[1:])
+        for row in self.rows:
+            shown.add_row(*(Text(one.text) for one in row))
+        console.print(shown)
+        for line in (*self.told, *filter(None, [self.note])):
+            say(console, line)
 
 
 def together(values: Iterable[float | None]) -> str:
@@ -66,6 +91,11 @@ def percentiles(spread: Mapping[str, Any] | None) -> str:
     if not spread or not spread["count"]:
         return ""
     return together(spread[share] for share in ("p50", "p90", "p99"))
+
+
+def size(count: float | None, unit: int = 1 << 20, digits: int = 0) -> str | None:
+    """Format a number of bytes in MiB, or in KiB."""
+    return None if count is None else f"{count / unit:,.{digits}f} {'MiB' if unit == 1 << 20 else 'KiB'}"
 
 
 def versioned(engine: str, record: Mapping[str, Any]) -> str:
