@@ -39,24 +39,11 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
-app.command("schemas")(schemas.command)
-app.command("grammar")(grammar.command)
-app.command("lark")(lark.command)
-app.command("equality")(equality.command)
-app.command("classes")(classes.command)
-app.command("strategies")(strategies.command)
-app.command("maskbench")(maskbench.command)
-app.command("testsuite")(testsuite.command)
-app.command("drafts")(drafts.command)
-app.command("healing")(healing.command)
-app.command("invasive")(invasive.command)
-app.command("opportunistic")(opportunistic.command)
-app.command("starting")(starting.command)
-app.command("growth")(growth.command)
-app.command("steps")(steps.command)
-app.command("generating")(generating.command)
-app.command("lengths")(lengths.command)
-app.command("tools")(tools.command)
+for module in (
+    schemas, grammar, lark, equality, classes, strategies, maskbench, testsuite, drafts, healing, invasive,
+    opportunistic, starting, growth, steps, generating, lengths, tools,
+):  # fmt: skip
+    app.command(module.__name__.removeprefix("bench."))(module.command)
 app.command("report")(reporting.command)
 app.command("page")(reporting.page_command)
 app.command("diff")(differences.command)

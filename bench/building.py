@@ -1,4 +1,4 @@
-"""Building one grammar in a separate process: seconds of each phase, peak memory, its file.
+"""Building one grammar in a separate process: seconds, peak memory, its file.
 
 What: `measure_building` starts a process, loads the vocabulary, compiles another grammar first, and then
 compiles the given grammar several times. If the result can be saved, it is saved and loaded, too.
@@ -56,10 +56,9 @@ def measure_building(
         strategy, on_demand: as for `GrammarCompiler`.
 
     Returns:
-        ``seconds`` and ``cpu`` of each compilation; ``phases``: the median of each phase; ``peak``: how much
-            the resident bytes rose in the first compilation, or None; ``classes``; ``sizes``; ``held``: bytes
-            by the grammar's own account; with a classifier also ``artefact`` (bytes of the file), ``save``
-            and ``load`` (seconds).
+        ``seconds`` and ``cpu`` of each compilation; ``peak``: how much the resident bytes rose in the first
+            one, or None; ``classes``; with a classifier also ``artefact`` (bytes of the file) and ``load``
+            (seconds).
     """
     return in_another_process(_build_here, vocabulary, compile_with, repeats, strategy, on_demand)
 
@@ -73,15 +72,12 @@ def _build_here(
     if strategy in ("auto", "classifier"):
         compiler.compile_lark(TINY)
     found: dict[str, Any] = {"seconds": [], "cpu": []}
-    phases: dict[str, list[float]] = {}
 
     def build() -> Any:
         began, cpu_began = perf_counter(), process_time()
         compiled = compile_with(compiler)
         found["seconds"].append(perf_counter() - began)
         found["cpu"].append(process_time() - cpu_began)
-        for name, seconds in compiled.timings.items():
-            phases.setdefault(name, []).append(seconds)
         return compiled
 
     compiled, found["peak"] = with_peak(build)
@@ -89,10 +85,7 @@ def _build_here(
         del compiled
         give_back()
         compiled = build()
-    found["phases"] = {name: median(values) for name, values in phases.items()}
     found["classes"] = workloads.class_count(compiled)
-    found["sizes"] = {} if compiled.classes is None else dict(compiled.classes.sizes)
-    found["held"] = compiled.memory_size_bytes
     if compiled.classifier is not None:
         found |= _artefact(compiled, vocabulary)
     return found
@@ -103,11 +96,10 @@ def _artefact(compiled: Any, vocabulary: Any) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "grammar"
-        began = perf_counter()
         compiled.save(path)
-        saved, loads = perf_counter() - began, []
+        loads = []
         for _ in range(3):
             began = perf_counter()
             CompiledGrammar.load(path, vocabulary)
             loads.append(perf_counter() - began)
-        return {"artefact": path.stat().st_size, "save": saved, "load": median(loads)}
+        return {"artefact": path.stat().st_size, "load": median(loads)}

@@ -154,22 +154,11 @@ def schema_case(file: workloads.SchemaFile) -> Case:
 def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     """Sum up the schemas of one vocabulary."""
     good = [row for row in rows if not row.refusal]
-    phases = dict.fromkeys(phase for row in good for phase in row.phases)
-    moved = [row.displacement for row in good if row.displacement.get("classes")]
     return {
-        "spreads": {
-            "time": Spread.of(row.seconds for row in good),
-            "time, CPU": Spread.of(row.cpu_seconds for row in good),
-            **{f"phase {phase}": Spread.of(row.phases[phase] for row in good) for phase in phases},
-            "time, displacement": Spread.of(found["seconds"] for found in moved),
-        },
-        "counts": {
-            "classes": Spread.of(row.classes or 0 for row in good),
-            "classes, displacement": Spread.of(found["classes"] for found in moved),
-        },
+        "spreads": {"time, CPU": Spread.of(row.cpu_seconds for row in good)},
+        "counts": {"classes": Spread.of(row.classes or 0 for row in good)},
         "schemas": len(rows),
         "refused": [row.name for row in rows if row.refusal],
-        "errors": [row.name for row in rows if row.errors],
     }
 
 

@@ -35,11 +35,10 @@ SPANS = ((0, 1), (1, 10), (10, 50), (50, 1 << 30))
 
 @dataclass
 class Served:
-    """What was written, for each document: tokens, steps, drafted tokens, and seconds of drafting."""
+    """What was written, for each document: tokens, steps, and seconds of drafting."""
 
     tokens: list[int] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
-    drafted: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
     def rate(self, begin: int, end: int) -> float | None:
@@ -117,7 +116,7 @@ def serve(drafter: Any, documents: Sequence[Sequence[int]]) -> Served:
     found, clock = Served(), time.process_time
     for ids in documents:
         drafter.begin()
-        at = steps = drafted = 0
+        at = steps = 0
         spent = 0.0
         while at < len(ids):
             began = clock()
@@ -128,14 +127,9 @@ def serve(drafter: Any, documents: Sequence[Sequence[int]]) -> Served:
             began = clock()
             drafter.learn(len(new))
             spent += clock() - began
-            at, steps, drafted = (
-                at + len(new),
-                steps + 1,
-                drafted + len(draft.tokens if isinstance(draft, Draft) else draft),
-            )
+            at, steps = at + len(new), steps + 1
         found.tokens.append(len(ids))
         found.steps.append(steps)
-        found.drafted.append(drafted)
         found.seconds.append(spent)
     return found
 
@@ -224,7 +218,6 @@ def row_of(subject: Subject, source: str, method: str, served: Served) -> dict[s
         "documents": len(served.steps),
         "tokens": sum(served.tokens),
         "tokens a step": [served.rate(begin, end) for begin, end in SPANS],
-        "drafted a step": sum(served.drafted[half:]) / steps,
         "us a step": 1e6 * sum(served.seconds[half:]) / steps,
         "by document": [served.tokens, served.steps],
     }

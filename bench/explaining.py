@@ -14,10 +14,10 @@ from time import perf_counter, process_time
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from bench.cases import CHECKOUT
 from bench.report import environment, make_console, write_json
+from bench.reporting.tables import Table, size
 from equivalence import HybridError
 from hybrid import GrammarCompiler
 from hybrid.cli.explaining import compiled_by
@@ -98,17 +98,16 @@ def command(
             if pages is not None and page:
                 pages.mkdir(parents=True, exist_ok=True)
                 (pages / f"{named.title}.html").write_text(page, encoding="utf-8", errors="replace")
-    table = Table()
-    for column in ("grammar", "compiled ms", "explained ms", "rendered ms", "KiB", "tokens", "refused"):
-        table.add_column(column, justify="left" if column in ("grammar", "refused") else "right")
+    told: list[list[Any]] = []
     for row in rows:
         if "error" in row:
-            table.add_row(row["name"], "", "", "", "", "", row["error"][:60])
-            continue
-        seconds = (f"{1e3 * row[name]:.0f}" for name in ("compiling", "explaining", "rendering"))
-        cells = (*seconds, f"{row['bytes'] / 1024:.0f}", str(row["tokens"]), row["refused"][:60])
-        table.add_row(row["name"], *cells)
-    console.print(table, markup=False)
+            told.append([row["name"], *[None] * 5, row["error"][:60]])
+        else:
+            seconds = (row[name] for name in ("compiling", "explaining", "rendering"))
+            kib = size(row["bytes"], 1 << 10)
+            told.append([row["name"], *seconds, kib, row["tokens"], row["refused"][:60]])
+    columns = ["grammar", "compiled", "explained", "rendered", "page", "tokens", "refused"]
+    Table("pages", columns, told).print(console)
     if json is not None:
         write_json(json, {"environment": about, "rows": rows})
 

@@ -100,7 +100,6 @@ def command(
     rounds: options.RoundsOption = 6,
     batch: options.BatchOption = 64,
     builds: options.BuildsOption = 5,
-    threads: options.ThreadsOption = 0,
     strategy: options.StrategyOption = "classifier",
     warm: options.WarmOption = True,
 ) -> None:
@@ -108,14 +107,12 @@ def command(
     XGrammar."""
     arguments = dict(locals())
     console = report.make_console()
-    threads = threads or report.usable_cores()
-    arguments["threads"] = threads
     with workloads.usage_errors():
         texts = read_documents(sample or [], documents, seed)
         text = None if grammar == BUILTIN_JSON else workloads.read_text(Path(grammar))
         tokens = workloads.load_vocabulary(vocabulary)
-    ours_compiler = workloads.hybrid_compiler(tokens, strategy, threads)
-    plain_compiler = workloads.plain_compiler(tokens, threads)
+    ours_compiler = workloads.hybrid_compiler(tokens, strategy, 1)
+    plain_compiler = workloads.plain_compiler(tokens, 1)
     bitmask = xgrammar.allocate_token_bitmask(1, tokens.size)
     if warm:
         workloads.warm(ours_compiler, plain_compiler, tokens, bitmask)
@@ -136,10 +133,10 @@ def command(
     total.add(workloads.compare_walks(ours.compiled, plain.compiled, 1000 * seed, walks, walk_steps))
     compilers = {strategy: ours_compiler}
     if ours.compiled.strategy == "classifier":
-        compilers["on demand"] = workloads.hybrid_compiler(tokens, "classifier", threads, on_demand=True)
+        compilers["on demand"] = workloads.hybrid_compiler(tokens, "classifier", 1, on_demand=True)
     sides = {name: compile_with(compiler) for name, compiler in compilers.items()}
     if strategy != "representatives":
-        other = workloads.hybrid_compiler(tokens, "representatives", threads)
+        other = workloads.hybrid_compiler(tokens, "representatives", 1)
         sides["representatives"] = compile_with(other)
     agreed = agree(console, sides, [one.ids for one in samples], seed, our_walks, walk_steps)
     exact = total.exact and not agreed.difference_count
@@ -183,8 +180,6 @@ def command(
             for name, way in found.items()
         }
     record |= {
-        "peak_memory_bytes": report.peak_memory_bytes(),
-        "load_average_after": report.load_average(),
         "summary": summary,
         "contradictions": [str(item) for item in total.contradictions[:100]],
         "differences": [str(item) for item in total.differences + agreed.differences],

@@ -26,9 +26,9 @@ from rich.progress import track
 
 from bench import options, report, workloads
 from bench.json_schema import engines, files, running, summary
-from bench.json_schema.files import Labelled
 from bench.json_schema.worker import BYTES, JUDGE
 from bench.reporting.answers import publish
+from bench.workloads import Labelled
 
 EnginesOption = Annotated[
     str | None, typer.Option("--engines", help=f"Commas between them: {', '.join(engines.ENGINES)}.")

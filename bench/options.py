@@ -42,14 +42,9 @@ GrammarsOption = Annotated[
         "--grammars", help="GBNF file, TOML file of cases, or a folder of both; repeatable.", exists=True
     ),
 ]
-RootOption = Annotated[str, typer.Option("--root", help="Root rule.")]
-ThreadsOption = Annotated[
-    int, typer.Option("--threads", min=0, help="Of both sides; 0 stands for all cores.")
-]
 StrategyOption = Annotated[
     str, typer.Option("--strategy", help="Ours: auto, classifier, representatives, engine.")
 ]
-StrictOption = Annotated[bool, typer.Option("--strict", help="Compile with strict_mode=True.")]
 WarmOption = Annotated[bool, typer.Option("--warm/--no-warm", help="Compile a throw-away schema first.")]
 ColdCachesOption = Annotated[
     bool, typer.Option("--cold-caches", help="Calls with cold caches too, all engines in turn.")

@@ -14,7 +14,6 @@ import math
 import os
 import platform
 import subprocess
-import sys
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -219,13 +218,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("latin-1")
     return value
-
-
-def peak_memory_bytes() -> int | None:
-    """Return the largest resident size of this process so far."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(peak if sys.platform == "darwin" else peak * 1024)

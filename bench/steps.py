@@ -24,13 +24,13 @@ import numpy as np
 import torch
 import typer
 import xgrammar
-from rich.console import Console
 
 from bench import options, report, workloads
 from bench.cold_caches import TOUCHED_BYTES
 from bench.growth import nested_document, nested_schema
 from bench.peers.vllm_steps import Managers
 from bench.report import Spread, readable
+from bench.reporting.tables import Table
 from hybrid.testing.segmentation import tokenize_greedy
 
 ROWS = (1, 64, 256, 1024)
@@ -226,7 +226,7 @@ def command(
         bench = StepBench(workloads.load_vocabulary(vocabulary), schemas)
     found = [bench.measure(count, n) for n in drafts or DRAFTS for count in rows or ROWS]
     for n_drafts in drafts or DRAFTS:
-        _print(console, n_drafts, [row for row in found if row["drafts"] == n_drafts])
+        _table(n_drafts, [row for row in found if row["drafts"] == n_drafts]).print(console)
     report.say(console, f"{bench.rows:,} rows compared, {bench.differences:,} differences")
     record = {"benchmark": "steps", **report.environment(arguments), "steps": found}
     report.write_json(json, {**record, "rows": bench.rows, "differences": bench.differences})
@@ -234,17 +234,16 @@ def command(
         raise typer.Exit(1)
 
 
-def _print(console: Console, n_drafts: int, rows: Sequence[dict[str, Any]]) -> None:
-    """Print a row for each way and regime, and a column for each number of sequences. Beside a busy thread,
-    CPU time includes that thread's, and is left out."""
-    sizes = [f"{row['size']:,}" for row in rows]
-    table = report.make_table(f"a step, {n_drafts} drafts each: wall (CPU)", ("asked", "caches"), sizes)
+def _table(n_drafts: int, rows: Sequence[dict[str, Any]]) -> Table:
+    """Make a table with a row for each way and regime, and a column for each number of sequences. Beside a
+    busy thread, CPU time includes that thread's, and is left out."""
+    lines = []
     for name in [name for name in rows[0] if name not in ("size", "drafts")]:
         for regime in TURNS:
             cells = []
-            for row in rows:
-                one = row[name].get(regime)
+            for one in (row[name].get(regime) for row in rows):
                 cpu = "" if one is None or regime == "busy" else f" ({readable(one['CPU'].p50)})"
                 cells.append("" if one is None else readable(one["wall"].p50) + cpu)
-            table.add_row(name, regime, *cells)
-    console.print(table)
+            lines.append([f"{name}, {regime}", *cells])
+    columns = ["asked, caches", *(f"{row['size']:,}" for row in rows)]
+    return Table(f"a step, {n_drafts} drafts each: wall (CPU)", columns, lines)

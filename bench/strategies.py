@@ -137,13 +137,6 @@ def command(
             rows[file.name] = found[0]
             differences += found[1]
     summary = summarise(list(rows.values()), counts)
-    for count in counts:
-        one = summary[str(count)]
-        report.say(
-            console,
-            f"{count:,} documents: auto takes this many times the best strategy of a schema: "
-            f"{one['ratios'].p50:.2f} at p50, {one['ratios'].p90:.2f} at p90",
-        )
     report.say(console, f"{differences:,} differences of masks")
     record = {"summary": summary, "differences": differences, "rows": rows}
     publish(console, json, "strategies", arguments, record, not differences)

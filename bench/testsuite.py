@@ -17,7 +17,7 @@ from __future__ import annotations
 import json as json_module
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,11 +25,11 @@ import typer
 
 from bench import maskbench, options, report, workloads
 from bench.json_schema import engines, running
-from bench.json_schema.files import Labelled
 from bench.json_schema.remotes import DRAFTS
 from bench.json_schema.summary import reason
 from bench.json_schema.worker import BYTES
 from bench.reporting.answers import publish
+from bench.workloads import Labelled
 
 
 @dataclass(frozen=True)
@@ -76,37 +76,33 @@ def _case(draft: str, part: str, number: int, case: Mapping[str, Any]) -> Case:
 
 @dataclass
 class Count:
-    """Cases and tests of one engine: for a file, for a draft, or for all.
+    """Tests of one engine.
 
     Attributes:
         right, wrong: tests of the cases that it accepts.
         refused: tests of the cases that it refuses.
         ended: tests of the cases on which it was killed, or failed.
-        cases: number of cases by outcome: "right" (all tests), "wrong", "refused", "ended".
     """
 
     right: int = 0
     wrong: int = 0
     refused: int = 0
     ended: int = 0
-    cases: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Count) -> None:
         for name in ("right", "wrong", "refused", "ended"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.cases += other.cases
 
 
 def count(case: Case, row: Mapping[str, Any]) -> Count:
     """Count one case on one engine."""
     labels = case.file.labels
     if row["outcome"] == "refused":
-        return Count(refused=len(labels), cases=Counter(["refused"]))
+        return Count(refused=len(labels))
     if row["outcome"] != "done" or any(one["failure"] for one in row["instances"]):
-        return Count(ended=len(labels), cases=Counter(["ended"]))
+        return Count(ended=len(labels))
     right = sum(bool(one["how"]) == label for one, label in zip(row["instances"], labels, strict=True))
-    outcome = "right" if right == len(labels) else "wrong"
-    return Count(right, len(labels) - right, cases=Counter([outcome]))
+    return Count(right, len(labels) - right)
 
 
 def mistakes(case: Case, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -149,7 +145,7 @@ def told(cases: Sequence[Case], rows: Mapping[str, Mapping[str, Any]]) -> dict[s
     """Return the results of one engine: counts by draft and file, refused cases by reason, and mistakes."""
     parts: dict[str, dict[str, Count]] = defaultdict(lambda: defaultdict(Count))
     refusals: Counter[str] = Counter()
-    wrong = []
+    wrong: list[dict[str, Any]] = []
     for case in cases:
         row = rows[case.file.name]
         parts[case.draft][case.part].add(count(case, row))

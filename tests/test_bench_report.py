@@ -104,7 +104,7 @@ def run_there(job: jobs.Job, folder: Path, key: str) -> jobs.Done:
     return done
 
 
-def run_here(job: jobs.Job, folder: Path, key: str, progress: Any) -> jobs.Done:
+def run_here(job: jobs.Job, folder: Path, key: str) -> jobs.Done:
     """Run a job in this process, without the parts that start other processes; the job of question d
     fails."""
     arguments = [*job.arguments, "--json", str(folder / f"{job.name}.json")]

@@ -56,7 +56,7 @@ class Result:
     Attributes:
         refusal: the engine's message, "" if it accepted the schema.
         crashed: whether that was an error that no user should see.
-        first_mask, first_mask_cpu, compiled: times; None if there are none.
+        first_mask, first_mask_cpu: times; None if there are none.
         left_out: what the engine itself says that it leaves out of the schema.
         instances: the results for instances, in the order of the file.
         masks, tokens: microseconds of each mask, and of each token.
@@ -68,7 +68,6 @@ class Result:
     crashed: bool = False
     first_mask: float | None = None
     first_mask_cpu: float | None = None
-    compiled: float | None = None
     left_out: list[str] = field(default_factory=list)
     instances: list[Taken] = field(default_factory=list)
     masks: list[float] = field(default_factory=list)
@@ -90,7 +89,6 @@ def measure(engine: Engine, vocabulary: Any, schema: Any, instances: Sequence[An
     result = Result(begun.error, begun.crashed)
     if begun.calls is not None:
         result.first_mask, result.first_mask_cpu = begun.seconds, begun.cpu_seconds
-        result.compiled = begun.compile_seconds
         result.left_out = left_out(begun.compiled)
     yield result
     if begun.calls is not None:
@@ -101,17 +99,14 @@ def measure(engine: Engine, vocabulary: Any, schema: Any, instances: Sequence[An
 
 
 def check(engine: Engine, schema: Any, instances: Sequence[Any]) -> Iterator[Result]:
-    """Compute verdicts only; yield as `measure` does."""
+    """Compute verdicts only; yield as `measure` does, but a refusal once."""
     result = Result()
-    began = perf_counter()
     try:
         compiled = engine.compile(schema)
     except Exception as error:  # noqa: BLE001 - whatever an engine raises is its refusal
         result.refusal = f"{type(error).__name__}: {error}"
         yield result
-        yield result
         return
-    result.compiled = perf_counter() - began
     result.left_out = left_out(compiled)
     yield result
     for instance in instances:

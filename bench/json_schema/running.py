@@ -28,8 +28,8 @@ from typing import Any
 
 from bench.cases import CHECKOUT
 from bench.json_schema import engines
-from bench.json_schema.files import Labelled
 from bench.json_schema.worker import JUDGE
+from bench.workloads import Labelled
 
 MEASURING = ("files", "judge", "order", "texts", "engines", "measuring", "worker")
 """Modules of this room on which results depend."""

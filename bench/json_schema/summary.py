@@ -110,7 +110,6 @@ class Standing:
     wrong: list[dict[str, Any]] = field(default_factory=list)
     first_mask: array[float] = field(default_factory=lambda: array("d"))
     first_mask_cpu: array[float] = field(default_factory=lambda: array("d"))
-    compiled: array[float] = field(default_factory=lambda: array("d"))
     masks: array[float] = field(default_factory=lambda: array("d"))
     steps: array[float] = field(default_factory=lambda: array("d"))
 
@@ -118,7 +117,7 @@ class Standing:
         """Count one schema."""
         self.schemas += 1
         self.outcomes[row["outcome"]] += 1
-        for name in ("first_mask", "first_mask_cpu", "compiled"):
+        for name in ("first_mask", "first_mask_cpu"):
             if row.get(name) is not None:
                 getattr(self, name).append(row[name])
         if row["outcome"] == "refused":

@@ -17,8 +17,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import IO, Any
 
-from bench.json_schema import files, measuring
+from bench import workloads
+from bench.json_schema import measuring
 from bench.json_schema.judge import Judge
+from bench.workloads import Labelled
 
 JUDGE = "jsonschema"
 """The name of the judge, which is used like an engine."""
@@ -32,13 +34,13 @@ OTHER_SCHEMA: dict[str, Any] = {
 BYTES = "bytes"
 """The vocabulary of all single bytes: verdicts are the same, and compiling is fast."""
 
-Answers = Callable[[files.Labelled], Iterator[Mapping[str, Any]]]
+Answers = Callable[[Labelled], Iterator[Mapping[str, Any]]]
 
 
 def judging() -> Answers:
     """Return a function that answers a question with the verdicts on all instances."""
 
-    def answers(file: files.Labelled) -> Iterator[Mapping[str, Any]]:
+    def answers(file: Labelled) -> Iterator[Mapping[str, Any]]:
         try:
             judge = Judge(file.schema)
             found = [judge.verdict(instance) for instance in file.instances]
@@ -61,7 +63,6 @@ def every_byte() -> Any:
 def engine(name: str, arguments: Mapping[str, Any]) -> Answers:
     """Return a function that answers a question with the result for a schema, twice: after compiling, and at
     the end."""
-    from bench import workloads
     from bench.json_schema.engines import make
 
     vocabulary = arguments["vocabulary"]
@@ -69,7 +70,7 @@ def engine(name: str, arguments: Mapping[str, Any]) -> Answers:
     own = make(name, tokens, arguments["remotes"])
     own.start(workloads.THROW_AWAY_SCHEMA)
 
-    def answers(file: files.Labelled) -> Iterator[Mapping[str, Any]]:
+    def answers(file: Labelled) -> Iterator[Mapping[str, Any]]:
         if arguments["quick"]:
             found = measuring.check(own, file.schema, file.instances)
         else:
@@ -91,7 +92,7 @@ def main(arguments: Mapping[str, Any], reading: IO[str], say: Callable[[Mapping[
     say({"missing": ""})
     for line in reading:
         question = json.loads(line)
-        file = files.Labelled(question["file"], question["schema"], question["instances"], [])
+        file = Labelled(question["file"], question["schema"], question["instances"], [])
         for answer in answers(file):
             say({"answer": answer})
         say({"done": True})

@@ -11,11 +11,10 @@ sources are not made again; delete them to measure once more.
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -80,7 +79,6 @@ def command(
     readme: ReadmeOption = None,
 ) -> None:
     """Answer all questions of the README, with peers side by side, on one page."""
-    arguments = dict(locals())
     console = report.make_console()
     with workloads.usage_errors():
         inputs = Inputs(
@@ -106,13 +104,12 @@ def command(
         return
     records = out.resolve() / "records"
     done = jobs.run_all(console, wanted, records)
-    environment = report.environment(arguments)
     known = jobs.read_all(records) | done
     found = questions.recorded(known)
     if only is None:
         missing = {one.letter: one.missing for one in asked}
         found = [replace(one, missing=missing[one.letter]) for one in found]
-    told = facts.gather(found, known, _command(environment["arguments"]), questions.missing_peers())
+    told = facts.gather(found, known, questions.missing_peers())
     write(console, out, told, markdown_file, readme)
     failed = [name for name, one in done.items() if one.status != 0]
     for name in failed:
@@ -133,7 +130,7 @@ def page_command(
         if not done:
             raise ValueError(f"{folder} has no records; expected is a folder that `bench report` has written")
         check_pages(readme)
-    told = facts.gather(questions.recorded(done), done, "python -m bench page DIR")
+    told = facts.gather(questions.recorded(done), done)
     write(console, folder, told, markdown_file, readme)
 
 
@@ -186,12 +183,10 @@ def choose(asked: Sequence[questions.Question], only: Sequence[str] | None) -> l
         return every
     found: dict[str, jobs.Job] = {}
     for word in only:
-        own = {
-            job.name: job
-            for one in asked
-            for job in one.jobs
-            if (word == one.letter if len(word) == 1 else job.name.startswith(word))
-        }
+        if len(word) == 1:
+            own = [job for one in asked if one.letter == word for job in one.jobs]
+        else:
+            own = [job for job in every if job.name.startswith(word)]
         if not own:
             kinds = ", ".join(dict.fromkeys(job.kind for job in every))
             letters = "".join(one.letter for one in asked)
@@ -199,18 +194,5 @@ def choose(asked: Sequence[questions.Question], only: Sequence[str] | None) -> l
                 f"--only {word!r}: there is no question or job of this name; letters are {letters!r}, with "
                 f"these inputs jobs begin with {kinds}"
             )
-        found |= own
+        found |= {job.name: job for job in own}
     return list(found.values())
-
-
-def _command(arguments: Mapping[str, Any]) -> str:
-    """Return the command line, with only the last parts of paths."""
-    words = ["python", "-m", "bench", "report"]
-    for name, value in arguments.items():
-        option = f"--{'markdown' if name == 'markdown_file' else name.replace('_', '-')}"
-        for one in value if isinstance(value, list) else [value]:
-            if one is True:
-                words.append(option)
-            elif one is not None and one is not False:
-                words += [option, str(one)]
-    return shlex.join(words)

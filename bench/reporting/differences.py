@@ -25,16 +25,8 @@ NAMES = ("vocabulary", "name", "grammar", "series", "size")
 """Keys that together name a row."""
 
 LEFT_OUT = (
-    "max",
-    "p90",
-    "p99",
-    "phases",
-    "load_average",
-    "ratios",
-    "exponents",
-    "setup_seconds",
-    "summary.classes",
-)
+    "max", "p90", "p99", "phases", "load_average", "ratios", "exponents", "summary.classes",
+)  # fmt: skip
 """Values whose paths have one of these parts are left out; ``--metric`` includes them."""
 
 CLOSE = 1.05
@@ -42,23 +34,17 @@ CLOSE = 1.05
 
 
 def rows_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the rows of a record by name; a record without rows is one row."""
-    found: dict[str, Any] = {}
-    rows = record.get("rows", {})
-    if isinstance(rows, dict):
-        found |= rows
-    parts = [("", rows if isinstance(rows, list) else []), ("", record.get("grammars", []))]
-    parts += (
-        [(name, own["rows"]) for name, own in record.get("schemas", {}).items()]
-        if isinstance(record.get("schemas"), dict)
-        else []
-    )
-    parts += [(name, own["rows"]) for name, own in record.get("scaling", {}).items()]
+    """Return the rows of a record by name; those of a grammar are its summary."""
+    if record.get("benchmark") == "grammar":
+        return {"": record.get("summary", {})}
+    rows, schemas = record.get("rows", {}), record.get("schemas", {})
+    found: dict[str, Any] = dict(rows) if isinstance(rows, dict) else {}
+    parts = [("", rows), ("", record.get("grammars", []))]
+    for more in (schemas if isinstance(schemas, dict) else {}, record.get("scaling", {})):
+        parts += [(name, own["rows"]) for name, own in more.items()]
     for part, some in parts:
         for row in some if isinstance(some, list) else []:
             found[", ".join([part, *(str(row[key]) for key in NAMES if row.get(key) is not None)])] = row
-    if record.get("benchmark") == "grammar":
-        found = {"": record.get("summary", {})}
     return found
 
 

@@ -88,7 +88,6 @@ class Facts:
         behind: where a peer is ahead of us.
         n_standings: number of rows that compare us with a peer.
         warnings: missing peers, and how to install them.
-        command: the command that makes the page again.
     """
 
     machines: Sequence[str]
@@ -101,16 +100,13 @@ class Facts:
     sections: Sequence[Section]
     headline: Headline
     warnings: Sequence[str]
-    command: str
 
     def section(self, name: str) -> Section:
         """Return the section of a question, given its letter or "equality"."""
         return next(one for one in self.sections if one.name == name)
 
 
-def gather(
-    asked: Sequence[Question], done: Mapping[str, Done], command: str, warnings: Sequence[str] = ()
-) -> Facts:
+def gather(asked: Sequence[Question], done: Mapping[str, Done], warnings: Sequence[str] = ()) -> Facts:
     """Collect the content of pages about these records."""
     rows = [row for one in asked for row in standings(one, done)]
     sections = [
@@ -129,7 +125,7 @@ def gather(
     machines = sorted({one.machine for section in sections for one in section.made})
     return Facts(
         machines, packages, masks, differences, when_to_use(rows), behind,
-        sum(row.ratio is not None for row in rows), sections, headline(asked, done), warnings, command,
+        sum(row.ratio is not None for row in rows), sections, headline(asked, done), warnings,
     )  # fmt: skip
 
 

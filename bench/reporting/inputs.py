@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 from bench.cases import CHECKOUT
 
@@ -45,8 +46,7 @@ class Inputs:
         return self.documents.get(name, DOCUMENTS.get(name))
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(SimpleNamespace):
     """How much is measured.
 
     Attributes:
@@ -57,34 +57,6 @@ class Sizes:
         fuzz_minutes: minutes of random grammars.
         is_full: whether long jobs are run, too, and every vocabulary in every question.
     """
-
-    equality: int
-    schemas: int
-    more_schemas: int
-    option_schemas: int
-    cold_schemas: int
-    burst: int
-    bursts: int
-    strategies: int
-    strategy_documents: int
-    class_schemas: int
-    documents: int
-    document_tokens: int
-    plain_masks: int
-    rounds: int
-    builds: int
-    starts: int
-    growth: int
-    plain_seconds: float
-    peer_seconds: float
-    tools: Sequence[int]
-    tag_tokens: int
-    many_tools: Sequence[int]
-    longest: int
-    alone_seconds: float
-    fuzz_minutes: float
-    drafted: int
-    is_full: bool
 
 
 QUICK = Sizes(

@@ -11,11 +11,12 @@ contents of files that arguments name are not checked.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -23,9 +24,9 @@ from time import perf_counter
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bench.cases import CHECKOUT
+from bench.report import say
 from equivalence.store import write_whole
 
 PATIENCE = 6
@@ -68,7 +69,6 @@ class Done:
     seconds: float
     said: list[str] = field(default_factory=list)
     record: dict[str, Any] = field(default_factory=dict)
-    is_kept: bool = False
 
 
 def key_of(job: Job, sources: str) -> str:
@@ -105,7 +105,7 @@ def kept(job: Job, folder: Path, key: str) -> Done | None:
 def read(folder: Path, name: str) -> Done | None:
     """Return the result of a job, with any key; None if it cannot be read."""
     try:
-        done = Done(**json.loads((folder / f"{name}.done").read_text(encoding="utf-8")), is_kept=True)
+        done = Done(**json.loads((folder / f"{name}.done").read_text(encoding="utf-8")))
         if (record := folder / f"{name}.json").exists():
             done.record = json.loads(record.read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError):
@@ -119,34 +119,22 @@ def read_all(folder: Path) -> dict[str, Done]:
     return {done.name: done for done in found if done is not None}
 
 
-def run(job: Job, folder: Path, key: str, progress: Iterable[None]) -> Done:
-    """Run a job in a separate process; its record and its output go into `folder`.
-
-    Args:
-        progress: its next item is taken once a second.
-    """
+def run(job: Job, folder: Path, key: str) -> Done:
+    """Run a job in a separate process; its record and its output go into `folder`."""
     target, log = folder / f"{job.name}.json", folder / f"{job.name}.log"
     target.unlink(missing_ok=True)
     command = [sys.executable, "-m", job.program, *job.arguments, "--json", str(target)]
-    ticks = iter(progress)
     began = perf_counter()
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=CHECKOUT, stdout=output, stderr=subprocess.STDOUT)
-        status: int | None = None
-        try:
-            while status is None and perf_counter() - began < 600 + PATIENCE * job.seconds:
-                try:
-                    status = process.wait(timeout=1)
-                except subprocess.TimeoutExpired:
-                    next(ticks, None)
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+    status: int | None = None
+    with log.open("wb") as output, contextlib.suppress(subprocess.TimeoutExpired):
+        limit = 600 + PATIENCE * job.seconds
+        status = subprocess.run(
+            command, cwd=CHECKOUT, stdout=output, stderr=subprocess.STDOUT, timeout=limit
+        ).returncode
     done = Done(job.name, key, status, perf_counter() - began)
     if status != 0:
         done.said = log.read_text(encoding="utf-8", errors="replace").splitlines()[-12:]
-    about = {name: value for name, value in asdict(done).items() if name not in ("record", "is_kept")}
+    about = {name: value for name, value in asdict(done).items() if name != "record"}
     write_whole(folder / f"{job.name}.done", json.dumps(about, indent=1).encode())
     if target.exists():
         done.record = json.loads(target.read_text(encoding="utf-8"))
@@ -157,38 +145,16 @@ def run_all(console: Console, jobs: Sequence[Job], folder: Path) -> dict[str, Do
     """Run all jobs that have no record yet, one after the other."""
     folder.mkdir(parents=True, exist_ok=True)
     code = sources()
-    found: dict[str, Done] = {}
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
-        TimeElapsedColumn(), TextColumn("left about"), TimeRemainingColumn(),
-    )  # fmt: skip
-    # The remaining time is estimated from whole jobs, because the speed of the last seconds means nothing.
-    with Progress(*columns, console=console, speed_estimate_period=1e6) as bar:
-        waiting = []
-        for job in jobs:
-            key = key_of(job, code)
-            if (done := kept(job, folder, key)) is None:
-                waiting.append((job, key))
-            else:
-                found[job.name] = done
-        task = bar.add_task("report", total=sum(job.seconds for job, _ in waiting) or 1)
-        before = 0.0
-        for job, key in waiting:
-            bar.update(task, description=job.name)
-
-            def ticks(job: Job = job, before: float = before) -> Iterable[None]:
-                """Move the bar each second, up to 95 % of the estimate, because the real progress is
-                unknown."""
-                second = 0
-                while True:
-                    second += 1
-                    bar.update(task, completed=before + min(second, 0.95 * job.seconds))
-                    yield
-
-            done = found[job.name] = run(job, folder, key, ticks())
-            before += job.seconds
-            bar.update(task, completed=before)
-            state = "done" if done.status == 0 else "ended" if done.status is None else "NOT WELL"
-            bar.console.print(f"{job.name}: {state} in {done.seconds:.0f} s", markup=False, highlight=False)
-        bar.update(task, description="report", completed=before or 1)
-    return {job.name: found[job.name] for job in jobs}
+    found = {job.name: kept(job, folder, key_of(job, code)) for job in jobs}
+    left = sum(job.seconds for job in jobs if found[job.name] is None)
+    done: dict[str, Done] = {}
+    for job in jobs:
+        if (earlier := found[job.name]) is not None:
+            done[job.name] = earlier
+            continue
+        with console.status(f"{job.name}; about {left / 60:.0f} minutes left"):
+            one = done[job.name] = run(job, folder, key_of(job, code))
+        left -= job.seconds
+        state = "done" if one.status == 0 else "ended" if one.status is None else "NOT WELL"
+        say(console, f"{job.name}: {state} in {one.seconds:.0f} s")
+    return done

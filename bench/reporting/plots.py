@@ -22,7 +22,7 @@ from bench.reporting.as_written import titled
 from bench.reporting.jobs import Done
 from bench.reporting.others import GROWTH
 from bench.reporting.questions import Question
-from bench.reporting.standings import OURS, Standing, records, shared_times, standings, time_of
+from bench.reporting.standings import OURS, records, shared_times, time_of
 
 SIZE = (5.4, 3.3)
 
@@ -37,17 +37,12 @@ class Picture:
 
 def pictures(question: Question, done: Mapping[str, Done]) -> list[Picture]:
     """Return all pictures of a question."""
-    found = [
+    return [
         _drawn(title, draw)
         for kind, make in _MAKERS.items()
         for name, record in records(question, done, kind)
         for title, draw in make(name, record)
     ]
-    rows = standings(question, done)
-    masks = [row for row in rows if row.what.endswith("new document, mean") and "mask" in row.what]
-    if masks:
-        found.insert(0, _drawn("A mask on new documents, means", lambda axes: _bars(axes, masks)))
-    return found
 
 
 def _drawn(title: str, draw: Callable[[Any], None]) -> Picture:
@@ -139,20 +134,6 @@ def _lines(axes: Any, rows: Sequence[Record], title: str) -> None:
     axes.xaxis.set_minor_locator(pyplot().NullLocator())
     axes.set_xlabel(title)
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False, fontsize=8)
-
-
-def _bars(axes: Any, rows: Sequence[Standing]) -> None:
-    engines = list(dict.fromkeys(name for row in rows for name in row.values))
-    places = np.arange(len(rows))[::-1]
-    height = 0.8 / len(engines)
-    for number, engine in enumerate(engines):
-        values = [row.values.get(engine, np.nan) for row in rows]
-        axes.barh(places - number * height, values, height, label=engine, color=COLOURS.get(engine))
-    axes.set_yticks(places - height * (len(engines) - 1) / 2, [row.where for row in rows])
-    axes.set_xscale("log")
-    seconds_along(axes.xaxis)
-    axes.grid(alpha=0.3, axis="x")
     axes.legend(frameon=False, fontsize=8)
 
 

@@ -10,9 +10,10 @@ job's name is its kind, and each kind belongs to one question.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from bench.cases import BUILTIN_JSON, CHECKOUT
 from bench.peers import cfgzip, llguidance
@@ -93,29 +94,20 @@ QUESTIONS = (
 
 def asked(inputs: Inputs, sizes: Sizes) -> list[Question]:
     """Return all questions with their jobs, and what is missing."""
-    makers: Mapping[str, Callable[[Inputs, Sizes], list[Job]]] = {
-        "": _equality, "a": _grammars, "b": _classes, "c": _schemas, "d": _growth, "e": _generating,
-        "f": _break_even, "g": _tags, "h": _less_work, "i": _surviving,
-        "j": _as_written,
-    }  # fmt: skip
-    missing: dict[str, list[str]] = {"a": without_documents(inputs)}
-    if not inputs.schemas:
-        missing |= {letter: [NO_SCHEMAS] for letter in ("", "c", "f", "j")}
+    missing: dict[str, list[str]] = {one.letter: [] for one in QUESTIONS}
+    missing["a"] = _without_documents(inputs)
+    for letter in ("", "c", "f", "j") if not inputs.schemas else ():
+        missing[letter].append("no folder of schemas was given (--schemas)")
     if inputs.test_suite is None:
-        missing.setdefault("j", []).append(
-            "no checkout of the JSON-Schema-Test-Suite was given (--test-suite)"
-        )
+        missing["j"].append("no checkout of the JSON-Schema-Test-Suite was given (--test-suite)")
     if not inputs.grammars:
-        missing["b"] = ["the CFGzip paper's grammars of XML, C++ and Bython (--grammars FOLDER)"]
+        missing["b"].append("the CFGzip paper's grammars of XML, C++ and Bython (--grammars FOLDER)")
     if not sizes.is_full:
-        missing |= {letter: ["takes long: not in a quick report"] for letter in ("h", "i")}
-        missing.setdefault("c", []).append(
-            "strict_mode=False without caches, on one thread (without --quick)"
-        )
+        missing["c"].append("strict_mode=False without caches, on one thread (without --quick)")
+        for letter in ("h", "i"):
+            missing[letter].append("takes long: not in a quick report")
     return [
-        Question(
-            one.letter, one.title, one.kinds, makers[one.letter](inputs, sizes), missing.get(one.letter, [])
-        )
+        replace(one, jobs=list(_MAKERS[one.letter](inputs, sizes)), missing=missing[one.letter])
         for one in QUESTIONS
     ]
 
@@ -134,7 +126,7 @@ def recorded(names: Iterable[str]) -> list[Question]:
             for kind, what in one.kinds.items()
             if kind not in by_kind
         ]
-        found.append(Question(one.letter, one.title, one.kinds, jobs, missing))
+        found.append(replace(one, jobs=jobs, missing=missing))
     return found
 
 
@@ -148,60 +140,62 @@ def missing_peers() -> list[str]:
     return found
 
 
-NO_SCHEMAS = "no folder of schemas was given (--schemas)"
+def _job(name: str, seconds: float, *arguments: Any, program: str = "bench") -> Job:
+    return Job(name, tuple(map(str, arguments)), seconds, program)
 
 
-def _equality(inputs: Inputs, sizes: Sizes) -> list[Job]:
-    jobs = []
+def _options(name: str, values: Iterable[Any]) -> list[Any]:
+    """Return an option that is given once for each value."""
+    return [part for value in values for part in (name, value)]
+
+
+def _equality(inputs: Inputs, sizes: Sizes) -> Iterator[Job]:
     for spec in inputs.vocabularies:
-        own = ("equality", "--vocabulary", spec, "--seed", str(inputs.seed), "--walks", "1")
-        grammars = (*own, "--grammars", str(GRAMMARS), "--walk-steps", "25", "--seconds", "20")
-        jobs.append(Job(f"equality-grammars-{short_name(spec)}", grammars, 40))
+        short = short_name(spec)
+        own = ("equality", "--vocabulary", spec, "--seed", inputs.seed, "--walks", "1")
+        grammars = ("--grammars", GRAMMARS, "--walk-steps", "25", "--seconds", "20")
+        yield _job(f"equality-grammars-{short}", 40, *own, *grammars)
         for folder in inputs.schemas:
-            more = ("--schemas", str(folder), "--limit", str(sizes.equality), "--seconds", "20")
-            name = f"equality-{folder.name}-{short_name(spec)}"
-            jobs.append(Job(name, (*own, "--walk-steps", "100", *more), 5 + 2 * sizes.equality))
+            more = ("--schemas", folder, "--limit", sizes.equality, "--seconds", "20")
+            name = f"equality-{folder.name}-{short}"
+            yield _job(name, 5 + 2 * sizes.equality, *own, "--walk-steps", "100", *more)
         if sizes.is_full:  # plain XGrammar takes minutes for one mask of the case that is left out
-            cases = ("--grammars", str(CASES), "--without", "nullable_star", "--strategy", "representatives")
-            seconds = str(sizes.equality / 50)
-            jobs.append(Job(f"equality-cases-{short_name(spec)}", (*own, *cases, "--seconds", seconds), 240))
-    arguments = (
-        "--minutes", str(sizes.fuzz_minutes), "--seed", str(inputs.seed), "--vocabulary",
-        inputs.vocabularies[0],
+            cases = ("--grammars", CASES, "--without", "nullable_star", "--strategy", "representatives")
+            yield _job(f"equality-cases-{short}", 240, *own, *cases, "--seconds", sizes.equality / 50)
+    yield _job(
+        "fuzz", 20 + 60 * sizes.fuzz_minutes, "--minutes", sizes.fuzz_minutes, "--seed", inputs.seed,
+        "--vocabulary", inputs.vocabularies[0], program="tests.robustness.fuzz",
     )  # fmt: skip
-    fuzz = Job("fuzz", arguments, 20 + 60 * sizes.fuzz_minutes, "tests.robustness.fuzz")
-    return [*jobs, fuzz]
 
 
-def _grammars(inputs: Inputs, sizes: Sizes) -> list[Job]:
-    jobs = []
+def _grammars(inputs: Inputs, sizes: Sizes) -> Iterator[Job]:
+    measured = ("--rounds", sizes.rounds, "--builds", sizes.builds, "--batch", "16", "--seed", inputs.seed)
     for spec in _some(inputs, sizes):
-        for name, grammar in {**EBNF, **given_grammars(inputs)}.items():
-            folder = inputs.documents_of(name)
-            if folder is None:
-                continue
-            arguments = (
-                "grammar", "--grammar", grammar, "--sample", str(folder), "--vocabulary", spec,
-                "--threads", "1", "--documents", str(sizes.documents), "--seed", str(inputs.seed),
-                "--plain-masks", str(sizes.plain_masks), "--max-tokens", str(sizes.document_tokens),
-                "--rounds", str(sizes.rounds), "--builds", str(sizes.builds), "--batch", "16",
+        for name, grammar in {**EBNF, **_given_grammars(inputs)}.items():
+            if (folder := inputs.documents_of(name)) is not None:
+                yield _job(
+                    f"grammar-{name}-{short_name(spec)}", 25 + sizes.plain_masks / 2, "grammar",
+                    "--grammar", grammar, "--sample", folder, "--vocabulary", spec,
+                    "--documents", sizes.documents, "--plain-masks", sizes.plain_masks,
+                    "--max-tokens", sizes.document_tokens, *measured,
+                )  # fmt: skip
+    for name, path, folder in _larks(inputs):
+        for spec in _some(inputs, sizes):
+            yield _job(
+                f"lark-{name}-{short_name(spec)}", 20 + 2 * sizes.documents, "lark", "--vocabulary", spec,
+                "--grammar", f"{name}={path}", "--documents", f"{name}={folder}",
+                "--count", sizes.documents, "--judged-files", "3", "--judged-steps", "10", *measured,
             )  # fmt: skip
-            jobs.append(Job(f"grammar-{name}-{short_name(spec)}", arguments, 25 + sizes.plain_masks / 2))
+
+
+def _larks(inputs: Inputs) -> Iterator[tuple[str, Path, Path]]:
+    """Yield the Lark grammars that have documents: a name, the grammar, and the documents."""
     for name, path in {**LARK, **inputs.lark}.items():
-        folder = inputs.documents_of(name)
-        for spec in _some(inputs, sizes) if folder is not None else ():
-            arguments = (
-                "lark", "--vocabulary", spec, "--grammar", f"{name}={path}",
-                "--documents", f"{name}={folder}", "--count", str(sizes.documents),
-                "--judged-files", "3", "--judged-steps", "10",
-                "--rounds", str(sizes.rounds), "--builds", str(sizes.builds), "--batch", "16",
-                "--seed", str(inputs.seed),
-            )  # fmt: skip
-            jobs.append(Job(f"lark-{name}-{short_name(spec)}", arguments, 20 + 2 * sizes.documents))
-    return jobs
+        if (folder := inputs.documents_of(name)) is not None:
+            yield name, path, folder
 
 
-def given_grammars(inputs: Inputs) -> dict[str, str]:
+def _given_grammars(inputs: Inputs) -> dict[str, str]:
     """Return the grammars of --grammars that have documents, by name; for the others, only classes are
     computed."""
     files = [
@@ -213,7 +207,7 @@ def given_grammars(inputs: Inputs) -> dict[str, str]:
     return {file.stem: str(file) for file in files if inputs.documents_of(file.stem) is not None}
 
 
-def without_documents(inputs: Inputs) -> list[str]:
+def _without_documents(inputs: Inputs) -> list[str]:
     """Return the grammars that cannot be measured, with the option that would help."""
     kinds = (("grammar", EBNF), ("Lark grammar", {**LARK, **inputs.lark}))
     return [
@@ -224,157 +218,129 @@ def without_documents(inputs: Inputs) -> list[str]:
     ]
 
 
-def _classes(inputs: Inputs, sizes: Sizes) -> list[Job]:
-    jobs = []
+def _classes(inputs: Inputs, sizes: Sizes) -> Iterator[Job]:
     peer = shutil.which(cfgzip.PROGRAM) is not None
     for spec in _some(inputs, sizes):
-        arguments: tuple[str, ...] = ("classes", "--vocabulary", spec, "--repeats", "3", "--displacement")
-        for folder in (GRAMMARS, *inputs.grammars):
-            arguments += ("--grammars", str(folder))
+        arguments: list[Any] = ["classes", "--vocabulary", spec, "--repeats", "3", "--displacement"]
+        arguments += _options("--grammars", (GRAMMARS, *inputs.grammars))
         if peer:
-            arguments += ("--peer", "cfgzip", "--peer-seconds", str(sizes.peer_seconds))
+            arguments += ["--peer", "cfgzip", "--peer-seconds", sizes.peer_seconds]
         for folder in inputs.schemas[:1]:
-            arguments += ("--schemas", str(folder), "--limit", str(sizes.class_schemas))
+            arguments += ["--schemas", folder, "--limit", sizes.class_schemas]
         seconds = 30 + sizes.class_schemas / 2 + (8 * sizes.peer_seconds if peer else 0)
-        jobs.append(Job(f"classes-{short_name(spec)}", arguments, seconds))
-    return jobs
+        yield _job(f"classes-{short_name(spec)}", seconds, *arguments)
 
 
-def _schemas(inputs: Inputs, sizes: Sizes) -> list[Job]:
-    jobs = []
+def _schemas(inputs: Inputs, sizes: Sizes) -> Iterator[Job]:
+    elsewhere = [] if inputs.elsewhere is None else ["--xgrammar-elsewhere", inputs.elsewhere]
+    plain = ("--no-strict", "--no-cache", "--threads", "1")
     for number, spec in enumerate(_some(inputs, sizes)):
         count = sizes.more_schemas if number else sizes.schemas
-        own = ("schemas", "--vocabulary", spec, "--seed", str(inputs.seed))
         for folder in inputs.schemas:
             name = f"{folder.name}-{short_name(spec)}"
-            files = (*own, "--schemas", str(folder))
-            bounded = (*files, "--max-plain-seconds", str(sizes.plain_seconds))
-            defaults: tuple[str, ...] = (*bounded, "--limit", str(count))
-            if inputs.elsewhere is not None:
-                defaults += ("--xgrammar-elsewhere", str(inputs.elsewhere))
-            jobs.append(Job(f"schemas-{name}", (*defaults, "--xgrammar-states"), 10 + 3 * count))
+            files = ("schemas", "--vocabulary", spec, "--seed", inputs.seed, "--schemas", folder)
+            bounded = (*files, "--max-plain-seconds", sizes.plain_seconds)
+            defaults = (*bounded, "--limit", count, *elsewhere, "--xgrammar-states")
+            yield _job(f"schemas-{name}", 10 + 3 * count, *defaults)
             if number or folder != inputs.schemas[0]:
                 continue
-            jobs.append(Job(f"situ-{name}", (*defaults, "--xgrammar-states", "--in-situ"), 10 + 3 * count))
-            plain = ("--no-strict", "--no-cache", "--threads", "1")
-            if sizes.option_schemas:
-                more = (*bounded, *plain, "--limit", str(sizes.option_schemas))
-                jobs.append(Job(f"options-{name}", more, 10 + 6 * sizes.option_schemas))
-            limit = str(sizes.burst * sizes.bursts + 1)
-            at_once = (*files, "--burst", str(sizes.burst), "--limit", limit)
-            jobs.append(Job(f"burst-{name}", at_once, 15 + sizes.burst * sizes.bursts / 3))
-            cold = ("--cold-caches", "--limit", str(sizes.cold_schemas), "--max-plain-seconds", "2")
-            jobs.append(Job(f"cold-{name}", (*files, *plain, *cold), 15 + 12 * sizes.cold_schemas))
-    return jobs
+            yield _job(f"situ-{name}", 10 + 3 * count, *defaults, "--in-situ")
+            if limit := sizes.option_schemas:
+                yield _job(f"options-{name}", 10 + 6 * limit, *bounded, *plain, "--limit", limit)
+            limit = sizes.burst * sizes.bursts
+            yield _job(f"burst-{name}", 15 + limit / 3, *files, "--burst", sizes.burst, "--limit", limit + 1)
+            cold = ("--cold-caches", "--limit", sizes.cold_schemas, "--max-plain-seconds", "2")
+            yield _job(f"cold-{name}", 15 + 12 * sizes.cold_schemas, *files, *plain, *cold)
 
 
-def _growth(inputs: Inputs, sizes: Sizes) -> list[Job]:
-    own = [part for spec in inputs.vocabularies for part in ("--growth-vocabulary", spec)]
+def _growth(inputs: Inputs, sizes: Sizes) -> Iterator[Job]:
     first = inputs.vocabularies[0]
-    arguments = ("classes", "--vocabulary", first, "--scaling", "--repeats", "1", "--no-memory", *own,
-                 "--grammars", str(GRAMMARS))  # fmt: skip
-    jobs = [Job("scaling", arguments, 40)]
-    more = ("growth", "--vocabulary", first, "--repeats", str(sizes.growth))
-    jobs.append(Job(f"growth-{short_name(first)}", more, 40 + 6 * sizes.growth))
+    yield _job(
+        "scaling", 40, "classes", "--vocabulary", first, "--scaling", "--repeats", "1", "--no-memory",
+        *_options("--growth-vocabulary", inputs.vocabularies), "--grammars", GRAMMARS,
+    )  # fmt: skip
+    more = ("growth", "--vocabulary", first, "--repeats", sizes.growth)
+    yield _job(f"growth-{short_name(first)}", 40 + 6 * sizes.growth, *more)
     for spec in _some(inputs, sizes):
-        start = ("starting", "--vocabulary", spec, "--repeats", str(sizes.starts))
-        jobs.append(Job(f"starting-{short_name(spec)}", start, 35 + 15 * sizes.starts))
-    return jobs
+        start = ("starting", "--vocabulary", spec, "--repeats", sizes.starts)
+        yield _job(f"starting-{short_name(spec)}", 35 + 15 * sizes.starts, *start)
 
 
-def _generating(inputs: Inputs, sizes: Sizes) -> list[Job]:
-    return [
-        Job(f"generating-{short_name(spec)}", ("generating", "--vocabulary", spec), 60)
-        for spec in _some(inputs, sizes)
-    ]
+def _generating(inputs: Inputs, sizes: Sizes) -> Iterator[Job]:
+    for spec in _some(inputs, sizes):
+        yield _job(f"generating-{short_name(spec)}", 60, "generating", "--vocabulary", spec)
 
 
-def _break_even(inputs: Inputs, sizes: Sizes) -> list[Job]:
-    jobs = []
+def _break_even(inputs: Inputs, sizes: Sizes) -> Iterator[Job]:
+    seconds = 10 + sizes.strategies * (4 + sizes.strategy_documents / 30)
     for spec in _some(inputs, sizes):
         for folder in inputs.schemas[:1]:
-            arguments = (
-                "strategies", "--vocabulary", spec, "--schemas", str(folder),
-                "--limit", str(sizes.strategies), "--most", str(sizes.strategy_documents),
-                "--seed", str(inputs.seed),
-            )  # fmt: skip
-            seconds = 10 + sizes.strategies * (4 + sizes.strategy_documents / 30)
-            jobs.append(Job(f"strategies-{short_name(spec)}", arguments, seconds))
-    return jobs
+            own = ("strategies", "--vocabulary", spec, "--schemas", folder, "--limit", sizes.strategies)
+            more = ("--most", sizes.strategy_documents, "--seed", inputs.seed)
+            yield _job(f"strategies-{short_name(spec)}", seconds, *own, *more)
 
 
-def _tags(inputs: Inputs, sizes: Sizes) -> list[Job]:
-    jobs = []
-    for spec in inputs.vocabularies[:1]:
-        arguments = ("--vocabulary", spec, "--steps", str(sizes.tag_tokens))
-        for count in sizes.tools:
-            arguments += ("--tools", str(count))
-        seconds = sum(15 + 9 * count for count in sizes.tools)
-        jobs.append(Job(f"tags-{short_name(spec)}", arguments, seconds, "tests.robustness.model_tags"))
-        limit = ("--seconds", str(sizes.alone_seconds))
-        counts = [part for count in sizes.many_tools for part in ("--tools", str(count))]
-        many = ("tools", "--vocabulary", spec, *counts, "--runs", str(sizes.builds), *limit)
-        jobs.append(Job(f"tools-{short_name(spec)}", many, sum(sizes.many_tools) * sizes.builds / 2))
-        long = ("lengths", "--vocabulary", spec, "--longest", str(sizes.longest), *limit)
-        jobs.append(Job(f"lengths-{short_name(spec)}", long, 40 + sizes.longest / 1000))
-    return jobs
+def _tags(inputs: Inputs, sizes: Sizes) -> Iterator[Job]:
+    spec = inputs.vocabularies[0]
+    short, limit = short_name(spec), ("--seconds", sizes.alone_seconds)
+    yield _job(
+        f"tags-{short}", sum(15 + 9 * count for count in sizes.tools), "--vocabulary", spec,
+        "--steps", sizes.tag_tokens, *_options("--tools", sizes.tools),
+        program="tests.robustness.model_tags",
+    )  # fmt: skip
+    many = ("tools", "--vocabulary", spec, *_options("--tools", sizes.many_tools), "--runs", sizes.builds)
+    yield _job(f"tools-{short}", sum(sizes.many_tools) * sizes.builds / 2, *many, *limit)
+    long = ("lengths", "--vocabulary", spec, "--longest", sizes.longest)
+    yield _job(f"lengths-{short}", 40 + sizes.longest / 1000, *long, *limit)
 
 
-def _less_work(inputs: Inputs, sizes: Sizes) -> list[Job]:
-    """Return jobs for drafts and masks of Lark grammars, and for healed prompts. All need many documents, and
+def _less_work(inputs: Inputs, sizes: Sizes) -> Iterator[Job]:
+    """Yield jobs for drafts and masks of Lark grammars, and for healed prompts. All need many documents, and
     none is quick."""
     if not sizes.drafted:
-        return []
-    spec = inputs.vocabularies[0]
-    short, jobs = short_name(spec), []
-    found = [(name, path, inputs.documents_of(name)) for name, path in {**LARK, **inputs.lark}.items()]
-    for name, path, folder in found:
-        if folder is not None:
-            own = ("--vocabulary", spec, "--lark", f"{name}={path}", "--documents", f"{name}={folder}",
-                   "--seed", str(inputs.seed), "--count")  # fmt: skip
-            jobs += [
-                Job(f"drafts-{name}-{short}", ("drafts", *own, str(max(2, sizes.drafted))), 180),
-                Job(f"invasive-{name}-{short}", ("invasive", *own, str(min(30, sizes.drafted))), 120),
-                Job(f"choices-{name}-{short}", ("opportunistic", *own, str(min(10, sizes.drafted))), 120),
-            ]
+        return
+    vocabulary = ("--vocabulary", inputs.vocabularies[0], "--seed", inputs.seed)
+    short = short_name(inputs.vocabularies[0])
+    for name, path, folder in _larks(inputs):
+        own = (*vocabulary, "--lark", f"{name}={path}", "--documents", f"{name}={folder}", "--count")
+        yield _job(f"drafts-{name}-{short}", 180, "drafts", *own, max(2, sizes.drafted))
+        yield _job(f"invasive-{name}-{short}", 120, "invasive", *own, min(30, sizes.drafted))
+        yield _job(f"choices-{name}-{short}", 120, "opportunistic", *own, min(10, sizes.drafted))
     if (folder := inputs.documents_of("json")) is not None:
-        arguments = ("healing", "--vocabulary", spec, "--document", str(folder), "--seed", str(inputs.seed),
-                     "--prompts", str(sizes.drafted))  # fmt: skip
-        jobs.append(Job(f"healing-{short}", arguments, 300))
-    return jobs
+        healing = ("healing", *vocabulary, "--document", folder, "--prompts", sizes.drafted)
+        yield _job(f"healing-{short}", 300, *healing)
 
 
-def _surviving(inputs: Inputs, sizes: Sizes) -> list[Job]:
-    if not sizes.is_full or not inputs.schemas:
-        return []
-    own = ("--vocabulary", inputs.vocabularies[0], "--schemas", str(inputs.schemas[0]))
-    traffic = (*own, "--requests", str(16 * sizes.schemas), "--limit", str(sizes.schemas))
-    killed = (*own, "--seconds", str(min(40, 5 + sizes.schemas)), "--limit", str(min(60, sizes.schemas)))
-    return [
-        Job("traffic", traffic, 20 + sizes.schemas, "tests.robustness.traffic"),
-        Job("killed", killed, 120, "tests.robustness.killed"),
-    ]
+def _surviving(inputs: Inputs, sizes: Sizes) -> Iterator[Job]:
+    for folder in inputs.schemas[:1] if sizes.is_full else ():
+        own = ("--vocabulary", inputs.vocabularies[0], "--schemas", folder)
+        traffic = (*own, "--requests", 16 * sizes.schemas, "--limit", sizes.schemas)
+        killed = (*own, "--seconds", min(40, 5 + sizes.schemas), "--limit", min(60, sizes.schemas))
+        yield _job("traffic", 20 + sizes.schemas, *traffic, program="tests.robustness.traffic")
+        yield _job("killed", 120, *killed, program="tests.robustness.killed")
 
 
-def _as_written(inputs: Inputs, sizes: Sizes) -> list[Job]:
-    """Return jobs for schemas as they were written. In a quick report, they only compute verdicts, because
+def _as_written(inputs: Inputs, sizes: Sizes) -> Iterator[Job]:
+    """Yield jobs for schemas as they were written. In a quick report, they only compute verdicts, because
     XGrammar takes a second to compile a schema."""
-    jobs = []
     for folder in inputs.schemas:
-        own = ("maskbench", "--data", str(folder), "--limit", str(sizes.schemas), "--seed", str(inputs.seed))
+        own = ("maskbench", "--data", folder, "--limit", sizes.schemas, "--seed", inputs.seed)
         name = f"maskbench-{folder.name}"
         if sizes.is_full:
-            for spec in inputs.vocabularies[:1]:
-                arguments = (*own, "--vocabulary", spec)
-                jobs.append(Job(f"{name}-{short_name(spec)}", arguments, 60 + 3 * sizes.schemas))
+            spec = inputs.vocabularies[0]
+            yield _job(f"{name}-{short_name(spec)}", 60 + 3 * sizes.schemas, *own, "--vocabulary", spec)
         else:
-            jobs.append(Job(name, (*own, "--quick"), 30 + 0.2 * sizes.schemas))
+            yield _job(name, 30 + 0.2 * sizes.schemas, *own, "--quick")
     if inputs.test_suite is not None:
-        arguments = ("testsuite", "--data", str(inputs.test_suite))
-        jobs.append(Job("testsuite", arguments, 240))
-    return jobs
+        yield _job("testsuite", 240, "testsuite", "--data", inputs.test_suite)
 
 
 def _some(inputs: Inputs, sizes: Sizes) -> Sequence[str]:
     """Return all vocabularies in a full report, else the first."""
     return inputs.vocabularies if sizes.is_full else inputs.vocabularies[:1]
+
+
+_MAKERS: Mapping[str, Callable[[Inputs, Sizes], Iterator[Job]]] = {
+    "": _equality, "a": _grammars, "b": _classes, "c": _schemas, "d": _growth, "e": _generating,
+    "f": _break_even, "g": _tags, "h": _less_work, "i": _surviving, "j": _as_written,
+}  # fmt: skip

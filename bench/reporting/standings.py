@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -94,7 +94,10 @@ def of_record(kind: str, name: str, record: Record) -> list[Standing]:
     return list(_MAKERS[kind](name, record)) if kind in _MAKERS else []
 
 
-def _named(values: Mapping[str, float]) -> dict[str, float]:
+Value = TypeVar("Value")
+
+
+def _named(values: Mapping[str, Value]) -> dict[str, Value]:
     return {OURS if engine == "ours" else engine: value for engine, value in values.items()}
 
 
