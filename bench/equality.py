@@ -14,7 +14,6 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -51,17 +50,17 @@ class Work:
     def of_schema(cls, file: workloads.SchemaFile) -> Work:
         """Make the work for a schema with all its instances, valid and invalid."""
         texts = tuple(map(workloads.render_instance, (*file.valid, *file.invalid)))
-        return cls(file.name, "schema", partial(_compile_schema, file.schema), texts)
+
+        def compile_with(compiler: Any) -> Any:
+            return compiler.compile_json_schema(file.schema, strict_mode=False)
+
+        return cls(file.name, "schema", compile_with, texts)
 
     @classmethod
     def of_case(cls, case: Case) -> Work:
         """Make the work for a case with all its strings, including those that the grammar rejects."""
         texts = (*case.accepts, *case.prefixes, *case.rejects)
         return cls(case.name, case.kind, lambda compiler: compiler.compile_grammar(case.parse()), texts)
-
-
-def _compile_schema(schema: Any, compiler: Any) -> Any:
-    return compiler.compile_json_schema(schema, strict_mode=False)
 
 
 @dataclass

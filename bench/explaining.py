@@ -40,8 +40,8 @@ SAMPLES = {
 """Documents, by the first part of a grammar's name."""
 
 
-def measured(compiler: GrammarCompiler, named: Named, document: bytes | None) -> tuple[dict[str, Any], str]:
-    """Make one page. Return its measurements, and the page."""
+def measured(compiler: GrammarCompiler, named: Named, document: bytes | None) -> dict[str, Any]:
+    """Make one page. Return its measurements."""
     began = perf_counter()
     compiled = compiled_by(compiler, named)
     compiling = perf_counter() - began
@@ -49,7 +49,7 @@ def measured(compiler: GrammarCompiler, named: Named, document: bytes | None) ->
     facts = facts_of(compiled, named.title, named.kind, compiling, document)
     explained = perf_counter()
     page = render(facts)
-    row = {
+    return {
         "name": named.title,
         "strategy": compiled.strategy,
         "compiling": compiling,
@@ -61,7 +61,6 @@ def measured(compiler: GrammarCompiler, named: Named, document: bytes | None) ->
         "cut": facts.document.n_cut,
         "refused": str(facts.document.refusal or ""),
     }
-    return row, page
 
 
 def command(
@@ -69,7 +68,6 @@ def command(
     schemas: Annotated[Path | None, typer.Option(help="Folder of schemas of MaskBench's form.")] = None,
     count: Annotated[int, typer.Option(min=1, help="Schemas, evenly taken from the folder.")] = 20,
     json: Annotated[Path | None, typer.Option(help="Write a record.")] = None,
-    pages: Annotated[Path | None, typer.Option(help="Folder for the pages.")] = None,
 ) -> None:
     """Time pages about grammars."""
     about = environment(locals())
@@ -87,17 +85,13 @@ def command(
         for file in files[:: max(1, len(files) // count)][:count]:
             named = read_named(str(file))
             jobs.append((named, named.document))
-    rows = []
+    rows: list[dict[str, Any]] = []
     with GrammarCompiler(words, cache_enabled=False) as compiler:
         for named, document in jobs:
             try:
-                row, page = measured(compiler, named, document)
+                rows.append(measured(compiler, named, document))
             except HybridError as error:
-                row, page = {"name": named.title, "error": str(error)}, ""
-            rows.append(row)
-            if pages is not None and page:
-                pages.mkdir(parents=True, exist_ok=True)
-                (pages / f"{named.title}.html").write_text(page, encoding="utf-8", errors="replace")
+                rows.append({"name": named.title, "error": str(error)})
     told: list[list[Any]] = []
     for row in rows:
         if "error" in row:

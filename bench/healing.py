@@ -34,7 +34,7 @@ GRAMMARS = {
     "object": r'root ::= [ \n]* "{" [ \n]* "\"" [a-z]+ "\"" [ ]? ":" [ ]? [0-9]+ "}"',
 }
 
-KINDS = ["classifier", "representatives", "engine"]
+KINDS = ("classifier", "representatives", "engine")
 
 
 def by_first_byte(vocabulary: Vocabulary) -> list[list[tuple[int, bytes]]]:
@@ -63,7 +63,6 @@ def command(
     document: Annotated[list[Path], typer.Option(help="A file or a folder; repeatable.", exists=True)],
     json: options.RecordOption,
     prompts: Annotated[int, typer.Option(min=1)] = 200,
-    strategy: Annotated[list[str], typer.Option(help="Repeatable.")] = KINDS,
     seed: options.SeedOption = 0,
 ) -> None:
     """Compare masks after healed prompts with a slow filter."""
@@ -77,7 +76,7 @@ def command(
     bitmask = allocate_token_bitmask(1, used.vocabulary.size)
     for name, text in GRAMMARS.items():
         expected: dict[bytes, np.ndarray] = {}
-        for kind in strategy:
+        for kind in KINDS:
             compiled = GrammarCompiler(used.vocabulary, strategy=kind).compile_grammar(text)
             wrong = 0
             times: dict[str, list[float]] = {"new": [], "kept": []}

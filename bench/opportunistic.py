@@ -5,7 +5,7 @@ share of steps, of a token that the grammar refuses. The calls of `GrammarLogits
 masks and with ``opportunistic=0``.
 When: ``python -m bench opportunistic --schema NAME=FILE --documents NAME=FOLDER --vocabulary FOLDER --json
 FILE``.
-Limits: one row; torch logits on one device, made before; one thread. The time of a model is not included.
+Limits: one row; torch logits on the CPU, made before; one thread. The time of a model is not included.
 """
 
 from __future__ import annotations
@@ -30,10 +30,8 @@ def command(
     json: options.RecordOption,
     lark: LarksOption = [],  # noqa: B006 - of typer
     schema: SchemasOption = [],  # noqa: B006
-    strategy: Annotated[list[str], typer.Option(help="Of schemas; repeatable.")] = ["classifier", "engine"],  # noqa: B006
     refused: Annotated[list[float], typer.Option(help="Shares of own choices.")] = [0, 0.1, 0.5, 1],  # noqa: B006
     count: Annotated[int, typer.Option(min=1, help="Documents of each grammar.")] = 10,
-    device: Annotated[str, typer.Option(help="Of torch.")] = "cpu",
     seed: options.SeedOption = 0,
 ) -> None:
     """Time a step with masks, and with the model's own choice first."""
@@ -42,7 +40,7 @@ def command(
     columns = ["masks", "own choice first"]
     rows: list[dict[str, Any]] = []
     console, used = opened(vocabulary)
-    for kind in strategy:
+    for kind in ("classifier", "engine"):
         for subject in asked_for(used, arguments, kind):
             for share in refused:
                 times: dict[str, list[float]] = {}
@@ -51,7 +49,7 @@ def command(
                     for ids in subject.ids:  # in turns, so that both run under the same conditions
                         for name, temperature in zip(columns, (None, 0.0), strict=True):
                             rng = random.Random(f"{seed} {len(ids)}")
-                            times[name] += along(subject.compiled, ids, share, temperature, device, rng)
+                            times[name] += along(subject.compiled, ids, share, temperature, rng)
                 spreads = {name: Spread.of(values) for name, values in times.items()}
                 row = {"grammar": subject.name, "strategy": kind, "refused": share}
                 rows.append(row | spreads)
@@ -59,22 +57,19 @@ def command(
 
 
 def along(
-    compiled: Any, ids: list[int], share: float, temperature: float | None, device: str, rng: random.Random
+    compiled: Any, ids: list[int], share: float, temperature: float | None, rng: random.Random
 ) -> list[float]:
     """Return the seconds of each call along a document."""
     processor = GrammarLogitsProcessor(compiled, prompt_length=1, opportunistic=temperature)
     nothing = compiled.vocabulary.size  # an id beyond the vocabulary, as in padded logits: no mask allows it
-    rows = torch.tensor([[0, *ids]], device=device)
-    scores = torch.zeros((1, nothing + 1), device=device)
-    wait = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
+    rows = torch.tensor([[0, *ids]])
+    scores = torch.zeros((1, nothing + 1))
     found = []
     for at, token in enumerate(ids):
         best = nothing if rng.random() < share else token
         scores[0, best] = 1.0
-        wait()
         began = perf_counter()
         processor(rows[:, : at + 1], scores)  # type: ignore[arg-type]
-        wait()
         found.append(perf_counter() - began)
         scores[0, best] = 0.0
     return found

@@ -42,13 +42,12 @@ MOST_TOKENS = 600
 
 @dataclass
 class Subject:
-    """A grammar with documents: their names, texts, and ids with a stop token at the end."""
+    """A grammar with documents: their texts, and ids with a stop token at the end."""
 
     name: str
     kind: str
     text: str
     compiled: CompiledGrammar
-    names: list[str]
     texts: list[str]
     ids: list[list[int]]
 
@@ -57,7 +56,6 @@ class Subject:
 class Reference:
     """A vocabulary, and how its tokenizer cuts a text; `encode` is None without a tokenizer."""
 
-    spec: str
     vocabulary: Any
     encode: Callable[[str], list[int]] | None
 
@@ -73,13 +71,11 @@ def reference(spec: str) -> Reference:
     vocabulary = load_vocabulary(spec)
     file = Path(spec) / "tokenizer.json"
     if not file.is_file():
-        return Reference(spec, vocabulary, None)
+        return Reference(vocabulary, None)
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(file))
-    return Reference(
-        spec, vocabulary, lambda text: list(tokenizer.encode(text, add_special_tokens=False).ids)
-    )
+    return Reference(vocabulary, lambda text: list(tokenizer.encode(text, add_special_tokens=False).ids))
 
 
 def opened(vocabulary: str) -> tuple[Console, Reference]:
@@ -115,14 +111,13 @@ def _subjects(used: Reference, arguments: Mapping[str, Any], strategy: str) -> l
         if name not in paths:
             raise ValueError(f"the grammar {name!r} has no documents: give --documents {name}=FOLDER")
         compiled = compiler.compile_lark(text) if kind == "lark" else compiler.compile_json_schema(text)
-        subject = Subject(name, kind, text, compiled, [], [], [])
+        subject = Subject(name, kind, text, compiled, [], [])
         for file in read_sources(paths[name], "", arguments["seed"]):
             if len(subject.ids) == arguments["count"]:
                 break
             document = HEADER.sub("", file.text)
             ids = used.ids(document)
             if ids and len(ids) <= most_tokens and is_accepted(compiled, document.encode()):
-                subject.names.append(file.name)
                 subject.texts.append(document)
                 subject.ids.append([*ids, used.vocabulary.stop_token_ids[0]])
         if not subject.ids:

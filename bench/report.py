@@ -116,7 +116,7 @@ def spread_table(title: str, spreads: Mapping[str, Spread], unit: str = "s") -> 
 def make_console() -> Console:
     """Return the console, wide enough for the tables if the output is not a terminal."""
     console = Console()
-    return console if console.is_terminal else Console(width=120)
+    return console if console.is_terminal else Console(width=180)
 
 
 def say(console: Console, text: str) -> None:

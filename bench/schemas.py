@@ -4,10 +4,10 @@ What: compiles each schema of a folder on every engine, takes each engine throug
 of our masks with XGrammar's along the instances (and random walks), and reports times, refusals and classes.
 When: ``python -m bench schemas --vocabulary SPEC --schemas FOLDER --json FILE``. Each engine has the defaults
 of its library. ``--strict``, ``--no-strict``, ``--no-cache`` and ``--threads`` change them for XGrammar and
-ours; the table's title names such changes. ``--beside STRATEGY`` also measures another strategy of ours in
-the same run. llguidance is measured if it is installed. Its masks have another meaning and are not compared
-(`bench.peers.llguidance`), nor are those of another XGrammar (`bench.peers.elsewhere`). ``--burst N``
-compiles many schemas at once (`bench.burst`).
+ours; the note below the table names such changes. ``--beside STRATEGY`` also measures another strategy of
+ours in the same run. llguidance is measured if it is installed. Its masks have another meaning and are not
+compared (`bench.peers.llguidance`), nor are those of another XGrammar (`bench.peers.elsewhere`). ``--burst
+N`` compiles many schemas at once (`bench.burst`).
 Limits: one process; the order of the engines is random for each schema. Right before each request, the engine
 serves another small schema, untimed, so that the interpreter and caches are as between two requests, not as
 after a garbage collection. ``--in-situ`` changes 64 MiB of other memory between the two, like a server's
@@ -18,8 +18,8 @@ XGrammar's cache of rules depends on the first grammars: after one grammar that 
 the median schema takes three times as long. So "XGrammar" only compiles the schemas of the run, which is its
 best case; another compiler with the same settings serves the small other schemas. ``--xgrammar-states`` also
 measures it after another schema ("XGrammar, warmed"), and with one thread in its best case ("XGrammar, one
-thread"). Compilers, vocabularies and kernels are made before (a server makes them once), and their time is
-reported separately. The document is the first instance that XGrammar accepts. If XGrammar fails because of
+thread"). Compilers, vocabularies and kernels are made before (a server makes them once) and not timed. The
+document is the first instance that XGrammar accepts. If XGrammar fails because of
 its cache, this counts as a refusal, and masks are compared with those that it has without a cache. Times of a
 schema with a difference are left out.
 """
@@ -58,12 +58,6 @@ from hybrid.testing.comparison import Times
 if TYPE_CHECKING:
     from equivalence.vocabulary import Vocabulary
 
-
-OTHER_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"other": {"type": "integer"}, "schema": {"type": "string"}},
-}
-"""The schema that each engine serves, untimed, before each measured one; with another title each time."""
 
 WARMED, ONE_THREAD = "XGrammar, warmed", "XGrammar, one thread"
 """XGrammar in other cases than its best one with all threads."""
@@ -140,8 +134,8 @@ class SchemaBench:
         for name in order:
             gc.collect()
             # A garbage collection empties Python's free lists and the processor's caches.
-            before = self._engine_aside if name in plains else engines[name]
-            before({**OTHER_SCHEMA, "title": file.name}, self.bitmask)
+            before = partial(self._start_plain, self.aside) if name in plains else engines[name]
+            before({**workloads.OTHER_SCHEMA, "title": file.name}, self.bitmask)
             self._memory += 1
             found[name] = engines[name](file.schema, self.bitmask)
         row.requests = {name: Request.of(found[name]) for name in engines}
@@ -238,11 +232,6 @@ class SchemaBench:
     def _start_plain(self, compiler: xgrammar.GrammarCompiler, schema: Any, bitmask: Any) -> Start:
         compile_it = partial(compiler.compile_json_schema, schema, **self.options)
         return plain_start(compile_it, bitmask, collect=False)
-
-    def _engine_aside(self, schema: Any, bitmask: Any) -> Start:
-        """Serve a schema by an XGrammar compiler that is not measured, or measured only after other
-        schemas."""
-        return self._start_plain(self.aside, schema, bitmask)
 
     def _compile_plain(self, schema: Any) -> Any:
         return self.plain.compile_json_schema(schema, **self.options)

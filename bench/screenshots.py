@@ -28,28 +28,19 @@ SCHEMA = {
     "properties": {
         "order": {"type": "string", "pattern": "^[A-Z]{2}-[0-9]{4}$"},
         "customer": {
-            "type": "object",
+            "type": "object", "required": ["name", "country"],
             "properties": {"name": {"type": "string"}, "country": {"enum": ["DE", "FR", "NL", "PT"]}},
-            "required": ["name", "country"],
         },
         "status": {"enum": ["open", "paid", "sent", "returned"]},
-        "items": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "article": {"type": "string"},
-                    "count": {"type": "integer"},
-                    "price": {"type": "number", "multipleOf": 0.01},
-                },
-                "required": ["article", "count", "price"],
+        "items": {"type": "array", "uniqueItems": True, "items": {
+            "type": "object", "required": ["article", "count", "price"], "properties": {
+                "article": {"type": "string"}, "count": {"type": "integer"},
+                "price": {"type": "number", "multipleOf": 0.01},
             },
-            "uniqueItems": True,
-        },
+        }},
     },
     "required": ["order", "customer", "status", "items"],
-}
-
+}  # fmt: skip
 DOCUMENT = """{
   "order": "NL-2041",
   "customer": {"name": "Ada Lovelace", "country": "NL"},

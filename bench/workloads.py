@@ -41,6 +41,12 @@ THROW_AWAY_SCHEMA: dict[str, Any] = {
 }
 """Compiled before anything is measured, so that kernels are ready; it uses many features."""
 
+OTHER_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"other": {"type": "integer"}, "schema": {"type": "string"}},
+}
+"""The schema that each engine serves, untimed, before each measured one; with another title each time."""
+
 THROW_AWAY_TEXT = b'{"warm": "abc", "up": [1, 23], "now": "yes", "kind": 1.5e3, "other": true}'
 
 

@@ -2,7 +2,7 @@
 
 What: `files` (MaskBench's structure), `judge` (the verdicts of `jsonschema`), `order` and `texts` (how an
 instance may be written), `engines`, `measuring` (one schema on one engine), `worker` and `running` (processes
-that can be killed, results that are kept), `summary` and `tables` (the results).
+that can be killed, results that are kept), `summary` (the results).
 When: in ``python -m bench maskbench`` and ``python -m bench testsuite``.
 Limits: see each module.
 """

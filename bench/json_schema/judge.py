@@ -34,17 +34,24 @@ class Verdict:
     why: tuple[str, ...] = ()
 
 
+def validator_of(schema: Any) -> Any:
+    """Return the class of ``jsonschema`` for the dialect of a schema."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import validator_for
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # for an unknown $schema, 2020-12 is used
+        return validator_for(schema, default=Draft202012Validator)
+
+
 class Judge:
     """One schema in ``jsonschema``."""
 
     def __init__(self, schema: Any) -> None:
         from jsonschema import Draft202012Validator, FormatChecker
-        from jsonschema.validators import validator_for
         from jsonschema_specifications import REGISTRY
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # for an unknown $schema, 2020-12 is used
-            kind = validator_for(schema, default=Draft202012Validator)
+        kind = validator_of(schema)
         # Formats of later drafts are checked in schemas of earlier drafts, too.
         checker = FormatChecker(formats=())
         checker.checkers = {**Draft202012Validator.FORMAT_CHECKER.checkers, **kind.FORMAT_CHECKER.checkers}

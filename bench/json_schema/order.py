@@ -12,10 +12,10 @@ used.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from bench.json_schema.judge import validator_of
 from hybrid import json_schema
 
 IN_PLACE = ("allOf", "if", "then", "else", "not")
@@ -56,8 +56,6 @@ class _Reader:
     valid."""
 
     def __init__(self, schema: Any, is_choosy: bool = False) -> None:
-        from jsonschema import Draft202012Validator
-        from jsonschema.validators import validator_for
         from jsonschema_specifications import REGISTRY
         from referencing.jsonschema import DRAFT202012, specification_with
 
@@ -70,12 +68,7 @@ class _Reader:
         identity = resource.id() or ""
         registry = REGISTRY.with_resource(identity, resource)
         self._resolver = registry.resolver(identity)
-        self._validator: Any = None
-        if is_choosy:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # for an unknown $schema, 2020-12 is used
-                kind = validator_for(schema, default=Draft202012Validator)
-            self._validator = kind(schema, registry=registry)
+        self._validator: Any = validator_of(schema)(schema, registry=registry) if is_choosy else None
 
     def _looked_up(self, reference: Any) -> Any:
         """Return the subschema that a reference leads to; True, which allows everything, if it is in another

@@ -25,12 +25,6 @@ from bench.workloads import Labelled
 JUDGE = "jsonschema"
 """The name of the judge, which is used like an engine."""
 
-OTHER_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"other": {"type": "integer"}, "schema": {"type": "string"}},
-}
-"""The schema that an engine serves, untimed, before each measured one; with another title each time."""
-
 BYTES = "bytes"
 """The vocabulary of all single bytes: verdicts are the same, and compiling is fast."""
 
@@ -74,7 +68,7 @@ def engine(name: str, arguments: Mapping[str, Any]) -> Answers:
         if arguments["quick"]:
             found = measuring.check(own, file.schema, file.instances)
         else:
-            own.start({**OTHER_SCHEMA, "title": file.name})
+            own.start({**workloads.OTHER_SCHEMA, "title": file.name})
             found = measuring.measure(own, tokens, file.schema, file.instances)
         yield from map(asdict, found)
 

@@ -22,7 +22,7 @@ from bench.reporting import as_written, others
 from bench.reporting.grammars import often, often_lark
 from bench.reporting.jobs import Done
 from bench.reporting.questions import Question
-from bench.reporting.requests import at_once, between_other_work, in_situ, new_schemas, other_options
+from bench.reporting.requests import at_once, between_other_work, new_schemas
 from bench.reporting.standings import OURS, Record, Standing, of_record, records, standings
 from bench.reporting.tables import Cell, Table, cell, errors, size
 from bench.workloads import short_name
@@ -86,9 +86,9 @@ def tables_of(kind: str, own: Own) -> list[Table]:
     return list(_MAKERS[kind](own))
 
 
-def one_by_one(make: Callable[[str, Record], Table]) -> Callable[[Own], Iterable[Table]]:
-    """Return a function that makes a table for each record."""
-    return lambda own: [make(name, record) for name, record in own]
+def one_by_one(make: Callable[[str, Record], Table], how: str = "") -> Callable[[Own], Iterable[Table]]:
+    """Return a function that makes a table for each record, whose name says how it was measured."""
+    return lambda own: [make(name + how, record) for name, record in own]
 
 
 # --- tables with more than one number for each engine ----------------------------------------------------
@@ -242,14 +242,16 @@ def _generating_tables(own: Own) -> Iterator[Table]:
     yield Table("Tokens per second", ["where", "unconstrained", "plain XGrammar", "equimask"], rows, note)
 
 
+OPTIONS = ", strict_mode=False, no caches, one thread"
+
 _MAKERS: Mapping[str, Callable[[Own], Iterable[Table]]] = {
     "equality": _equal_tables, "fuzz": one_by_one(others.fuzz), "grammar": _build_tables,
     "lark": _lark_tables, "classes": _class_tables, "schemas": one_by_one(new_schemas),
-    "situ": one_by_one(in_situ), "options": one_by_one(other_options), "burst": one_by_one(at_once),
-    "cold": one_by_one(between_other_work), "scaling": _scaling_tables, "growth": others.growth,
-    "starting": others.starting, "generating": _generating_tables, "strategies": _strategy_tables,
-    "tags": one_by_one(others.tags), "tools": others.many_tools, "lengths": others.lengths,
-    "drafts": one_by_one(others.drafts), "choices": one_by_one(others.choices),
+    "situ": one_by_one(new_schemas, ", in situ"), "options": one_by_one(new_schemas, OPTIONS),
+    "burst": one_by_one(at_once), "cold": one_by_one(between_other_work), "scaling": _scaling_tables,
+    "growth": others.growth, "starting": others.starting, "generating": _generating_tables,
+    "strategies": _strategy_tables, "tags": one_by_one(others.tags), "tools": others.many_tools,
+    "lengths": others.lengths, "drafts": one_by_one(others.drafts), "choices": one_by_one(others.choices),
     "healing": one_by_one(others.healing), "invasive": one_by_one(others.invasive),
     "traffic": one_by_one(others.traffic), "killed": one_by_one(others.killed),
     "maskbench": as_written.maskbench, "testsuite": as_written.testsuite,

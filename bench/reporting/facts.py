@@ -159,24 +159,26 @@ def compared(done: Mapping[str, Done]) -> tuple[int, int]:
 def _compared(record: Record) -> tuple[int, int]:
     summary = record.get("summary", {})
     kind = record.get("benchmark", record.get("bench"))
-    if kind == "equality":
-        return record["masks"], record["difference_count"] + record["refused_by_one_side"]
     if kind in ("schemas", "grammar") and summary:
         more = summary.get("our_differences", 0) + len(summary.get("not_alike", ()))
         return summary["masks"], summary["differences"] + more
-    if kind == "strategies":
-        return 0, record["differences"]
     if kind == "classes":
         of_schemas = [row for own in record.get("schemas", {}).values() for row in own["rows"]]
         rows = (*record["grammars"], *of_schemas)
         return sum(row["masks"] for row in rows), sum(len(row["errors"]) for row in rows)
     if kind == "tags":
-        return tuple(sum(row[what] for row in record["rows"]) for what in ("masks", "differences"))  # type: ignore[return-value]
-    if kind in ("growth", "traffic"):
-        return record["masks"], record["differences"]
-    if kind == "fuzz":
-        return record["masks"], record["wrong_bits"] + record["other_errors"]
-    return 0, 0
+        return _sum(record["rows"], "masks"), _sum(record["rows"], "differences")
+    counted = {
+        "equality": ("difference_count", "refused_by_one_side"), "strategies": ("differences",),
+        "growth": ("differences",), "traffic": ("differences",), "fuzz": ("wrong_bits", "other_errors"),
+    }  # fmt: skip
+    if kind not in counted:
+        return 0, 0
+    return record.get("masks", 0), sum(record[what] for what in counted[kind])
+
+
+def _sum(rows: Sequence[Record], what: str) -> int:
+    return sum(row[what] for row in rows)
 
 
 HEADLINES = (

@@ -75,16 +75,6 @@ def new_schemas(name: str, record: Record) -> Table:
     return Table(title, columns, [row for row in rows if any(row[1:])], note, ahead(record))
 
 
-def other_options(name: str, record: Record) -> Table:
-    """Make the same table with other options than the defaults."""
-    return new_schemas(f"{name}, strict_mode=False, no caches, one thread", record)
-
-
-def in_situ(name: str, record: Record) -> Table:
-    """Make the same table with other memory changed before each request."""
-    return new_schemas(f"{name}, in situ", record)
-
-
 def _mean(spread: Record | None) -> Any:
     return spread["mean"] if spread and spread["count"] else ""
 

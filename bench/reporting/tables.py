@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table as Screen
 from rich.text import Text
 
-from bench.report import make_table, readable, say
+from bench.report import readable, say
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,9 @@ class Table:
 
     def print(self, console: Console) -> None:
         """Print the table, and what is said below it."""
-        shown = make_table(self.title, self.columns[:1], self.columns[1:])
+        shown = Screen(title=self.title, title_justify="left")
+        for number, name in enumerate(self.columns):
+            shown.add_column(name, justify="right" if number else "left", overflow="fold")
         for row in self.rows:
             shown.add_row(*(Text(one.text) for one in row))
         console.print(shown)
