@@ -24,6 +24,7 @@ from time import perf_counter
 from typing import Any
 
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bench.cases import CHECKOUT
 from bench.report import say
@@ -146,15 +147,18 @@ def run_all(console: Console, jobs: Sequence[Job], folder: Path) -> dict[str, Do
     folder.mkdir(parents=True, exist_ok=True)
     code = sources()
     found = {job.name: kept(job, folder, key_of(job, code)) for job in jobs}
-    left = sum(job.seconds for job in jobs if found[job.name] is None)
     done: dict[str, Done] = {}
-    for job in jobs:
-        if (earlier := found[job.name]) is not None:
-            done[job.name] = earlier
-            continue
-        with console.status(f"{job.name}; about {left / 60:.0f} minutes left"):
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+    # The remaining time is estimated from whole jobs, because the speed of the last seconds means nothing.
+    with Progress(*columns, console=console, speed_estimate_period=1e6) as bar:
+        task = bar.add_task("report", total=sum(job.seconds for job in jobs if found[job.name] is None) or 1)
+        for job in jobs:
+            if (earlier := found[job.name]) is not None:
+                done[job.name] = earlier
+                continue
+            bar.update(task, description=job.name)
             one = done[job.name] = run(job, folder, key_of(job, code))
-        left -= job.seconds
-        state = "done" if one.status == 0 else "ended" if one.status is None else "NOT WELL"
-        say(console, f"{job.name}: {state} in {one.seconds:.0f} s")
+            bar.advance(task, job.seconds)
+            state = "done" if one.status == 0 else "ended" if one.status is None else "NOT WELL"
+            say(bar.console, f"{job.name}: {state} in {one.seconds:.0f} s")
     return done
