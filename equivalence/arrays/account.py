@@ -75,11 +75,7 @@ class Account:
         self.most = most
         self.excess = excess
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def look(self) -> cython.int:
+    def look(self):
         """Check whether the computation must stop.
 
         Raises:
@@ -90,8 +86,7 @@ class Account:
                 self.stop.look()
         return 0
 
-    @cython.cfunc
-    def new_integers(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t[::1]:
+    def new_integers(self, size):
         """Memory for a table: int64[size], not initialised."""
         if size > SHARED:
             return np.empty(size, np.int64)
@@ -102,8 +97,7 @@ class Account:
         self.n_integers = begin + size
         return self.integers[begin : begin + size]
 
-    @cython.cfunc
-    def new_ints(self, size: cython.Py_ssize_t) -> cython.int[::1]:
+    def new_ints(self, size):
         """Memory for a table: int32[size], not initialised."""
         if size > SHARED:
             return np.empty(size, np.int32)

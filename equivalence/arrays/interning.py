@@ -93,11 +93,7 @@ class Interned:
         self.count = 0
         self.used = 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def room(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def room(self, length):
         """Make room for one list, and return the place in the pool where it must be written.
 
         Raises:
@@ -108,9 +104,7 @@ class Interned:
                 self.grow(length)
         return self.used
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow(self, length: cython.Py_ssize_t) -> cython.int:
+    def grow(self, length):
         """Make room for one more list, and others. After an error, nothing has changed."""
         old: cython.Py_ssize_t
         size: cython.Py_ssize_t
@@ -136,9 +130,7 @@ class Interned:
             self.pool = bigger(self.pool, size, self.used)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def rehash(self, size: cython.Py_ssize_t) -> cython.int:
+    def rehash(self, size):
         """Make the hash table again, with another size."""
         self.table = self.table_room = filled(size, -1, np.int32)
         with cython.nogil:
@@ -149,10 +141,7 @@ class Interned:
                 self.table[h] = cython.cast(cython.int, i)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def clear(self, capacity: cython.Py_ssize_t) -> cython.int:
+    def clear(self, capacity):
         """Remove all lists, and make room for `capacity` lists. Arrays that are large enough are kept. Only
         for tables without an account."""
         size: cython.Py_ssize_t = 16
@@ -174,11 +163,7 @@ class Interned:
         self.used = 0
         return 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def slot(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def slot(self, length):
         """The slot of the list at the end of the pool: it has the list's number, or is empty."""
         used = self.used
         i: cython.Py_ssize_t
@@ -196,11 +181,7 @@ class Interned:
             slot = (slot + 1) & last
         return slot
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def intern(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def intern(self, length):
         """The number of the list that was written to the end of the pool. If the list is new, this is the
         former `count`."""
         slot = self.slot(length)
@@ -213,10 +194,7 @@ class Interned:
         self.count = number + 1
         return number
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def pair(self, first: cython.Py_ssize_t, second: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def pair(self, first, second):
         """The number of the list of two integers.
 
         Raises:
@@ -227,11 +205,7 @@ class Interned:
         self.pool[begin + 1] = second
         return self.intern(2)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def find(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def find(self, length):
         """The number of a list that equals the one written to the end of the pool; -1 if there is none. The
         list is not kept."""
         return self.table[self.slot(length)]

@@ -106,28 +106,24 @@ def _records(kind: Kind, count: cython.Py_ssize_t, start: cython.p_char) -> Reco
     return made
 
 
-@cython.cfunc
-def empty(kind: Kind, count: cython.Py_ssize_t) -> Records:
+def empty(kind, count):
     """Records that are not initialised. Memory that is never written takes no page."""
     return _records(kind, count, cython.cast(cython.p_char, malloc(max(count, 1) * kind.size)))
 
 
-@cython.cfunc
-def zeros(kind: Kind, count: cython.Py_ssize_t) -> Records:
+def zeros(kind, count):
     """Records of zeros."""
     return _records(kind, count, cython.cast(cython.p_char, calloc(max(count, 1), kind.size)))
 
 
-@cython.cfunc
-def absent(kind: Kind, count: cython.Py_ssize_t) -> Records:
+def absent(kind, count):
     """Records whose numbers are all -1."""
     made = empty(kind, count)
     memset(made.start, 0xFF, count * kind.size)
     return made
 
 
-@cython.cfunc
-def of_array(array: object, kind: Kind) -> Records:
+def of_array(array, kind):
     """The rows of an array as records, without copying.
 
     Args:

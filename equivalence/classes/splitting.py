@@ -49,9 +49,7 @@ class Parts:
         account.claim(24 * FIRST)
         self.table = np.zeros((FIRST, 3), np.int64)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def make_room(self, n_events: cython.Py_ssize_t) -> cython.int:
+    def make_room(self, n_events):
         """Make the table at least twice as large as the number of a block's events."""
         old: cython.Py_ssize_t = self.table.shape[0]
         size: cython.Py_ssize_t = old
@@ -62,12 +60,7 @@ class Parts:
         self.table = np.zeros((size, 3), np.int64)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def part(
-        self, old: cython.Py_ssize_t, outcome: cython.Py_ssize_t, first_new: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def part(self, old, outcome, first_new):
         """The class of what is in class `old` and has an outcome. The block's parts begin at `first_new`."""
         last: cython.Py_ssize_t = self.table.shape[0] - 1
         slot = mix(mix(9, old), outcome) & last

@@ -74,9 +74,7 @@ class Symbols:
         self.account.claim(self.own_bytes())
         self.find_starts(follow.symbols)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def find_starts(self, symbols: cython.const[cython.Py_ssize_t][::1]) -> cython.int:
+    def find_starts(self, symbols):
         """Find the configuration of each distinct symbol."""
         self.symbol_start = np.empty(symbols.shape[0], np.int64)
         with cython.nogil:
@@ -84,10 +82,7 @@ class Symbols:
                 self.symbol_start[i] = self.space.context(symbols[i], -1)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def outcome_of(self, suffixes: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def outcome_of(self, suffixes, symbol):
         """The outcome of a set of suffixes on a symbol, computed once."""
         n = self.memo.count
         number = self.memo.pair(suffixes, symbol)
@@ -98,10 +93,7 @@ class Symbols:
             self.known[number] = self.read_symbol(suffixes, symbol)
         return self.known[number]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def read_symbol(self, suffixes: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def read_symbol(self, suffixes, symbol):
         """Compute the outcome of a set of suffixes on a symbol."""
         n: cython.Py_ssize_t = 0
         label: cython.Py_ssize_t = -1
@@ -125,33 +117,21 @@ class Symbols:
                 label = self.space.facts[configuration].label
         return OUTRIGHT if label == 0 else self.new_outcome(label, n)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def leave(
-        self, configuration: cython.Py_ssize_t, suffix: cython.Py_ssize_t, n: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def leave(self, configuration, suffix, n):
         """Record that a suffix is pending at each port of a configuration. Return the number of pairs."""
         at = self.space.configurations.starts[configuration] + 2
         for k in range(at, at + self.space.facts[configuration].n_ports):
             n = self.add_pair(n, ((-1 - self.space.configurations.pool[k]) << 30) + suffix)
         return n
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_pair(self, n: cython.Py_ssize_t, pair: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def add_pair(self, n, pair):
         """Insert a pair into the sorted pairs. Return their number."""
         if n >= self.pairs.shape[0]:
             with cython.gil:
                 self.grow_pairs()
         return insert_sorted(self.pairs, n, pair)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def new_outcome(self, label: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def new_outcome(self, label, n):
         """The number of the outcome with a label and n pairs."""
         at = self.outcomes.room(1 + 2 * n)
         self.outcomes.pool[at] = label
@@ -164,30 +144,22 @@ class Symbols:
 
     # ---------------------------------------------------------------- room
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def own_bytes(self) -> cython.Py_ssize_t:
+    def own_bytes(self):
         """Bytes of the arrays that grow, without interned lists."""
         return 8 * (self.known.shape[0] + self.pairs.shape[0])
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def nbytes(self) -> cython.Py_ssize_t:
+    def nbytes(self):
         """Bytes of the arrays that grow, and of interned lists."""
         return self.own_bytes() + self.sets.nbytes + self.memo.nbytes
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_known(self) -> cython.int:
+    def grow_known(self):
         """Make room for more pairs (set, symbol)."""
         old: cython.Py_ssize_t = self.known.shape[0]
         self.account.claim(32 * old, 8 * old)
         self.known = bigger(self.known, 4 * old)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_pairs(self) -> cython.int:
+    def grow_pairs(self):
         """Make room for more pairs of a set of suffixes."""
         old: cython.Py_ssize_t = self.pairs.shape[0]
         self.account.claim(16 * old, 8 * old)

@@ -97,9 +97,7 @@ class Rules:
         self.known = self.known_room = np.empty(0, np.uint8)
         self.queue = np.empty(0, np.int64)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def prepare(self, n: cython.Py_ssize_t) -> cython.int:
+    def prepare(self, n):
         """Start with n rules, none of which is found yet."""
         if n > self.queue.shape[0]:
             self.queue = np.empty(n + n // 2, np.int64)
@@ -110,10 +108,7 @@ class Rules:
         self.tail = 0
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def find(self, rule: cython.Py_ssize_t) -> cython.int:
+    def find(self, rule):
         """Add a rule, unless it is known."""
         if not self.known[rule]:
             self.known[rule] = 1
@@ -121,10 +116,7 @@ class Rules:
             self.tail += 1
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-2, check=False)
-    def next(self) -> cython.Py_ssize_t:
+    def next(self):
         """The next rule to visit; -1 if there is none."""
         if self.head == self.tail:
             return -1
@@ -153,16 +145,7 @@ class Builder:
         self.ranges = Codes()
         self.stack = np.empty(32, TODO)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def prepare(
-        self,
-        data: cython.const[cython.Py_ssize_t][::1],
-        starts: cython.const[cython.Py_ssize_t][::1],
-        bodies: cython.const[cython.Py_ssize_t][::1],
-        max_states: cython.Py_ssize_t,
-        account: Account,
-    ) -> cython.int:
+    def prepare(self, data, starts, bodies, max_states, account):
         """Start another grammar. Its states, and edges that exist already, must be in `edges`."""
         self.data = data
         self.starts = starts
@@ -174,10 +157,7 @@ class Builder:
         self.account = account
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def build(self, root: cython.Py_ssize_t) -> cython.int:
+    def build(self, root):
         """Make the automata of the rules that can be reached from a root."""
         self.rules.find(root)
         for i in range(self.edges.count):  # rules called by ready-made automata
@@ -198,12 +178,7 @@ class Builder:
         counted = np.array(self.counted.pool[: self.counted.used]).reshape(-1, 3)
         return Automata(self.edges.table().copy(), self.edges.n_states, counted, np.array(self.rules.known))
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def follow(
-        self, expression: cython.Py_ssize_t, source: cython.Py_ssize_t, target: cython.Py_ssize_t
-    ) -> cython.int:
+    def follow(self, expression, source, target):
         """Request that an expression leads from a state to another. The last request is handled first."""
         if self.depth == self.stack.shape[0]:
             with cython.gil:
@@ -214,10 +189,7 @@ class Builder:
         self.depth += 1
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def expand(self) -> cython.int:
+    def expand(self):
         """Write the edges of the current expression.
 
         Raises:
@@ -254,9 +226,7 @@ class Builder:
             self.refuse_type(expression_type)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def refuse_type(self, expression_type: cython.Py_ssize_t) -> cython.int:
+    def refuse_type(self, expression_type):
         """Raise: no automaton of bytes can be made of this type of expression.
 
         This is a separate function, because `expand` would take the interpreter's lock in each call if it had
@@ -265,10 +235,7 @@ class Builder:
         name = TOKEN_LEVEL.get(expression_type, f"expression type {expression_type}")
         raise UnsupportedGrammar(f"the grammar has {name}")
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def text(self) -> cython.int:
+    def text(self):
         """Write edges for bytes, one after another."""
         if self.length == 0:
             return self.edges.add(self.source, EMPTY, 0, 0, self.target)
@@ -280,10 +247,7 @@ class Builder:
             source = following
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def character(self) -> cython.int:
+    def character(self):
         """Write edges for a character class in XGrammar's layout [negative, low, high, ...].
 
         A negative class is the complement over all code points, as XGrammar's binary reads it; see
@@ -312,10 +276,7 @@ class Builder:
             self.edges.loosely(self.source, self.target)
         return self.edges.others(self.ranges, self.source, self.target)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def parts(self, sequence: cython.bint) -> cython.int:
+    def parts(self, sequence):
         """Follow expressions as alternatives, or one after another with a new state between two of them."""
         if self.length == 0:
             return self.edges.add(self.source, EMPTY, 0, 0, self.target)
@@ -327,12 +288,7 @@ class Builder:
                 source = following
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def repeat(
-        self, unit: cython.Py_ssize_t, least: cython.Py_ssize_t, most: cython.Py_ssize_t
-    ) -> cython.int:
+    def repeat(self, unit, least, most):
         """Call a unit `least` to `most` times, or without upper bound: one by one, or by a counted rule."""
         source, target = self.source, self.target
         if most > UNROLLED or (most < 0 and least > UNROLLED) or least <= MARKED:
@@ -354,10 +310,7 @@ class Builder:
             source = self.call(unit, source)
         return self.edges.add(source, EMPTY, 0, 0, target)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def call(self, rule: cython.Py_ssize_t, source: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def call(self, rule, source):
         """Call a rule. Return the new state after it."""
         following = self.edges.state()
         self.edges.add(source, CALL, rule, 0, following)

@@ -155,10 +155,7 @@ class BelowSets:
                     self.gather(rule)
             self.set_starts[self.total] = self.n_members
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def count_calls(self, states: MergedStates) -> cython.int:
+    def count_calls(self, states):
         """Find the rules that are used, and where the tail calls and the other calls of each rule begin."""
         for s in range(states.cls.shape[0]):
             if states.cls[s] < 0:
@@ -185,10 +182,7 @@ class BelowSets:
         self.own_starts[self.total + 1] += self.own_starts[self.total]
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def note_calls(self, states: MergedStates) -> cython.int:
+    def note_calls(self, states):
         """Record the rules that tail call each rule, and the pairs (symbol, rule below) of other calls."""
         for s in range(states.cls.shape[0]):
             if states.cls[s] < 0:
@@ -210,17 +204,11 @@ class BelowSets:
                 self.own_starts[unit] += 1
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def pair(self, symbol: cython.Py_ssize_t, rule: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def pair(self, symbol, rule):
         """The number of a pair (symbol, rule below it)."""
         return self.pairs.pair(symbol, rule)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def gather(self, rule: cython.Py_ssize_t) -> cython.int:
+    def gather(self, rule):
         """Collect the pairs of a rule, and those of the rules that tail call it, directly or indirectly."""
         self.queue[0] = rule
         self.rule_seen[rule] = rule
@@ -244,10 +232,7 @@ class BelowSets:
                     tail += 1
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def note_members(self, rule: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.int:
+    def note_members(self, rule, below):
         """Add the pairs of a rule to the set of a rule that it tail calls, or to its own."""
         first = self.own_starts[below]
         end = self.own_starts[below + 1]
@@ -303,10 +288,7 @@ class BelowSets:
                 self.account.look()
                 self.intern_set(self.example[i])
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def forget_sets(self) -> cython.int:
+    def forget_sets(self):
         """Delete all sets, but keep their room."""
         for slot in range(self.sets.table.shape[0]):
             self.sets.table[slot] = -1
@@ -314,10 +296,7 @@ class BelowSets:
         self.sets.used = 0
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def share_round(self, order: cython.const[cython.Py_ssize_t][::1]) -> cython.int:
+    def share_round(self, order):
         """Let each rule share the set of the first rule with an equal set. Return whether anything
         changed."""
         changed: cython.int = 0
@@ -335,10 +314,7 @@ class BelowSets:
                 changed = 1
         return changed
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def intern_set(self, rule: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def intern_set(self, rule):
         """The number of a rule's set as a sorted list, in which the rule below each symbol is given by its
         `number`."""
         self.codes.count = 0

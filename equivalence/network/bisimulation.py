@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.network.graph import Graph
 from cython.cimports.equivalence.network.signatures import Signatures
@@ -69,16 +68,12 @@ class Refinement:
         self.queue = np.empty(0, LOOKED)
         self.groups = np.empty(0, GROUP)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def stopped_by(self, account: Account) -> cython.int:
+    def stopped_by(self, account):
         """Use another account from now on."""
         self.account = self.signatures.account = account
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow(self, room: cython.Py_ssize_t) -> cython.int:
+    def grow(self, room):
         """Make room for `room` states."""
         self.leader_starts = np.empty(room + 2, np.int64)
         self.states = np.empty(room, STATE)
@@ -89,10 +84,7 @@ class Refinement:
         self.moved = np.empty(room, np.int64)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def prepare(self) -> cython.int:
+    def prepare(self):
         """Start with the current content of the graph."""
         n: cython.Py_ssize_t = self.graph.size
         n_leaders: cython.Py_ssize_t = self.graph.edges.shape[0] + 2 * self.graph.calls.shape[0]
@@ -109,10 +101,7 @@ class Refinement:
         self.round = 0
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def refine(self) -> cython.int:
+    def refine(self):
         """Split the blocks until the states of each behave equally.
 
         Raises:
@@ -137,10 +126,7 @@ class Refinement:
             self.name_moved()
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def find_leaders(self) -> cython.void:
+    def find_leaders(self):
         """Find the states that lead to each state. The row of a state ends where the next one starts."""
         n = self.graph.size
         for s in range(n + 2):
@@ -159,29 +145,18 @@ class Refinement:
                 self.add_leader(self.graph.calls[k].callee, s)
                 self.add_leader(self.graph.calls[k].back, s)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def count(self, target: cython.Py_ssize_t) -> cython.void:
+    def count(self, target):
         """Count a leader of a state; targets that are not in the graph need none."""
         if target < self.graph.size:
             self.leader_starts[target + 2] += 1
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def add_leader(self, target: cython.Py_ssize_t, leader: cython.Py_ssize_t) -> cython.void:
+    def add_leader(self, target, leader):
         """Add a leader of a state at the current end of its row."""
         if target < self.graph.size:
             self.leaders[self.leader_starts[target + 1]] = leader
             self.leader_starts[target + 1] += 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def begin(self) -> cython.void:
+    def begin(self):
         """Order the states by block. Those that are not alone are to be examined."""
         n = self.graph.size
         at: cython.Py_ssize_t = 0
@@ -204,11 +179,7 @@ class Refinement:
             self.queue[i].state = self.signatures.left[i]
         self.n_queue = self.signatures.n_left
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def add_block(self, first: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.void:
+    def add_block(self, first, count):
         """Add a block of members that were in another one."""
         self.blocks[self.n_blocks].first = first
         self.blocks[self.n_blocks].count = count
@@ -216,10 +187,7 @@ class Refinement:
         self.n_moved += 1
         self.n_blocks += 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def drop_alone(self) -> cython.void:
+    def drop_alone(self):
         """Remove states that are alone in their blocks: nothing can split these."""
         kept: cython.Py_ssize_t = 0
         for i in range(self.n_queue):
@@ -228,10 +196,7 @@ class Refinement:
                 kept += 1
         self.n_queue = kept
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def group_queue(self) -> cython.int:
+    def group_queue(self):
         """Group the examined states by block and key."""
         for i in range(self.n_queue):
             self.account.look()
@@ -252,10 +217,7 @@ class Refinement:
         self.n_groups = self.graph.keys.count
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def choose_largest(self) -> cython.void:
+    def choose_largest(self):
         """Find the position of each group among the members of its block, and the largest part of each
         block."""
         for g in range(self.n_groups):
@@ -271,10 +233,7 @@ class Refinement:
             if self.groups[g].count > count:
                 self.blocks[b].largest = g
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def order_members(self) -> cython.void:
+    def order_members(self):
         """Move the examined states to the front of their block, and order them by group there."""
         for i in range(self.n_queue):
             s = self.queue[i].state
@@ -293,10 +252,7 @@ class Refinement:
             self.members[at] = self.queue[i].state
             self.states[self.queue[i].state].place = at
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def split_rests(self) -> cython.void:
+    def split_rests(self):
         """Move the states of a block that are not examined, unless they are the largest part."""
         for g in range(self.n_groups):
             b = self.groups[g].block
@@ -311,10 +267,7 @@ class Refinement:
                 self.add_block(self.blocks[b].first + looked, rest)
             self.blocks[b].looked = -1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def split_groups(self) -> cython.void:
+    def split_groups(self):
         """Move each group, unless it is the largest part of its block."""
         for g in range(self.n_groups):
             b = self.groups[g].block
@@ -325,10 +278,7 @@ class Refinement:
             else:
                 self.add_block(first, self.groups[g].count)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def name_moved(self) -> cython.void:
+    def name_moved(self):
         """Name the states that have moved after their blocks, and queue the states that lead to them."""
         self.n_queue = 0
         for i in range(self.n_moved):

@@ -70,15 +70,7 @@ class Calls:
         self.dropped = np.empty((2, 0), np.uint8)
         self.degree = self.pair_starts = self.others = np.empty(0, np.int64)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def prepare(
-        self,
-        begins: cython.Py_ssize_t[::1],
-        ends: cython.Py_ssize_t[::1],
-        counted: cython.Py_ssize_t[::1],
-    ) -> cython.int:
+    def prepare(self, begins, ends, counted):
         """Start with other automata, whose edges are in `ordered`."""
         self.begins, self.ends = begins, ends
         self.counted = counted
@@ -100,9 +92,7 @@ class Calls:
         self.empty = self.empty_room[: self.total]
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_rules(self) -> cython.int:
+    def grow_rules(self):
         """Make room for more rules. For the same rules this is not necessary, so `empty` is kept."""
         rules: cython.Py_ssize_t = 2 * self.total + 2
         self.rules = np.empty(rules, RULE)
@@ -113,38 +103,28 @@ class Calls:
         self.pair_starts = np.empty(rules, np.int64)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_states(self, n_states: cython.Py_ssize_t) -> cython.int:
+    def grow_states(self, n_states):
         """Make room for `n_states` states, and for visiting them and the rules."""
         self.seen = np.empty(n_states + n_states // 2, np.int64)
         self.owner_room = np.empty(n_states + n_states // 2, np.int64)
         self.stack = np.empty(2 * (n_states + self.total + 1), np.int64)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_pairs(self, n_pairs: cython.Py_ssize_t) -> cython.int:
+    def grow_pairs(self, n_pairs):
         """Make room for `n_pairs` calls."""
         self.callees = np.empty(2 * n_pairs, np.int64)
         self.pairs_room = np.empty((2 * n_pairs, 2), np.int64)
         self.others = np.empty(2 * n_pairs, np.int64)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def find_order(self, root: cython.Py_ssize_t) -> cython.int:
+    def find_order(self, root):
         """Find what the rules call, and the order of those that can be reached from a root."""
         self.find_callees()
         self.sort(root)
         self.order = self.order_room[: self.n_found]
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def find_callees(self) -> cython.int:
+    def find_callees(self):
         """Record the callees of each rule, including counted rules, and the rule of each state."""
         n: cython.Py_ssize_t = 0
         for state in range(self.owner.shape[0]):
@@ -183,10 +163,7 @@ class Calls:
         self.rules[self.total].first = n
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def sort(self, root: cython.Py_ssize_t) -> cython.int:
+    def sort(self, root):
         """Find the rules that can be reached from a root, callees first."""
         for rule in range(self.total):
             self.rules[rule].next = -1
@@ -210,10 +187,7 @@ class Calls:
         self.n_found = n
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def find_nullable(self) -> cython.int:
+    def find_nullable(self):
         """Find which of the rules in `order` derive the empty string; a least fixed point.
 
         Callees come first, so a chain of rules takes one round instead of one for each rule.
@@ -233,10 +207,7 @@ class Calls:
                     changed = 1
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def may_be_empty(self, rule: cython.Py_ssize_t) -> cython.int:
+    def may_be_empty(self, rule):
         """Whether a rule derives the empty string, as far as its callees are known."""
         if rule >= self.n_rules:
             c = rule - self.n_rules
@@ -260,10 +231,7 @@ class Calls:
                         depth += 1
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def find_left_calls(self) -> cython.int:
+    def find_left_calls(self):
         """Find pairs (rule, callee) such that the rule may call the callee before it has read a byte.
 
         Only pairs that may be on a cycle are kept: rules that no pair leads to, or from, are dropped
@@ -282,21 +250,14 @@ class Calls:
         self.pairs = self.pairs_room[: self.n_pairs]
         return 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def note_pair(self, caller: cython.Py_ssize_t, callee: cython.Py_ssize_t) -> cython.int:
+    def note_pair(self, caller, callee):
         """Record a left call."""
         self.pairs[self.n_pairs, 0] = caller
         self.pairs[self.n_pairs, 1] = callee
         self.n_pairs += 1
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def collect_left_calls(self, rule: cython.Py_ssize_t) -> cython.int:
+    def collect_left_calls(self, rule):
         """Record the left calls of a plain rule."""
         self.now += 1
         self.stack[0] = self.begins[rule]
@@ -320,10 +281,7 @@ class Calls:
                     depth += 1
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def keep_cycles(self) -> cython.int:
+    def keep_cycles(self):
         """Drop the pairs that are on no cycle: the chains of pairs before or after them end."""
         for side in range(2):
             self.sort_pairs(side)
@@ -353,18 +311,11 @@ class Calls:
         self.n_pairs = kept
         return 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def is_dropped(self, rule: cython.Py_ssize_t) -> cython.int:
+    def is_dropped(self, rule):
         """Whether the chains of pairs before a rule, or those after it, end."""
         return self.dropped[0, rule] or self.dropped[1, rule]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def sort_pairs(self, side: cython.Py_ssize_t) -> cython.int:
+    def sort_pairs(self, side):
         """Count the pairs that lead from each rule (side 0) or to it (side 1), and list the rules on the
         other side: those of rule r begin at ``pair_starts[r]``."""
         for rule in range(self.total):

@@ -19,7 +19,6 @@ import numpy as np
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.network.codes import Codes
 from cython.cimports.equivalence.network.deterministic import Deterministic
-from cython.cimports.equivalence.network.edges import Ordered
 
 from equivalence import built
 from equivalence.arrays.growing import bigger, record_type
@@ -69,16 +68,7 @@ class Closures:
         self.members = Codes()
         self.path = np.empty(PATH, np.int64)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def prepare(
-        self,
-        ordered: Ordered,
-        begins: cython.const[cython.Py_ssize_t][::1],
-        ends: cython.const[cython.Py_ssize_t][::1],
-        nullable: cython.const[cython.uchar][::1],
-    ) -> cython.int:
+    def prepare(self, ordered, begins, ends, nullable):
         """Start with other automata."""
         self.starts = ordered.starts
         self.edges = ordered.rows
@@ -107,9 +97,7 @@ class Closures:
             self.elements[s].subset = 0
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_copies(self, wanted: cython.Py_ssize_t) -> cython.int:
+    def grow_copies(self, wanted):
         """Make room for `wanted` more copies, and as many elements."""
         size: cython.Py_ssize_t = 2 * self.copies.shape[0]
         while size < self.n_copies + wanted:
@@ -124,40 +112,26 @@ class Closures:
             self.stack = bigger(self.stack, size, self.depth)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def begin_rule(self, rule: cython.Py_ssize_t) -> cython.void:
+    def begin_rule(self, rule):
         """Start a rule: closures are of this rule from now on, and its first state is followed first."""
         self.rule = rule
         self.end = self.ends[rule]
         self.begin()
         self.push(self.begins[rule])
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def begin(self) -> cython.void:
+    def begin(self):
         """Start another closure, which is empty."""
         self.stamp += 1
         self.depth = 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def push(self, element: cython.Py_ssize_t) -> cython.void:
+    def push(self, element):
         """Add an element to the current closure, once."""
         if self.elements[element].stamp != self.stamp:
             self.elements[element].stamp = self.stamp
             self.stack[self.depth] = element
             self.depth += 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def close(self) -> cython.int:
+    def close(self):
         """Follow the elements on the stack, and those that they lead to. The result is `members`, in no
         order."""
         self.members.count = 0
@@ -169,11 +143,7 @@ class Closures:
                 self.members.add(element)
         return 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def follow(self, element: cython.Py_ssize_t) -> cython.int:
+    def follow(self, element):
         """Add what an element leads to without a byte. Return whether it is a member itself."""
         is_member: cython.int = 0
         if element >= self.n_states:
@@ -193,10 +163,7 @@ class Closures:
                 is_member = 1
         return is_member
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def follow_call(self, k: cython.Py_ssize_t) -> cython.int:
+    def follow_call(self, k):
         """Add what a call leads to without a byte. Return whether it stays a call."""
         rule = self.edges[k].a
         inner: cython.Py_ssize_t = -1
@@ -211,10 +178,7 @@ class Closures:
         self.push(inner)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def copied(self, k: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def copied(self, k):
         """The first element of the copy of the rule that an edge calls."""
         if self.copy_of_edge[k] == 0:
             rule = self.edges[k].a
@@ -230,18 +194,11 @@ class Closures:
             self.n_copies += width
         return self.copy_of_edge[k]
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def is_tail(self, k: cython.Py_ssize_t) -> cython.bint:
+    def is_tail(self, k):
         """Whether an edge is a tail call of the current rule to itself."""
         return self.edges[k].a == self.rule and self.is_pure_end(self.edges[k].target)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def is_pure_end(self, state: cython.Py_ssize_t) -> cython.bint:
+    def is_pure_end(self, state):
         """Whether only the rule's end can follow a state (then a call before it is a tail call)."""
         self.path[0] = state
         depth: cython.Py_ssize_t = 1

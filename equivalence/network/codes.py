@@ -39,10 +39,7 @@ class Codes:
         self.count = 0
         self.n_spare = 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add(self, code: cython.Py_ssize_t) -> cython.int:
+    def add(self, code):
         """Add one more; duplicates are allowed."""
         if self.count == self.values.shape[0]:
             with cython.gil:
@@ -51,10 +48,7 @@ class Codes:
         self.count += 1
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def sort(self) -> cython.Py_ssize_t:
+    def sort(self):
         """Sort them, and drop duplicates. Return how many are left."""
         self.sort_runs()
         width = RUN
@@ -74,10 +68,7 @@ class Codes:
         self.count = kept
         return kept
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def sort_runs(self) -> cython.int:
+    def sort_runs(self):
         """Sort each run of `RUN` by insertion."""
         for i in range(self.count):
             code = self.values[i]
@@ -89,10 +80,7 @@ class Codes:
             self.values[k] = code
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def merge_runs(self, width: cython.Py_ssize_t) -> cython.int:
+    def merge_runs(self, width):
         """Merge neighbouring runs of `width` in pairs. `spare` temporarily contains the left one."""
         first: cython.Py_ssize_t = 0
         while first + width < self.count:

@@ -35,7 +35,6 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.network.bisimulation import Refinement
@@ -86,18 +85,13 @@ class ComponentClasses:
         self.own_signature = self.wanted = np.empty(0, np.int64)
         self.first_class = self.n_classes_of = self.example = self.tried = np.empty(0, np.int64)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def stopped_by(self, account: Account) -> cython.int:
+    def stopped_by(self, account):
         """Use another account from now on."""
         self.account = account
         self.refinement.stopped_by(account)
         return self.of_quotient.stopped_by(account)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def prepare(self) -> cython.int:
+    def prepare(self):
         """Start with the current content of the graph. No state has a class."""
         n: cython.Py_ssize_t = self.graph.size
         self.n_classes = 0
@@ -120,10 +114,7 @@ class ComponentClasses:
             self.first_class[c] = -1
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def name_component(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+    def name_component(self, begin, end):
         """Give classes to a component: the members from `begin` to `end` - 1.
 
         Raises:
@@ -133,10 +124,7 @@ class ComponentClasses:
             return self.name_alike(begin, end, self.loops(self.members[begin]))
         return self.name_cycle(begin, end)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def loops(self, s: cython.Py_ssize_t) -> cython.bint:
+    def loops(self, s):
         """Whether a state leads to itself, or to another state with its name."""
         name = self.graph.name[s]
         for k in range(self.graph.edge_starts[s], self.graph.edge_starts[s + 1]):
@@ -149,21 +137,12 @@ class ComponentClasses:
                 return True
         return False
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def name_all(
-        self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, name: cython.Py_ssize_t
-    ) -> cython.void:
+    def name_all(self, begin, end, name):
         """Give the same name to some members."""
         for i in range(begin, end):
             self.graph.name[self.members[i]] = name
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def name_alike(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, loops: cython.bint) -> cython.int:
+    def name_alike(self, begin, end, loops):
         """Give the states of a component that do all the same their class: that of an equivalent state, or a
         new one."""
         s = self.members[begin]
@@ -184,10 +163,7 @@ class ComponentClasses:
             self.add_key(s, -1)  # a state without this loop may lead here and still be equivalent
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-2, check=False)
-    def class_of_successor(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def class_of_successor(self, begin, end):
         """The class of a successor that does what the members do; -1 if there is none. Its key has it where
         the key of a member has the member."""
         s = self.members[begin]
@@ -197,12 +173,7 @@ class ComponentClasses:
                 return c
         return -1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def is_like(
-        self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, c: cython.Py_ssize_t, byte: cython.Py_ssize_t
-    ) -> cython.int:
+    def is_like(self, begin, end, c, byte):
         """Whether members do what class c does, to which they lead by a byte, or by a call if it is -1."""
         if c < 0 or self.first_class[c] < 0:
             return False
@@ -214,12 +185,7 @@ class ComponentClasses:
         self.name_all(begin, end, -1)
         return key >= 0 and self.class_of_key[key] == c
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def leads_alike(
-        self, s: cython.Py_ssize_t, t: cython.Py_ssize_t, c: cython.Py_ssize_t, byte: cython.Py_ssize_t
-    ) -> cython.bint:
+    def leads_alike(self, s, t, c, byte):
         """Whether state s may be equivalent to t: whether t, too, leads to class c by this byte, or by a call
         if it is -1. This is cheap, and tells nearly all pairs apart."""
         begin, end = self.graph.edge_starts[t], self.graph.edge_starts[t + 1]
@@ -242,10 +208,7 @@ class ComponentClasses:
                 return True
         return False
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def name_cycle(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+    def name_cycle(self, begin, end):
         """Give the states of a larger component their classes."""
         n = self.graph.size
         for i in range(begin, end):
@@ -276,20 +239,14 @@ class ComponentClasses:
             return 0
         return self.add_classes(begin, end, is_signed)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def add_component(self, first: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.void:
+    def add_component(self, first, count):
         """Record that some classes, from the first on, are those of a component with a cycle."""
         self.n_classes_of[first] = count
         self.tried[first] = 0
         for c in range(first, first + count):
             self.first_class[c] = first
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_key(self, s: cython.Py_ssize_t, own: cython.Py_ssize_t) -> cython.int:
+    def add_key(self, s, own):
         """Add a key of a state whose class is known, and the classes of its successors; `own` as for
         `write_key`."""
         length = self.graph.write_key(s, own)
@@ -301,10 +258,7 @@ class ComponentClasses:
             self.is_certain = False
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def is_known(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+    def is_known(self, begin, end):
         """Give the states of a component the classes of an earlier one. Return whether there is one."""
         for i in range(end - begin):
             self.signatures.pool[self.signatures.room(1)] = self.own_signature[i]
@@ -322,10 +276,7 @@ class ComponentClasses:
                 return False
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def is_within(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+    def is_within(self, begin, end):
         """Give the states of a component the classes of another one to which it leads, if it has equivalent
         ones. Return whether it has."""
         self.n_tries += 1
@@ -337,17 +288,7 @@ class ComponentClasses:
                     return True
         return False
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def is_within_that_of(
-        self,
-        begin: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-        s: cython.Py_ssize_t,
-        c: cython.Py_ssize_t,
-        byte: cython.Py_ssize_t,
-    ) -> cython.int:
+    def is_within_that_of(self, begin, end, s, c, byte):
         """Give the states of a component classes of the component of class c, if it has equivalent ones.
         State s leads to c by a byte, or by a call if it is -1. Return whether it has."""
         if c < 0 or self.first_class[c] < 0 or self.tried[self.first_class[c]] == self.n_tries:
@@ -376,16 +317,7 @@ class ComponentClasses:
             self.graph.name[self.members[i]] = self.wanted[self.quotient.name[self.part.name[i - begin]]]
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def make_union(
-        self,
-        begin: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-        first: cython.Py_ssize_t,
-        n_others: cython.Py_ssize_t,
-    ) -> cython.int:
+    def make_union(self, begin, end, first, n_others):
         """Make a graph of the blocks of a component, and of the classes of another one."""
         n = self.graph.size
         n_blocks = self.refinement.n_blocks
@@ -409,12 +341,7 @@ class ComponentClasses:
                 self.quotient.calls[k].back = n_blocks + c
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_classes(
-        self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, is_signed: cython.bint
-    ) -> cython.int:
+    def add_classes(self, begin, end, is_signed):
         """Give the states of a component new classes."""
         first = self.n_classes
         for i in range(end - begin):
@@ -441,10 +368,7 @@ class ComponentClasses:
                 self.is_certain = False
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def merge_all(self) -> cython.int:
+    def merge_all(self):
         """Merge the classes that are equivalent, if that is not certain."""
         self.graph.by_name(self.part, self.n_classes)
         self.refinement.refine()

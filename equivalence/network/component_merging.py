@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.network.component_classes import ComponentClasses
 from cython.cimports.equivalence.network.graph import Graph
@@ -48,17 +47,12 @@ class ComponentMerging:
         self.classes = ComponentClasses(graph)
         self.path = self.cursor = self.order = self.earliest = np.empty(0, np.int64)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def stopped_by(self, account: Account) -> cython.int:
+    def stopped_by(self, account):
         """Use another account from now on."""
         self.account = account
         return self.classes.stopped_by(account)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def prepare(self) -> cython.int:
+    def prepare(self):
         """Start with the current content of the graph."""
         n: cython.Py_ssize_t = self.graph.size
         self.depth = 0
@@ -73,10 +67,7 @@ class ComponentMerging:
             self.cursor[s] = 0
         return self.classes.prepare()
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def merge(self, root: cython.Py_ssize_t) -> cython.int:
+    def merge(self, root):
         """Give classes to all states that can be reached from the root.
 
         Raises:
@@ -101,11 +92,7 @@ class ComponentMerging:
             self.classes.merge_all()
         return 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def visit(self, s: cython.Py_ssize_t) -> cython.void:
+    def visit(self, s):
         """Append a state to the path."""
         self.path[self.depth] = s
         self.depth += 1
@@ -115,11 +102,7 @@ class ComponentMerging:
         self.classes.members[self.n_members] = s
         self.n_members += 1
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def next_unvisited(self, s: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def next_unvisited(self, s):
         """The next successor of a state that was not visited; -1 if there is none."""
         # without `Graph.successor`, which cannot be inlined here: with it a first mask took 1% longer
         begin = self.graph.edge_starts[s]
@@ -143,10 +126,7 @@ class ComponentMerging:
         self.cursor[s] = i + 1
         return -1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def take_component(self, s: cython.Py_ssize_t) -> cython.int:
+    def take_component(self, s):
         """Give classes to the component of which this state was visited first."""
         end = self.n_members
         begin = end - 1

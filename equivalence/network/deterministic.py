@@ -49,12 +49,7 @@ class Deterministic:
         self.edges = np.empty(0, SPAN)
         self.calls = np.empty(0, CALL)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def prepare(
-        self, n_rules: cython.Py_ssize_t, n_callees: cython.Py_ssize_t, room: cython.Py_ssize_t
-    ) -> cython.int:
+    def prepare(self, n_rules, n_callees, room):
         """Start without states.
 
         Args:
@@ -92,9 +87,7 @@ class Deterministic:
         self.n_calls = 0
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_states(self) -> cython.int:
+    def grow_states(self):
         """Double the room for states."""
         size: cython.Py_ssize_t = self.final.shape[0]
         self.final = bigger(self.final, 2 * size)
@@ -102,24 +95,17 @@ class Deterministic:
         self.call_starts = bigger(self.call_starts, 2 * size + 1)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_edges(self) -> cython.int:
+    def grow_edges(self):
         """Double the room for edges."""
         self.edges = bigger(self.edges, 2 * self.n_edges)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_calls(self) -> cython.int:
+    def grow_calls(self):
         """Double the room for calls."""
         self.calls = bigger(self.calls, 2 * self.n_calls)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_state(self, state: cython.Py_ssize_t, is_final: cython.bint) -> cython.int:
+    def add_state(self, state, is_final):
         """Add the next state; its number must be the number of states before."""
         if state == self.final.shape[0]:
             with cython.gil:
@@ -127,16 +113,7 @@ class Deterministic:
         self.final[state] = is_final
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_edge(
-        self,
-        source: cython.Py_ssize_t,
-        first: cython.Py_ssize_t,
-        last: cython.Py_ssize_t,
-        target: cython.Py_ssize_t,
-    ) -> cython.int:
+    def add_edge(self, source, first, last, target):
         """Add an edge after the state's edges for smaller bytes, or extend its last one."""
         n = self.n_edges
         if (
@@ -155,10 +132,7 @@ class Deterministic:
         self.n_edges = n + 1
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_call(self, rule: cython.Py_ssize_t, back: cython.Py_ssize_t) -> cython.int:
+    def add_call(self, rule, back):
         """Add a call of the current state."""
         n = self.n_calls
         if n == self.calls.shape[0]:
@@ -169,26 +143,17 @@ class Deterministic:
         self.n_calls = n + 1
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def end_state(self, state: cython.Py_ssize_t) -> cython.void:
+    def end_state(self, state):
         """Finish a state: it has all its edges and calls."""
         self.edge_starts[state + 1] = self.n_edges
         self.call_starts[state + 1] = self.n_calls
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def end_rule(self, rule: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.void:
+    def end_rule(self, rule, end):
         """Finish a rule: it has all its states, the last one before `end`."""
         self.rule_last[rule] = end
         self.copied[rule] = self.is_small(self.rule_first[rule], end)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def is_small(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    def is_small(self, begin, end):
         """Whether the automaton begin..end is copied into callers: few states, no call, no wide loop."""
         if end - begin > INLINE_STATES or self.call_starts[end] > self.call_starts[begin]:
             return False
@@ -201,8 +166,7 @@ class Deterministic:
                 return False
         return True
 
-    @cython.cfunc
-    def take(self, states: object) -> object:
+    def take(self, states):
         """Load the automata of `States` unchanged.
 
         Raises:

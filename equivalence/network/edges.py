@@ -17,7 +17,6 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import of_array
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-from cython.cimports.equivalence.network.codes import Codes
 from numpy.typing import NDArray
 
 from equivalence import built
@@ -137,17 +136,13 @@ class Edges:
             self.array[: self.count] = ready
         self.n_states = n_states
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def make_rows(self, room: cython.Py_ssize_t) -> cython.int:
+    def make_rows(self, room):
         """Replace the table by a new one."""
         self.array = np.empty((room, 5), np.int64)
         self.rows = of_array(self.array, ROWS)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow(self) -> cython.int:
+    def grow(self):
         """Double the room."""
         full = self.array
         self.make_rows(2 * len(full))
@@ -158,9 +153,7 @@ class Edges:
         """The edges, int64[count, 5], not copied."""
         return self.array[: self.count]
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def renew(self, n_states: cython.Py_ssize_t, room: cython.Py_ssize_t) -> cython.int:
+    def renew(self, n_states, room):
         """Delete all edges, set the number of states, and make room for `room` edges."""
         if room > self.rows.shape[0]:
             self.make_rows(room)
@@ -175,26 +168,12 @@ class Edges:
         self.array[:count] = ready
         self.count = count
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def state(self) -> cython.Py_ssize_t:
+    def state(self):
         """A new state."""
         self.n_states += 1
         return self.n_states - 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add(
-        self,
-        source: cython.Py_ssize_t,
-        edge_type: cython.Py_ssize_t,
-        a: cython.Py_ssize_t,
-        b: cython.Py_ssize_t,
-        target: cython.Py_ssize_t,
-    ) -> cython.int:
+    def add(self, source, edge_type, a, b, target):
         """Add an edge."""
         n = self.count
         if n == self.rows.shape[0]:
@@ -208,16 +187,7 @@ class Edges:
         self.count = n + 1
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def characters(
-        self,
-        low: cython.Py_ssize_t,
-        high: cython.Py_ssize_t,
-        source: cython.Py_ssize_t,
-        target: cython.Py_ssize_t,
-    ) -> cython.int:
+    def characters(self, low, high, source, target):
         """Add edges for the code points low..high; code points with several bytes share their states.
 
         Raises:
@@ -234,16 +204,7 @@ class Edges:
             return self.several_bytes(source, target)
         return self.code_points(low, high, source, target)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def code_points(
-        self,
-        low: cython.Py_ssize_t,
-        high: cython.Py_ssize_t,
-        source: cython.Py_ssize_t,
-        target: cython.Py_ssize_t,
-    ) -> cython.int:
+    def code_points(self, low, high, source, target):
         """Add edges for the UTF-8 encodings of the code points low..high."""
         while low <= high:
             length = utf8_length(low)
@@ -252,16 +213,7 @@ class Edges:
             low = end + 1
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def loose_code_points(
-        self,
-        low: cython.Py_ssize_t,
-        high: cython.Py_ssize_t,
-        source: cython.Py_ssize_t,
-        target: cython.Py_ssize_t,
-    ) -> cython.int:
+    def loose_code_points(self, low, high, source, target):
         """Add edges like `code_points`, and for overlong encodings with more bytes than `low` has."""
         for length in range(1, 5):
             first = last_of_length(length - 1) + 1 if length > 1 else 0
@@ -279,17 +231,7 @@ class Edges:
             self.blocks(begin, end, length, source, target)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def blocks(
-        self,
-        low: cython.Py_ssize_t,
-        high: cython.Py_ssize_t,
-        length: cython.Py_ssize_t,
-        source: cython.Py_ssize_t,
-        target: cython.Py_ssize_t,
-    ) -> cython.int:
+    def blocks(self, low, high, length, source, target):
         """Add edges for the encodings of low..high, which have `length` bytes."""
         while low <= high:
             end = block_end(low, high, length)
@@ -301,10 +243,7 @@ class Edges:
             low = end + 1
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def continuations(self, target: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def continuations(self, target):
         """Add three states from which one, two and three continuation bytes lead to another. Return the
         first."""
         one = self.n_states
@@ -315,10 +254,7 @@ class Edges:
         self.add(three, BYTES, 0x80, 0xBF, two)
         return one
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def several_bytes(self, source: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.int:
+    def several_bytes(self, source, target):
         """Add edges for every character of several bytes; they share the states after the first byte."""
         one = self.continuations(target)
         two, three = one + 1, one + 2
@@ -335,10 +271,7 @@ class Edges:
         self.add(source, BYTES, 0xF4, 0xF4, after_f4)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def loosely(self, source: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.int:
+    def loosely(self, source, target):
         """Add edges for everything that has the first and later bytes of several-byte characters,
         well-formed or not."""
         one = self.continuations(target)
@@ -347,10 +280,7 @@ class Edges:
         self.add(source, BYTES, 0xF0, 0xF7, one + 2)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def others(self, ranges: Codes, source: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.int:
+    def others(self, ranges, source, target):
         """Add edges for all code points that are not in some ranges, each given as low << 21 | high."""
         following: cython.Py_ssize_t = 0
         for i in range(ranges.sort()):
@@ -377,10 +307,7 @@ class Ordered:
         self.starts = self.starts_room = np.empty(0, np.int64)
         self.rows = self.rows_room = np.empty(0, EDGE)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def prepare(self, n_edges: cython.Py_ssize_t, n_states: cython.Py_ssize_t) -> cython.int:
+    def prepare(self, n_edges, n_states):
         """Make room for `n_edges` edges between `n_states` states."""
         if n_states + 2 > self.starts_room.shape[0]:
             with cython.gil:
@@ -392,11 +319,8 @@ class Ordered:
         self.rows = self.rows_room[:n_edges]
         return 0
 
-    @cython.cfunc
-    @cython.nogil
     @cython.boundscheck(False)  # possible violations are checked below
-    @cython.exceptval(-1, check=False)
-    def sort(self, edges: Edges) -> cython.int:
+    def sort(self, edges):
         """Sort edges into this table.
 
         Raises:

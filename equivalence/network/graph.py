@@ -54,19 +54,7 @@ class Graph:
         self.codes = Codes()
         self.keys = Interned(64, 8)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def prepare(
-        self,
-        final: cython.const[cython.uchar][::1],
-        edge_starts: cython.const[cython.Py_ssize_t][::1],
-        n_edges: cython.Py_ssize_t,
-        call_starts: cython.const[cython.Py_ssize_t][::1],
-        n_calls: cython.Py_ssize_t,
-        n_bounds: cython.Py_ssize_t,
-        n_named: cython.Py_ssize_t,
-    ) -> cython.int:
+    def prepare(self, final, edge_starts, n_edges, call_starts, n_calls, n_bounds, n_named):
         """Start with other states; the caller fills in the edges and calls. The first of the `n_named` names
         belong to the states, the others to targets that are not in the graph."""
         n: cython.Py_ssize_t = final.shape[0]
@@ -93,18 +81,12 @@ class Graph:
         self.keys.clear(n + 2)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def n_successors(self, s: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def n_successors(self, s):
         """Number of a state's edges, and twice that of its calls."""
         n_calls = self.call_starts[s + 1] - self.call_starts[s]
         return self.edge_starts[s + 1] - self.edge_starts[s] + 2 * n_calls
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def successor(self, s: cython.Py_ssize_t, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def successor(self, s, i):
         """The i-th successor of a state: the targets of its edges, then the callee and the state to return to
         of each call."""
         k = self.edge_starts[s] + i
@@ -114,29 +96,17 @@ class Graph:
         k = self.call_starts[s] + (i >> 1)
         return self.calls[k].back if i & 1 else self.calls[k].callee
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def byte_before(self, s: cython.Py_ssize_t, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def byte_before(self, s, i):
         """A byte that leads to the i-th successor of a state; -1 if a call leads there."""
         k = self.edge_starts[s] + i
         return self.edges[k].first if k < self.edge_starts[s + 1] else -1
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def named(
-        self, target: cython.Py_ssize_t, s: cython.Py_ssize_t, own: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def named(self, target, s, own):
         """The name of a successor of a state; `own`, unless it is -1, replaces the state's own name."""
         name = self.name[target]
         return own if own != -1 and name == self.name[s] else name
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def write_key(self, s: cython.Py_ssize_t, own: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def write_key(self, s, own):
         """Write what a state does next at the end of the pool of keys, with room for one more integer.
 
         `own`, unless it is -1, replaces the state's own name. Return the length.
@@ -166,12 +136,7 @@ class Graph:
             at = self.write_calls(s, own, at)
         return at - self.keys.used
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def write_calls(
-        self, s: cython.Py_ssize_t, own: cython.Py_ssize_t, at: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def write_calls(self, s, own, at):
         """Write what a state calls to the pool of keys, sorted and without duplicates. Return the end."""
         self.codes.count = 0
         for k in range(self.call_starts[s], self.call_starts[s + 1]):
@@ -185,10 +150,7 @@ class Graph:
             at += 2
         return at
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def find_examples(self, n_names: cython.Py_ssize_t) -> cython.int:
+    def find_examples(self, n_names):
         """Find the first state with each name below `n_names`; -1 is not a name."""
         if n_names > self.example.shape[0]:
             with cython.gil:
@@ -200,25 +162,13 @@ class Graph:
                 self.example[self.name[s]] = s
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def by_name(self, graph: Graph, n_names: cython.Py_ssize_t) -> cython.int:
+    def by_name(self, graph, n_names):
         """Turn another graph into a graph of names: its state c does what the first state with name c does.
         Names from `n_names` on are targets that are not in it."""
         self.find_examples(n_names)
         return self.take(graph, self.example[:n_names], 0, n_names)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def take(
-        self,
-        graph: Graph,
-        states: cython.const[cython.Py_ssize_t][::1],
-        others: cython.Py_ssize_t,
-        n_named: cython.Py_ssize_t,
-    ) -> cython.int:
+    def take(self, graph, states, others, n_named):
         """Turn another graph into a part of this one: its state i does what `states[i]` does.
 
         A target with the name `INSIDE` - i is state i there; one with another name has the number `others`
@@ -261,19 +211,12 @@ class Graph:
                 n_calls += 1
         return 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def number_in(self, others: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def number_in(self, others, target):
         """The number of a target in the graph that `take` makes."""
         name = self.name[target]
         return INSIDE - name if name <= INSIDE else others + name  # noqa: F821 - in graph.pxd
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def name_others(self, n: cython.Py_ssize_t) -> cython.int:
+    def name_others(self, n):
         """Name n targets that are not in the graph, from n on, by their numbers. The names are kept as long
         as no graph has more than n states and n such targets."""
         if 2 * n > self.name_room.shape[0]:

@@ -27,25 +27,14 @@ from equivalence.network.states import Classes, Integers, Merged, States, rows
 built.check(__name__, EQUIMASK_SOURCE)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put(
-    to: cython.Py_ssize_t[::1],
-    at: cython.Py_ssize_t,
-    numbers: cython.const[cython.Py_ssize_t][::1],
-    count: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def put(to, at, numbers, count):
     """Copy the first numbers of an array to a place in another. Return the place after them."""
     for i in range(count):
         to[at + i] = numbers[i]
     return at + count
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_edges(to: cython.Py_ssize_t[::1], at: cython.Py_ssize_t, made: Deterministic) -> cython.Py_ssize_t:
+def put_edges(to, at, made):
     """Like `put`, for the edges of automata."""
     for k in range(made.n_edges):
         to[at + 3 * k] = made.edges[k].first
@@ -54,10 +43,7 @@ def put_edges(to: cython.Py_ssize_t[::1], at: cython.Py_ssize_t, made: Determini
     return at + 3 * made.n_edges
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_calls(to: cython.Py_ssize_t[::1], at: cython.Py_ssize_t, made: Deterministic) -> cython.Py_ssize_t:
+def put_calls(to, at, made):
     """Like `put`, for the calls of automata."""
     for k in range(made.n_calls):
         to[at + 2 * k] = made.calls[k].rule
@@ -96,24 +82,12 @@ class Merging:
         self.made = Deterministic()
         self.known = Interned(16, 2)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def stopped_by(self, account: Account) -> cython.int:
+    def stopped_by(self, account):
         """Use another account from now on."""
         self.account = account
         return self.components.stopped_by(account)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def prepare(
-        self,
-        states: Deterministic,
-        n_states: cython.Py_ssize_t,
-        counted: cython.Py_ssize_t[::1],
-        nullable: cython.const[cython.uchar][::1],
-        root: cython.Py_ssize_t,
-    ) -> cython.int:
+    def prepare(self, states, n_states, counted, nullable, root):
         """Start with other states."""
         self.root = root
         self.rule_first = states.rule_first
@@ -154,11 +128,7 @@ class Merging:
 
     # ------------------------------------------------------------ states that pass on
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def is_end(self, s: cython.Py_ssize_t) -> cython.bint:
+    def is_end(self, s):
         """Whether a state is final and has no edges or calls."""
         return (
             self.final[s] != 0
@@ -166,11 +136,7 @@ class Merging:
             and self.call_starts[s + 1] == self.call_starts[s]
         )
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def passes_to(self, s: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def passes_to(self, s):
         """The first state of the rule, if a state only tail calls a rule; otherwise -1."""
         k = self.call_starts[s]
         if (
@@ -183,10 +149,7 @@ class Merging:
             return -1
         return self.rule_first[self.calls[k].rule]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def pass_on(self) -> cython.int:
+    def pass_on(self):
         """Let the first state of a plain rule represent states that only tail call this rule.
 
         The calls themselves are kept: they decide what lies below a rule (`add_passed`).
@@ -206,21 +169,14 @@ class Merging:
                 self.first[rule] = self.stands[self.first[rule]]
         return 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def reach(self, s: cython.Py_ssize_t) -> cython.void:
+    def reach(self, s):
         """Mark a state as reached. If another state represents it, it gets the class of that state."""
         if self.cls[s] < 0 and self.stands[s] != s:
             self.cls[s] = self.cls[self.stands[s]]
             self.waiting[self.n_waiting] = s
             self.n_waiting += 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_passed(self) -> cython.int:
+    def add_passed(self):
         """Also give classes to reachable states that other states represent."""
         if self.n_passed == 0:
             return 0
@@ -243,27 +199,16 @@ class Merging:
 
     # ------------------------------------------------------------ classes
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def called_rule(self, k: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def called_rule(self, k):
         """The rule of a call; for a counted rule, its unit."""
         rule = self.calls[k].rule
         return rule if rule < self.n_rules else self.counted[3 * (rule - self.n_rules)]
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def least(self, counted: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def least(self, counted):
         """How often a counted rule must read its unit. Units that may be empty need not be read."""
         return 0 if self.nullable[self.counted[3 * counted]] else self.counted[3 * counted + 1]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def number_bounds(self) -> cython.int:
+    def number_bounds(self):
         """Give equal numbers to equal bounds of counted rules."""
         self.known.clear(self.all_counted)
         for c in range(self.all_counted):
@@ -271,10 +216,7 @@ class Merging:
         self.n_bounds = 1 + self.known.count
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def make_graph(self, graph: Graph) -> cython.int:
+    def make_graph(self, graph):
         """Make the graph of the states, with edges to the states that represent their targets."""
         n_edges: cython.Py_ssize_t = self.edges.shape[0]
         n_calls: cython.Py_ssize_t = self.calls.shape[0]
@@ -291,10 +233,7 @@ class Merging:
             graph.calls[k].back = self.stands[self.calls[k].back]
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def minimise(self) -> cython.int:
+    def minimise(self):
         """Compute the coarsest bisimulation of the states that can be reached from the root."""
         if self.all_counted > 0:
             self.number_bounds()
@@ -308,10 +247,7 @@ class Merging:
             self.number_counted()
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def number_counted(self) -> cython.int:
+    def number_counted(self):
         """Find the classes of the counted rules that are called: equal units and equal bounds."""
         n: cython.Py_ssize_t = self.all_counted
         for c in range(n):
@@ -330,18 +266,13 @@ class Merging:
         self.n_counted = self.known.count
         return 0
 
-    @cython.cfunc
-    def classes(self) -> object:
+    def classes(self):
         """Copies of the classes."""
         return Classes(np.array(self.cls), self.n_classes, np.array(self.counted_cls), self.n_counted)
 
     # ------------------------------------------------------------ the network of classes
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_call(self, made: Deterministic, c: cython.Py_ssize_t, k: cython.Py_ssize_t) -> cython.int:
+    def add_call(self, made, c, k):
         """Add a call to a class, unless the class has an equal one."""
         self.account.look()
         rule = self.calls[k].rule
@@ -355,10 +286,7 @@ class Merging:
                 return 0
         return made.add_call(code, back)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def quotient(self, made: Deterministic) -> cython.int:
+    def quotient(self, made):
         """Make the network of classes, see `Merged`."""
         self.graph.find_examples(self.n_classes)
         made.prepare(0, 0, self.n_classes + 1)
@@ -373,10 +301,7 @@ class Merging:
             made.end_state(c)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def run(self) -> cython.int:
+    def run(self):
         """Find the classes, and the network of them."""
         self.pass_on()
         self.minimise()
@@ -384,8 +309,7 @@ class Merging:
         self.add_passed()
         return 0
 
-    @cython.cfunc
-    def automaton(self, longest: cython.Py_ssize_t) -> tuple:
+    def automaton(self, longest):
         """The network of classes, see `Merged`; a token has at most `longest` bytes."""
         made: Deterministic = self.made
         n: cython.Py_ssize_t = self.n_classes
@@ -410,10 +334,7 @@ class Merging:
             numbers[calls:counted].reshape(-1, 2), numbers[counted:].reshape(-1, 4),
         )  # fmt: skip
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def fill_counted(self, rows: cython.Py_ssize_t[::1], longest: cython.Py_ssize_t) -> cython.void:
+    def fill_counted(self, rows, longest):
         """Write the counted classes, see `Merged`."""
         for c in range(self.all_counted):
             at = 4 * self.counted_cls[c]

@@ -57,10 +57,7 @@ class Signatures:
         self.left = self.group = np.empty(0, np.int64)
         self.groups = np.empty(0, GROUP)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def prepare(self) -> cython.int:
+    def prepare(self):
         """Start with the current content of the graph."""
         n: cython.Py_ssize_t = self.graph.size
         if n > self.left.shape[0]:
@@ -72,10 +69,7 @@ class Signatures:
         self.n_blocks = 0
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def divide(self) -> cython.int:
+    def divide(self):
         """Name the states after blocks: states of one block have one signature, and other blocks others."""
         self.prepare()
         n = self.graph.size
@@ -107,10 +101,7 @@ class Signatures:
         self.n_blocks += self.n_groups
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def group_left(self) -> cython.int:
+    def group_left(self):
         """Group the states that are left by signature."""
         self.graph.keys.clear(self.n_left)
         table: cython.int[::1] = self.graph.keys.table
@@ -133,10 +124,7 @@ class Signatures:
             self.groups[g].count += 1
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def name_alone(self, n_rounds: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def name_alone(self, n_rounds):
         """Make a block of each state that is alone in its group. The others are left, and their groups are
         numbered again. Return how many were alone.
 
@@ -167,11 +155,7 @@ class Signatures:
         self.n_groups -= alone
         return alone
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def signature(self, s: cython.Py_ssize_t) -> cython.ulonglong:
+    def signature(self, s):
         """Hash what a state does, with the present signatures of its successors.
 
         States of equal behaviour have equal signatures: ranges of bytes that lead to the same signature count
@@ -202,18 +186,11 @@ class Signatures:
             most = max(most, one)
         return hashed(hashed(found, least), most)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def signature_of(self, target: cython.Py_ssize_t) -> cython.ulonglong:
+    def signature_of(self, target):
         """The signature of a target. Those that are not in the graph have their numbers."""
         return self.signatures[target] if target < self.graph.size else hashed(1, target)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def seal(self) -> cython.void:
+    def seal(self):
         """Let each signature depend on the signatures of all states."""
         n = self.graph.size
         total: cython.ulonglong = n
@@ -223,10 +200,6 @@ class Signatures:
         for s in range(n):
             self.signatures[s] = hashed(self.following[s], total)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def as_integer(self, s: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def as_integer(self, s):
         """The signature of a state as a signed integer."""
         return cython.cast(cython.Py_ssize_t, self.signatures[s])

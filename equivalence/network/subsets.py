@@ -71,10 +71,7 @@ class Subsets:
         self.called = np.empty(1, CALLED)
         self.call_head = np.zeros(0, np.int64)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def prepare(self, max_states: cython.Py_ssize_t) -> cython.int:
+    def prepare(self, max_states):
         """Start with the automata of `closures`."""
         self.max_states = max_states
         self.n_rules = self.made.rule_first.shape[0]
@@ -93,11 +90,7 @@ class Subsets:
 
     # ------------------------------------------------------------ what leads out of a subset
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def add_edge_of(self, k: cython.Py_ssize_t) -> cython.void:
+    def add_edge_of(self, k):
         """Add the transition, or the call, for an edge of a member; there must be room for it."""
         edge_type = self.closures.edges[k].type
         if edge_type == BYTES:
@@ -110,11 +103,7 @@ class Subsets:
             self.called[self.n_called].back = self.closures.edges[k].target
             self.n_called += 1
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_member(self, element: cython.Py_ssize_t) -> cython.int:
+    def add_member(self, element):
         """Add all transitions and calls of a member."""
         n_states = self.closures.n_states
         state = element
@@ -135,10 +124,7 @@ class Subsets:
                 self.ways.add(self.made.edges[k].first, self.made.edges[k].last, target)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def collect(self, subset: cython.Py_ssize_t) -> cython.int:
+    def collect(self, subset):
         """Collect the transitions by bytes, and the calls, of a subset."""
         self.n_called = 1
         for m in range(self.sets.starts[subset], self.sets.starts[subset + 1]):
@@ -152,10 +138,7 @@ class Subsets:
             c -= 1
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def forget(self) -> cython.void:
+    def forget(self):
         """Remove all transitions and calls."""
         self.ways.forget()
         for c in range(1, self.n_called):
@@ -163,10 +146,7 @@ class Subsets:
 
     # ------------------------------------------------------------ numbers of subsets
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def number(self, mark: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def number(self, mark):
         """The number of the subset that equals the current closure.
 
         A mark, if negative, is one more member, which keeps it different: no edge leads to the first subset
@@ -191,10 +171,7 @@ class Subsets:
             self.made.add_state(subset, self.closures.ends_here)
         return subset
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def following(self) -> cython.Py_ssize_t:
+    def following(self):
         """The subset that follows from the elements on the stack; there must be at least one."""
         single: cython.Py_ssize_t = -1
         if self.closures.depth == 1:
@@ -210,10 +187,7 @@ class Subsets:
 
     # ------------------------------------------------------------ edges and calls
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_edges(self, subset: cython.Py_ssize_t) -> cython.int:
+    def add_edges(self, subset):
         """Add the edges of the current subset: between two bounds, the transitions are the same for all
         bytes."""
         for i in range(self.ways.n_bounds - 1):
@@ -228,10 +202,7 @@ class Subsets:
             self.made.add_edge(subset, self.ways.bounds[i], self.ways.bounds[i + 1] - 1, target)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_only_edge(self, subset: cython.Py_ssize_t) -> cython.bint:
+    def add_only_edge(self, subset):
         """Add the edge of a subset that has one member with one edge, over bytes, as inside of a literal.
         Return whether this is such a subset."""
         begin = self.sets.starts[subset]
@@ -258,10 +229,7 @@ class Subsets:
         self.made.add_edge(subset, first, last, self.following())
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_calls(self) -> cython.int:
+    def add_calls(self):
         """Add the calls of the current subset, one for each rule."""
         for c in range(1, self.n_called):
             rule = self.called[c].rule
@@ -276,10 +244,7 @@ class Subsets:
             self.made.add_call(rule, self.following())
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_rule(self, rule: cython.Py_ssize_t) -> cython.int:
+    def add_rule(self, rule):
         """Make the automaton of a rule, after those of the rules that it may copy."""
         self.account.look()
         subset = self.sets.count
@@ -302,10 +267,7 @@ class Subsets:
         self.made.end_rule(rule, subset)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_rules(self, order: cython.const[cython.Py_ssize_t][::1]) -> cython.Py_ssize_t:
+    def add_rules(self, order):
         """Make the automata of all rules in an order. Return the number of their states.
 
         Raises:

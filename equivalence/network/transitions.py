@@ -51,41 +51,27 @@ class Transitions:
         self.active = np.empty(room, np.int64)
         self.n_active = 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def make_room(self, wanted: cython.Py_ssize_t) -> cython.int:
+    def make_room(self, wanted):
         """Make room for some more transitions."""
         if self.count + wanted > self.active.shape[0]:
             with cython.gil:
                 self.grow(wanted)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow(self, wanted: cython.Py_ssize_t) -> cython.int:
+    def grow(self, wanted):
         """At least double the room."""
         size: cython.Py_ssize_t = 2 * self.active.shape[0] + wanted
         self.rows = bigger(self.rows, size, self.count)
         self.active = np.empty(size, np.int64)
         return 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def add_bound(self, byte: cython.Py_ssize_t) -> cython.void:
+    def add_bound(self, byte):
         """Add a bound: a transition begins at this byte, or ends before it."""
         if not self.is_bound[byte]:
             self.is_bound[byte] = 1
             self.n_bounds = insert_sorted(self.bounds, self.n_bounds, byte)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def add(
-        self, first: cython.Py_ssize_t, last: cython.Py_ssize_t, target: cython.Py_ssize_t
-    ) -> cython.void:
+    def add(self, first, last, target):
         """Add a transition by the bytes first..last; there must be room for it."""
         n = self.count
         self.rows[n].last = last
@@ -96,10 +82,7 @@ class Transitions:
         self.add_bound(first)
         self.add_bound(last + 1)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def activate(self, first: cython.Py_ssize_t) -> cython.void:
+    def activate(self, first):
         """Make `first` the current byte. It must be the bound after the former one."""
         kept: cython.Py_ssize_t = 0
         for i in range(self.n_active):
@@ -113,10 +96,7 @@ class Transitions:
             way = self.rows[way].next
         self.n_active = kept
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def forget(self) -> cython.void:
+    def forget(self):
         """Remove all transitions."""
         for i in range(self.n_bounds):
             self.is_bound[self.bounds[i]] = 0

@@ -71,19 +71,11 @@ class Automaton:
         self.edges, self.calls = of_array(edges, EDGE), of_array(calls, CALL)
         self.counted = of_array(counted, COUNTED)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def is_limited(self, unit: cython.Py_ssize_t) -> cython.bint:
+    def is_limited(self, unit):
         """Whether a counted rule is an edge of a counted automaton."""
         return self.limits.shape[0] > 0 and self.limits[unit].first >= 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def is_same_rule(self, unit: cython.Py_ssize_t, other: cython.Py_ssize_t) -> cython.bint:
+    def is_same_rule(self, unit, other):
         """Whether two counted rules are one, or edges of one counted automaton."""
         if unit == other or not self.is_limited(unit) or not self.is_limited(other):
             return unit == other

@@ -15,7 +15,6 @@ import cython
 from cython.cimports.equivalence.arrays.utf8 import utf8_step
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.character_loops import BYTE_LOOP
-from cython.cimports.equivalence.parser.space import Space
 
 from equivalence import built
 
@@ -24,10 +23,7 @@ built.check(__name__, EQUIMASK_SOURCE)
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(-1, check=False)
-def find_character_loop(space: Space, configuration: cython.Py_ssize_t) -> cython.int:
+def find_character_loop(space, configuration):
     """Record whether each character of several bytes leads a configuration back to itself, or each of their
     bytes does."""
     space.facts[configuration].characters_known = 1
@@ -61,10 +57,7 @@ def find_character_loop(space: Space, configuration: cython.Py_ssize_t) -> cytho
     return 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(-1, check=False)
-def loops_on_others(space: Space, configuration: cython.Py_ssize_t) -> cython.bint:
+def loops_on_others(space, configuration):
     """Whether each byte beyond ASCII leads a configuration back to itself, as in free text between tags: its
     automata read bytes, and a vocabulary has 100,000 nodes that begin or end within a character."""
     byte: cython.Py_ssize_t

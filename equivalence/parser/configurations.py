@@ -92,9 +92,7 @@ class Configurations:
         self.facts[0].label = -1  # configuration 0: no stack at all
         self.facts[0].n_ports = 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def fill_byte_classes(self) -> cython.int:
+    def fill_byte_classes(self):
         """Find the first byte of each class, and its ASCII bytes; bit 31 of a word is its sign."""
         byte: cython.Py_ssize_t
         for byte in range(255, -1, -1):
@@ -117,10 +115,7 @@ class Configurations:
 
     # ---------------------------------------------------------------- new ones
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def put(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def put(self, length):
         """The number of the configuration that was written to the end of the pool. For a new one, the only
         steps that are known are those that none of its states can read."""
         at = self.configurations.used
@@ -142,11 +137,7 @@ class Configurations:
         self.facts[configuration].n_ports = self.configurations.pool[at + 1]
         return configuration
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def begin_row(self, configuration: cython.Py_ssize_t) -> cython.void:
+    def begin_row(self, configuration):
         """Initialise the row of a new configuration: no step and no fact is known."""
         for c in range(self.n_classes):
             self.steps[configuration, c] = 0
@@ -157,10 +148,7 @@ class Configurations:
         self.facts[configuration].character_loop = 0
         self.facts[configuration].characters_known = 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def bottom(self, state: cython.Py_ssize_t, is_final: cython.bint) -> cython.Py_ssize_t:
+    def bottom(self, state, is_final):
         """The configuration with one state on an empty stack; without a state if it is -1."""
         first = self.configurations.room(5)
         self.configurations.pool[first] = 0
@@ -176,9 +164,7 @@ class Configurations:
             end += 2
         return self.put(end - first)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_configurations(self) -> cython.int:
+    def grow_configurations(self):
         """Make room for the steps and facts of more configurations."""
         old: cython.Py_ssize_t = self.steps.shape[0]
         row: cython.Py_ssize_t = 4 * self.n_classes + 64
@@ -190,17 +176,7 @@ class Configurations:
 
     # ---------------------------------------------------------------- what a step says
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def note_step(
-        self,
-        configuration: cython.Py_ssize_t,
-        byte_class: cython.Py_ssize_t,
-        begin: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-        following: cython.Py_ssize_t,
-    ) -> cython.void:
+    def note_step(self, configuration, byte_class, begin, end, following):
         """Record a step for its class, and for the neighbouring classes that all states treat alike, unless
         the steps of both neighbours are known: the bytes of literals are usually alone."""
         low = byte_class
@@ -223,10 +199,7 @@ class Configurations:
         if end - begin == 2:
             self.note_twins(self.configurations.pool[begin], configuration, byte_class, following)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def divide(self, state: cython.Py_ssize_t) -> cython.void:
+    def divide(self, state):
         """Clear `same` for the classes that a state, or a state with which its calls begin, does not treat
         exactly like the class before; for all classes if there are more than `MOST_BEGINS` such states.
 
@@ -264,16 +237,7 @@ class Configurations:
                 begins[n] = callee
                 n += 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def note_twins(
-        self,
-        state: cython.Py_ssize_t,
-        configuration: cython.Py_ssize_t,
-        byte_class: cython.Py_ssize_t,
-        following: cython.Py_ssize_t,
-    ) -> cython.void:
+    def note_twins(self, state, configuration, byte_class, following):
         """If a configuration has a single state, record its step also for the other classes on edges to the
         same target, if no call of the state reads them. White space before a token is three classes, and was
         three of four steps."""

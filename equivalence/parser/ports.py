@@ -45,10 +45,7 @@ class Ports:
         self.numbers = account.new_integers(FIRST_PORTS)
         self.count = 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def insert(self, port: cython.Py_ssize_t) -> cython.int:
+    def insert(self, port):
         """Add a port."""
         if self.count + 1 >= self.numbers.shape[0]:
             with cython.gil:
@@ -66,9 +63,7 @@ class Ports:
         self.count += 1
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow(self) -> cython.int:
+    def grow(self):
         """Make room for more ports."""
         old: cython.Py_ssize_t = self.numbers.shape[0]
         if old >= MOST_PORTS:

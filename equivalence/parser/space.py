@@ -103,11 +103,7 @@ class Space(Configurations):
 
     # ---------------------------------------------------------------- lists of states with their tails
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def new_link(self, tail: cython.Py_ssize_t, following: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def new_link(self, tail, following):
         """Add a link to a tail, before another link."""
         link = self.n_links
         if link >= self.links.shape[0]:
@@ -118,13 +114,7 @@ class Space(Configurations):
         self.n_links = link + 1
         return link
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_now(
-        self, state: cython.Py_ssize_t, tail: cython.Py_ssize_t, n: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def add_now(self, state, tail, n):
         """Record that a state occurs on a tail before the byte. Return the number of listed states, given the
         number before."""
         if self.by_state[state].now_stamp != self.stamp:
@@ -139,13 +129,7 @@ class Space(Configurations):
             self.by_state[state].now = self.new_link(tail, self.by_state[state].now)
         return n
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_next(
-        self, state: cython.Py_ssize_t, tail: cython.Py_ssize_t, n: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def add_next(self, state, tail, n):
         """Like `add_now`, after the byte."""
         if self.by_state[state].next_stamp != self.stamp:
             self.by_state[state].next_stamp = self.stamp
@@ -159,13 +143,7 @@ class Space(Configurations):
             self.by_state[state].next = self.new_link(tail, self.by_state[state].next)
         return n
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def sort_in(
-        self, state: cython.Py_ssize_t, before: cython.Py_ssize_t, n: cython.Py_ssize_t
-    ) -> cython.void:
+    def sort_in(self, state, before, n):
         """Move the state that was listed last before all states of lower rank, which its calls may begin
         with."""
         if n > before:
@@ -175,10 +153,7 @@ class Space(Configurations):
                 before -= 1
             self.by_state[before].now_list = state
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def unite_links(self, head: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def unite_links(self, head):
         """The union of a list of tails."""
         total: cython.Py_ssize_t = 0
         label: cython.Py_ssize_t = FAR
@@ -198,11 +173,7 @@ class Space(Configurations):
             i = self.links[i].next
         return self.stacks.tail_of(n, label)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def tail_of_links(self, link: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def tail_of_links(self, link):
         """The union of a list of tails, which usually has one entry."""
         if self.links[link].next < 0:
             return self.links[link].tail
@@ -210,19 +181,12 @@ class Space(Configurations):
 
     # ---------------------------------------------------------------- the step
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def after(self, configuration: cython.Py_ssize_t, byte_class: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def after(self, configuration, byte_class):
         """The configuration after a byte of a class."""
         following: cython.Py_ssize_t = self.steps[configuration, byte_class]
         return following if following >= 0 else self.step(configuration, byte_class)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def step(self, configuration: cython.Py_ssize_t, byte_class: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def step(self, configuration, byte_class):
         """Compute and record the configuration after a byte of a class."""
         self.account.look()
         byte = self.byte_classes[byte_class].byte
@@ -258,16 +222,7 @@ class Space(Configurations):
         self.note_step(configuration, byte_class, begin, end, following)
         return following
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def call(
-        self,
-        state: cython.Py_ssize_t,
-        tail: cython.Py_ssize_t,
-        byte_class: cython.Py_ssize_t,
-        n: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:
+    def call(self, state, tail, byte_class, n):
         """List the first states of all calls of a state that can read the byte. Return the number of listed
         states."""
         for k in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
@@ -285,19 +240,11 @@ class Space(Configurations):
             self.sort_in(start, before, n)
         return n
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def frame_of(self, unit: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def frame_of(self, unit):
         """The state of the frame that a counted rule pushes."""
         return counting(self.automaton.limits[unit].frame if self.automaton.is_limited(unit) else unit, 0)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def push_returning(self, tail: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def push_returning(self, tail, n):
         """Add a tail to those to which rules return, unless it was added before. Return their number."""
         if self.stacks.seen[tail] == self.stamp:
             return n
@@ -308,12 +255,7 @@ class Space(Configurations):
         self.returning[n] = tail
         return n + 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def close(
-        self, n: cython.Py_ssize_t, label: cython.Py_ssize_t, n_returning: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def close(self, n, label, n_returning):
         """The configuration of the n states that are listed after the byte, and of what they and the
         returning tails return to."""
         self.ports.count = 0
@@ -365,16 +307,7 @@ class Space(Configurations):
                         n_returning = self.push_returning(below, n_returning)
         return self.listed(n, label)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def go_on(
-        self,
-        unit: cython.Py_ssize_t,
-        count: cython.Py_ssize_t,
-        below: cython.Py_ssize_t,
-        n: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:
+    def go_on(self, unit, count, below, n):
         """List the units that may be next in a counted automaton after an edge, `count` units in all. Return
         the number of listed states, given the number before."""
         for k in range(self.automaton.limits[unit].first, self.automaton.limits[unit].end):
@@ -384,10 +317,7 @@ class Space(Configurations):
                 n = self.add_next(self.automaton.counted[edge].start, top, n)
         return n
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def listed(self, n: cython.Py_ssize_t, label: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def listed(self, n, label):
         """The configuration of the states that are listed after the byte, in order, without those that can
         only return."""
         n_ports = self.ports.count
@@ -416,10 +346,7 @@ class Space(Configurations):
 
     # ---------------------------------------------------------------- where walks begin
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def context(self, symbol: cython.Py_ssize_t, unit: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def context(self, symbol, unit):
         """The configuration of a state (or of counted rule k if it is -1 - k, after one unit) on an unknown
         stack. If `unit` >= 0, the frame of that counted rule is below the state, with an unknown count."""
         self.stamp += 1
@@ -435,10 +362,7 @@ class Space(Configurations):
         self.add_next(symbol, tail, 0)
         return self.close(1, 0, 0)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def after_unit(self, unit: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def after_unit(self, unit, count):
         """The configuration after a unit of a counted rule and `count` earlier units, on an unknown stack."""
         self.stamp += 1
         self.n_links = 0
@@ -447,18 +371,14 @@ class Space(Configurations):
 
     # ---------------------------------------------------------------- room
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_links(self) -> cython.int:
+    def grow_links(self):
         """Make room for more links."""
         old: cython.Py_ssize_t = self.links.shape[0]
         self.account.claim(32 * old, 16 * old)
         self.links = bigger(self.links, 2 * old, self.n_links)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_returning(self) -> cython.int:
+    def grow_returning(self):
         """Make room for more returning tails."""
         old: cython.Py_ssize_t = self.returning.shape[0]
         self.account.claim(16 * old, 8 * old)

@@ -106,13 +106,7 @@ class Stacks:
 
     # ---------------------------------------------------------------- finding and adding frames
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def find(
-        self, state: cython.Py_ssize_t, count: cython.Py_ssize_t, tail: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def find(self, state, count, tail):
         """The tail with only this frame; -1 if there is none yet."""
         last: cython.Py_ssize_t = self.table.shape[0] - 1
         slot = hash_of(state, count, tail) & last
@@ -125,32 +119,17 @@ class Stacks:
             i = self.table[slot]
         return -1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def frame(
-        self, state: cython.Py_ssize_t, count: cython.Py_ssize_t, tail: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def frame(self, state, count, tail):
         """The tail with only this frame. It is added if there is none yet."""
         found = self.find(state, count, tail)
         return found if found >= 0 else self.new_frame(state, count, tail)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def plain(
-        self, state: cython.Py_ssize_t, count: cython.Py_ssize_t, tail: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def plain(self, state, count, tail):
         """Like `frame`, for a state that absorbs no frame of the tail."""
         found = self.find(state, count, tail)
         return found if found >= 0 else self.new_plain(state, count, tail)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def new_frame(
-        self, state: cython.Py_ssize_t, count: cython.Py_ssize_t, tail: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def new_frame(self, state, count, tail):
         """Add a new frame, and return the tail with only this frame.
 
         An absorbing state is not pushed on frames with the same state: these frames stay, and the rest of the
@@ -162,12 +141,7 @@ class Stacks:
                 return number
         return self.new_plain(state, count, tail)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def new_plain(
-        self, state: cython.Py_ssize_t, count: cython.Py_ssize_t, tail: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def new_plain(self, state, count, tail):
         """Add a frame unchanged, and return the tail with only this frame."""
         begin = self.tails.room(1)
         self.tails.pool[begin] = self.n_frames
@@ -176,16 +150,7 @@ class Stacks:
         self.label[number] = self.frames[self.n_frames - 1].label
         return number
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def note(
-        self,
-        state: cython.Py_ssize_t,
-        count: cython.Py_ssize_t,
-        tail: cython.Py_ssize_t,
-        number: cython.Py_ssize_t,
-    ) -> cython.int:
+    def note(self, state, count, tail, number):
         """Record the tail that results from pushing a frame on a tail, as the next frame."""
         i = self.n_frames
         if i >= self.frames.shape[0]:
@@ -202,11 +167,7 @@ class Stacks:
         self.enter(i)
         return 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def enter(self, i: cython.Py_ssize_t) -> cython.void:
+    def enter(self, i):
         """Add a frame to the hash table."""
         last: cython.Py_ssize_t = self.table.shape[0] - 1
         slot = hash_of(self.frames[i].state, self.frames[i].count, self.frames[i].tail) & last
@@ -214,10 +175,7 @@ class Stacks:
             slot = (slot + 1) & last
         self.table[slot] = cython.cast(cython.int, i)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-2, check=False)
-    def absorb(self, state: cython.Py_ssize_t, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def absorb(self, state, tail):
         """The tail that results from pushing an absorbing state on a tail with frames of the same state; -1
         if there are none."""
         begin = self.tails.starts[tail]
@@ -257,10 +215,7 @@ class Stacks:
 
     # ---------------------------------------------------------------- tails
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def tail_of(self, length: cython.Py_ssize_t, label: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def tail_of(self, length, label):
         """The tail of the frames that were written, in order, to the end of the pool of tails."""
         if self.tails.count >= self.label.shape[0]:  # before there is a number without room
             with cython.gil:
@@ -269,12 +224,7 @@ class Stacks:
         self.label[number] = label
         return number
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def insert(
-        self, begin: cython.Py_ssize_t, n: cython.Py_ssize_t, frame: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def insert(self, begin, n, frame):
         """Insert a frame into the n sorted frames at `begin` of the pool of tails. Return their new
         number."""
         i = begin + n
@@ -291,9 +241,7 @@ class Stacks:
 
     # ---------------------------------------------------------------- room
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_frames(self) -> cython.int:
+    def grow_frames(self):
         """Make room for more frames. After an error, nothing has changed."""
         old: cython.Py_ssize_t = self.frames.shape[0]
         size: cython.Py_ssize_t = min(2 * old, self.most_frames)
@@ -310,9 +258,7 @@ class Stacks:
         self.frames = frames
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_tails(self) -> cython.int:
+    def grow_tails(self):
         """Make room for the data of more tails."""
         old: cython.Py_ssize_t = self.label.shape[0]
         self.account.claim(32 * old, 16 * old)

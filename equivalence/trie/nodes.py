@@ -105,10 +105,7 @@ class DepthFirst:
             self.place_nodes(path)
             self.look_below()
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def compare_neighbours(self) -> cython.void:
+    def compare_neighbours(self):
         """Find what each string shares with the previous one, the number of nodes, and the longest string."""
         n: cython.Py_ssize_t = 1
         longest: cython.Py_ssize_t = 0
@@ -127,10 +124,7 @@ class DepthFirst:
         self.n_nodes = n
         self.longest = longest
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def place_nodes(self, path: cython.Py_ssize_t[::1]) -> cython.void:
+    def place_nodes(self, path):
         """Fill all arrays except `below`. `path` is room for the nodes from the root to the current one."""
         node: cython.Py_ssize_t = 1
         open_depth: cython.Py_ssize_t = 0
@@ -152,10 +146,7 @@ class DepthFirst:
         # a string comes before its extensions, so the node that ends group g comes before group g + 1
         self.group[node] = cython.cast(cython.int, self.n_strings)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def look_below(self) -> cython.void:
+    def look_below(self):
         """Find what occurs below each node: from the last node to the first, add to its parent's row."""
         one: cython.Py_ssize_t = 1  # a literal would be a C int, whose bit 31 is the sign
         i: cython.Py_ssize_t = self.n_nodes - 1

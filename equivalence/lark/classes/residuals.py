@@ -94,9 +94,7 @@ class Residuals:
         self.parts = Parts(1, account)
         self.part_by_first_byte()
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def part_by_first_byte(self) -> cython.int:
+    def part_by_first_byte(self):
         """Find the node of each first byte, and separate tokens by first byte."""
         node: cython.Py_ssize_t = 1
         most: cython.Py_ssize_t = 1
@@ -140,12 +138,7 @@ class Residuals:
                 self.account.look()
                 self.read_block(block, states[block], self.top[first_bytes[block]])
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def read_block(
-        self, block: cython.Py_ssize_t, state: cython.Py_ssize_t, root: cython.Py_ssize_t
-    ) -> cython.int:
+    def read_block(self, block, state, root):
         """Find the rests of a block, and separate the tokens by them."""
         first = self.groups[root]
         last: cython.Py_ssize_t = self.nodes[root, 2]
@@ -167,11 +160,7 @@ class Residuals:
             node += 1
         return 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-2, check=False)
-    def follow(self, byte: cython.Py_ssize_t, depth: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def follow(self, byte, depth):
         """Continue by a byte to a depth. Return the state there, or -1 if the text is dead."""
         before = self.state[depth - 1]
         after = self.step[before, byte]
@@ -186,11 +175,7 @@ class Residuals:
         self.path[depth] = at
         return after
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def rest_of(self, depth: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def rest_of(self, depth):
         """The number of the rest of the text down to a depth."""
         return self.rests.pair(self.path[depth], self.family[self.state[depth]])
 

@@ -109,10 +109,7 @@ class Items:
         self.edge = np.zeros(EDGES * room, np.int64)
         self.kept = 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def edge_of(self, outcome: cython.Py_ssize_t, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def edge_of(self, outcome, state):
         """The edge for an outcome on a state; the item that it leads to may be new."""
         if outcome <= PASS:
             return outcome
@@ -125,12 +122,7 @@ class Items:
         self.known.pool[begin + 2] = rest_of(outcome)
         return edge_to(self.known.intern(3), pops)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def exposed(
-        self, pops: cython.Py_ssize_t, state: cython.Py_ssize_t, nonterminal: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def exposed(self, pops, state, nonterminal):
         """The number of the list of states, those with a goto, that may lie `pops` + 1 below a state."""
         asked = self.below.pair(pops * self.beneath.shape[1] + state, nonterminal)
         if asked >= self.list_below.shape[0]:
@@ -153,10 +145,7 @@ class Items:
         self.list_below[asked] = cython.cast(cython.int, number)
         return number
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def expand_all(self) -> cython.int:
+    def expand_all(self):
         """Find the edges of all items that are not permanent, and of those that they lead to, and the
         status of each.
 
@@ -176,10 +165,7 @@ class Items:
             self.account.look()
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def expand(self, item: cython.Py_ssize_t) -> cython.int:
+    def expand(self, item):
         """Find the edges of an item; those of all items before it must be known."""
         begin = self.known.starts[item]
         states = self.known.pool[begin]
@@ -199,10 +185,7 @@ class Items:
         self.status[item] = 0
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def said_more(self) -> cython.bint:
+    def said_more(self):
         """Do one round of the least fixed point of the outcomes of items. Return whether anything changed.
 
         Items lead to later ones, except in cycles, so going backwards takes two or three rounds. Each round
@@ -226,17 +209,11 @@ class Items:
                 changed = True
         return changed
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def keep(self) -> cython.void:
+    def keep(self):
         """Make all items permanent."""
         self.kept = self.known.count
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def forget(self) -> cython.void:
+    def forget(self):
         """Remove the items that are not permanent, which were interned last.
 
         When the last list of `known` is no longer counted, it is at the end of the pool, where `slot` looks
@@ -249,9 +226,7 @@ class Items:
             self.known.used = self.known.starts[item]
             self.known.table[self.known.slot(3)] = -1
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_items(self) -> cython.int:
+    def grow_items(self):
         """Make room for the status of all items that `known` has room for."""
         old = self.status.shape[0]
         size = self.known.starts.shape[0]
@@ -261,9 +236,7 @@ class Items:
         self.edge_start = edge_start
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_below(self) -> cython.int:
+    def grow_below(self):
         """Make room for a list for each entry that `below` has room for."""
         old = self.list_below.shape[0]
         size = self.below.starts.shape[0]
@@ -273,9 +246,7 @@ class Items:
         self.list_below = larger
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_edges(self, used: cython.Py_ssize_t, wanted: cython.Py_ssize_t) -> cython.int:
+    def grow_edges(self, used, wanted):
         """Make room for more edges after those in use."""
         old = self.edge.shape[0]
         size = 2 * old + wanted

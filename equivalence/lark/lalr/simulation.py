@@ -101,10 +101,7 @@ class Simulation:
         self.outcome = np.zeros(CELLS * room, np.int64)
         self.local = np.zeros(LONGEST_LOCAL, np.int32)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def begin(self, terminal: cython.Py_ssize_t, rest: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def begin(self, terminal, rest):
         """Simulate a terminal followed by a sequence on each of its users. Return the number that it would
         have.
 
@@ -131,22 +128,14 @@ class Simulation:
             self.outcome[row + k - begin] = self.run_first(self.users[k], terminal, rest)
         return own
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def keep(self) -> cython.void:
+    def keep(self):
         """Make the sequence that was begun last permanent."""
         own = self.count
         terminal = self.first[own]
         self.cells = self.cells + self.user_start[terminal + 1] - self.user_start[terminal]
         self.count = own + 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def run_first(
-        self, state: cython.Py_ssize_t, terminal: cython.Py_ssize_t, rest: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def run_first(self, state, terminal, rest):
         """The outcome of the new sequence, a terminal and a rest, on a state."""
         self.local[0] = cython.cast(cython.int, state)
         depth: cython.Py_ssize_t = 1
@@ -175,10 +164,7 @@ class Simulation:
             depth += 1
         return self.refuse_loop()
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def run(self, depth: cython.Py_ssize_t, rest: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def run(self, depth, rest):
         """The outcome of a sequence on a stack whose upper `depth` states are `local`."""
         for _ in range(MOST_REDUCTIONS):
             top = self.local[depth - 1]
@@ -200,26 +186,18 @@ class Simulation:
             depth += 1
         return self.refuse_loop()
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def refuse_loop(self) -> cython.Py_ssize_t:
+    def refuse_loop(self):
         with cython.gil:
             raise UnsupportedGrammar(
                 "the grammar's LALR parser would reduce forever on some text; remove rules that "
                 "derive themselves"
             )
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def refuse_table(self) -> cython.Py_ssize_t:
+    def refuse_table(self):
         with cython.gil:
             raise ValueError("the parse table reduces to a nonterminal that nothing follows in a state below")
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_sequences(self) -> cython.int:
+    def grow_sequences(self):
         """Make room for more sequences."""
         if self.count - PASS - 1 >= self.most:
             raise BudgetExceeded(
@@ -234,9 +212,7 @@ class Simulation:
         self.rest, self.row = rest, row
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_cells(self, wanted: cython.Py_ssize_t) -> cython.int:
+    def grow_cells(self, wanted):
         """Make room for more rows."""
         old = self.outcome.shape[0]
         size = 2 * old + wanted
