@@ -84,7 +84,6 @@ class Account:
         if self.cell[0]:
             with cython.gil:
                 self.stop.look()
-        return 0
 
     def new_integers(self, size):
         """Memory for a table: int64[size], not initialised."""
@@ -123,4 +122,3 @@ class Account:
         if self.taken + wanted > self.most:
             raise BudgetExceeded(str(self.excess).replace("{taken}", str(self.taken)))
         self.taken += wanted - replaced
-        return 0

@@ -128,7 +128,6 @@ class Interned:
             if self.account is not None:
                 self.account.claim(8 * size, 8 * old)
             self.pool = bigger(self.pool, size, self.used)
-        return 0
 
     def rehash(self, size):
         """Make the hash table again, with another size."""
@@ -139,7 +138,6 @@ class Interned:
                 while self.table[h] >= 0:
                     h = (h + 1) & (size - 1)
                 self.table[h] = cython.cast(cython.int, i)
-        return 0
 
     def clear(self, capacity):
         """Remove all lists, and make room for `capacity` lists. Arrays that are large enough are kept. Only
@@ -161,7 +159,6 @@ class Interned:
         self.starts[0] = 0
         self.count = 0
         self.used = 0
-        return 0
 
     def slot(self, length):
         """The slot of the list at the end of the pool: it has the list's number, or is empty."""

@@ -72,7 +72,6 @@ class Coloring:
     def make_keys(self, n_lists: cython.Py_ssize_t, n_rows: cython.Py_ssize_t) -> cython.int:
         """Start without keys, with room for `n_lists` keys that have `n_rows` rows in total."""
         self.keys = Interned(n_lists, n_rows // max(n_lists, 1) + 2, account=self.account)
-        return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -91,7 +90,6 @@ class Coloring:
                 if n == n_colors:
                     break
                 n_colors = n
-        return 0
 
     @cython.cfunc
     @cython.nogil
@@ -260,7 +258,6 @@ class Coloring:
                     colors[q] = 1
                 else:
                     colors[q] = 2 + self.keys.intern(length)
-        return 0
 
 
 def color_queries(

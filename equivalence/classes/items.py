@@ -217,7 +217,6 @@ class Items:
                     )
                     break
             self.add_row(-1, -1)
-        return 0
 
     @cython.cfunc
     @cython.nogil
@@ -262,7 +261,6 @@ class Items:
             if n > 0:
                 suffixes = self.sets.intern(n)
                 self.add_row(port, self.items.pair(suffixes, below))
-        return 0
 
     @cython.cfunc
     @cython.inline
@@ -277,7 +275,6 @@ class Items:
         self.rows[n].tag = tag
         self.rows[n].value = value
         self.n_rows = n + 1
-        return 0
 
     # ---------------------------------------------------------------- room
 
@@ -295,7 +292,6 @@ class Items:
             raise BudgetExceeded(self.outcomes.excess)
         self.account.claim(32 * old, 16 * old)
         self.rows = bigger(self.rows, 2 * old)
-        return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -304,4 +300,3 @@ class Items:
         old: cython.Py_ssize_t = self.item_starts.shape[0]
         self.account.claim(16 * old, 8 * old)
         self.item_starts = bigger(self.item_starts, 2 * old)
-        return 0

@@ -171,7 +171,6 @@ class Blocks:
                         self.own[at, 0] = block
                         self.own[at, 1] = self.events[e, 1]
                         self.own_starts[k + 1] = at + 1
-        return 0
 
     @cython.cfunc
     @cython.nogil
@@ -256,7 +255,6 @@ class Merging:
             length = self.spell(number)
             if length:
                 merged[number] = cython.cast(cython.int, self.lists.intern(length))
-        return 0
 
 
 def merge_classes(

@@ -149,7 +149,6 @@ class BlockSets:
         with cython.nogil:
             for number in range(1, self.count):
                 self.enter(number)
-        return 0
 
 
 @cython.final
@@ -243,7 +242,6 @@ class Sweep:
                 t += 1
             first_byte = cython.cast(cython.Py_ssize_t, self.first_byte[g])
             self.numbers[i] = cython.cast(cython.int, self.sets.number(first_byte))
-        return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -257,7 +255,6 @@ class Sweep:
                 if self.numbers[i]:
                     for g in range(self.bounds[i], self.bounds[i + 1]):
                         result[g] = self.numbers[i]
-        return 0
 
 
 def outright_sets(

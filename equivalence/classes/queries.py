@@ -75,7 +75,6 @@ class Search:
                 block = users[u, 1] + 1
                 self.contexts[self.user_starts[block]] = users[u, 0]
                 self.user_starts[block] += 1
-        return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -92,7 +91,6 @@ class Search:
                 if self.event_starts[block] < self.event_starts[block + 1]:
                     self.note_belows(block)
                     self.ask(block)
-        return 0
 
     @cython.cfunc
     @cython.nogil
@@ -123,7 +121,6 @@ class Search:
             self.answered[outcome] = block + 1
             for k in range(self.n_belows):
                 self.queries.pair(outcome, self.belows[k])
-        return 0
 
 
 def find_queries(

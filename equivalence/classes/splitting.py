@@ -58,7 +58,6 @@ class Parts:
         self.account.claim(24 * size, 24 * old)
         # zeros are empty places: all classes of blocks have higher numbers
         self.table = np.zeros((size, 3), np.int64)
-        return 0
 
     def part(self, old, outcome, first_new):
         """The class of what is in class `old` and has an outcome. The block's parts begin at `first_new`."""
@@ -100,7 +99,6 @@ def split(
             group = events[e, 0]
             old = cython.cast(cython.Py_ssize_t, classes[group])
             classes[group] = cython.cast(cython.int, parts.part(old, events[e, 1], first_new))
-    return 0
 
 
 def split_classes(

@@ -80,7 +80,6 @@ class Symbols:
         with cython.nogil:
             for i in range(symbols.shape[0]):
                 self.symbol_start[i] = self.space.context(symbols[i], -1)
-        return 0
 
     def outcome_of(self, suffixes, symbol):
         """The outcome of a set of suffixes on a symbol, computed once."""
@@ -157,11 +156,9 @@ class Symbols:
         old: cython.Py_ssize_t = self.known.shape[0]
         self.account.claim(32 * old, 8 * old)
         self.known = bigger(self.known, 4 * old)
-        return 0
 
     def grow_pairs(self):
         """Make room for more pairs of a set of suffixes."""
         old: cython.Py_ssize_t = self.pairs.shape[0]
         self.account.claim(16 * old, 8 * old)
         self.pairs = bigger(self.pairs, 2 * old)
-        return 0

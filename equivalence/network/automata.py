@@ -106,7 +106,6 @@ class Rules:
         self.known[:] = 0
         self.head = 0
         self.tail = 0
-        return 0
 
     def find(self, rule):
         """Add a rule, unless it is known."""
@@ -114,7 +113,6 @@ class Rules:
             self.known[rule] = 1
             self.queue[self.tail] = rule
             self.tail += 1
-        return 0
 
     def next(self):
         """The next rule to visit; -1 if there is none."""
@@ -155,7 +153,6 @@ class Builder:
         self.depth = 0
         self.max_states = max_states
         self.account = account
-        return 0
 
     def build(self, root):
         """Make the automata of the rules that can be reached from a root."""
@@ -171,7 +168,6 @@ class Builder:
                     self.account.look()
                     self.expand()
             rule = self.rules.next()
-        return 0
 
     def automata(self) -> Automata:
         """Copies of the results."""
@@ -187,7 +183,6 @@ class Builder:
         self.stack[self.depth].source = source
         self.stack[self.depth].target = target
         self.depth += 1
-        return 0
 
     def expand(self):
         """Write the edges of the current expression.

@@ -180,7 +180,6 @@ class BelowSets:
                 self.own_starts[rule + 1] += self.own_starts[rule]
         self.caller_starts[self.total + 1] += self.caller_starts[self.total]
         self.own_starts[self.total + 1] += self.own_starts[self.total]
-        return 0
 
     def note_calls(self, states):
         """Record the rules that tail call each rule, and the pairs (symbol, rule below) of other calls."""
@@ -202,7 +201,6 @@ class BelowSets:
                 frame = self.pair(-1 - self.counted_cls[c], states.rule_first.shape[0] + c)
                 self.own[self.own_starts[unit]] = frame
                 self.own_starts[unit] += 1
-        return 0
 
     def pair(self, symbol, rule):
         """The number of a pair (symbol, rule below it)."""
@@ -230,7 +228,6 @@ class BelowSets:
                     self.rule_seen[caller] = rule
                     self.queue[tail] = caller
                     tail += 1
-        return 0
 
     def note_members(self, rule, below):
         """Add the pairs of a rule to the set of a rule that it tail calls, or to its own."""
@@ -247,7 +244,6 @@ class BelowSets:
                 self.members[n] = p
                 n += 1
         self.n_members = n
-        return 0
 
     def share(self, order: cython.const[cython.Py_ssize_t][::1]) -> None:
         """Let rules with equal sets share one. Then sets that differ only in such rules become equal, too.
@@ -294,7 +290,6 @@ class BelowSets:
             self.sets.table[slot] = -1
         self.sets.count = 0
         self.sets.used = 0
-        return 0
 
     def share_round(self, order):
         """Let each rule share the set of the first rule with an equal set. Return whether anything

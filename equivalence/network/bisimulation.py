@@ -71,7 +71,6 @@ class Refinement:
     def stopped_by(self, account):
         """Use another account from now on."""
         self.account = self.signatures.account = account
-        return 0
 
     def grow(self, room):
         """Make room for `room` states."""
@@ -82,7 +81,6 @@ class Refinement:
         self.queue = np.empty(room, LOOKED)
         self.groups = np.empty(room, GROUP)
         self.moved = np.empty(room, np.int64)
-        return 0
 
     def prepare(self):
         """Start with the current content of the graph."""
@@ -99,7 +97,6 @@ class Refinement:
         self.n_groups = 0
         self.n_moved = 0
         self.round = 0
-        return 0
 
     def refine(self):
         """Split the blocks until the states of each behave equally.
@@ -124,7 +121,6 @@ class Refinement:
             self.split_rests()
             self.split_groups()
             self.name_moved()
-        return 0
 
     def find_leaders(self):
         """Find the states that lead to each state. The row of a state ends where the next one starts."""
@@ -215,7 +211,6 @@ class Refinement:
                 self.blocks[b].largest = -1
             self.groups[g].count += 1
         self.n_groups = self.graph.keys.count
-        return 0
 
     def choose_largest(self):
         """Find the position of each group among the members of its block, and the largest part of each

@@ -90,7 +90,6 @@ class Calls:
                 self.grow_pairs(n_pairs)
         self.owner = self.owner_room[:n_states]
         self.empty = self.empty_room[: self.total]
-        return 0
 
     def grow_rules(self):
         """Make room for more rules. For the same rules this is not necessary, so `empty` is kept."""
@@ -101,28 +100,24 @@ class Calls:
         self.dropped = np.empty((2, rules), np.uint8)
         self.degree = np.empty(rules, np.int64)
         self.pair_starts = np.empty(rules, np.int64)
-        return 0
 
     def grow_states(self, n_states):
         """Make room for `n_states` states, and for visiting them and the rules."""
         self.seen = np.empty(n_states + n_states // 2, np.int64)
         self.owner_room = np.empty(n_states + n_states // 2, np.int64)
         self.stack = np.empty(2 * (n_states + self.total + 1), np.int64)
-        return 0
 
     def grow_pairs(self, n_pairs):
         """Make room for `n_pairs` calls."""
         self.callees = np.empty(2 * n_pairs, np.int64)
         self.pairs_room = np.empty((2 * n_pairs, 2), np.int64)
         self.others = np.empty(2 * n_pairs, np.int64)
-        return 0
 
     def find_order(self, root):
         """Find what the rules call, and the order of those that can be reached from a root."""
         self.find_callees()
         self.sort(root)
         self.order = self.order_room[: self.n_found]
-        return 0
 
     def find_callees(self):
         """Record the callees of each rule, including counted rules, and the rule of each state."""
@@ -161,7 +156,6 @@ class Calls:
             self.callees[n] = self.counted[3 * c]
             n += 1
         self.rules[self.total].first = n
-        return 0
 
     def sort(self, root):
         """Find the rules that can be reached from a root, callees first."""
@@ -185,7 +179,6 @@ class Calls:
                 self.order_room[n] = rule
                 n += 1
         self.n_found = n
-        return 0
 
     def find_nullable(self):
         """Find which of the rules in `order` derive the empty string; a least fixed point.
@@ -205,7 +198,6 @@ class Calls:
                 if not self.empty[rule] and self.may_be_empty(rule):
                     self.empty[rule] = 1
                     changed = 1
-        return 0
 
     def may_be_empty(self, rule):
         """Whether a rule derives the empty string, as far as its callees are known."""
@@ -248,14 +240,12 @@ class Calls:
         if self.n_pairs:
             self.keep_cycles()
         self.pairs = self.pairs_room[: self.n_pairs]
-        return 0
 
     def note_pair(self, caller, callee):
         """Record a left call."""
         self.pairs[self.n_pairs, 0] = caller
         self.pairs[self.n_pairs, 1] = callee
         self.n_pairs += 1
-        return 0
 
     def collect_left_calls(self, rule):
         """Record the left calls of a plain rule."""
@@ -279,7 +269,6 @@ class Calls:
                     self.seen[target] = self.now
                     self.stack[depth] = target
                     depth += 1
-        return 0
 
     def keep_cycles(self):
         """Drop the pairs that are on no cycle: the chains of pairs before or after them end."""
@@ -309,7 +298,6 @@ class Calls:
                 self.pairs[kept, 1] = callee
                 kept += 1
         self.n_pairs = kept
-        return 0
 
     def is_dropped(self, rule):
         """Whether the chains of pairs before a rule, or those after it, end."""
@@ -331,7 +319,6 @@ class Calls:
             other = self.pairs[i, 1 - side] + 1
             self.others[self.pair_starts[other]] = self.pairs[i, side]
             self.pair_starts[other] += 1
-        return 0
 
 
 class Found(NamedTuple):

@@ -131,7 +131,6 @@ def characters(
         lead: cython.Py_ssize_t = 0 if length == 1 else 0xC0 if length == 2 else 0xE0 if length == 3 else 0xF0
         if low <= last and high >= first:
             of_length(edges, shared, max(low, first), min(high, last), length, lead, source, target)
-    return 0
 
 
 @cython.cfunc

@@ -95,7 +95,6 @@ class Closures:
         # stamps continue, so that old stamps never equal new ones
         for s in range(self.n_states):
             self.elements[s].subset = 0
-        return 0
 
     def grow_copies(self, wanted):
         """Make room for `wanted` more copies, and as many elements."""
@@ -110,7 +109,6 @@ class Closures:
             elements[old:] = np.zeros(size - old, elements.dtype)
             self.elements = elements
             self.stack = bigger(self.stack, size, self.depth)
-        return 0
 
     def begin_rule(self, rule):
         """Start a rule: closures are of this rule from now on, and its first state is followed first."""
@@ -141,7 +139,6 @@ class Closures:
             element = self.stack[self.depth]
             if self.follow(element):
                 self.members.add(element)
-        return 0
 
     def follow(self, element):
         """Add what an element leads to without a byte. Return whether it is a member itself."""

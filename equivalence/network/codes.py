@@ -46,7 +46,6 @@ class Codes:
                 self.values = bigger(self.values, 2 * self.count, self.count)
         self.values[self.count] = code
         self.count += 1
-        return 0
 
     def sort(self):
         """Sort them, and drop duplicates. Return how many are left."""
@@ -78,7 +77,6 @@ class Codes:
                 self.values[k] = self.values[k - 1]
                 k -= 1
             self.values[k] = code
-        return 0
 
     def merge_runs(self, width):
         """Merge neighbouring runs of `width` in pairs. `spare` temporarily contains the left one."""
@@ -101,7 +99,6 @@ class Codes:
                         left += 1
                     at += 1
             first = end
-        return 0
 
     def sorted(self, codes: cython.const[cython.Py_ssize_t][::1]) -> list[int]:
         """The integers of an int64 array in order, without duplicates; for Python."""

@@ -112,7 +112,6 @@ class ComponentClasses:
         self.work = 0
         for c in range(n):
             self.first_class[c] = -1
-        return 0
 
     def name_component(self, begin, end):
         """Give classes to a component: the members from `begin` to `end` - 1.
@@ -256,7 +255,6 @@ class ComponentClasses:
             self.class_of_key[key] = self.graph.name[s]
         elif self.class_of_key[key] != self.graph.name[s]:
             self.is_certain = False
-        return 0
 
     def is_known(self, begin, end):
         """Give the states of a component the classes of an earlier one. Return whether there is one."""
@@ -339,7 +337,6 @@ class ComponentClasses:
             c = self.quotient.calls[k].back - n - first
             if 0 <= c < n_others:
                 self.quotient.calls[k].back = n_blocks + c
-        return 0
 
     def add_classes(self, begin, end, is_signed):
         """Give the states of a component new classes."""
@@ -376,4 +373,3 @@ class ComponentClasses:
         for s in range(self.graph.size):
             if self.graph.name[s] >= 0:
                 self.graph.name[s] = self.part.name[self.graph.name[s]]
-        return 0

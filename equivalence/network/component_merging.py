@@ -90,7 +90,6 @@ class ComponentMerging:
                 self.earliest[above] = min(self.earliest[above], self.earliest[s])
         if not self.classes.is_certain:
             self.classes.merge_all()
-        return 0
 
     def visit(self, s):
         """Append a state to the path."""

@@ -131,7 +131,6 @@ class Contexts:
                 self.top_starts[self.n_classes + below.counted_cls[c] + 2] += 1
         for symbol in range(self.n_symbols):
             self.top_starts[symbol + 2] += self.top_starts[symbol + 1]
-        return 0
 
     @cython.cfunc
     @cython.inline
@@ -162,7 +161,6 @@ class Contexts:
                 symbol = self.n_classes + below.counted_cls[c]
                 self.top_rules[self.top_starts[symbol + 1]] = self.n_rules + c
                 self.top_starts[symbol + 1] += 1
-        return 0
 
     @cython.cfunc
     @cython.nogil
@@ -177,7 +175,6 @@ class Contexts:
             self.rest[i] = -1
         for rule in range(self.below.total):
             self.seen[rule] = -1
-        return 0
 
     @cython.cfunc
     @cython.nogil
@@ -215,7 +212,6 @@ class Contexts:
                 if own < 0:
                     continue
             self.codes.add(own)
-        return 0
 
     @cython.cfunc
     @cython.nogil
@@ -247,7 +243,6 @@ class Contexts:
             self.row_sets[self.n_row_sets] = self.codes.values[i] % self.base
             self.n_row_sets += 1
             self.row_starts[self.n_rows] = self.n_row_sets
-        return 0
 
 
 def contexts_and_below(

@@ -85,7 +85,6 @@ class Deterministic:
         self.call_starts[0] = 0
         self.n_edges = 0
         self.n_calls = 0
-        return 0
 
     def grow_states(self):
         """Double the room for states."""
@@ -93,17 +92,14 @@ class Deterministic:
         self.final = bigger(self.final, 2 * size)
         self.edge_starts = bigger(self.edge_starts, 2 * size + 1)
         self.call_starts = bigger(self.call_starts, 2 * size + 1)
-        return 0
 
     def grow_edges(self):
         """Double the room for edges."""
         self.edges = bigger(self.edges, 2 * self.n_edges)
-        return 0
 
     def grow_calls(self):
         """Double the room for calls."""
         self.calls = bigger(self.calls, 2 * self.n_calls)
-        return 0
 
     def add_state(self, state, is_final):
         """Add the next state; its number must be the number of states before."""
@@ -111,7 +107,6 @@ class Deterministic:
             with cython.gil:
                 self.grow_states()
         self.final[state] = is_final
-        return 0
 
     def add_edge(self, source, first, last, target):
         """Add an edge after the state's edges for smaller bytes, or extend its last one."""
@@ -141,7 +136,6 @@ class Deterministic:
         self.calls[n].rule = rule
         self.calls[n].back = back
         self.n_calls = n + 1
-        return 0
 
     def end_state(self, state):
         """Finish a state: it has all its edges and calls."""

@@ -140,14 +140,12 @@ class Edges:
         """Replace the table by a new one."""
         self.array = np.empty((room, 5), np.int64)
         self.rows = of_array(self.array, ROWS)
-        return 0
 
     def grow(self):
         """Double the room."""
         full = self.array
         self.make_rows(2 * len(full))
         self.array[: len(full)] = full
-        return 0
 
     def table(self) -> NDArray[np.int64]:
         """The edges, int64[count, 5], not copied."""
@@ -159,7 +157,6 @@ class Edges:
             self.make_rows(room)
         self.count = 0
         self.n_states = n_states
-        return 0
 
     def put(self, ready: NDArray[np.int64], n_states: cython.Py_ssize_t) -> None:
         """Replace all edges, int64[n, 5]."""
@@ -185,7 +182,6 @@ class Edges:
         self.rows[n].b = b
         self.rows[n].target = target
         self.count = n + 1
-        return 0
 
     def characters(self, low, high, source, target):
         """Add edges for the code points low..high; code points with several bytes share their states.
@@ -211,7 +207,6 @@ class Edges:
             end = min(high, last_of_length(length))
             self.blocks(low, end, length, source, target)
             low = end + 1
-        return 0
 
     def loose_code_points(self, low, high, source, target):
         """Add edges like `code_points`, and for overlong encodings with more bytes than `low` has."""
@@ -229,7 +224,6 @@ class Edges:
                         "0.2.8 reads with gaps"
                     )
             self.blocks(begin, end, length, source, target)
-        return 0
 
     def blocks(self, low, high, length, source, target):
         """Add edges for the encodings of low..high, which have `length` bytes."""
@@ -241,7 +235,6 @@ class Edges:
                 self.add(current, BYTES, utf8_byte(low, length, i), utf8_byte(end, length, i), following)
                 current = following
             low = end + 1
-        return 0
 
     def continuations(self, target):
         """Add three states from which one, two and three continuation bytes lead to another. Return the
@@ -269,7 +262,6 @@ class Edges:
         self.add(source, BYTES, 0xF0, 0xF0, after_f0)
         self.add(source, BYTES, 0xF1, 0xF3, three)
         self.add(source, BYTES, 0xF4, 0xF4, after_f4)
-        return 0
 
     def loosely(self, source, target):
         """Add edges for everything that has the first and later bytes of several-byte characters,
@@ -278,7 +270,6 @@ class Edges:
         self.add(source, BYTES, 0xC0, 0xDF, one)
         self.add(source, BYTES, 0xE0, 0xEF, one + 1)
         self.add(source, BYTES, 0xF0, 0xF7, one + 2)
-        return 0
 
     def others(self, ranges, source, target):
         """Add edges for all code points that are not in some ranges, each given as low << 21 | high."""
@@ -290,7 +281,6 @@ class Edges:
             following = max(following, (ranges.values[i] & 0x1FFFFF) + 1)
         if following <= LAST:
             self.characters(following, LAST, source, target)
-        return 0
 
 
 @cython.final
@@ -317,7 +307,6 @@ class Ordered:
                 self.rows_room = np.empty(n_edges + n_edges // 2, EDGE)
         self.starts = self.starts_room[: n_states + 1]
         self.rows = self.rows_room[:n_edges]
-        return 0
 
     @cython.boundscheck(False)  # possible violations are checked below
     def sort(self, edges):
@@ -343,7 +332,6 @@ class Ordered:
             at = starts[edges.rows[i].source + 1]
             starts[edges.rows[i].source + 1] = at + 1
             self.rows[at] = edges.rows[i]
-        return 0
 
     def tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """`starts`, and the edges, int64[n, 5], as copies."""

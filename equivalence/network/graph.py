@@ -79,7 +79,6 @@ class Graph:
         while (1 << self.shift) < n_named + 2:  # names, and two numbers that are not names
             self.shift += 1
         self.keys.clear(n + 2)
-        return 0
 
     def n_successors(self, s):
         """Number of a state's edges, and twice that of its calls."""
@@ -160,7 +159,6 @@ class Graph:
         for s in range(self.size):
             if 0 <= self.name[s] < n_names and self.example[self.name[s]] < 0:
                 self.example[self.name[s]] = s
-        return 0
 
     def by_name(self, graph, n_names):
         """Turn another graph into a graph of names: its state c does what the first state with name c does.
@@ -209,7 +207,6 @@ class Graph:
                 graph.calls[n_calls].bounds = self.calls[k].bounds
                 graph.calls[n_calls].back = self.number_in(others, self.calls[k].back)
                 n_calls += 1
-        return 0
 
     def number_in(self, others, target):
         """The number of a target in the graph that `take` makes."""
@@ -224,4 +221,3 @@ class Graph:
                 self.name_room = np.empty(3 * n, np.int64)
         for target in range(n, 2 * n):
             self.name_room[target] = target
-        return 0

@@ -84,7 +84,6 @@ class Making:
         """Use another account from now on."""
         self.account = self.calls.account = self.subsets.account = account
         self.merging.stopped_by(account)
-        return 0
 
     def begin(
         self,
@@ -191,7 +190,6 @@ class Making:
         self.n_states = self.subsets.add_rules(self.calls.order)
         self.merging.prepare(self.made, self.n_states, self.counted, nullable, self.root)
         self.merging.run()
-        return 0
 
     def merge(self, longest: cython.Py_ssize_t) -> tuple:
         """Make the automata deterministic and merge equal states, unless `begin` has done so.

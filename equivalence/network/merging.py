@@ -124,7 +124,6 @@ class Merging:
         self.n_bounds = 1
         self.n_classes = 0
         self.n_counted = 0
-        return 0
 
     # ------------------------------------------------------------ states that pass on
 
@@ -167,7 +166,6 @@ class Merging:
         for rule in range(self.n_rules):
             if self.first[rule] >= 0:
                 self.first[rule] = self.stands[self.first[rule]]
-        return 0
 
     def reach(self, s):
         """Mark a state as reached. If another state represents it, it gets the class of that state."""
@@ -214,7 +212,6 @@ class Merging:
         for c in range(self.all_counted):
             self.bounds[c] = 1 + self.known.pair(self.least(c), self.counted[3 * c + 2])
         self.n_bounds = 1 + self.known.count
-        return 0
 
     def make_graph(self, graph):
         """Make the graph of the states, with edges to the states that represent their targets."""
@@ -231,7 +228,6 @@ class Merging:
             graph.calls[k].callee = self.first[self.called_rule(k)]
             graph.calls[k].bounds = 0 if rule < self.n_rules else self.bounds[rule - self.n_rules]
             graph.calls[k].back = self.stands[self.calls[k].back]
-        return 0
 
     def minimise(self):
         """Compute the coarsest bisimulation of the states that can be reached from the root."""
@@ -245,7 +241,6 @@ class Merging:
             self.counted_cls[c] = -1
         if self.all_counted > 0:
             self.number_counted()
-        return 0
 
     def number_counted(self):
         """Find the classes of the counted rules that are called: equal units and equal bounds."""
@@ -264,7 +259,6 @@ class Merging:
                     self.cls[self.first[self.counted[3 * c]]], self.bounds[c]
                 )
         self.n_counted = self.known.count
-        return 0
 
     def classes(self):
         """Copies of the classes."""
@@ -299,7 +293,6 @@ class Merging:
             for k in range(self.call_starts[s], self.call_starts[s + 1]):
                 self.add_call(made, c, k)
             made.end_state(c)
-        return 0
 
     def run(self):
         """Find the classes, and the network of them."""
@@ -307,7 +300,6 @@ class Merging:
         self.minimise()
         self.quotient(self.made)
         self.add_passed()
-        return 0
 
     def automaton(self, longest):
         """The network of classes, see `Merged`; a token has at most `longest` bytes."""

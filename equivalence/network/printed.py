@@ -126,7 +126,6 @@ class Printed:
             self.starts = np.empty(size + size // 2 + 16, np.int64)
             self.parts = np.empty(size + 16, np.int64)
             self.chosen = np.empty(size + 16, np.int64)
-        return 0
 
     def read(self, text: bytes, has_caret: bool, first: bytes) -> Any:
         """The fields of `reading.ReadRules`; None if not all rules have the form that is read here.

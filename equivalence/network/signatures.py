@@ -67,7 +67,6 @@ class Signatures:
                 self.left, self.group = np.empty(room, np.int64), np.empty(room, np.int64)
                 self.groups = np.empty(room, GROUP)
         self.n_blocks = 0
-        return 0
 
     def divide(self):
         """Name the states after blocks: states of one block have one signature, and other blocks others."""
@@ -99,7 +98,6 @@ class Signatures:
             b = self.n_blocks + self.group[i]
             self.graph.name[self.left[i]] = b
         self.n_blocks += self.n_groups
-        return 0
 
     def group_left(self):
         """Group the states that are left by signature."""
@@ -122,7 +120,6 @@ class Signatures:
                 self.groups[g].count = 0
             self.group[i] = g
             self.groups[g].count += 1
-        return 0
 
     def name_alone(self, n_rounds):
         """Make a block of each state that is alone in its group. The others are left, and their groups are

@@ -86,7 +86,6 @@ class Subsets:
             with cython.gil:
                 self.call_head = np.zeros(2 * n_callees, np.int64)
         self.n_called = 1
-        return 0
 
     # ------------------------------------------------------------ what leads out of a subset
 
@@ -122,7 +121,6 @@ class Subsets:
             for k in range(begin, end):
                 target = element - state + self.made.edges[k].target
                 self.ways.add(self.made.edges[k].first, self.made.edges[k].last, target)
-        return 0
 
     def collect(self, subset):
         """Collect the transitions by bytes, and the calls, of a subset."""
@@ -136,7 +134,6 @@ class Subsets:
             self.called[c].next = self.call_head[self.called[c].rule]
             self.call_head[self.called[c].rule] = c
             c -= 1
-        return 0
 
     def forget(self):
         """Remove all transitions and calls."""
@@ -200,7 +197,6 @@ class Subsets:
                 self.closures.push(self.ways.rows[self.ways.active[k]].target)
             target = self.following()
             self.made.add_edge(subset, self.ways.bounds[i], self.ways.bounds[i + 1] - 1, target)
-        return 0
 
     def add_only_edge(self, subset):
         """Add the edge of a subset that has one member with one edge, over bytes, as inside of a literal.
@@ -242,7 +238,6 @@ class Subsets:
                 self.closures.push(self.called[way].back)
                 way = self.called[way].next
             self.made.add_call(rule, self.following())
-        return 0
 
     def add_rule(self, rule):
         """Make the automaton of a rule, after those of the rules that it may copy."""
@@ -265,7 +260,6 @@ class Subsets:
             self.made.end_state(subset)
             subset += 1
         self.made.end_rule(rule, subset)
-        return 0
 
     def add_rules(self, order):
         """Make the automata of all rules in an order. Return the number of their states.

@@ -56,14 +56,12 @@ class Transitions:
         if self.count + wanted > self.active.shape[0]:
             with cython.gil:
                 self.grow(wanted)
-        return 0
 
     def grow(self, wanted):
         """At least double the room."""
         size: cython.Py_ssize_t = 2 * self.active.shape[0] + wanted
         self.rows = bigger(self.rows, size, self.count)
         self.active = np.empty(size, np.int64)
-        return 0
 
     def add_bound(self, byte):
         """Add a bound: a transition begins at this byte, or ends before it."""

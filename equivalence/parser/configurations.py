@@ -111,7 +111,6 @@ class Configurations:
                 self.byte_classes[of].word_2 += bit
             else:
                 self.byte_classes[of].word_3 += bit
-        return 0
 
     # ---------------------------------------------------------------- new ones
 
@@ -172,7 +171,6 @@ class Configurations:
         steps, facts = bigger(self.steps, 2 * old), bigger(self.facts, 2 * old)
         self.steps = steps
         self.facts = facts
-        return 0
 
     # ---------------------------------------------------------------- what a step says
 

@@ -74,7 +74,6 @@ def needed_tails(
         tail = space.returning[n]
         for i in range(other.stacks.tails.starts[tail], other.stacks.tails.starts[tail + 1]):
             n = mark(space, other.stacks.frames[other.stacks.tails.pool[i]].tail, found, n)
-    return 0
 
 
 @cython.cfunc
@@ -125,4 +124,3 @@ def bring_tail(
     for i in range(length):
         n = space.stacks.insert(at, n, space.returning[i])
     found[tail] = cython.cast(cython.int, space.stacks.tail_of(n, label))
-    return 0

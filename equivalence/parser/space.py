@@ -376,14 +376,12 @@ class Space(Configurations):
         old: cython.Py_ssize_t = self.links.shape[0]
         self.account.claim(32 * old, 16 * old)
         self.links = bigger(self.links, 2 * old, self.n_links)
-        return 0
 
     def grow_returning(self):
         """Make room for more returning tails."""
         old: cython.Py_ssize_t = self.returning.shape[0]
         self.account.claim(16 * old, 8 * old)
         self.returning = bigger(self.returning, 2 * old)
-        return 0
 
     # ---------------------------------------------------------------- from Python
 

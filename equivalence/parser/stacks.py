@@ -165,7 +165,6 @@ class Stacks:
         if state < 0 and relative_of(state):
             self.frames[i].label = count + 1 if self.automaton.counted[unit_of(state)].relative >= 0 else 0
         self.enter(i)
-        return 0
 
     def enter(self, i):
         """Add a frame to the hash table."""
@@ -256,7 +255,6 @@ class Stacks:
             for i in range(1, self.n_frames):
                 self.enter(i)
         self.frames = frames
-        return 0
 
     def grow_tails(self):
         """Make room for the data of more tails."""
@@ -266,7 +264,6 @@ class Stacks:
         seen[:old] = self.seen
         self.label = bigger(self.label, 2 * old)
         self.seen = seen
-        return 0
 
     # ---------------------------------------------------------------- from Python
 

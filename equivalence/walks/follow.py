@@ -127,7 +127,6 @@ class Spread:
             else:
                 self.begins[k] = counted[-1 - symbols[k], 0]
                 self.returning[k] = 1
-        return 0
 
     @cython.ccall
     @cython.exceptval(-1, check=False)
@@ -139,7 +138,6 @@ class Spread:
                     for c in range(self.n_classes):
                         self.occurrences[k, c] |= self.first[self.begins[k], c]
                         self.below[i, c] |= self.first[self.begins[k], c]
-        return 0
 
     @cython.ccall
     @cython.exceptval(-1, check=False)
@@ -154,7 +152,6 @@ class Spread:
                         self.account.look()
                         if self.returning[k] and self.unite(i, self.set_below[k]):
                             changed = True
-        return 0
 
     @cython.cfunc
     @cython.inline
@@ -179,7 +176,6 @@ class Spread:
                     returns[self.symbol[k], c] |= self.below[self.set_below[k], c]
                     if self.returning[k]:
                         self.occurrences[k, c] |= self.below[self.set_below[k], c]
-        return 0
 
     @cython.ccall
     @cython.exceptval(-1, check=False)
@@ -196,4 +192,3 @@ class Spread:
                 for k in range(context_starts[i], context_starts[i + 1]):
                     for c in range(self.n_classes):
                         contexts[i, c] |= self.below[context_below[k], c]
-        return 0

@@ -266,7 +266,6 @@ class Twins:
                 self.own[at, 0] = owners[e]
                 self.own[at, 1] = events[e, 1]
                 self.own_starts[events[e, 0] + 1] = at + 1
-        return 0
 
     @cython.ccall
     @cython.exceptval(-1, check=False)
@@ -281,7 +280,6 @@ class Twins:
                 if listed == n:
                     self.class_of[listed] = self.list_in_full(place)
                 self.rewriting.twin[self.suffixes[place]] = self.example[self.class_of[listed]]
-        return 0
 
     @cython.cfunc
     @cython.nogil

@@ -225,7 +225,6 @@ class Walks:
             else:
                 self.levels[d].child = i + 1
                 d = self.enter(i, d)
-        return 0
 
     @cython.cfunc
     @cython.inline
@@ -350,7 +349,6 @@ class Walks:
                 or configuration == self.levels[max(d - 3, 0)].configuration
             ):
                 find_character_loop(self.space, configuration)
-        return 0
 
     @cython.cfunc
     @cython.inline
@@ -421,7 +419,6 @@ class Walks:
         self.events[self.n_events].group = group
         self.events[self.n_events].outcome = self.outcomes.intern(1 + 2 * n)
         self.n_events += 1
-        return 0
 
     @cython.cfunc
     def keep_rows(self, ranges: object, events: object) -> object:
@@ -445,4 +442,3 @@ class Walks:
         if self.n_events + room > old:
             self.account.claim(16 * size, 16 * old)
             self.keep_rows(self.range_rows, bigger(self.event_rows, size, self.n_events))
-        return 0

@@ -174,7 +174,6 @@ class Pairs:
         self.path_length = np.zeros(paths.count, np.int64)
         for path in range(1, paths.count):
             self.path_length[path] = self.path_length[paths.pool[2 * path]] + 1
-        return 0
 
     @cython.cfunc
     @cython.inline

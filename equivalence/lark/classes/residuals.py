@@ -106,7 +106,6 @@ class Residuals:
             self.parts.count = self.parts.count + 1
             node = self.nodes[node, 2]
         self.parts.make_room(most)
-        return 0
 
     def read(
         self, states: cython.const[cython.Py_ssize_t][::1], first_bytes: cython.const[cython.Py_ssize_t][::1]
@@ -158,7 +157,6 @@ class Residuals:
                 self.found[begin + group - first] = cython.cast(cython.int, rest)
                 self.kind[group] = self.parts.part(self.kind[group], rest, first_new)
             node += 1
-        return 0
 
     def follow(self, byte, depth):
         """Continue by a byte to a depth. Return the state there, or -1 if the text is dead."""

@@ -163,7 +163,6 @@ class Items:
             item += 1
         while self.said_more():
             self.account.look()
-        return 0
 
     def expand(self, item):
         """Find the edges of an item; those of all items before it must be known."""
@@ -183,7 +182,6 @@ class Items:
             self.edge[n_edges + k] = self.edge_of(self.simulation.run(2, rest), state)
         self.edge_start[item + 1] = n_edges + length
         self.status[item] = 0
-        return 0
 
     def said_more(self):
         """Do one round of the least fixed point of the outcomes of items. Return whether anything changed.
@@ -234,7 +232,6 @@ class Items:
         edge_start = bigger(self.edge_start, size + 1)
         self.status = bigger(self.status, size)  # only when there is memory for both
         self.edge_start = edge_start
-        return 0
 
     def grow_below(self):
         """Make room for a list for each entry that `below` has room for."""
@@ -244,7 +241,6 @@ class Items:
         larger = bigger(self.list_below, size)
         larger[old:] = -1
         self.list_below = larger
-        return 0
 
     def grow_edges(self, used, wanted):
         """Make room for more edges after those in use."""
@@ -252,7 +248,6 @@ class Items:
         size = 2 * old + wanted
         self.account.claim(8 * size, 8 * old)
         self.edge = bigger(self.edge, size, used)
-        return 0
 
     def graph(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
         """The permanent items: int64[items] their lists, int64[items + 1] where the edges of each begin,

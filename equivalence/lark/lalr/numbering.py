@@ -226,7 +226,6 @@ class Numbering:
             self.cell[row + k] = self.items.edge_of(
                 self.simulation.outcome[row + k], self.simulation.users[user + k]
             )
-        return 0
 
     @cython.cfunc
     @cython.nogil
@@ -268,7 +267,6 @@ class Numbering:
         size = self.simulation.outcome.shape[0]
         self.account.claim(8 * size, 8 * old)
         self.cell = bigger(self.cell, size, self.simulation.cells)
-        return 0
 
     def rows_of(self, asked: cython.const[cython.int][::1]) -> tuple:
         """The rows of some sequences.

@@ -210,7 +210,6 @@ class Simulation:
         rest, row = bigger(self.rest, size), bigger(self.row, size)
         self.first = bigger(self.first, size)  # not before there is memory for all
         self.rest, self.row = rest, row
-        return 0
 
     def grow_cells(self, wanted):
         """Make room for more rows."""
@@ -218,7 +217,6 @@ class Simulation:
         size = 2 * old + wanted
         self.account.claim(8 * size, 8 * old)
         self.outcome = bigger(self.outcome, size, self.cells)
-        return 0
 
 
 def _users_of(action):
