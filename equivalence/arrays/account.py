@@ -14,12 +14,11 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 
-from equivalence import built
 from equivalence.errors import BudgetExceeded
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 UNLIMITED = 1 << 62
 

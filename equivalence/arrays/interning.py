@@ -21,14 +21,13 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import list_hash
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.arrays.growing import bigger, filled
 from equivalence.errors import BudgetExceeded
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 UNLIMITED = 1 << 48
 

@@ -23,13 +23,11 @@ from cython.cimports.cpython.buffer import (
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memcpy, memset
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 
 @cython.final

@@ -10,11 +10,9 @@ Limits: every index is checked, because a call takes microseconds anyway.
 from __future__ import annotations
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 
 def unite_rows(

@@ -18,12 +18,10 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from numpy.typing import NDArray
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 TAG = cython.declare(cython.Py_ssize_t, 1 << 31)  # a row is packed as tag * TAG + value
 OUTRIGHT = cython.declare(cython.Py_ssize_t, -1 << 31)  # the packed row (-1, 0)

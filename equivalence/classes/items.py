@@ -23,17 +23,16 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import zeros
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.classes.symbols import Symbols
 from cython.cimports.equivalence.parser.space import Space
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.arrays.growing import bigger
 from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 Integers = NDArray[np.int64]
 

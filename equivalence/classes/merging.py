@@ -15,12 +15,10 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from numpy.typing import NDArray
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 NOTHING = cython.declare(cython.Py_ssize_t, 0)
 OUTRIGHT = cython.declare(cython.Py_ssize_t, -1)  # other values: 1 + outcome

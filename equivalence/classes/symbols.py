@@ -17,14 +17,13 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.space import Space
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.arrays.growing import bigger
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 OUTRIGHT = cython.declare(cython.Py_ssize_t, 1)

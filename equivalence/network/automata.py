@@ -20,12 +20,11 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.codes import Codes
 from cython.cimports.equivalence.network.edges import Edges
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.arrays.growing import bigger, record_type
 from equivalence.deadline import Stop
 from equivalence.errors import UnsupportedGrammar
@@ -33,7 +32,7 @@ from equivalence.network import dialect, edge_types, serial
 from equivalence.network.counted_automata import MARK
 from equivalence.network.sizes import too_large
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 EMPTY = cython.declare(cython.Py_ssize_t, edge_types.EMPTY)
 BYTES = cython.declare(cython.Py_ssize_t, edge_types.BYTES)

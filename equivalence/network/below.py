@@ -21,16 +21,15 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.codes import Codes
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.arrays.growing import bigger
 from equivalence.deadline import Stop
 from equivalence.network.sizes import too_large
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 MEMBERS_A_STATE = cython.declare(cython.Py_ssize_t, 16)
 # most members of all below sets together, for each allowed state: about 40 bytes each

@@ -20,14 +20,13 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.graph import Graph
 from cython.cimports.equivalence.network.signatures import Signatures
 
-from equivalence import built
 from equivalence.arrays.growing import record_type
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 STATE = record_type("place turn")
 BLOCK = record_type("first count looked placed largest")

@@ -17,17 +17,16 @@ from typing import NamedTuple
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.edges import Ordered
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.arrays.growing import record_type
 from equivalence.deadline import Stop
 from equivalence.network import edge_types
 from equivalence.network.edges import Edges
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 RULE = record_type("first next caller")
 

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.edges import Edges
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.network import edge_types
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 CHARACTERS = 3
 """Type of an edge that reads one of the characters from a to b; see `equivalence.network.edge_types`."""

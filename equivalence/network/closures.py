@@ -16,15 +16,14 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.codes import Codes
 from cython.cimports.equivalence.network.deterministic import Deterministic
 
-from equivalence import built
 from equivalence.arrays.growing import bigger, record_type
 from equivalence.network import edge_types
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 EMPTY = cython.declare(cython.int, edge_types.EMPTY)
 BYTES = cython.declare(cython.int, edge_types.BYTES)

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 
-from equivalence import built
 from equivalence.arrays.growing import bigger
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 RUN = cython.declare(cython.Py_ssize_t, 16)  # this many are sorted by insertion
 

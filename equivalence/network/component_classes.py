@@ -36,13 +36,11 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.bisimulation import Refinement
 from cython.cimports.equivalence.network.graph import INSIDE, Graph
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 MOST_WORK = cython.declare(cython.int, 8)  # states that are compared, for each state of the graph
 SELF = cython.declare(cython.int, -2)  # in a key: the state's own class

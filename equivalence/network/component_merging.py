@@ -14,13 +14,11 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.component_classes import ComponentClasses
 from cython.cimports.equivalence.network.graph import Graph
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 
 @cython.final

@@ -16,15 +16,14 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.below import BelowSets, MergedStates
 from cython.cimports.equivalence.network.codes import Codes
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.deadline import Stop
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 Integers = NDArray[np.int64]
 Below = tuple[Integers, Integers, Integers, Integers, Integers, Integers, NDArray[np.bool_], int]

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 
-from equivalence import built
 from equivalence.arrays.growing import bigger, record_type
 from equivalence.network.states import States, rows
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 INLINE_STATES = cython.declare(cython.int, 24)  # a larger rule is called, not copied into its callers
 # a rule that loops on more bytes is not copied either: each copy would be walked over the whole trie

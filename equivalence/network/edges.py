@@ -16,16 +16,15 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import of_array
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.arrays.growing import record_type
 from equivalence.arrays.records import Kind
 from equivalence.errors import GrammarError, UnsupportedGrammar
 from equivalence.network import dialect, edge_types
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 FIELDS = "source type a b target"
 """Columns of an edge; `equivalence.network.edge_types` says what it does."""

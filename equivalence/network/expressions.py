@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 RULE = cython.declare(cython.Py_ssize_t, 4)
 REPEAT = cython.declare(cython.Py_ssize_t, 8)

@@ -13,13 +13,12 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.codes import Codes
 
-from equivalence import built
 from equivalence.arrays.growing import record_type
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 EDGE = record_type("first last target")
 CALL = record_type("callee bounds back")

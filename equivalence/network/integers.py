@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from numpy.typing import NDArray
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 COMMA = cython.declare(cython.uchar, 44)
 MINUS = cython.declare(cython.uchar, 45)

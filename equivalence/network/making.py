@@ -16,7 +16,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.automata import Builder
 from cython.cimports.equivalence.network.calls import Calls
 from cython.cimports.equivalence.network.closures import Closures
@@ -26,10 +26,9 @@ from cython.cimports.equivalence.network.merging import Merging, put, put_calls,
 from cython.cimports.equivalence.network.subsets import Subsets
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.deadline import Stop
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 
 @cython.final

@@ -14,17 +14,16 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.component_merging import ComponentMerging
 from cython.cimports.equivalence.network.deterministic import Deterministic
 from cython.cimports.equivalence.network.graph import Graph
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.deadline import Stop
 from equivalence.network.states import Classes, Integers, Merged, States, rows
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 
 def put(to, at, numbers, count):

@@ -31,12 +31,10 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from numpy.typing import NDArray
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 X_BYTES = cython.declare(cython.Py_ssize_t, 0)
 X_CLASS = cython.declare(cython.Py_ssize_t, 1)

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.network import edge_types, serial
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 EMPTY = cython.declare(cython.Py_ssize_t, edge_types.EMPTY)
 BYTES = cython.declare(cython.Py_ssize_t, edge_types.BYTES)

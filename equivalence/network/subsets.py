@@ -17,13 +17,12 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.closures import Closures
 from cython.cimports.equivalence.network.deterministic import Deterministic
 from cython.cimports.equivalence.network.edges import Ordered
 from cython.cimports.equivalence.network.transitions import Transitions
 
-from equivalence import built
 from equivalence.arrays.growing import record_type
 from equivalence.deadline import Stop
 from equivalence.network import edge_types
@@ -31,7 +30,7 @@ from equivalence.network.edges import FIELDS
 from equivalence.network.sizes import too_large
 from equivalence.network.states import Integers, States, rows
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 CALLED = record_type("rule back next")
 

@@ -13,12 +13,11 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 
-from equivalence import built
 from equivalence.arrays.growing import bigger, record_type
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 WAY = record_type("last target next")
 

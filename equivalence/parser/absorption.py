@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.automaton import Automaton
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.arrays.growing import filled
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 MOST_REACHED = cython.declare(cython.Py_ssize_t, 64)
 """States looked at for each return state."""

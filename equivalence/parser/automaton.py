@@ -15,12 +15,11 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import of_array
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 
-from equivalence import built
 from equivalence.arrays.records import Kind
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 EDGE, CALL = Kind("first last target"), Kind("callee back")
 COUNTED = Kind("start least relative most")

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.equivalence.arrays.utf8 import utf8_step
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.character_loops import BYTE_LOOP
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 

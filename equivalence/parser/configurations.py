@@ -19,14 +19,13 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import empty, zeros
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.automaton import Automaton
 
-from equivalence import built
 from equivalence.arrays.growing import bigger
 from equivalence.arrays.records import Kind
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 FACTS = Kind("loop_0 loop_1 loop_2 loop_3 character_loop characters_known label n_ports")
 WIDTH = 6

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 
-from equivalence import built
 from equivalence.arrays.growing import bigger
 from equivalence.errors import BudgetExceeded
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 FIRST_PORTS = 64
 MOST_PORTS = cython.declare(cython.Py_ssize_t, 8192)

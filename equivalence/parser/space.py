@@ -26,18 +26,17 @@ from typing import Any
 import cython
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.records import zeros
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.automaton import Automaton
 from cython.cimports.equivalence.parser.configurations import Configurations
 from cython.cimports.equivalence.parser.frames import counting, relative_of, unit_of
 from cython.cimports.equivalence.parser.ports import Ports
 from cython.cimports.equivalence.parser.stacks import Stacks
 
-from equivalence import built
 from equivalence.arrays.growing import bigger
 from equivalence.arrays.records import Kind
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 BY_STATE = Kind("now now_stamp now_list next next_stamp next_list rank unused")  # a row is a cache line
 LINK = Kind("tail next")

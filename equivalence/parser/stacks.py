@@ -26,16 +26,15 @@ from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import zeros
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.automaton import Automaton
 from cython.cimports.equivalence.parser.frames import relative_of, unit_of
 
-from equivalence import built
 from equivalence.arrays.growing import bigger, filled
 from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 FRAME = Kind("state count tail alone label")
 

@@ -14,15 +14,14 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.utf8 import utf8_step
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT, OTHERS_AT, Node
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.arrays.growing import record_type
 from equivalence.arrays.records import Kind
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 NODE = "child group group_end bits below_0 below_1 below_2 below_3"
 """The columns of a row of 32 bytes: the first child (the children of a node end where those of the next row

@@ -15,12 +15,10 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from numpy.typing import NDArray
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 
 def suffixes_of(

@@ -16,12 +16,10 @@ from typing import Any, NamedTuple
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from numpy.typing import NDArray
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 Integers = NDArray[np.int64]
 

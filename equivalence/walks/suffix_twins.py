@@ -21,12 +21,10 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from numpy.typing import NDArray
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 Integers = NDArray[np.int64]
 

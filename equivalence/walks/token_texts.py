@@ -14,12 +14,11 @@ from typing import Any
 
 import cython
 from cython.cimports.equivalence.arrays.records import of_array
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 
-from equivalence import built
 from equivalence.trie.nodes import TRIE_NODE
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 
 @cython.final

@@ -20,14 +20,13 @@ from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import of_array, zeros
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.character_loops import find_character_loop
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.trie.nodes import ENDS_AT, Node
 from cython.cimports.equivalence.walks.subtrees import loops_below
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.arrays.growing import bigger
 from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
@@ -35,7 +34,7 @@ from equivalence.trie.nodes import TRIE_NODE
 from equivalence.walks.blocks import find_blocks, united_firsts
 from equivalence.walks.outcomes import Rows, Walked
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 LEVEL, RETURN = Kind("configuration n_returns child end"), Kind("depth port")
 RANGE, EVENT = Kind("first end"), Kind("group outcome")

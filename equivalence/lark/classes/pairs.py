@@ -16,14 +16,13 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.lark.classes.residuals import Residuals
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.arrays.equal_lists import lie_side_by_side
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 
 @cython.final

@@ -15,14 +15,13 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.lark.lalr.outcomes import ALWAYS, PASS
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.arrays.equal_lists import lie_side_by_side
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 ANSWERS = cython.declare(cython.Py_ssize_t, 1 << 18)
 """Cached answers about pairs of kinds; a table of all pairs would take the square of the number of kinds."""

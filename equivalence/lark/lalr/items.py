@@ -17,7 +17,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.lark.lalr.outcomes import (
     CAN_DIE,
     CAN_PASS,
@@ -32,10 +32,9 @@ from cython.cimports.equivalence.lark.lalr.outcomes import (
 from cython.cimports.equivalence.lark.lalr.simulation import Simulation
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.arrays.growing import bigger
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 LIST_WIDTH = 32
 """Estimated number of states of a list."""

@@ -16,7 +16,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.lark.lalr.items import Items
 from cython.cimports.equivalence.lark.lalr.outcomes import (
     CAN_DIE,
@@ -30,10 +30,9 @@ from cython.cimports.equivalence.lark.lalr.outcomes import (
 from cython.cimports.equivalence.lark.lalr.simulation import Simulation
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.arrays.growing import bigger
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 ROW_WIDTH = 32
 """Estimated number of integers in the key of a row."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.lark.lalr.outcomes import (
     DEAD,
     MOST_REDUCTIONS,
@@ -26,11 +26,10 @@ from cython.cimports.equivalence.lark.lalr.outcomes import (
     rest_of,
 )
 
-from equivalence import built
 from equivalence.arrays.growing import bigger
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 LONGEST_LOCAL = 1 << 14
 """Most states that a sequence may put on top of the known part of a stack."""
