@@ -21,34 +21,21 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.network import serial as types
 from cython.cimports.equivalence.network.codes import Codes
+from cython.cimports.equivalence.network.edge_types import BYTES, CALL, EMPTY
 from cython.cimports.equivalence.network.edges import Edges
 from numpy.typing import NDArray
 
 from equivalence.arrays.growing import bigger, record_type
 from equivalence.deadline import Stop
 from equivalence.errors import UnsupportedGrammar
-from equivalence.network import dialect, edge_types, serial
+from equivalence.network import dialect, serial
 from equivalence.network.counted_automata import MARK
 from equivalence.network.sizes import too_large
 
 check_source(__name__)
 
-EMPTY = cython.declare(cython.Py_ssize_t, edge_types.EMPTY)
-BYTES = cython.declare(cython.Py_ssize_t, edge_types.BYTES)
-CALL = cython.declare(cython.Py_ssize_t, edge_types.CALL)
-
-# types of expressions, as C integers
-X_BYTES = cython.declare(cython.Py_ssize_t, serial.BYTES)
-X_CLASS = cython.declare(cython.Py_ssize_t, serial.CLASS)
-X_STAR = cython.declare(cython.Py_ssize_t, serial.STAR)
-X_EMPTY = cython.declare(cython.Py_ssize_t, serial.EMPTY)
-X_RULE = cython.declare(cython.Py_ssize_t, serial.RULE)
-X_SEQUENCE = cython.declare(cython.Py_ssize_t, serial.SEQUENCE)
-X_CHOICES = cython.declare(cython.Py_ssize_t, serial.CHOICES)
-X_TAGS = cython.declare(cython.Py_ssize_t, serial.TAGS)
-X_REPEAT = cython.declare(cython.Py_ssize_t, serial.REPEAT)
-X_TOKEN_TAGS = cython.declare(cython.Py_ssize_t, serial.TOKEN_TAGS)
 TOKEN_LEVEL = {
     serial.TOKENS: "token edges",
     serial.EXCLUDED: "excluded tokens",
@@ -197,23 +184,23 @@ class Builder:
         if self.edges.n_states > self.max_states or self.edges.count > 8 * self.max_states:
             with cython.gil:
                 raise too_large(self.max_states)
-        if expression_type == X_BYTES:
+        if expression_type == types.BYTES:
             return self.text()
-        if expression_type == X_CLASS:
+        if expression_type == types.CLASS:
             return self.character()
-        if expression_type == X_STAR:
+        if expression_type == types.STAR:
             loop = self.edges.state()
             self.edges.add(self.source, EMPTY, 0, 0, loop)
             self.edges.add(loop, EMPTY, 0, 0, self.target)
             self.source, self.target = loop, loop
             return self.character()
-        if expression_type == X_EMPTY:
+        if expression_type == types.EMPTY:
             return self.edges.add(self.source, EMPTY, 0, 0, self.target)
-        if expression_type in (X_SEQUENCE, X_CHOICES):
-            return self.parts(expression_type == X_SEQUENCE)
-        if expression_type in (X_RULE, X_REPEAT):
+        if expression_type in (types.SEQUENCE, types.CHOICES):
+            return self.parts(expression_type == types.SEQUENCE)
+        if expression_type in (types.RULE, types.REPEAT):
             self.rules.find(self.data[self.at])
-            if expression_type == X_RULE:
+            if expression_type == types.RULE:
                 return self.edges.add(self.source, CALL, self.data[self.at], 0, self.target)
             return self.repeat(self.data[self.at], self.data[self.at + 1], self.data[self.at + 2])
         with cython.gil:
@@ -376,18 +363,18 @@ def reachable_rules(
                 at = starts[stack[depth]]
                 expression_type, length = data[at], data[at + 1]
                 at += 2
-                if expression_type in (X_SEQUENCE, X_CHOICES):
+                if expression_type in (types.SEQUENCE, types.CHOICES):
                     for i in range(at, at + length):
                         if not known[data[i]]:
                             known[data[i]] = 1
                             stack[depth] = data[i]
                             depth += 1
-                elif expression_type in (X_RULE, X_REPEAT):
+                elif expression_type in (types.RULE, types.REPEAT):
                     rules.find(data[at])
-                elif expression_type == X_TAGS:
+                elif expression_type == types.TAGS:
                     for i in range(at + 1, at + length - 2, 2):
                         rules.find(data[i])
-                elif expression_type == X_TOKEN_TAGS:
+                elif expression_type == types.TOKEN_TAGS:
                     for i in range(at + 2, at + 2 + 2 * data[at], 2):
                         rules.find(data[i])
             rule = rules.next()

@@ -18,21 +18,17 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.network.edge_types import BYTES, CALL, EMPTY
 from cython.cimports.equivalence.network.edges import Ordered
 from numpy.typing import NDArray
 
 from equivalence.arrays.growing import record_type
 from equivalence.deadline import Stop
-from equivalence.network import edge_types
 from equivalence.network.edges import Edges
 
 check_source(__name__)
 
 RULE = record_type("first next caller")
-
-EMPTY = cython.declare(cython.Py_ssize_t, edge_types.EMPTY)
-BYTES = cython.declare(cython.Py_ssize_t, edge_types.BYTES)
-CALL = cython.declare(cython.Py_ssize_t, edge_types.CALL)
 
 
 @cython.final

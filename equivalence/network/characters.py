@@ -13,17 +13,15 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.network.edge_types import BYTES
 from cython.cimports.equivalence.network.edges import Edges
 from numpy.typing import NDArray
-
-from equivalence.network import edge_types
 
 check_source(__name__)
 
 CHARACTERS = 3
 """Type of an edge that reads one of the characters from a to b; see `equivalence.network.edge_types`."""
 
-BYTES = cython.declare(cython.Py_ssize_t, edge_types.BYTES)
 C_CHARACTERS = cython.declare(cython.Py_ssize_t, CHARACTERS)
 LAST = cython.declare(cython.Py_ssize_t, 0x10FFFF)
 FIRST_SURROGATE = cython.declare(cython.Py_ssize_t, 0xD800)

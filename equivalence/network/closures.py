@@ -19,14 +19,11 @@ import numpy as np
 from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.codes import Codes
 from cython.cimports.equivalence.network.deterministic import Deterministic
+from cython.cimports.equivalence.network.edge_types import BYTES, EMPTY
 
 from equivalence.arrays.growing import bigger, record_type
-from equivalence.network import edge_types
 
 check_source(__name__)
-
-EMPTY = cython.declare(cython.int, edge_types.EMPTY)
-BYTES = cython.declare(cython.int, edge_types.BYTES)
 
 COPIED = record_type("state back")
 ELEMENT = record_type("stamp subset")

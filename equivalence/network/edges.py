@@ -17,12 +17,13 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import of_array
 from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.network.edge_types import BYTES
 from numpy.typing import NDArray
 
 from equivalence.arrays.growing import record_type
 from equivalence.arrays.records import Kind
 from equivalence.errors import GrammarError, UnsupportedGrammar
-from equivalence.network import dialect, edge_types
+from equivalence.network import dialect
 
 check_source(__name__)
 
@@ -31,9 +32,6 @@ FIELDS = "source type a b target"
 
 EDGE, ROWS = record_type(FIELDS), Kind(FIELDS)
 
-EMPTY = cython.declare(cython.Py_ssize_t, edge_types.EMPTY)
-BYTES = cython.declare(cython.Py_ssize_t, edge_types.BYTES)
-CALL = cython.declare(cython.Py_ssize_t, edge_types.CALL)
 LAST = cython.declare(cython.Py_ssize_t, 0x10FFFF)  # the last code point
 LOOSE = cython.declare(cython.bint, dialect.LOOSE)
 

@@ -12,14 +12,9 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.network import serial as types
 
 check_source(__name__)
-
-RULE = cython.declare(cython.Py_ssize_t, 4)
-REPEAT = cython.declare(cython.Py_ssize_t, 8)
-SEQUENCE = cython.declare(cython.Py_ssize_t, 5)
-CHOICES = cython.declare(cython.Py_ssize_t, 6)
-"""The constants of `equivalence.network.serial`, as C integers."""
 
 MOST_TYPES = 64
 
@@ -76,14 +71,14 @@ def endless_rule(
         expression = bodies[number]
         at = starts[expression]
         for _ in range(starts.shape[0]):  # an expression inside of itself would never end
-            if data[at + 1] != 1 or (data[at] != SEQUENCE and data[at] != CHOICES):
+            if data[at + 1] != 1 or (data[at] != types.SEQUENCE and data[at] != types.CHOICES):
                 break
             at = starts[data[at + 2]]  # it has only one part
         leads[number] = -1
-        if data[at] == RULE or data[at] == REPEAT:
+        if data[at] == types.RULE or data[at] == types.REPEAT:
             leads[number] = data[at + 2]
-            repeats[number] = data[at] == REPEAT
-            some = some or data[at] == REPEAT
+            repeats[number] = data[at] == types.REPEAT
+            some = some or data[at] == types.REPEAT
     if not some:
         return -1
     way: cython.Py_ssize_t

@@ -32,24 +32,10 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.network import serial as types
 from numpy.typing import NDArray
 
 check_source(__name__)
-
-X_BYTES = cython.declare(cython.Py_ssize_t, 0)
-X_CLASS = cython.declare(cython.Py_ssize_t, 1)
-X_STAR = cython.declare(cython.Py_ssize_t, 2)
-X_EMPTY = cython.declare(cython.Py_ssize_t, 3)
-X_RULE = cython.declare(cython.Py_ssize_t, 4)
-X_SEQUENCE = cython.declare(cython.Py_ssize_t, 5)
-X_CHOICES = cython.declare(cython.Py_ssize_t, 6)
-X_REPEAT = cython.declare(cython.Py_ssize_t, 8)
-X_PATTERN = cython.declare(cython.Py_ssize_t, 12)
-"""The constants of `equivalence.network.serial`, as C integers."""
-
-PATTERN = cython.declare(cython.p_const_char, b'Regex("')
-OF_STRING = cython.declare(cython.p_const_char, b", json_string=true)")
-"""The text before a pattern, and the text after a pattern of a JSON string."""
 
 ESCAPED: NDArray[np.int64] = np.full(0x80, -1, np.int64)
 """The code of the character that each letter stands for after a backslash; -1: of none."""
@@ -153,8 +139,8 @@ class Printed:
         bodies_to[:] = self.bodies[:n_rules]
         data_to[:] = self.data[: self.n_data]
         starts_to[:] = self.starts[: self.n_starts]
-        types = frozenset([kind for kind in range(X_PATTERN + 1) if self.types >> kind & 1])
-        return names, bodies, data, starts, self.number_of(first), types
+        found = frozenset([kind for kind in range(types.PATTERN + 1) if self.types >> kind & 1])
+        return names, bodies, data, starts, self.number_of(first), found
 
     def forget(self) -> None:
         """Release the text; the tables are kept."""
@@ -199,29 +185,13 @@ class Printed:
         for rule in range(self.n_rules):
             self.at = self.places[rule, 1]
             body = NONE
-            if self.is_next():
+            if self.takes_all(b" ::= "):
                 body = self.pattern() if self.text[self.at] == ord("R") else self.choices()
-            if body == NONE or not (self.takes(ord("\n")) or self.looks_ahead()):
+            # a lookahead assertion may follow
+            if body == NONE or not (self.takes(ord("\n")) or self.takes_all(b" (=")):
                 return 0
             self.bodies[rule] = body
         return 1
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def is_next(self) -> cython.int:
-        """Read the text between a rule's name and its body. Return whether it was there."""
-        return (
-            self.takes(ord(" ")) and self.takes(ord(":")) and self.takes(ord(":")) and self.takes(ord("="))
-            and self.takes(ord(" "))
-        )  # fmt: skip
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def looks_ahead(self) -> cython.int:
-        """Read the text before a rule's lookahead assertion. Return whether it was there."""
-        return self.takes(ord(" ")) and self.takes(ord("(")) and self.takes(ord("="))
 
     # ---------------------------------------------------------------- expressions
 
@@ -239,7 +209,7 @@ class Printed:
                 if self.text[self.at + 1] != ord('"'):
                     return NONE
                 self.at += 2
-                number = self.ended(X_EMPTY, 0)
+                number = self.ended(types.EMPTY, 0)
             else:
                 number = self.sequence()
             if number == NONE:
@@ -247,8 +217,8 @@ class Printed:
             self.chosen[n] = number
             n += 1
             if self.takes(ord(")")):
-                return self.whole_of(X_CHOICES, self.chosen, n)
-            if not (self.takes(ord(" ")) and self.takes(ord("|")) and self.takes(ord(" "))):
+                return self.whole_of(types.CHOICES, self.chosen, n)
+            if not self.takes_all(b" | "):
                 return NONE
 
     @cython.cfunc
@@ -257,7 +227,7 @@ class Printed:
     def pattern(self) -> cython.Py_ssize_t:
         """Read a pattern of a JSON string, in ASCII. Return its number."""
         n = self.n_data + 3
-        if not self.takes_all(PATTERN):
+        if not self.takes_all(b'Regex("'):
             return NONE
         self.data[self.n_data + 2] = 1
         while not self.takes(ord('"')):
@@ -266,9 +236,9 @@ class Printed:
                 return NONE
             self.data[n] = code
             n += 1
-        if not self.takes_all(OF_STRING):
+        if not self.takes_all(b", json_string=true)"):
             return NONE
-        return self.ended(X_PATTERN, n - self.n_data - 2)
+        return self.ended(types.PATTERN, n - self.n_data - 2)
 
     @cython.cfunc
     @cython.nogil
@@ -285,7 +255,7 @@ class Printed:
                 return NONE
             self.parts[n] = number
             n += 1
-        return self.whole_of(X_SEQUENCE, self.parts, n)
+        return self.whole_of(types.SEQUENCE, self.parts, n)
 
     @cython.cfunc
     @cython.nogil
@@ -320,7 +290,7 @@ class Printed:
             self.data[n] = 0x80 | code & 63
             n += 1
         n -= self.n_data + 2
-        return self.ended(X_BYTES if n else X_EMPTY, n)
+        return self.ended(types.BYTES if n else types.EMPTY, n)
 
     @cython.cfunc
     @cython.nogil
@@ -344,7 +314,7 @@ class Printed:
             self.data[n], self.data[n + 1] = first, last
             n += 2
         is_star: cython.bint = self.takes(ord("*"))
-        return self.ended(X_STAR if is_star else X_CLASS, n - self.n_data - 2)
+        return self.ended(types.STAR if is_star else types.CLASS, n - self.n_data - 2)
 
     @cython.cfunc
     @cython.nogil
@@ -358,9 +328,9 @@ class Printed:
             return NONE
         self.data[self.n_data + 2] = rule
         if not self.takes(ord("{")):
-            return self.ended(X_RULE, 1)
+            return self.ended(types.RULE, 1)
         least = self.integer()
-        if least == NONE or not (self.takes(ord(",")) and self.takes(ord(" "))):
+        if least == NONE or not (self.takes_all(b", ")):
             return NONE
         has_end: cython.bint = not self.takes(ord("-"))
         most = self.integer()
@@ -369,7 +339,7 @@ class Printed:
         if not has_end:
             most = -1
         self.data[self.n_data + 3], self.data[self.n_data + 4] = least, most
-        return self.ended(X_REPEAT, 3)
+        return self.ended(types.REPEAT, 3)
 
     @cython.cfunc
     @cython.nogil

@@ -13,14 +13,13 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.network.edge_types import BYTES, EMPTY
 from numpy.typing import NDArray
 
-from equivalence.network import edge_types, serial
+from equivalence.network import serial
 
 check_source(__name__)
 
-EMPTY = cython.declare(cython.Py_ssize_t, edge_types.EMPTY)
-BYTES = cython.declare(cython.Py_ssize_t, edge_types.BYTES)
 NOTHING = cython.declare(cython.Py_ssize_t, serial.EDGE_EMPTY)
 
 

@@ -20,12 +20,12 @@ from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.closures import Closures
 from cython.cimports.equivalence.network.deterministic import Deterministic
+from cython.cimports.equivalence.network.edge_types import BYTES, CALL
 from cython.cimports.equivalence.network.edges import Ordered
 from cython.cimports.equivalence.network.transitions import Transitions
 
 from equivalence.arrays.growing import record_type
 from equivalence.deadline import Stop
-from equivalence.network import edge_types
 from equivalence.network.edges import FIELDS
 from equivalence.network.sizes import too_large
 from equivalence.network.states import Integers, States, rows
@@ -33,9 +33,6 @@ from equivalence.network.states import Integers, States, rows
 check_source(__name__)
 
 CALLED = record_type("rule back next")
-
-BYTES = cython.declare(cython.int, edge_types.BYTES)
-CALL = cython.declare(cython.int, edge_types.CALL)
 
 # most members of all subsets, for each allowed state: nested repeats in a pattern took a minute for 8,000
 # states
