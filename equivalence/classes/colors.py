@@ -38,16 +38,6 @@ class Coloring:
     condition. All other rows lead to the item `value`.
     """
 
-    rows: cython.const[cython.Py_ssize_t][:, ::1]
-    starts: cython.const[cython.Py_ssize_t][::1]  # where the rows of each item begin
-    below: cython.const[cython.Py_ssize_t][::1]  # the below set of each item
-    bottom: cython.const[cython.uchar][::1]
-    color: cython.Py_ssize_t[::1]
-    renewed: cython.Py_ssize_t[::1]
-    keys: Interned  # lists that describe items; colors are their numbers
-    n_items: cython.Py_ssize_t
-    account: Account
-
     def __init__(
         self,
         rows: cython.const[cython.Py_ssize_t][:, ::1],
@@ -65,15 +55,11 @@ class Coloring:
         self.color = np.zeros(self.n_items, np.int64)
         self.renewed = np.empty(self.n_items, np.int64)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def make_keys(self, n_lists: cython.Py_ssize_t, n_rows: cython.Py_ssize_t) -> cython.int:
+    def make_keys(self, n_lists, n_rows):
         """Start without keys, with room for `n_lists` keys that have `n_rows` rows in total."""
         self.keys = Interned(n_lists, n_rows // max(n_lists, 1) + 2, account=self.account)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def color_items(self, displacement: cython.bint) -> cython.int:
+    def color_items(self, displacement):
         """Compute the colors of all items."""
         n_items = self.n_items
         self.make_keys(n_items, self.starts[n_items] if n_items else 0)
@@ -89,10 +75,7 @@ class Coloring:
                     break
                 n_colors = n
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def find_passable(self) -> cython.int:
+    def find_passable(self):
         """Change color 0 to 2 for items that some stack accepts, as far as known. Return whether any was
         found.
 
@@ -114,10 +97,7 @@ class Coloring:
                     break
         return found
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def find_sure(self) -> cython.int:
+    def find_sure(self):
         """Change color 2 to 1 for items that every stack accepts, as far as known. Return whether any was
         found.
 
@@ -134,10 +114,7 @@ class Coloring:
                 found = 1
         return found
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def is_sure(self, item: cython.Py_ssize_t) -> cython.bint:
+    def is_sure(self, item):
         """Whether an item, on every symbol, is read without condition or leads to an item of color 1."""
         here: cython.bint = False
         for r in range(self.starts[item], self.starts[item + 1]):
@@ -151,10 +128,7 @@ class Coloring:
                 here = True
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def refine(self) -> cython.Py_ssize_t:
+    def refine(self):
         """Separate items by the colors that they lead to. Return the number of colors above 1."""
         self.keys.count = 0
         self.keys.used = 0
@@ -169,12 +143,7 @@ class Coloring:
         self.color[:] = self.renewed
         return self.keys.count
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def write_key(
-        self, first: cython.Py_ssize_t, begin: cython.Py_ssize_t, end: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def write_key(self, first, begin, end):
         """Write a key to the end of the pool of keys. Return its length.
 
         A key is a number, then rows with colors instead of items, sorted for each symbol. Rows that lead to
@@ -214,13 +183,7 @@ class Coloring:
             at = symbol + 1
         return at - start
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def insert(
-        self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, value: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def insert(self, begin, end, value):
         """Insert a value into the sorted part of the pool from `begin` to `end`, once. Return the new end."""
         i = end
         while i > begin and self.keys.pool[i - 1] > value:
@@ -234,15 +197,7 @@ class Coloring:
         self.keys.pool[i] = value
         return end + 1
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def color_queries(
-        self,
-        queries: cython.const[cython.Py_ssize_t][:, ::1],
-        starts: cython.const[cython.Py_ssize_t][::1],
-        displacement: cython.bint,
-        colors: cython.Py_ssize_t[::1],
-    ) -> cython.int:
+    def color_queries(self, queries, starts, displacement, colors):
         """Color queries by the colors of items. `colors` must contain zeros."""
         n_queries: cython.Py_ssize_t = queries.shape[0]
         self.make_keys(n_queries, starts[n_queries] - starts[0])

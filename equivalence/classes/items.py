@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.built import check_source
@@ -35,8 +34,6 @@ from equivalence.errors import BudgetExceeded
 check_source(__name__)
 
 Integers = NDArray[np.int64]
-
-Row = cython.struct(tag=cython.Py_ssize_t, value=cython.Py_ssize_t)
 
 ROW = Kind("tag value")
 
@@ -113,25 +110,6 @@ class Items:
         lead_stamp: for each byte class, the last item with a suffix that begins with it.
     """
 
-    space: Space
-    account: Account
-    outcomes: Interned
-    sets: Interned
-    items: Interned
-    symbols: Symbols
-    most: cython.Py_ssize_t
-    below_starts: cython.const[cython.Py_ssize_t][::1]
-    below_of_symbol: cython.const[cython.Py_ssize_t][::1]
-    symbol_index: cython.const[cython.Py_ssize_t][::1]
-    first: cython.const[cython.uchar][:, ::1]
-    symbol_first: cython.const[cython.uchar][:, ::1]
-    suffix_byte: cython.const[cython.uchar][::1]
-    rows: Row[::1]
-    n_rows: cython.Py_ssize_t
-    item_starts: cython.Py_ssize_t[::1]
-    leads: cython.Py_ssize_t[::1]
-    lead_stamp: cython.Py_ssize_t[::1]
-
     def __init__(
         self,
         space: Space,
@@ -200,10 +178,7 @@ class Items:
 
     # ---------------------------------------------------------------- one item
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def read_item(self, item: cython.Py_ssize_t) -> cython.int:
+    def read_item(self, item):
         """Write the rows of an item on each symbol of its below set."""
         suffixes = self.items.pool[2 * item]
         below = self.items.pool[2 * item + 1]
@@ -217,10 +192,7 @@ class Items:
                     break
             self.add_row(-1, -1)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def find_leads(self, suffixes: cython.Py_ssize_t, item: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def find_leads(self, suffixes, item):
         """Find the byte classes with which the suffixes of a set begin. Return their number."""
         n: cython.Py_ssize_t = 0
         for k in range(self.sets.starts[suffixes], self.sets.starts[suffixes + 1]):
@@ -233,10 +205,7 @@ class Items:
 
     # ---------------------------------------------------------------- rows
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_rows(self, outcome: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.int:
+    def add_rows(self, outcome, below):
         """Write the rows of an outcome over a below set."""
         i = self.outcomes.starts[outcome]
         end = self.outcomes.starts[outcome + 1]
@@ -261,11 +230,7 @@ class Items:
                 suffixes = self.sets.intern(n)
                 self.add_row(port, self.items.pair(suffixes, below))
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_row(self, tag: cython.Py_ssize_t, value: cython.Py_ssize_t) -> cython.int:
+    def add_row(self, tag, value):
         """Write a row."""
         n = self.n_rows
         if n >= self.rows.shape[0]:
@@ -277,14 +242,11 @@ class Items:
 
     # ---------------------------------------------------------------- room
 
-    @cython.cfunc
-    def own_bytes(self) -> cython.Py_ssize_t:
+    def own_bytes(self):
         """Bytes of the arrays that grow, without interned lists."""
         return 16 * self.rows.shape[0] + 8 * self.item_starts.shape[0]
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_rows(self) -> cython.int:
+    def grow_rows(self):
         """Make room for more rows."""
         old: cython.Py_ssize_t = self.rows.shape[0]
         if old > ROWS_AN_ITEM * self.most:
@@ -292,9 +254,7 @@ class Items:
         self.account.claim(32 * old, 16 * old)
         self.rows = bigger(self.rows, 2 * old)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_item_starts(self) -> cython.int:
+    def grow_item_starts(self):
         """Make room for the rows of more items."""
         old: cython.Py_ssize_t = self.item_starts.shape[0]
         self.account.claim(16 * old, 8 * old)

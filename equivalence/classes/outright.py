@@ -36,18 +36,6 @@ class BlockSets:
     changes the hash by its own seed, so computing the hash does not take a pass over all words.
     """
 
-    words: cython.Py_ssize_t[::1]
-    n_here: cython.Py_ssize_t  # number of blocks in the current set
-    hash: cython.Py_ssize_t
-    seeds: cython.Py_ssize_t[::1]  # one for each block of a byte
-    sets: cython.Py_ssize_t[:, ::1]
-    first_bytes: cython.uchar[::1]
-    hashes: cython.Py_ssize_t[::1]
-    table: cython.int[::1]  # sets by hash, 0: none; twice as many places as sets fit
-    count: cython.Py_ssize_t
-    n_words: cython.Py_ssize_t
-    account: Account
-
     def __init__(self, widest: cython.Py_ssize_t, account: Account) -> None:
         self.n_words = (widest + 31) // 32
         self.account = account
@@ -67,11 +55,7 @@ class BlockSets:
         self.count = 1
         self.n_here = self.hash = 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def toggle(self, block: cython.Py_ssize_t) -> cython.void:
+    def toggle(self, block):
         """Add a block to the current set, or remove it."""
         bit: cython.Py_ssize_t = 1
         bit <<= block & 31
@@ -79,21 +63,14 @@ class BlockSets:
         self.n_here = self.n_here + (1 if self.words[block >> 5] & bit else -1)
         self.hash = self.hash ^ self.seeds[block]
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def is_here(self, number: cython.Py_ssize_t) -> cython.bint:
+    def is_here(self, number):
         """Whether a set is equal to the current one."""
         w: cython.Py_ssize_t = 0
         while w < self.n_words and self.sets[number, w] == self.words[w]:
             w += 1
         return w == self.n_words
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def number(self, first_byte: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def number(self, first_byte):
         """The number of the current set.
 
         Raises:
@@ -122,11 +99,7 @@ class BlockSets:
         self.enter(number)
         return number
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def enter(self, number: cython.Py_ssize_t) -> cython.void:
+    def enter(self, number):
         """Add a set to the hash table."""
         last: cython.Py_ssize_t = self.table.shape[0] - 1
         slot = self.hashes[number] & last
@@ -134,9 +107,7 @@ class BlockSets:
             slot = (slot + 1) & last
         self.table[slot] = cython.cast(cython.int, number)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow(self) -> cython.int:
+    def grow(self):
         """Double the room for sets."""
         size: cython.Py_ssize_t = 2 * self.hashes.shape[0]
         a_set: cython.Py_ssize_t = 8 * self.n_words + 17
@@ -154,18 +125,6 @@ class BlockSets:
 @cython.cclass
 class Sweep:
     """A pass over the groups in order. A range never contains groups with different first bytes."""
-
-    first_byte: cython.const[cython.uchar][::1]  # the first byte of each group
-    block_starts: cython.const[cython.Py_ssize_t][::1]
-    range_starts: cython.const[cython.Py_ssize_t][::1]
-    ranges: cython.const[cython.Py_ssize_t][:, ::1]
-    ends: cython.int[::1]  # where the toggles of each group end
-    toggles: cython.int[::1]  # blocks, counted from the first one of the group's byte
-    bounds: cython.Py_ssize_t[::1]  # groups that have toggles
-    n_bounds: cython.Py_ssize_t
-    numbers: cython.int[::1]  # the number of the set from each bound on
-    sets: BlockSets
-    account: Account
 
     def __init__(
         self,
@@ -192,10 +151,7 @@ class Sweep:
         self.n_bounds = 0
         self.numbers = np.zeros(2 * total, np.int32)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def sort_toggles(self) -> cython.void:
+    def sort_toggles(self):
         """List by group the blocks with a range that begins or ends there."""
         n_groups: cython.Py_ssize_t = self.first_byte.shape[0]
         total: cython.Py_ssize_t = self.range_starts[self.range_starts.shape[0] - 1]
@@ -212,10 +168,7 @@ class Sweep:
                         self.toggles[self.ends[g]] = cython.cast(cython.int, block - self.block_starts[b])
                         self.ends[g] += 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def list_bounds(self) -> cython.void:
+    def list_bounds(self):
         """List the groups that have toggles."""
         before: cython.int = 0
         n: cython.Py_ssize_t = 0
@@ -227,10 +180,7 @@ class Sweep:
         self.bounds[n] = self.first_byte.shape[0]
         self.n_bounds = n
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def number_bounds(self) -> cython.int:
+    def number_bounds(self):
         """Find the number of the set from each bound to the next one."""
         t: cython.Py_ssize_t = 0
         for i in range(self.n_bounds):
@@ -242,9 +192,7 @@ class Sweep:
             first_byte = cython.cast(cython.Py_ssize_t, self.first_byte[g])
             self.numbers[i] = cython.cast(cython.int, self.sets.number(first_byte))
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def number_groups(self, result: cython.int[::1]) -> cython.int:
+    def number_groups(self, result):
         """Write the number of each group's set. `result` must contain zeros."""
         with cython.nogil:
             self.sort_toggles()

@@ -73,15 +73,7 @@ class Parts:
         return number
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(-1, check=False)
-def split(
-    parts: Parts,
-    classes: cython.int[::1],
-    event_starts: cython.const[cython.Py_ssize_t][::1],
-    events: cython.const[cython.Py_ssize_t][:, ::1],
-) -> cython.int:
+def split(parts, classes, event_starts, events):
     """Split classes by the events of each block."""
     for block in range(event_starts.shape[0] - 1):
         begin = event_starts[block]

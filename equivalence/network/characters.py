@@ -30,10 +30,7 @@ LAST_SURROGATE = cython.declare(cython.Py_ssize_t, 0xDFFF)
 NO_EDGES: NDArray[np.int64] = np.empty((0, 5), np.int64)
 
 
-@cython.cfunc
-def continued(
-    edges: Edges, shared: dict, length: cython.Py_ssize_t, target: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
+def continued(edges, shared, length, target):
     """The state from which `length` arbitrary continuation bytes lead to a target; made once for each
     target."""
     if length == 0:
@@ -50,17 +47,7 @@ def continued(
     return state
 
 
-@cython.cfunc
-def of_length(
-    edges: Edges,
-    shared: dict,
-    low: cython.Py_ssize_t,
-    high: cython.Py_ssize_t,
-    length: cython.Py_ssize_t,
-    lead: cython.Py_ssize_t,
-    source: cython.Py_ssize_t,
-    target: cython.Py_ssize_t,
-) -> cython.int:
+def of_length(edges, shared, low, high, length, lead, source, target):
     """Add edges for numbers from low to high in `length` bytes of six bits each.
 
     The first byte also has the bits of `lead`. The range is cut at both ends, where its last bytes are
@@ -86,17 +73,7 @@ def of_length(
     return 0
 
 
-@cython.cfunc
-def behind(
-    edges: Edges,
-    shared: dict,
-    low: cython.Py_ssize_t,
-    high: cython.Py_ssize_t,
-    length: cython.Py_ssize_t,
-    source: cython.Py_ssize_t,
-    byte: cython.Py_ssize_t,
-    target: cython.Py_ssize_t,
-) -> cython.int:
+def behind(edges, shared, low, high, length, source, byte, target):
     """Add an edge for one byte, and after it edges for `length` continuation bytes from low to high."""
     if low == 0 and high == (1 << (6 * length)) - 1:
         edges.add(source, BYTES, byte, byte, continued(edges, shared, length, target))
@@ -107,15 +84,7 @@ def behind(
     return of_length(edges, shared, low, high, length, 0x80, state, target)
 
 
-@cython.cfunc
-def characters(
-    edges: Edges,
-    shared: dict,
-    low: cython.Py_ssize_t,
-    high: cython.Py_ssize_t,
-    source: cython.Py_ssize_t,
-    target: cython.Py_ssize_t,
-) -> cython.int:
+def characters(edges, shared, low, high, source, target):
     """Add edges for characters from low to high, none of which is a surrogate."""
     length: cython.Py_ssize_t
     for length in range(1, 5):

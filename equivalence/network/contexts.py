@@ -15,7 +15,6 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.below import BelowSets, MergedStates
 from cython.cimports.equivalence.network.codes import Codes
@@ -49,28 +48,6 @@ class Contexts:
     Raises:
         BudgetExceeded: the time is over.
     """
-
-    flat: object
-    states: MergedStates
-    below: BelowSets
-    sets: Interned
-    n_rules: cython.Py_ssize_t
-    n_classes: cython.Py_ssize_t
-    n_symbols: cython.Py_ssize_t
-    is_top: cython.uchar[::1]
-    top_starts: cython.Py_ssize_t[::1]  # by symbol; counted classes are numbered from n_classes on
-    top_rules: cython.Py_ssize_t[::1]
-    frames: cython.Py_ssize_t[::1]  # by set: its number of counter frames, which come first in it
-    rest: cython.Py_ssize_t[::1]  # by set: the set without its frames, -2 if empty, -1 if not known
-    seen: cython.Py_ssize_t[::1]  # by rule: the symbol for which it was last visited
-    codes: Codes
-    base: cython.Py_ssize_t
-    rows: cython.Py_ssize_t[:, ::1]
-    row_starts: cython.Py_ssize_t[::1]
-    row_sets: cython.Py_ssize_t[::1]
-    n_rows: cython.Py_ssize_t
-    n_row_sets: cython.Py_ssize_t
-    account: Account
 
     def __init__(self, below: BelowSets, stop: Stop) -> None:
         states = below.states
@@ -109,10 +86,7 @@ class Contexts:
             row_sets[: self.n_row_sets].copy(),
         )
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def find_tops(self, states: MergedStates, below: BelowSets) -> cython.int:
+    def find_tops(self, states, below):
         """Find the states that may be on top of a stack, and where the tops of each symbol begin."""
         n = states.cls.shape[0]
         self.is_top[states.rule_first[below.root]] = 1
@@ -131,11 +105,7 @@ class Contexts:
         for symbol in range(self.n_symbols):
             self.top_starts[symbol + 2] += self.top_starts[symbol + 1]
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def stands_as_top(self, s: cython.Py_ssize_t) -> cython.int:
+    def stands_as_top(self, s):
         """Whether a state is a top of its own.
 
         Everything that lies below a state also lies below the state that represents it, so one top is
@@ -146,10 +116,7 @@ class Contexts:
         stands = self.states.stands[s]
         return stands == s or not self.is_top[stands]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def note_tops(self, states: MergedStates, below: BelowSets) -> cython.int:
+    def note_tops(self, states, below):
         """Record the rules of the tops of each symbol."""
         for s in range(states.cls.shape[0]):
             if self.stands_as_top(s):
@@ -161,10 +128,7 @@ class Contexts:
                 self.top_rules[self.top_starts[symbol + 1]] = self.n_rules + c
                 self.top_starts[symbol + 1] += 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def count_frames(self) -> cython.int:
+    def count_frames(self):
         """Count the frames of each set, and mark the sets without them as unknown."""
         for i in range(self.below.n_sets):
             k = self.sets.starts[i] + 1
@@ -175,20 +139,14 @@ class Contexts:
         for rule in range(self.below.total):
             self.seen[rule] = -1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def most_rows(self) -> cython.Py_ssize_t:
+    def most_rows(self):
         """The most rows there can be: one for each top, and one for each frame of its set."""
         room: cython.Py_ssize_t = self.top_rules.shape[0]
         for k in range(self.top_rules.shape[0]):
             room += self.frames[self.below.set_of_rule[self.top_rules[k]]]
         return room
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def collect(self, symbol: cython.Py_ssize_t) -> cython.int:
+    def collect(self, symbol):
         """Collect the below sets of a symbol's tops as codes (1 + counted class below, or 0; set)."""
         self.codes.count = 0
         for k in range(self.top_starts[symbol], self.top_starts[symbol + 1]):
@@ -212,10 +170,7 @@ class Contexts:
                     continue
             self.codes.add(own)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def without_frames(self, own: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def without_frames(self, own):
         """The number of a set without its frames; -2 if that is empty."""
         length = self.sets.starts[own + 1] - self.sets.starts[own] - 2 * self.frames[own]
         if length == 1 and not self.sets.pool[self.sets.starts[own]]:
@@ -227,10 +182,7 @@ class Contexts:
             self.sets.pool[begin + i] = self.sets.pool[first + i]
         return self.sets.intern(length)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def write(self, symbol: cython.Py_ssize_t) -> cython.int:
+    def write(self, symbol):
         """Write a row for each counted class below a symbol, and their sets."""
         above: cython.Py_ssize_t = -2
         for i in range(self.codes.sort()):

@@ -68,31 +68,13 @@ class Printed:
         escaped: `ESCAPED`.
     """
 
-    text: cython.const[cython.uchar][::1]
-    at: cython.Py_ssize_t
-    names: Interned
-    places: cython.Py_ssize_t[:, ::1]
-    bodies: cython.Py_ssize_t[::1]
-    n_rules: cython.Py_ssize_t
-    data: cython.Py_ssize_t[::1]
-    starts: cython.Py_ssize_t[::1]
-    parts: cython.Py_ssize_t[::1]
-    chosen: cython.Py_ssize_t[::1]
-    n_data: cython.Py_ssize_t
-    n_starts: cython.Py_ssize_t
-    types: cython.Py_ssize_t
-    has_caret: cython.bint
-    escaped: cython.Py_ssize_t[::1]
-
     def __init__(self) -> None:
         self.escaped = ESCAPED
         self.names = Interned(64, 16)
         self.places = np.empty((0, 2), np.int64)
         self.bodies = self.data = self.starts = self.parts = self.chosen = np.empty(0, np.int64)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def prepare(self, text: bytes, has_caret: cython.bint) -> cython.int:
+    def prepare(self, text, has_caret):
         """Start another text."""
         size: cython.Py_ssize_t = len(text)
         n_rules: cython.Py_ssize_t = text.count(b"\n")
@@ -146,8 +128,7 @@ class Printed:
         """Release the text; the tables are kept."""
         self.text = b""
 
-    @cython.cfunc
-    def number_of(self, name: bytes) -> cython.Py_ssize_t:
+    def number_of(self, name):
         """The number of the rule with a name; -1 if there is none."""
         length: cython.Py_ssize_t = len(name)
         characters: cython.const[cython.uchar][::1] = name
@@ -158,10 +139,7 @@ class Printed:
 
     # ---------------------------------------------------------------- rules
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def find_rules(self) -> cython.int:
+    def find_rules(self):
         """Find the names of all rules. Return whether they have the form that is read here."""
         end: cython.Py_ssize_t = self.text.shape[0]
         while self.at < end:
@@ -177,10 +155,7 @@ class Printed:
                 self.at += 1
         return 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def read_bodies(self) -> cython.int:
+    def read_bodies(self):
         """Read the expressions of all rules. Return whether they have the form that is read here."""
         for rule in range(self.n_rules):
             self.at = self.places[rule, 1]
@@ -195,10 +170,7 @@ class Printed:
 
     # ---------------------------------------------------------------- expressions
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-2, check=False)
-    def choices(self) -> cython.Py_ssize_t:
+    def choices(self):
         """Read a choice between sequences and the empty text. Return its number."""
         n: cython.Py_ssize_t = 0
         if not self.takes(ord("(")):
@@ -221,10 +193,7 @@ class Printed:
             if not self.takes_all(b" | "):
                 return NONE
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-2, check=False)
-    def pattern(self) -> cython.Py_ssize_t:
+    def pattern(self):
         """Read a pattern of a JSON string, in ASCII. Return its number."""
         n = self.n_data + 3
         if not self.takes_all(b'Regex("'):
@@ -240,10 +209,7 @@ class Printed:
             return NONE
         return self.ended(types.PATTERN, n - self.n_data - 2)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-2, check=False)
-    def sequence(self) -> cython.Py_ssize_t:
+    def sequence(self):
         """Read one or more parts in brackets. Return its number."""
         n: cython.Py_ssize_t = 0
         while not (n and self.takes(ord(")"))):
@@ -257,10 +223,7 @@ class Printed:
             n += 1
         return self.whole_of(types.SEQUENCE, self.parts, n)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-2, check=False)
-    def quoted(self) -> cython.Py_ssize_t:
+    def quoted(self):
         """Read a text in quotes, as bytes."""
         n = self.n_data + 2
         self.at += 1
@@ -292,10 +255,7 @@ class Printed:
         n -= self.n_data + 2
         return self.ended(types.BYTES if n else types.EMPTY, n)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-2, check=False)
-    def range(self) -> cython.Py_ssize_t:
+    def range(self):
         """Read a class of characters, or the star of one."""
         n = self.n_data + 3
         self.at += 1
@@ -316,10 +276,7 @@ class Printed:
         is_star: cython.bint = self.takes(ord("*"))
         return self.ended(types.STAR if is_star else types.CLASS, n - self.n_data - 2)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-2, check=False)
-    def called(self) -> cython.Py_ssize_t:
+    def called(self):
         """Read a rule name, or a repeat of a rule."""
         begin = self.at
         self.skip_name()
@@ -341,21 +298,13 @@ class Printed:
         self.data[self.n_data + 3], self.data[self.n_data + 4] = least, most
         return self.ended(types.REPEAT, 3)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-2, check=False)
-    def whole_of(
-        self, kind: cython.Py_ssize_t, parts: cython.Py_ssize_t[::1], n: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def whole_of(self, kind, parts, n):
         """Add a sequence or a choice of some expressions."""
         for i in range(n):
             self.data[self.n_data + 2 + i] = parts[i]
         return self.ended(kind, n)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-2, check=False)
-    def ended(self, kind: cython.Py_ssize_t, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def ended(self, kind, length):
         """Add an expression whose body is already at the end. Return its number."""
         self.data[self.n_data], self.data[self.n_data + 1] = kind, length
         self.types |= 1 << kind
@@ -366,21 +315,14 @@ class Printed:
 
     # ---------------------------------------------------------------- words and characters
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def takes(self, wanted: cython.Py_ssize_t) -> cython.int:
+    def takes(self, wanted):
         """Read a character if it is the next one. Return whether it was."""
         if self.text[self.at] != wanted:
             return 0
         self.at += 1
         return 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def takes_all(self, wanted: cython.p_const_char) -> cython.int:
+    def takes_all(self, wanted):
         """The same for a text, which a byte 0 ends."""
         i: cython.Py_ssize_t = 0
         while wanted[i] != 0:
@@ -389,10 +331,7 @@ class Printed:
             i += 1
         return 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def skip_name(self) -> cython.int:
+    def skip_name(self):
         """Read to the end of the name that begins here."""
         while True:
             c = self.text[self.at]
@@ -402,10 +341,7 @@ class Printed:
                 return 0
             self.at += 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-2, check=False)
-    def named(self, begin: cython.Py_ssize_t, is_new: cython.bint) -> cython.Py_ssize_t:
+    def named(self, begin, is_new):
         """The number of the name between `begin` and here; `NONE` if it is empty, or if it is unknown and not
         `is_new`."""
         length = self.at - begin
@@ -416,10 +352,7 @@ class Printed:
             self.names.pool[at + i] = self.text[begin + i]
         return self.names.intern(length) if is_new else self.names.find(length)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-2, check=False)
-    def integer(self) -> cython.Py_ssize_t:
+    def integer(self):
         """Read a number without sign; `NONE` if there is none, or if it needs more than 31 bits."""
         value: cython.Py_ssize_t = 0
         begin = self.at
@@ -428,10 +361,7 @@ class Printed:
             self.at += 1
         return value if begin < self.at and value < TOO_LARGE else NONE
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-2, check=False)
-    def character(self, in_class: cython.bint) -> cython.Py_ssize_t:
+    def character(self, in_class):
         """Read a character, escaped or not, and return its code."""
         c: cython.Py_ssize_t = self.text[self.at]
         self.at += 1
@@ -449,10 +379,7 @@ class Printed:
             return c
         return self.escaped[c] if c < 0x80 else NONE
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-2, check=False)
-    def hexadecimal(self, digits: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def hexadecimal(self, digits):
         """Read a hexadecimal number with this many digits."""
         value: cython.Py_ssize_t = 0
         for _ in range(digits):

@@ -79,14 +79,6 @@ class Search:
         n_left: pairs of moves that may still be compared.
     """
 
-    automaton: Automaton
-    closed: cython.Py_ssize_t[:, ::1]
-    sizes: cython.Py_ssize_t[::1]
-    reached: cython.Py_ssize_t[::1]
-    stamp: cython.Py_ssize_t[::1]
-    n_reached: cython.Py_ssize_t
-    n_left: cython.Py_ssize_t
-
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
         self.closed = np.empty((2, MOST_CLOSED), np.int64)
@@ -95,10 +87,7 @@ class Search:
         self.stamp = filled(automaton.n_states, -1)
         self.n_left = MOST_COMPARED
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def absorbs(self, state: cython.Py_ssize_t) -> cython.bint:
+    def absorbs(self, state):
         """Whether two frames of a final return state are equivalent to one."""
         if not self.close(state, OWN):
             return False
@@ -116,10 +105,7 @@ class Search:
             i += 1
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def close(self, state: cython.Py_ssize_t, row: cython.Py_ssize_t) -> cython.bint:
+    def close(self, state, row):
         """Fill a row with a state, the first states of its tail calls, of their tail calls, and so on. Return
         False if there are too many, or if a counted rule is among them."""
         self.closed[row, 0] = state
@@ -143,10 +129,7 @@ class Search:
         self.sizes[row] = n
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def moves_are_kept(self) -> cython.bint:
+    def moves_are_kept(self):
         """Whether every move of row `OWN` is a move of row `OTHER`, too, with the same target. False if too
         many moves would have to be compared."""
         self.n_left -= self.n_edges(OWN) * self.n_edges(OTHER) + self.n_calls(OWN) * self.n_calls(OTHER)
@@ -163,10 +146,7 @@ class Search:
                     return False
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def n_edges(self, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def n_edges(self, row):
         """Number of edges of all states of a row."""
         n: cython.Py_ssize_t = 0
         for i in range(self.sizes[row]):
@@ -174,10 +154,7 @@ class Search:
             n += self.automaton.edge_starts[state + 1] - self.automaton.edge_starts[state]
         return n
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def n_calls(self, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def n_calls(self, row):
         """Number of calls of all states of a row."""
         n: cython.Py_ssize_t = 0
         for i in range(self.sizes[row]):
@@ -185,10 +162,7 @@ class Search:
             n += self.automaton.call_starts[state + 1] - self.automaton.call_starts[state]
         return n
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def has_edge(self, edge: cython.Py_ssize_t) -> cython.bint:
+    def has_edge(self, edge):
         """Whether an edge of row `OTHER` contains an edge, and has the same target."""
         for j in range(self.sizes[OTHER]):
             state = self.closed[OTHER, j]
@@ -201,10 +175,7 @@ class Search:
                     return True
         return False
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def has_call(self, call: cython.Py_ssize_t) -> cython.bint:
+    def has_call(self, call):
         """Whether row `OTHER` has an equal call."""
         for j in range(self.sizes[OTHER]):
             state = self.closed[OTHER, j]
@@ -216,10 +187,7 @@ class Search:
                     return True
         return False
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def reach(self, origin: cython.Py_ssize_t) -> cython.bint:
+    def reach(self, origin):
         """Add the targets of the moves of row `OTHER` to `reached`. Return False if there are too many."""
         for j in range(self.sizes[OTHER]):
             state = self.closed[OTHER, j]
@@ -231,11 +199,7 @@ class Search:
                     return False
         return True
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def note(self, target: cython.Py_ssize_t, origin: cython.Py_ssize_t) -> cython.bint:
+    def note(self, target, origin):
         """Add a state to `reached`, unless it is -1 or was added before. Return False if there are too
         many."""
         if target < 0 or self.stamp[target] == origin:

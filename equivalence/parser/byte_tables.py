@@ -99,15 +99,7 @@ def call_ranks(automaton: Automaton) -> Integers:
     return ranks
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def find_ranks(
-    automaton: Automaton,
-    rank: cython.Py_ssize_t[::1],
-    at: cython.Py_ssize_t[::1],
-    path: cython.Py_ssize_t[::1],
-) -> cython.void:
+def find_ranks(automaton, rank, at, path):
     """Compute the ranks of all states. They must be 0 before; `at` and `path` provide room for one number for
     each state."""
     n = automaton.n_states
@@ -173,14 +165,7 @@ def first_classes(
     return firsts
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def by_rank(
-    rank: cython.const[cython.Py_ssize_t][::1],
-    order: cython.Py_ssize_t[::1],
-    places: cython.Py_ssize_t[::1],
-) -> cython.void:
+def by_rank(rank, order, places):
     """Sort the n states by rank; states of equal rank keep their order. Ranks are less than n, and `places`
     provides room for n + 1 numbers."""
     n: cython.Py_ssize_t = rank.shape[0]

@@ -33,7 +33,6 @@ WIDTH = 6
 
 BYTE_CLASS = Kind("byte word_0 word_1 word_2 word_3")
 
-
 MOST_BEGINS = cython.declare(cython.Py_ssize_t, 64)
 """Most states that `divide` looks at."""
 

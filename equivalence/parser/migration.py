@@ -56,12 +56,7 @@ def bring(space: Space, other: Space, configuration: cython.Py_ssize_t) -> int:
     return number  # noqa: RET504 - an object that is read while the lock is held
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(-1, check=False)
-def needed_tails(
-    space: Space, other: Space, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, found: cython.int[::1]
-) -> cython.int:
+def needed_tails(space, other, begin, end, found):
     """Mark the tails of some states of a configuration, and all tails below them, with -2."""
     n: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t
@@ -92,12 +87,7 @@ def mark(
     return n + 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(-1, check=False)
-def bring_tail(
-    space: Space, other: Space, tail: cython.Py_ssize_t, found: cython.int[::1]
-) -> cython.Py_ssize_t:
+def bring_tail(space, other, tail, found):
     """Find the tail of this space that equals a tail of another one, given the tails below it."""
     begin = other.stacks.tails.starts[tail]
     length = other.stacks.tails.starts[tail + 1] - begin

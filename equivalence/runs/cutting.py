@@ -83,29 +83,18 @@ class Cuts:
         count: number of cuts, after `number`.
     """
 
-    words: cython.Py_ssize_t[::1]
-    before: cython.Py_ssize_t[::1]
-    count: cython.Py_ssize_t
-
     def __init__(self, n_groups: cython.Py_ssize_t) -> None:
         size = (n_groups >> 5) + 1
         self.words = np.zeros(size, np.int64)
         self.before = np.empty(size, np.int64)
         self.count = 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def add(self, group: cython.Py_ssize_t) -> cython.void:
+    def add(self, group):
         """Let a run begin at a group."""
         one: cython.Py_ssize_t = 1  # a literal would be a C int, whose bit 31 is the sign
         self.words[group >> 5] |= one << (group & 31)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def number(self) -> cython.void:
+    def number(self):
         """Count the cuts before each word."""
         n: cython.Py_ssize_t = 0
         for w in range(self.words.shape[0]):
@@ -114,10 +103,7 @@ class Cuts:
                 n += ones(self.words[w])
         self.count = n
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def list_into(self, starts: cython.Py_ssize_t[::1]) -> cython.void:
+    def list_into(self, starts):
         """Write all cuts in ascending order."""
         n: cython.Py_ssize_t = 0
         for w in range(self.words.shape[0]):
@@ -128,11 +114,7 @@ class Cuts:
                 left ^= lowest
                 n += 1
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def run_from(self, group: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def run_from(self, group):
         """The number of the run that begins at a group: the number of cuts before it."""
         one: cython.Py_ssize_t = 1
         return self.before[group >> 5] + ones(self.words[group >> 5] & ((one << (group & 31)) - 1))

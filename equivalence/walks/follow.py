@@ -82,18 +82,6 @@ class Spread:
         below, occurrences: see `Follow`.
     """
 
-    set_starts: cython.const[cython.Py_ssize_t][::1]
-    set_below: cython.const[cython.Py_ssize_t][::1]
-    symbol: cython.const[cython.Py_ssize_t][::1]
-    begins: cython.Py_ssize_t[::1]
-    returning: cython.uchar[::1]
-    first: cython.const[cython.uchar][:, ::1]
-    below: cython.uchar[:, ::1]
-    occurrences: cython.uchar[:, ::1]
-    n_sets: cython.Py_ssize_t
-    n_classes: cython.Py_ssize_t
-    account: Account
-
     def __init__(self, network: Any, symbol: Any, first: Any, account: Account) -> None:
         self.set_starts = network.below_starts
         self.set_below = network.below_of_symbol
@@ -109,14 +97,7 @@ class Spread:
         final, counted = network.automaton[0], network.automaton[5]
         self.find_begins(network.below_symbols, final.view(np.uint8), counted)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def find_begins(
-        self,
-        symbols: cython.const[cython.Py_ssize_t][::1],
-        final: cython.const[cython.uchar][::1],
-        counted: cython.const[cython.Py_ssize_t][:, ::1],
-    ) -> cython.int:
+    def find_begins(self, symbols, final, counted):
         """Find the state in which each occurrence reads, and whether it may return."""
         for k in range(symbols.shape[0]):
             if symbols[k] >= 0:
@@ -126,9 +107,7 @@ class Spread:
                 self.begins[k] = counted[-1 - symbols[k], 0]
                 self.returning[k] = 1
 
-    @cython.ccall
-    @cython.exceptval(-1, check=False)
-    def begin(self) -> cython.int:
+    def begin(self):
         """Add the bytes that symbols read themselves."""
         with cython.nogil:
             for i in range(self.n_sets):
@@ -137,9 +116,7 @@ class Spread:
                         self.occurrences[k, c] |= self.first[self.begins[k], c]
                         self.below[i, c] |= self.first[self.begins[k], c]
 
-    @cython.ccall
-    @cython.exceptval(-1, check=False)
-    def pass_on(self) -> cython.int:
+    def pass_on(self):
         """Add what can be read below symbols that return, until nothing changes."""
         changed: cython.bint = True
         with cython.nogil:
@@ -151,11 +128,7 @@ class Spread:
                         if self.returning[k] and self.unite(i, self.set_below[k]):
                             changed = True
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def unite(self, target: cython.Py_ssize_t, source: cython.Py_ssize_t) -> cython.bint:
+    def unite(self, target, source):
         """Add a set's row to another's. Return whether that changes it."""
         more: cython.uchar = 0
         for c in range(self.n_classes):
@@ -163,9 +136,7 @@ class Spread:
             self.below[target, c] |= self.below[source, c]
         return more != 0
 
-    @cython.ccall
-    @cython.exceptval(-1, check=False)
-    def after_symbols(self, returns: cython.uchar[:, ::1]) -> cython.int:
+    def after_symbols(self, returns):
         """Compute what can be read after symbols have returned, for each occurrence and for each symbol."""
         with cython.nogil:
             for k in range(self.set_below.shape[0]):
@@ -175,14 +146,7 @@ class Spread:
                     if self.returning[k]:
                         self.occurrences[k, c] |= self.below[self.set_below[k], c]
 
-    @cython.ccall
-    @cython.exceptval(-1, check=False)
-    def below_contexts(
-        self,
-        context_starts: cython.const[cython.Py_ssize_t][::1],
-        context_below: cython.const[cython.Py_ssize_t][::1],
-        contexts: cython.uchar[:, ::1],
-    ) -> cython.int:
+    def below_contexts(self, context_starts, context_below, contexts):
         """Compute what can be read below contexts, each on some sets."""
         with cython.nogil:
             for i in range(contexts.shape[0]):

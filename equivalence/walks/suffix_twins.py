@@ -129,13 +129,6 @@ class Rewriting:
         pairs: what the current outcome leaves to be read.
     """
 
-    outcomes: Interned
-    twin: cython.int[::1]
-    fresh: Interned
-    numbers: cython.Py_ssize_t[::1]
-    pairs: cython.Py_ssize_t[::1]
-    account: Account
-
     def __init__(self, outcomes: Interned, twin: cython.int[::1], account: Account) -> None:
         n: cython.Py_ssize_t = outcomes.count
         widest: cython.Py_ssize_t = 2
@@ -149,20 +142,14 @@ class Rewriting:
         self.pairs = np.empty(widest, np.int64)
         self.fresh = Interned(min(n, FIRST_LISTS), 16, outcomes.most, account, outcomes.excess)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def number_of(self, outcome: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def number_of(self, outcome):
         """The number of the rewritten outcome; the twins of its suffixes must be known."""
         if self.numbers[outcome] < 0:
             self.account.look()
             self.numbers[outcome] = self.rewritten(outcome)
         return self.numbers[outcome]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def rewritten(self, outcome: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def rewritten(self, outcome):
         """Rewrite an outcome: its label, and the twins of its suffixes in order of (port, twin)."""
         begin = self.outcomes.starts[outcome]
         end = self.outcomes.starts[outcome + 1]
@@ -178,8 +165,7 @@ class Rewriting:
             self.fresh.pool[at + 2 + 2 * k] = self.pairs[k] & 0x3FFFFFFF
         return self.fresh.intern(1 + 2 * n)
 
-    @cython.cfunc
-    def own_bytes(self) -> cython.Py_ssize_t:
+    def own_bytes(self):
         """Bytes that are useless once everything is rewritten."""
         return 8 * (self.numbers.shape[0] + self.pairs.shape[0])
 
@@ -203,24 +189,6 @@ class Twins:
             otherwise 2 plus an outcome.
     """
 
-    account: Account
-    rewriting: Rewriting
-    suffixes: cython.const[cython.int][::1]
-    first_byte: cython.const[cython.uchar][::1]
-    round_of: cython.const[cython.Py_ssize_t][::1]
-    range_sets: cython.const[cython.int][::1]
-    words: cython.const[cython.Py_ssize_t][:, ::1]
-    block_starts: cython.const[cython.Py_ssize_t][:, ::1]
-    user_starts: cython.const[cython.Py_ssize_t][:, ::1]
-    users: cython.const[cython.Py_ssize_t][:, ::1]
-    own_starts: cython.Py_ssize_t[::1]
-    own: cython.Py_ssize_t[:, ::1]
-    by_block: Interned
-    class_of: cython.Py_ssize_t[::1]
-    full: Interned
-    example: cython.int[::1]
-    value: cython.Py_ssize_t[::1]
-
     def __init__(self, rounds: Any, first_byte: Any, rewriting: Rewriting, account: Account) -> None:
         n = len(rounds.suffixes)
         widest = int(np.diff(rounds.block_starts, axis=1).max(initial=0))
@@ -242,13 +210,7 @@ class Twins:
         self.value = np.zeros(widest, np.int64)
         self.sort_events(rounds.owners, rounds.events)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def sort_events(
-        self,
-        owners: cython.const[cython.Py_ssize_t][::1],
-        events: cython.const[cython.Py_ssize_t][:, ::1],
-    ) -> cython.int:
+    def sort_events(self, owners, events):
         """List the events of each suffix in the order of their blocks."""
         n: cython.Py_ssize_t = self.suffixes.shape[0]
         self.own = np.empty((owners.shape[0], 2), np.int64)
@@ -265,9 +227,7 @@ class Twins:
                 self.own[at, 1] = events[e, 1]
                 self.own_starts[events[e, 0] + 1] = at + 1
 
-    @cython.ccall
-    @cython.exceptval(-1, check=False)
-    def find(self, order: cython.const[cython.Py_ssize_t][::1]) -> cython.int:
+    def find(self, order):
         """Find the twin of each suffix, in the order of their numbers."""
         with cython.nogil:
             for i in range(order.shape[0]):
@@ -279,10 +239,7 @@ class Twins:
                     self.class_of[listed] = self.list_in_full(place)
                 self.rewriting.twin[self.suffixes[place]] = self.example[self.class_of[listed]]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def list_by_block(self, place: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def list_by_block(self, place):
         """The number of the list of what blocks do with a suffix."""
         begin = self.own_starts[place]
         n_own = self.own_starts[place + 1] - begin
@@ -295,10 +252,7 @@ class Twins:
             self.by_block.pool[at + 3 + 2 * k] = self.rewriting.number_of(self.own[begin + k, 1])
         return self.by_block.intern(2 + 2 * n_own)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def list_in_full(self, place: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def list_in_full(self, place):
         """The number of the list of what all symbols do with a suffix. If it is new, the suffix represents
         it."""
         byte: cython.Py_ssize_t = self.first_byte[self.suffixes[place]]

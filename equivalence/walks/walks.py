@@ -16,14 +16,13 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import of_array, zeros
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.character_loops import find_character_loop
 from cython.cimports.equivalence.parser.space import Space
-from cython.cimports.equivalence.trie.nodes import ENDS_AT, Node
+from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.equivalence.walks.subtrees import loops_below
 from numpy.typing import NDArray
 
@@ -38,16 +37,6 @@ check_source(__name__)
 
 LEVEL, RETURN = Kind("configuration n_returns child end"), Kind("depth port")
 RANGE, EVENT = Kind("first end"), Kind("group outcome")
-
-Level = cython.struct(
-    configuration=cython.Py_ssize_t,
-    n_returns=cython.Py_ssize_t,
-    child=cython.Py_ssize_t,
-    end=cython.Py_ssize_t,
-)
-Return = cython.struct(depth=cython.Py_ssize_t, port=cython.Py_ssize_t)
-Range = cython.struct(first=cython.Py_ssize_t, end=cython.Py_ssize_t)
-Event = cython.struct(group=cython.Py_ssize_t, outcome=cython.Py_ssize_t)
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 
@@ -80,27 +69,6 @@ class Walks:
         ranges, events: the rows; `range_rows` and `event_rows` are the same as arrays.
         open_range: ranges from here on belong to the block, and may be extended.
     """
-
-    space: Space
-    account: Account
-    outcomes = cython.declare(Interned, visibility="readonly")
-    nodes: cython.const[Node][::1]
-    suffix_parent: cython.const[cython.int][::1]
-    group_suffix: cython.const[cython.int][::1]
-    displacement: cython.bint
-    levels: Level[::1]
-    returns: Return[::1]
-    pairs: cython.Py_ssize_t[::1]
-    first: cython.const[cython.uchar][:, ::1]
-    row: cython.Py_ssize_t
-    start: cython.Py_ssize_t
-    ranges: Range[::1]
-    events: Event[::1]
-    range_rows: object
-    event_rows: object
-    n_ranges: cython.Py_ssize_t
-    n_events: cython.Py_ssize_t
-    open_range: cython.Py_ssize_t
 
     def __init__(
         self,
@@ -205,10 +173,7 @@ class Walks:
 
     # ---------------------------------------------------------------- the walk
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def walk(self, node: cython.Py_ssize_t) -> cython.int:
+    def walk(self, node):
         """Walk all tokens of the current block, below a child of the root."""
         self.levels[1].child = node
         self.levels[1].end = node + 1
@@ -225,17 +190,7 @@ class Walks:
                 self.levels[d].child = i + 1
                 d = self.enter(i, d)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def pass_over(
-        self,
-        i: cython.Py_ssize_t,
-        last: cython.Py_ssize_t,
-        above: cython.Py_ssize_t,
-        n_returns: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:
+    def pass_over(self, i, last, above, n_returns):
         """The first child from i on that must be entered. Most children are rejected, or stay in a loop
         that contains everything below them; both take little time in this loop."""
         looping: cython.bint = self.space.facts[above].label == 0 and not self.displacement
@@ -256,11 +211,7 @@ class Walks:
             i += 1
         return i
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def is_learned(self, configuration: cython.Py_ssize_t, byte: cython.Py_ssize_t) -> cython.bint:
+    def is_learned(self, configuration, byte):
         """Whether a configuration is known to stay the same on an ASCII byte."""
         if byte < 64:
             if byte < 32:
@@ -270,19 +221,12 @@ class Walks:
             return (self.space.facts[configuration].loop_2 >> (byte - 64)) & 1
         return (self.space.facts[configuration].loop_3 >> (byte - 96)) & 1
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def loops_below(self, i: cython.Py_ssize_t, configuration: cython.Py_ssize_t) -> cython.bint:
+    def loops_below(self, i, configuration):
         """Whether a configuration is known to stay the same on everything that occurs below a node."""
         facts = cython.address(self.space.facts[configuration])
         return loops_below(facts, cython.address(self.nodes[i]))
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def enter(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def enter(self, i, d):
         """Read the byte that leads to a node at depth d. Return the depth at which to continue, which is
         greater if its children come next."""
         above = self.levels[d - 1].configuration
@@ -311,11 +255,7 @@ class Walks:
             self.add_event(label, n, self.nodes[i].group)
         return self.descend(i, d)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def read_outright(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def read_outright(self, i, d):
         """Record what is read completely at a node: all groups below it, if none of them leaves a loop.
         Return the depth at which to continue."""
         self.learn(i, d)
@@ -326,11 +266,7 @@ class Walks:
             self.add_range(self.nodes[i].group, self.nodes[i].group + 1)
         return self.descend(i, d)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def learn(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.int:
+    def learn(self, i, d):
         """Learn loops where they occur: trying every byte of every loop took four times as many steps."""
         configuration = self.levels[d].configuration
         byte = self.nodes[i].bits & 255
@@ -349,11 +285,7 @@ class Walks:
             ):
                 find_character_loop(self.space, configuration)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def descend(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def descend(self, i, d):
         """Continue with the children of a node at depth d. Return their depth."""
         self.levels[d + 1].child = self.nodes[i].child
         self.levels[d + 1].end = self.nodes[i + 1].child
@@ -361,11 +293,7 @@ class Walks:
 
     # ---------------------------------------------------------------- results
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def add_range(self, first: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.void:
+    def add_range(self, first, end):
         """Record groups that are read completely."""
         last = self.n_ranges - 1
         if last >= self.open_range and self.ranges[last].end == first:
@@ -375,12 +303,7 @@ class Walks:
             self.ranges[last + 1].end = end
             self.n_ranges = last + 2
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_returns(
-        self, configuration: cython.Py_ssize_t, depth: cython.Py_ssize_t, n: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def add_returns(self, configuration, depth, n):
         """Record that the text may leave the known part of the stack by the ports of a configuration. `n`
         returns were recorded before; return how many are now."""
         at = self.space.configurations.starts[configuration] + 2
@@ -393,12 +316,7 @@ class Walks:
             n += 1
         return n
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def add_event(
-        self, label: cython.Py_ssize_t, n_returns: cython.Py_ssize_t, group: cython.Py_ssize_t
-    ) -> cython.int:
+    def add_event(self, label, n_returns, group):
         """Record the outcome of a group: its label, and the suffixes at the depths of its returns, in the
         order of (port, suffix)."""
         n: cython.Py_ssize_t = 0
@@ -419,17 +337,14 @@ class Walks:
         self.events[self.n_events].outcome = self.outcomes.intern(1 + 2 * n)
         self.n_events += 1
 
-    @cython.cfunc
-    def keep_rows(self, ranges: object, events: object) -> object:
+    def keep_rows(self, ranges, events):
         """Write ranges and events into arrays int64[n, 2] from now on."""
         self.range_rows = ranges
         self.event_rows = events
         self.ranges = of_array(ranges, RANGE)
         self.events = of_array(events, EVENT)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow(self, room: cython.Py_ssize_t) -> cython.int:
+    def grow(self, room):
         """Make room for this many more ranges and events, and for a block of all groups."""
         old: cython.Py_ssize_t = self.ranges.shape[0]
         size: cython.Py_ssize_t = 2 * (self.n_ranges + self.group_suffix.shape[0])

@@ -45,16 +45,6 @@ class Pairs:
         text_start: int64[texts + 1], the first terminal of each text.
     """
 
-    rests: Residuals
-    family_sequence: cython.const[cython.int][::1]
-    family_start: cython.const[cython.Py_ssize_t][::1]
-    known: Interned
-    path_length: cython.Py_ssize_t[::1]
-    pair_start: cython.Py_ssize_t[::1]
-    text_start: cython.Py_ssize_t[::1]
-    terminals: cython.int[::1]
-    account: Account
-
     def __init__(
         self,
         rests: Residuals,
@@ -126,13 +116,7 @@ class Pairs:
                         pair[state, k] = cython.cast(cython.int, number)
         return found
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def pair_of(
-        self, emitted: cython.Py_ssize_t, rest: cython.Py_ssize_t, group: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def pair_of(self, emitted, rest, group):
         """The number of a pair."""
         begin = self.known.room(3)
         self.known.pool[begin] = emitted
@@ -165,36 +149,22 @@ class Pairs:
         self.text_start = text_start
         return text, self.text_start[text]
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def measure_paths(self) -> cython.int:
+    def measure_paths(self):
         """Find how many terminals each path has. A path comes after the one that it continues."""
         paths = self.rests.paths
         self.path_length = np.zeros(paths.count, np.int64)
         for path in range(1, paths.count):
             self.path_length[path] = self.path_length[paths.pool[2 * path]] + 1
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def path_of(self, pair: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def path_of(self, pair):
         """The path of a pair's rest."""
         return self.rests.rests.pool[2 * self.known.pool[3 * pair + 1]]
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def family_of(self, pair: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def family_of(self, pair):
         """The family of a pair's rest."""
         return self.rests.rests.pool[2 * self.known.pool[3 * pair + 1] + 1]
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def length_of(self, sequence: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def length_of(self, sequence):
         """The number of terminals in a sequence."""
         return self.rests.sequence_start[sequence + 1] - self.rests.sequence_start[sequence]
 
@@ -220,13 +190,7 @@ class Pairs:
                     text += 1
         return np.asarray(self.terminals), np.asarray(self.text_start), np.asarray(self.pair_start)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def write(
-        self, pair: cython.Py_ssize_t, tail: cython.Py_ssize_t, place: cython.Py_ssize_t
-    ) -> cython.void:
+    def write(self, pair, tail, place):
         """Write the text of a pair that ends with a sequence."""
         emitted = self.known.pool[3 * pair]
         for k in range(self.rests.sequence_start[emitted], self.rests.sequence_start[emitted + 1]):

@@ -44,15 +44,6 @@ class Sets:
         ValueError: the sizes of arrays differ, or a number is out of its range.
     """
 
-    tops: cython.const[cython.uchar][:, ::1]
-    alike: cython.const[cython.int][:, ::1]
-    cell_start: cython.const[cython.Py_ssize_t][::1]
-    cells: cython.const[cython.Py_ssize_t][:, ::1]
-    known: Interned
-    asked: cython.Py_ssize_t[:, ::1]
-    answer: cython.uchar[::1]
-    account: Account
-
     def __init__(
         self,
         tops: NDArray[np.bool_],
@@ -136,13 +127,7 @@ class Sets:
                 numbers[pair] = cython.cast(cython.int, self.known.intern(count))
         return found
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def insert(
-        self, begin: cython.Py_ssize_t, count: cython.Py_ssize_t, kind: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def insert(self, begin, count, kind):
         """Insert a kind into the set that is built in the pool. Return the new number of its kinds."""
         place = begin + count
         while place > begin and self.known.pool[place - 1] > kind:
@@ -156,12 +141,7 @@ class Sets:
         self.known.pool[place] = kind
         return count + 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def without_covered(
-        self, begin: cython.Py_ssize_t, count: cython.Py_ssize_t, group: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def without_covered(self, begin, count, group):
         """Drop each kind of the set that another one covers. Return the number of kinds left."""
         for a in range(begin, begin + count):
             for b in range(begin, begin + count):
@@ -177,13 +157,7 @@ class Sets:
                 kept += 1
         return kept
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def is_within(
-        self, one: cython.Py_ssize_t, other: cython.Py_ssize_t, group: cython.Py_ssize_t
-    ) -> cython.bint:
+    def is_within(self, one, other, group):
         """Whether each stack of a group that accepts one kind accepts the other; answers are cached for a
         while."""
         place = mix(mix(mix(3, group), one), other) & (ANSWERS - 1)
@@ -192,12 +166,7 @@ class Sets:
             self.answer[place] = self.compare(one, other, group)
         return self.answer[place]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def compare(
-        self, one: cython.Py_ssize_t, other: cython.Py_ssize_t, group: cython.Py_ssize_t
-    ) -> cython.bint:
+    def compare(self, one, other, group):
         """Whether each stack of a group that accepts one kind accepts the other, according to the cells."""
         k = self.cell_start[other]
         end = self.cell_start[other + 1]

@@ -55,15 +55,6 @@ class Numbering:
         ValueError: `beneath` belongs to another machine.
     """
 
-    simulation: Simulation
-    items: Items
-    pairs: Interned
-    rows: Interned
-    number_of_pair: cython.int[::1]
-    number_of_row: cython.int[::1]
-    cell: cython.Py_ssize_t[::1]
-    account: Account
-
     def __init__(
         self,
         machine: object,
@@ -128,17 +119,11 @@ class Numbering:
             self.items.forget()
             raise
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def refuse(self, sequence: cython.Py_ssize_t) -> cython.int:
+    def refuse(self, sequence):
         with cython.gil:
             raise ValueError(f"sequence {sequence} is not within the texts, or has an unknown terminal")
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def before(self, terminal: cython.Py_ssize_t, rest: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def before(self, terminal, rest):
         """The number of a terminal followed by a sequence."""
         if rest == DEAD:
             return DEAD
@@ -150,10 +135,7 @@ class Numbering:
             self.number_of_pair[pair] = cython.cast(cython.int, self.new_sequence(terminal, rest))
         return self.number_of_pair[pair]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def new_sequence(self, terminal: cython.Py_ssize_t, rest: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def new_sequence(self, terminal, rest):
         """The number of a terminal followed by a sequence, if this pair is new."""
         if terminal < 0 or terminal >= self.simulation.action.shape[1]:
             self.refuse(terminal)
@@ -180,10 +162,7 @@ class Numbering:
         self.number_of_row[simulated] = cython.cast(cython.int, number)
         return number
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def row_of(self, own: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def row_of(self, own):
         """The number of the row of a sequence: (state, outcome, rest) for each state on which it does not
         die.
 
@@ -210,10 +189,7 @@ class Numbering:
                 self.number_of_row = self.beside(self.number_of_row, self.rows)
         return number
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def find_edges(self, own: cython.Py_ssize_t) -> cython.int:
+    def find_edges(self, own):
         """Write the edges of a row next to its outcomes."""
         if self.cell.shape[0] < self.simulation.outcome.shape[0]:
             with cython.gil:
@@ -226,10 +202,7 @@ class Numbering:
                 self.simulation.outcome[row + k], self.simulation.users[user + k]
             )
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def decide(self, own: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def decide(self, own):
         """Replace edges that always pass or always die. Return the number of cells that do not die."""
         terminal = self.simulation.first[own]
         row = self.simulation.row[own]
@@ -248,8 +221,7 @@ class Numbering:
             alive += self.cell[k] != DEAD
         return alive
 
-    @cython.cfunc
-    def beside(self, numbers: cython.int[::1], known: Interned) -> object:
+    def beside(self, numbers, known):
         """The numbers stored for interned lists, with as much room as the lists have; -1: not known yet."""
         old = numbers.shape[0]
         size = known.starts.shape[0]
@@ -258,9 +230,7 @@ class Numbering:
         larger[old:] = -1
         return larger
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def grow_cells(self) -> cython.int:
+    def grow_cells(self):
         """Make room for a cell for each outcome."""
         old = self.cell.shape[0]
         size = self.simulation.outcome.shape[0]

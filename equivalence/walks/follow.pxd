@@ -1,0 +1,22 @@
+from equivalence.arrays.account cimport Account
+
+
+cdef class Spread:
+    cdef const Py_ssize_t[::1] set_starts
+    cdef const Py_ssize_t[::1] set_below
+    cdef const Py_ssize_t[::1] symbol
+    cdef Py_ssize_t[::1] begins
+    cdef unsigned char[::1] returning
+    cdef const unsigned char[:, ::1] first
+    cdef unsigned char[:, ::1] below
+    cdef unsigned char[:, ::1] occurrences
+    cdef Py_ssize_t n_sets
+    cdef Py_ssize_t n_classes
+    cdef Account account
+
+    cdef int find_begins(self, const Py_ssize_t[::1] symbols, const unsigned char[::1] final, const Py_ssize_t[:, ::1] counted) except -1
+    cdef int begin(self) except -1
+    cdef int pass_on(self) except -1
+    cdef inline bint unite(self, Py_ssize_t target, Py_ssize_t source) noexcept nogil
+    cdef int after_symbols(self, unsigned char[:, ::1] returns) except -1
+    cdef int below_contexts(self, const Py_ssize_t[::1] context_starts, const Py_ssize_t[::1] context_below, unsigned char[:, ::1] contexts) except -1

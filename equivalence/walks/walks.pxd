@@ -1,0 +1,63 @@
+from equivalence.arrays.account cimport Account
+from equivalence.arrays.interning cimport Interned
+from equivalence.parser.space cimport Space
+from equivalence.trie.nodes cimport Node
+
+
+cdef struct Level:
+    Py_ssize_t configuration
+    Py_ssize_t n_returns
+    Py_ssize_t child
+    Py_ssize_t end
+
+
+cdef struct Return:
+    Py_ssize_t depth
+    Py_ssize_t port
+
+
+cdef struct Range:
+    Py_ssize_t first
+    Py_ssize_t end
+
+
+cdef struct Event:
+    Py_ssize_t group
+    Py_ssize_t outcome
+
+
+cdef class Walks:
+    cdef Space space
+    cdef Account account
+    cdef readonly Interned outcomes
+    cdef const Node[::1] nodes
+    cdef const int[::1] suffix_parent
+    cdef const int[::1] group_suffix
+    cdef bint displacement
+    cdef Level[::1] levels
+    cdef Return[::1] returns
+    cdef Py_ssize_t[::1] pairs
+    cdef const unsigned char[:, ::1] first
+    cdef Py_ssize_t row
+    cdef Py_ssize_t start
+    cdef Range[::1] ranges
+    cdef Event[::1] events
+    cdef object range_rows
+    cdef object event_rows
+    cdef Py_ssize_t n_ranges
+    cdef Py_ssize_t n_events
+    cdef Py_ssize_t open_range
+
+    cdef int walk(self, Py_ssize_t node) except -1 nogil
+    cdef inline Py_ssize_t pass_over(self, Py_ssize_t i, Py_ssize_t last, Py_ssize_t above, Py_ssize_t n_returns) noexcept nogil
+    cdef inline bint is_learned(self, Py_ssize_t configuration, Py_ssize_t byte) noexcept nogil
+    cdef inline bint loops_below(self, Py_ssize_t i, Py_ssize_t configuration) noexcept nogil
+    cdef Py_ssize_t enter(self, Py_ssize_t i, Py_ssize_t d) except -1 nogil
+    cdef inline Py_ssize_t read_outright(self, Py_ssize_t i, Py_ssize_t d) except -1 nogil
+    cdef inline int learn(self, Py_ssize_t i, Py_ssize_t d) except -1 nogil
+    cdef inline Py_ssize_t descend(self, Py_ssize_t i, Py_ssize_t d) noexcept nogil
+    cdef inline void add_range(self, Py_ssize_t first, Py_ssize_t end) noexcept nogil
+    cdef Py_ssize_t add_returns(self, Py_ssize_t configuration, Py_ssize_t depth, Py_ssize_t n) except -1 nogil
+    cdef int add_event(self, Py_ssize_t label, Py_ssize_t n_returns, Py_ssize_t group) except -1 nogil
+    cdef object keep_rows(self, object ranges, object events)
+    cdef int grow(self, Py_ssize_t room) except -1
