@@ -38,20 +38,13 @@ class Coloring:
     condition. All other rows lead to the item `value`.
     """
 
-    def __init__(
-        self,
-        rows: cython.const[cython.Py_ssize_t][:, ::1],
-        starts: cython.const[cython.Py_ssize_t][::1],
-        below: cython.const[cython.Py_ssize_t][::1],
-        bottom: cython.const[cython.uchar][::1],
-        account: Account,
-    ) -> None:
+    def __init__(self, rows, starts, below, bottom, account) -> None:
         self.rows = rows
         self.starts = starts
         self.below = below
         self.bottom = bottom
         self.account = account
-        self.n_items = below.shape[0]
+        self.n_items = self.below.shape[0]
         self.color = np.zeros(self.n_items, np.int64)
         self.renewed = np.empty(self.n_items, np.int64)
 

@@ -36,30 +36,14 @@ class Features:
         account: pays for lists of colors.
     """
 
-    queries: Interned
-    colors: cython.const[cython.Py_ssize_t][::1]
-    context_starts: cython.const[cython.Py_ssize_t][::1]
-    context_below: cython.const[cython.Py_ssize_t][::1]
-    tuples: Interned  # the colors of contexts with several below sets
-
-    def __init__(
-        self,
-        queries: Interned,
-        colors: cython.const[cython.Py_ssize_t][::1],
-        context_starts: cython.const[cython.Py_ssize_t][::1],
-        context_below: cython.const[cython.Py_ssize_t][::1],
-        account: Account,
-    ) -> None:
+    def __init__(self, queries, colors, context_starts, context_below, account) -> None:
         self.queries = queries
         self.colors = colors
         self.context_starts = context_starts
         self.context_below = context_below
         self.tuples = Interned(64, 4, account=account)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def feature(self, context: cython.Py_ssize_t, outcome: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def feature(self, context, outcome):
         """The feature of an outcome in a context. 0: no stack accepts it; 1: every stack does.
 
         Raises:
@@ -105,27 +89,8 @@ class Blocks:
         event_starts, events: rows (group, outcome) of each block.
     """
 
-    classes: cython.const[cython.int][::1]
-    range_sets: cython.const[cython.int][::1]
-    set_words: cython.const[cython.Py_ssize_t][:, ::1]
-    first_byte: cython.const[cython.uchar][::1]
-    block_starts: cython.const[cython.Py_ssize_t][::1]
-    event_starts: cython.const[cython.Py_ssize_t][::1]
-    events: cython.const[cython.Py_ssize_t][:, ::1]
-    example: cython.Py_ssize_t[::1]  # the first group of each class; -1: none
-    own_starts: cython.Py_ssize_t[::1]
-    own: cython.Py_ssize_t[:, ::1]  # rows (block, outcome): the events of the examples, by class
-    value: cython.Py_ssize_t[::1]  # what each block of the current byte does with the current class
-
     def __init__(
-        self,
-        classes: cython.const[cython.int][::1],
-        range_sets: cython.const[cython.int][::1],
-        set_words: cython.const[cython.Py_ssize_t][:, ::1],
-        first_byte: cython.const[cython.uchar][::1],
-        block_starts: cython.const[cython.Py_ssize_t][::1],
-        event_starts: cython.const[cython.Py_ssize_t][::1],
-        events: cython.const[cython.Py_ssize_t][:, ::1],
+        self, classes, range_sets, set_words, first_byte, block_starts, event_starts, events
     ) -> None:
         self.classes = classes
         self.range_sets = range_sets
@@ -136,12 +101,10 @@ class Blocks:
         self.events = events
         widest: cython.Py_ssize_t = 0
         for b in range(256):
-            widest = max(widest, block_starts[b + 1] - block_starts[b])
+            widest = max(widest, self.block_starts[b + 1] - self.block_starts[b])
         self.value = np.zeros(widest, np.int64)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def choose(self, n_classes: cython.Py_ssize_t, account: Account) -> cython.int:
+    def choose(self, n_classes, account):
         """Choose a group as the example of each class, and list its events."""
         n_events: cython.Py_ssize_t = self.event_starts[self.event_starts.shape[0] - 1]
         self.example = np.full(n_classes, -1, np.int64)
@@ -170,10 +133,7 @@ class Blocks:
                         self.own[at, 1] = self.events[e, 1]
                         self.own_starts[k + 1] = at + 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def evaluate(self, number: cython.Py_ssize_t) -> cython.void:
+    def evaluate(self, number):
         """Record what each block does with a class: `NOTHING`, `OUTRIGHT`, or 1 + its outcome."""
         group = self.example[number]
         first_byte = cython.cast(cython.Py_ssize_t, self.first_byte[group])
@@ -192,21 +152,7 @@ class Blocks:
 class Merging:
     """Classes, and the lists that describe them."""
 
-    blocks: Blocks
-    features: Features
-    user_starts: cython.const[cython.Py_ssize_t][::1]
-    users: cython.const[cython.Py_ssize_t][:, ::1]
-    lists: Interned
-    account: Account
-
-    def __init__(
-        self,
-        blocks: Blocks,
-        features: Features,
-        user_starts: cython.const[cython.Py_ssize_t][::1],
-        users: cython.const[cython.Py_ssize_t][:, ::1],
-        account: Account,
-    ) -> None:
+    def __init__(self, blocks, features, user_starts, users, account) -> None:
         self.blocks = blocks
         self.features = features
         self.user_starts = user_starts
@@ -214,10 +160,7 @@ class Merging:
         self.lists = Interned(1024, 32, account=account)
         self.account = account
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def spell(self, number: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def spell(self, number):
         """Write the list of a class to the end of the pool of lists. Return its length."""
         first_byte = cython.cast(cython.Py_ssize_t, self.blocks.first_byte[self.blocks.example[number]])
         first_block = self.blocks.block_starts[first_byte]
@@ -242,10 +185,7 @@ class Merging:
             at += 2
         return at - start
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def merge(self, merged: cython.int[::1]) -> cython.int:
+    def merge(self, merged):
         """Write the number of each class's list; an empty list gets none. `merged` must contain -1."""
         for number in range(merged.shape[0]):
             if self.blocks.example[number] < 0:

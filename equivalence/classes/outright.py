@@ -126,26 +126,18 @@ class BlockSets:
 class Sweep:
     """A pass over the groups in order. A range never contains groups with different first bytes."""
 
-    def __init__(
-        self,
-        first_byte: cython.const[cython.uchar][::1],
-        block_starts: cython.const[cython.Py_ssize_t][::1],
-        range_starts: cython.const[cython.Py_ssize_t][::1],
-        ranges: cython.const[cython.Py_ssize_t][:, ::1],
-        account: Account,
-    ) -> None:
-        n_blocks: cython.Py_ssize_t = range_starts.shape[0] - 1
-        total: cython.Py_ssize_t = range_starts[n_blocks]
+    def __init__(self, first_byte, block_starts, range_starts, ranges, account) -> None:
         self.first_byte = first_byte
         self.block_starts = block_starts
         self.range_starts = range_starts
         self.ranges = ranges
         self.account = account
+        total: cython.Py_ssize_t = self.range_starts[self.range_starts.shape[0] - 1]
         widest: cython.Py_ssize_t = 1
         for b in range(256):
-            widest = max(widest, block_starts[b + 1] - block_starts[b])
+            widest = max(widest, self.block_starts[b + 1] - self.block_starts[b])
         self.sets = BlockSets(widest, account)
-        self.ends = np.zeros(first_byte.shape[0] + 2, np.int32)
+        self.ends = np.zeros(self.first_byte.shape[0] + 2, np.int32)
         self.toggles = np.empty(2 * total, np.int32)
         self.bounds = np.empty(2 * total + 1, np.int64)
         self.n_bounds = 0

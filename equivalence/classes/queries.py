@@ -27,27 +27,7 @@ FIRST = 512
 class Search:
     """The input of `find_queries`, and scratch arrays."""
 
-    event_starts: cython.const[cython.Py_ssize_t][::1]
-    events: cython.const[cython.Py_ssize_t][:, ::1]
-    user_starts: cython.Py_ssize_t[::1]  # where the contexts of each block begin
-    contexts: cython.Py_ssize_t[::1]  # the contexts that use each block
-    context_starts: cython.const[cython.Py_ssize_t][::1]
-    context_below: cython.const[cython.Py_ssize_t][::1]
-    answered: cython.Py_ssize_t[::1]  # for each outcome, 1 + the last block whose queries were added
-    noted: cython.Py_ssize_t[::1]  # for each below set, 1 + the last block that listed it
-    belows: cython.Py_ssize_t[::1]  # the distinct below sets of the current block
-    n_belows: cython.Py_ssize_t
-    queries: Interned
-    account: Account
-
-    def __init__(
-        self,
-        event_starts: cython.const[cython.Py_ssize_t][::1],
-        events: cython.const[cython.Py_ssize_t][:, ::1],
-        context_starts: cython.const[cython.Py_ssize_t][::1],
-        context_below: cython.const[cython.Py_ssize_t][::1],
-        account: Account,
-    ) -> None:
+    def __init__(self, event_starts, events, context_starts, context_below, account) -> None:
         self.event_starts = event_starts
         self.events = events
         self.context_starts = context_starts
@@ -55,9 +35,7 @@ class Search:
         self.account = account
         self.queries = Interned(FIRST, 2, account=account)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def sort_users(self, users: cython.const[cython.Py_ssize_t][:, ::1]) -> cython.int:
+    def sort_users(self, users):
         """List the contexts by block."""
         n_blocks: cython.Py_ssize_t = self.event_starts.shape[0] - 1
         block: cython.Py_ssize_t
@@ -74,9 +52,7 @@ class Search:
                 self.contexts[self.user_starts[block]] = users[u, 0]
                 self.user_starts[block] += 1
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def find(self, n_outcomes: cython.Py_ssize_t) -> cython.int:
+    def find(self, n_outcomes):
         """Find the queries of all blocks."""
         n_below: cython.Py_ssize_t = 0
         for k in range(self.context_below.shape[0]):
@@ -90,10 +66,7 @@ class Search:
                     self.note_belows(block)
                     self.ask(block)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def note_belows(self, block: cython.Py_ssize_t) -> cython.void:
+    def note_belows(self, block):
         """List the below sets of all contexts that use a block."""
         n: cython.Py_ssize_t = 0
         for u in range(self.user_starts[block], self.user_starts[block + 1]):
@@ -106,10 +79,7 @@ class Search:
                     n += 1
         self.n_belows = n
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def ask(self, block: cython.Py_ssize_t) -> cython.int:
+    def ask(self, block):
         """Add the queries for all outcomes of a block."""
         for e in range(self.event_starts[block], self.event_starts[block + 1]):
             outcome = self.events[e, 1]

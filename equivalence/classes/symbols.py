@@ -11,15 +11,11 @@ share the space.
 
 from __future__ import annotations
 
-from typing import Any
-
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.built import check_source
-from cython.cimports.equivalence.parser.space import Space
-from numpy.typing import NDArray
 
 from equivalence.arrays.growing import bigger
 
@@ -50,16 +46,7 @@ class Symbols:
         pairs: the pending suffixes of the current set, with their ports; and its final configurations.
     """
 
-    def __init__(
-        self,
-        space: Space,
-        follow: Any,
-        suffixes: tuple[NDArray[np.int32], NDArray[np.uint8]],
-        outcomes: Interned,
-        displacement: cython.bint,
-        room: cython.Py_ssize_t,
-        most: cython.Py_ssize_t,
-    ) -> None:
+    def __init__(self, space, follow, suffixes, outcomes, displacement, room, most) -> None:
         self.space = space
         self.account = space.account
         self.outcomes = outcomes

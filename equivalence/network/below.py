@@ -26,7 +26,6 @@ from cython.cimports.equivalence.network.codes import Codes
 from numpy.typing import NDArray
 
 from equivalence.arrays.growing import bigger
-from equivalence.deadline import Stop
 from equivalence.network.sizes import too_large
 
 check_source(__name__)
@@ -111,31 +110,22 @@ class BelowSets:
         BudgetExceeded: the sets have more than `MEMBERS_A_STATE` members for each state, or the time is over.
     """
 
-    def __init__(
-        self,
-        states: MergedStates,
-        counted: NDArray[np.int64],
-        counted_cls: NDArray[np.int64],
-        n_counted_classes: cython.Py_ssize_t,
-        root: cython.Py_ssize_t,
-        max_states: cython.Py_ssize_t,
-        stop: Stop,
-    ) -> None:
+    def __init__(self, states, counted, counted_cls, n_counted_classes, root, max_states, stop) -> None:
         self.states = states
         self.counted, self.counted_cls = counted, counted_cls
         self.n_counted_classes, self.root, self.max_states = n_counted_classes, root, max_states
         self.account = Account(stop)
-        self.total = states.rule_first.shape[0] + self.counted.shape[0]
+        self.total = self.states.rule_first.shape[0] + self.counted.shape[0]
         self.used = np.zeros(self.total, np.uint8)
         self.caller_starts = np.zeros(self.total + 2, np.int64)
         self.own_starts = np.zeros(self.total + 2, np.int64)
         with cython.nogil:
-            self.count_calls(states)
+            self.count_calls(self.states)
         self.callers = np.empty(self.caller_starts[self.total + 1], np.int64)
         self.own = np.empty(self.own_starts[self.total + 1], np.int64)
         self.pairs = Interned(self.own.shape[0], 2)
         with cython.nogil:
-            self.note_calls(states)
+            self.note_calls(self.states)
         self.set_starts = np.empty(self.total + 1, np.int64)
         self.bottom = np.zeros(self.total, np.uint8)
         self.members = np.empty(2 * self.own.shape[0] + 64, np.int64)
