@@ -30,6 +30,12 @@ EDGES = (
 )
 
 
+def table_of(rows: list[tuple[int, ...]], n_states: int) -> Edges:
+    table = Edges(n_states, 1)
+    table.put(np.array(rows, np.int64), n_states)
+    return table
+
+
 def reads(edges: np.ndarray, data: bytes) -> bool:
     """Whether the edges lead from state 0 to state 1 when they read some bytes."""
     states = {0}
@@ -48,8 +54,8 @@ def reads(edges: np.ndarray, data: bytes) -> bool:
 )
 @settings(max_examples=150, deadline=None)
 def test_ranges_read_the_encodings_of_their_characters(ranges: list[list[int]], more: list[int]) -> None:
-    table = np.array([(0, CHARACTERS, low, high, 1) for low, high in ranges], np.int64)
-    edges, n_states = in_bytes(Edges(table, 2), 2, 0)
+    table = [(0, CHARACTERS, low, high, 1) for low, high in ranges]
+    edges, n_states = in_bytes(table_of(table, 2), 2, 0)
     assert edges[:, [0, 4]].max() < n_states
     for code in {*EDGES, *more, *(end + step for one in ranges for end in one for step in (-1, 0, 1))}:
         if 0 <= code <= 0x10FFFF:
@@ -58,10 +64,8 @@ def test_ranges_read_the_encodings_of_their_characters(ranges: list[list[int]], 
 
 
 def test_other_edges_stay_and_ends_are_shared() -> None:
-    table = np.array(
-        [(0, 1, 5, 6, 1), (0, CHARACTERS, 0x80, 0x10FFFF, 1), (2, CHARACTERS, 0x80, 0x10FFFF, 1)]
-    )
-    edges, n_states = in_bytes(Edges(table.astype(np.int64), 3), 3, 0)
+    table = [(0, 1, 5, 6, 1), (0, CHARACTERS, 0x80, 0x10FFFF, 1), (2, CHARACTERS, 0x80, 0x10FFFF, 1)]
+    edges, n_states = in_bytes(table_of(table, 3), 3, 0)
     assert (0, 1, 5, 6, 1) in list(map(tuple, edges.tolist()))
     assert n_states < 20  # three ways to end in continuation bytes, and what begins with E0, ED, F0 and F4
 
@@ -69,4 +73,4 @@ def test_other_edges_stay_and_ends_are_shared() -> None:
 @pytest.mark.parametrize(("low", "high"), [(-1, 5), (5, 4), (0, 0x110000)])
 def test_what_is_no_range_is_refused(low: int, high: int) -> None:
     with pytest.raises(ValueError, match="no range"):
-        in_bytes(Edges(np.array([(0, CHARACTERS, low, high, 1)], np.int64), 2), 2, 0)
+        in_bytes(table_of([(0, CHARACTERS, low, high, 1)], 2), 2, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,14 +12,12 @@ import pytest
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
 from equivalence.network import build_network
-from equivalence.network.automata import Automata, build_automata, reachable_rules
-from equivalence.network.calls import Found, calls_of
+from equivalence.network.automata import reachable_rules
 from equivalence.network.codes import Codes
-from equivalence.network.edges import sorted_edges
 from equivalence.network.integers import read_integers
-from equivalence.network.merging import merge, minimise
+from equivalence.network.making import Making, unpacked
+from equivalence.network.merging import minimise
 from equivalence.network.states import States
-from equivalence.network.subsets import determinise
 from tests.versions import strict_classes
 
 pytestmark = pytest.mark.kernels
@@ -39,24 +37,56 @@ def stopped() -> Stop:
     return stop
 
 
-def automata(*rules: list[int], parts: tuple[list[int], ...] = (), **options: Any) -> Automata:
+class Steps(NamedTuple):
+    """The automata of some rules, and what they call."""
+
+    edges: Any
+    n_states: int
+    counted: Any
+    reachable: Any
+    nullable: Any
+    pairs: Any
+    rule_of_state: Any
+
+
+def begun(
+    data: Any, starts: Any, bodies: Any, *, max_states: int = 1000, ready: Any = None,
+    n_states: int | None = None, stop: Stop | None = None,
+) -> Making:  # fmt: skip
+    """The first steps for some rules, of which rule 0 is the root."""
+    n_states = 2 * len(bodies) if n_states is None else n_states
+    making = Making()
+    making.begin(data, starts, bodies, 0, max_states, ready, n_states, stop or a_stop(), False)
+    return making
+
+
+def ready_made(edges: Any, n_rules: int, n_states: int, **options: Any) -> Making:
+    """The first steps for rules whose automata there are already."""
+    none = np.zeros(0, np.int64)
+    return begun(none, none, np.full(n_rules, -1), ready=np.array(edges), n_states=n_states, **options)
+
+
+def steps(making: Making) -> Steps:
+    pairs, edges, owner, _, _, nullable = making.left_recursive()
+    return Steps(edges, making.n_read, making.counted_rules()[0], making.is_reached(), nullable, pairs, owner)
+
+
+def automata(*rules: list[int], parts: tuple[list[int], ...] = (), **options: Any) -> Steps:
     """Build the automata of rules, each a single expression (type, body ...); `parts` are numbered after
     them."""
+    return steps(begun_with(*rules, parts=parts, **options))
+
+
+def begun_with(*rules: list[int], parts: tuple[list[int], ...] = (), **options: Any) -> Making:
     data: list[int] = []
     starts: list[int] = []
     for kind, *body in (*rules, *parts):
         starts.append(len(data))
         data += [kind, len(body), *body]
-    given = {"max_states": 1000, "ready": NONE, "n_states": 2 * len(rules), "stop": a_stop()} | options
-    return build_automata(np.array(data), np.array(starts), np.arange(len(rules)), 0, **given)
+    return begun(np.array(data), np.array(starts), np.arange(len(rules)), **options)
 
 
-def called(made: Automata, stop: Stop | None = None) -> Found:
-    begins = np.where(made.reachable > 0, 2 * np.arange(len(made.reachable)), -1)
-    return calls_of(made.edges, made.n_states, begins, begins + 1, made.counted, 0, stop)
-
-
-def reads(made: Automata, text: bytes) -> bool:
+def reads(made: Steps, text: bytes) -> bool:
     """Whether the root's automaton, which calls nothing, reads a text."""
     states = {0}
     for byte in text:
@@ -99,25 +129,15 @@ def test_codes_are_sorted_and_each_once() -> None:
 
 
 def test_edges_are_sorted_by_their_sources_and_stay_in_order() -> None:
-    edges = np.array([[source, 1, i, i, 0] for i, source in enumerate([3, 0, 3, 1, 0])])
-    starts, rows = sorted_edges(edges, 4)
-    assert starts.tolist() == [0, 2, 3, 3, 5]
-    assert rows[:, 2].tolist() == [1, 4, 3, 0, 2]
+    edges = [[source, 1, i, i, 0] for i, source in enumerate([3, 0, 3, 1, 0])]
+    rows = steps(ready_made(edges, 1, 4)).edges
+    assert rows[:, :3:2].tolist() == [[0, 1], [0, 4], [1, 3], [3, 0], [3, 2]]
 
 
 @pytest.mark.parametrize("edge", [[4, 0, 0, 0, 0], [-1, 0, 0, 0, 0], [0, 0, 0, 0, 4], [0, 0, 0, 0, -1]])
 def test_edges_between_states_that_are_not_there(edge: list[int]) -> None:
     with pytest.raises(IndexError, match="edge 1"):
-        sorted_edges(np.array([[0, 0, 0, 0, 1], edge]), 4)
-
-
-@pytest.mark.parametrize("dtype", [np.int32, np.float64, np.uint8])
-def test_edges_of_another_type_are_refused(dtype: Any) -> None:
-    with pytest.raises(TypeError, match="int64"):
-        sorted_edges(NONE.astype(dtype), 4)
-    one = np.zeros(1, np.int64)
-    with pytest.raises(TypeError, match="int64"):
-        calls_of(NONE.astype(dtype), 2, one, one, NONE[:, :3].copy(), 0)
+        ready_made([[0, 0, 0, 0, 1], edge], 1, 4)
 
 
 LAST = 0x10FFFF
@@ -185,11 +205,11 @@ def test_more_counted_rules_than_there_is_room_for_at_first() -> None:
 
 
 def test_edges_that_there_are_already_name_rules() -> None:
-    ready = np.array([[0, 2, 2, 0, 4], [4, 1, 97, 97, 1]])
+    ready = np.array([[0, 2, 2, 0, 6], [6, 1, 97, 97, 1]])
     data, starts = np.array([BYTES, 1, 98, BYTES, 1, 99]), np.array([0, 3])
-    made = build_automata(data, starts, np.array([-1, 0, 1]), 0, 100, ready, 7, a_stop())
+    made = steps(begun(data, starts, np.array([-1, 0, 1]), ready=ready, n_states=7))
     assert made.reachable.tolist() == [1, 0, 1]
-    assert made.edges.tolist() == [*ready.tolist(), [4, 1, 99, 99, 5]]
+    assert made.edges.tolist() == [ready[0].tolist(), [4, 1, 99, 99, 5], ready[1].tolist()]
 
 
 @pytest.mark.parametrize(
@@ -204,9 +224,7 @@ def test_expressions_that_refer_to_what_is_not_there(rule: list[int]) -> None:
 def test_expressions_that_end_early() -> None:
     for data in ([BYTES, 5, 97], [CLASS], [REPEAT, 3, 0]):
         with pytest.raises(IndexError):
-            build_automata(
-                np.array(data), np.zeros(1, np.int64), np.zeros(1, np.int64), 0, 9, NONE, 2, a_stop()
-            )
+            begun(np.array(data), np.zeros(1, np.int64), np.zeros(1, np.int64))
 
 
 def test_types_of_expressions_that_are_not_known() -> None:
@@ -231,9 +249,9 @@ def test_an_expression_that_holds_itself_ends_with_the_deadline() -> None:
 def test_expressions_of_another_type_are_refused(dtype: Any) -> None:
     data, zero = np.array([BYTES, 1, 97]), np.zeros(1, np.int64)
     with pytest.raises(ValueError, match="dtype"):
-        build_automata(data.astype(dtype), zero, zero, 0, 9, NONE, 2, a_stop())
+        begun(data.astype(dtype), zero, zero)
     with pytest.raises(ValueError, match="contiguous"):
-        build_automata(np.repeat(data, 2)[::2], zero, zero, 0, 9, NONE, 2, a_stop())
+        begun(np.repeat(data, 2)[::2], zero, zero)
 
 
 def test_rules_that_the_root_leads_to() -> None:
@@ -250,39 +268,39 @@ def test_rules_that_the_root_leads_to() -> None:
 
 
 def test_callees_come_before_callers() -> None:
-    made = automata(
+    making = begun_with(
         [SEQUENCE, 4, 5], [RULE, 2], [BYTES, 97], [BYTES, 98], parts=([RULE, 1], [REPEAT, 2, 0, 9])
     )
-    calls = called(made)
-    assert calls.order.tolist() == [2, 4, 1, 0] or calls.order.tolist() == [2, 1, 4, 0]
+    calls = steps(making)
+    making.merge(8)
+    *_, order = unpacked(*making.packed())
+    assert order.tolist() == [2, 4, 1, 0] or order.tolist() == [2, 1, 4, 0]
     assert calls.rule_of_state[:8].tolist() == [0, 0, 1, 1, 2, 2, -1, -1]
     assert calls.nullable.tolist() == [0, 0, 0, 0, 1]
 
 
 def test_left_calls_that_may_be_on_a_cycle() -> None:
     # root: a | b; a: b "x" | root; b: "y" | c; c: "z"
-    made = automata(
+    calls = automata(
         [CHOICES, 4, 5],
         [CHOICES, 6, 7],
         [CHOICES, 8, 9],
         [BYTES, 122],
         parts=([RULE, 1], [RULE, 2], [SEQUENCE, 5, 10], [RULE, 0], [BYTES, 121], [RULE, 3], [BYTES, 120]),
     )
-    calls = called(made)
     assert calls.nullable.tolist() == [0, 0, 0, 0]
     assert sorted(calls.pairs.tolist()) == [[0, 1], [1, 0]]
 
 
 def test_a_rule_that_may_be_empty_lets_what_follows_be_left() -> None:
-    made = automata([SEQUENCE, 2, 3], [EMPTY], parts=([RULE, 1], [RULE, 0]))
-    calls = called(made)
+    calls = automata([SEQUENCE, 2, 3], [EMPTY], parts=([RULE, 1], [RULE, 0]))
     assert calls.nullable.tolist() == [0, 1]
     assert calls.pairs.tolist() == [[0, 0]]
 
 
 def test_whether_rules_may_be_empty_is_not_found_out_too_late() -> None:
     with pytest.raises(BudgetExceeded, match="a test"):
-        called(automata([BYTES, 97]), stopped())
+        automata([BYTES, 97], stop=stopped())
 
 
 # --- The whole ---------------------------------------------------------------------------------------------
@@ -304,44 +322,25 @@ def test_a_serialised_grammar_that_refers_to_what_is_not_there() -> None:
 # --- Deterministic states, and merging them ----------------------------------------------------------------
 
 
-def two_rules() -> dict[str, Any]:
-    """Rule 0 reads "a" and calls rule 1, which reads "b" or "c"; for `determinise`."""
+def determinised(making: Making) -> States:
+    """Make the automata deterministic, and merge their states."""
+    making.merge(8)
+    return States(*unpacked(*making.packed())[0][:7])
+
+
+def two_rules(**options: Any) -> Making:
+    """Rule 0 reads "a" and calls rule 1, which reads "b" or "c"."""
     edges = [(0, 1, 97, 97, 4), (2, 1, 98, 99, 3), (4, 2, 1, 0, 1)]
-    return {
-        "starts": np.array([0, 1, 1, 2, 2, 3]),
-        "edges": np.array(edges),
-        "begins": np.array([0, 2]),
-        "ends": np.array([1, 3]),
-        "nullable": np.zeros(2, np.uint8),
-        "order": np.array([1, 0]),
-        "max_states": 100,
-    }
+    return ready_made(edges, 2, 5, **options)
 
 
-def test_determinise() -> None:
-    rule_first, rule_last, final, edge_starts, edges, call_starts, calls = determinise(**two_rules())
+def test_deterministic_states() -> None:
+    rule_first, rule_last, final, edge_starts, edges, call_starts, calls = determinised(two_rules())
     assert (rule_first.tolist(), rule_last.tolist()) == ([2, 0], [5, 2])
     assert final.tolist() == [0, 1, 0, 0, 1]
     assert edge_starts.tolist() == [0, 1, 1, 2, 3, 3]
     assert edges.tolist() == [[98, 99, 1], [97, 97, 3], [98, 99, 4]]  # rule 1 is copied into rule 0
     assert (call_starts.tolist(), calls.shape) == ([0] * 6, (0, 2))
-
-
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        ("starts", np.zeros(6, np.int32)),
-        ("edges", np.zeros((3, 5))),
-        ("edges", np.zeros((3, 4), np.int64)),
-        ("edges", np.zeros(15, np.int64)),
-        ("begins", np.zeros(2)),
-        ("nullable", np.zeros(2, np.int64)),
-        ("order", np.zeros((1, 2), np.int64)),
-    ],
-)
-def test_determinise_refuses_other_arrays(name: str, wrong: Any) -> None:
-    with pytest.raises(ValueError, match=r"Buffer|cannot have the shape"):
-        determinise(**(two_rules() | {name: wrong}))
 
 
 @pytest.mark.parametrize(
@@ -354,30 +353,20 @@ def test_determinise_refuses_other_arrays(name: str, wrong: Any) -> None:
         ("call_starts", np.zeros(6)),
     ],
 )
-def test_merge_refuses_other_arrays(name: str, wrong: Any) -> None:
-    states = determinise(**two_rules())._replace(**{name: wrong})
+def test_merging_refuses_other_arrays(name: str, wrong: Any) -> None:
+    states = determinised(two_rules())._replace(**{name: wrong})
     with pytest.raises(ValueError, match=r"Buffer|cannot have the shape"):
-        merge(states, NONE[:, :3].copy(), np.zeros(2, np.uint8), 0, 8)
+        minimise(states, NONE[:, :3].copy(), np.zeros(2, np.uint8), 0)
 
 
 def test_calls_and_subsets_that_outgrow_the_first_room() -> None:
     # whether the tenth step from the end is "a"; a step is a letter or a call of rule 1, which is not copied
-    steps = [0, *range(4, 13), 1]
+    path = [0, *range(4, 13), 1]
     edges = [(0, 1, 97, 98, 0), (0, 2, 1, 0, 0), (0, 1, 97, 97, 4)]
-    for source, target in itertools.pairwise(steps[1:]):
+    for source, target in itertools.pairwise(path[1:]):
         edges += [(source, 1, 97, 98, target), (source, 2, 1, 0, target)]
     edges += [(2, 1, 48, 90, 2), (2, 1, 97, 97, 3)]
-    edges.sort(key=lambda edge: edge[0])
-    starts = np.searchsorted([edge[0] for edge in edges], np.arange(14))
-    made = determinise(
-        starts,
-        np.array(edges),
-        np.array([0, 2]),
-        np.array([1, 3]),
-        np.zeros(2, np.uint8),
-        np.array([1, 0]),
-        2000,
-    )
+    made = determinised(ready_made(edges, 2, 13, max_states=2000))
     # the first subset of a rule is made a second time, for the edges that lead back to it
     assert (made.rule_last - made.rule_first).tolist() == [2**10 + 1, 3]
     assert made.calls[:, 0].tolist() == [1] * (2**10 + 1)
@@ -386,12 +375,14 @@ def test_calls_and_subsets_that_outgrow_the_first_room() -> None:
 
 
 def test_deterministic_states_and_merging_stop() -> None:
-    given = two_rules()
-    states = determinise(**given)
+    states = determinised(two_rules())
+    stop = a_stop()
+    making = two_rules(stop=stop)
+    stop.cell[0] = 1
     with pytest.raises(BudgetExceeded, match="a test"):
-        determinise(**given, stop=stopped())
+        making.merge(8)
     with pytest.raises(BudgetExceeded, match="a test"):
-        merge(states, NONE[:, :3].copy(), given["nullable"], 0, 8, stopped())
+        minimise(states, NONE[:, :3].copy(), np.zeros(2, np.uint8), 0, stop)
 
 
 @pytest.mark.parametrize("n_calls", [2, 16, 17, 40, 300])

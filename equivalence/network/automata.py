@@ -2,7 +2,7 @@
 # mypy: ignore-errors
 """Expressions to automata: one automaton of bytes and calls for each rule.
 
-What: `build_automata` follows the expressions of all rules that can be reached from the root. State 2 r
+What: `Builder` follows the expressions of all rules that can be reached from the root. State 2 r
 starts rule r, and state 2 r + 1 ends it. A repeat {m,n} that is not tiny calls a *counted rule*; these are
 numbered after the plain rules.
 When: second step of `build_network`.
@@ -14,11 +14,8 @@ All of this takes a thirtieth of the time of a network.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network import serial as types
@@ -28,7 +25,6 @@ from cython.cimports.equivalence.network.edges import Edges
 from numpy.typing import NDArray
 
 from equivalence.arrays.growing import bigger, record_type
-from equivalence.deadline import Stop
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import dialect, serial
 from equivalence.network.counted_automata import MARK
@@ -51,23 +47,6 @@ LOOSE = cython.declare(cython.bint, dialect.LOOSE)
 
 TODO = record_type("expression source target")
 """An expression that must lead from one state to another."""
-
-
-class Automata(NamedTuple):
-    """The automata of all rules that can be reached from the root.
-
-    Attributes:
-        edges: int64[n, 5], columns as in `edges.FIELDS`, in any order.
-        n_states: number of states.
-        counted: int64[n, 3], rows (unit, least, most) of the counted rules; most is -1 if there is no upper
-            bound.
-        reachable: uint8[rules], the rules that can be reached from the root.
-    """
-
-    edges: NDArray[np.int64]
-    n_states: int
-    counted: NDArray[np.int64]
-    reachable: NDArray[np.uint8]
 
 
 @cython.final
@@ -111,19 +90,19 @@ class Rules:
 @cython.final
 @cython.cclass
 class Builder:
-    """Follows expressions and writes edges: see `build_automata`.
+    """Follows expressions and writes edges.
 
     Attributes:
         edges: the automata.
         rules: the rules that were reached.
-        counted: (unit, least, most) of the counted rules.
+        counted: (unit, least, most) of the counted rules; most is -1 if there is no upper bound.
         ranges: the ranges of a negative character class.
         at, length: where the body of the current expression begins, and its length.
         source, target: the states from which and to which the current expression leads.
     """
 
     def __init__(self) -> None:
-        self.edges = Edges(np.empty((0, 5), np.int64), 0)
+        self.edges = Edges(0, 16)
         self.rules = Rules()
         self.counted = Interned(16, 3)
         self.ranges = Codes()
@@ -154,11 +133,6 @@ class Builder:
                     self.account.look()
                     self.expand()
             rule = self.rules.next()
-
-    def automata(self) -> Automata:
-        """Copies of the results."""
-        counted = np.array(self.counted.pool[: self.counted.used]).reshape(-1, 3)
-        return Automata(self.edges.table().copy(), self.edges.n_states, counted, np.array(self.rules.known))
 
     def follow(self, expression, source, target):
         """Request that an expression leads from a state to another. The last request is handled first."""
@@ -298,42 +272,6 @@ class Builder:
         return following
 
 
-def build_automata(
-    data: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    bodies: NDArray[np.int64],
-    root: int,
-    max_states: int,
-    ready: NDArray[np.int64],
-    n_states: int,
-    stop: Stop,
-) -> Automata:
-    """Make the automata of the rules that can be reached from a root.
-
-    Args:
-        data, starts: int64, the expressions (type, length, body), and where each begins.
-        bodies: int64[rules], the expression of each rule; -1: its automaton is in `ready`.
-        root: the root rule.
-        max_states: bound on the states.
-        ready: int64[n, 5], edges that exist already, columns as in `edges.FIELDS`.
-        n_states: states that exist already: two for each rule, and those inside `ready`.
-        stop: says when to stop.
-
-    Raises:
-        BudgetExceeded: there are more states, or the time is over.
-        UnsupportedGrammar: the type of an expression is about tokens, or unknown.
-        GrammarError: a character class has negative code points.
-        IndexError: an expression refers to something that does not exist.
-    """
-    builder: Builder = Builder()
-    builder.edges.put(ready, n_states)
-    builder.prepare(data, starts, bodies, max_states, Account(stop))
-    start: cython.Py_ssize_t = root
-    with cython.nogil:
-        builder.build(start)
-    return builder.automata()
-
-
 def reachable_rules(
     data: cython.const[cython.Py_ssize_t][::1],
     starts: cython.const[cython.Py_ssize_t][::1],
@@ -343,7 +281,7 @@ def reachable_rules(
     """The rules, of any type, that can be reached from a root, also by tag dispatches, uint8[rules].
 
     Args:
-        data, starts, bodies, root: as for `build_automata`; every rule has a body.
+        data, starts, bodies, root: as for `making.Making.begin`; every rule has a body.
 
     Raises:
         IndexError: an expression refers to something that does not exist.

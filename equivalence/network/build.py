@@ -91,8 +91,12 @@ class Network:
     Two threads may compute it twice, with equal results.
 
     Attributes:
-        automaton: the arrays of `states.Merged`, and those of `counted_automata.limits_of` if there are
-            counted automata.
+        automaton: (final uint8[n], edge starts int64[n + 1], edges int64[k, 3], call starts int64[n + 1],
+            calls int64[k, 2], counted int64[c, 4]) of the n states. An edge row is (first byte, last byte,
+            target). A call row is (callee, return): callee >= 0 is a first state, -1 - k is counted class
+            k; return -1 marks a tail call. A counted row is (first state of the unit, least, most, and most
+            again, but -1 if one token cannot read that many units). If there are counted automata, the
+            arrays of `counted_automata.limits_of` follow.
         start: the start state.
         start_final: whether the empty text is complete.
     """

@@ -6,25 +6,19 @@ What: `Calls` reads the automata of all rules; their edges must be sorted by sou
 When: third step of `build_network`, and again after left recursion was removed.
 Limits: counted rules are numbered after the plain ones, and call only their unit.
 
-Indices are not checked here, because `edges.sorted_edges` has checked the states of all edges, and
+Indices are not checked here, because `edges.Ordered` has checked the states of all edges, and
 `automata` the rules that they call. Checks would take a quarter more time.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.edge_types import BYTES, CALL, EMPTY
 from cython.cimports.equivalence.network.edges import Ordered
-from numpy.typing import NDArray
 
 from equivalence.arrays.growing import record_type
-from equivalence.deadline import Stop
-from equivalence.network.edges import Edges
 
 check_source(__name__)
 
@@ -314,54 +308,3 @@ class Calls:
             other = self.pairs[i, 1 - side] + 1
             self.others[self.pair_starts[other]] = self.pairs[i, side]
             self.pair_starts[other] += 1
-
-
-class Found(NamedTuple):
-    """The rules of some automata, and what they call.
-
-    Attributes:
-        order: int64[used], rules that can be reached from the root, callees before callers unless there is
-            recursion.
-        nullable: uint8[rules + counted], which of them derive the empty string.
-        pairs: int64[n, 2], left calls (rule, callee) that may be on a cycle.
-        rule_of_state: int64[states], the last rule whose automaton contains the state, or -1.
-    """
-
-    order: NDArray[np.int64]
-    nullable: NDArray[np.uint8]
-    pairs: NDArray[np.int64]
-    rule_of_state: NDArray[np.int64]
-
-
-def calls_of(
-    edges: NDArray[np.int64],
-    n_states: cython.Py_ssize_t,
-    begins: cython.Py_ssize_t[::1],
-    ends: cython.Py_ssize_t[::1],
-    counted: NDArray[np.int64],
-    root: cython.Py_ssize_t,
-    stop: Stop | None = None,
-) -> Found:
-    """Find what the rules of some automata call.
-
-    Args:
-        edges: int64[n, 5], columns as in `edges.FIELDS`, in any order.
-        n_states: number of states.
-        begins, ends: int64[rules], the states that start and end each rule; -1 if it is not used.
-        counted: int64[n, 3], rows (unit, least, most) of counted rules.
-        root: the root rule.
-        stop: says when to stop.
-
-    Raises:
-        BudgetExceeded: the time is over.
-    """
-    ordered: Ordered = Ordered()
-    ordered.sort(Edges(edges, n_states))
-    calls: Calls = Calls(ordered)
-    calls.account = Account(stop)
-    calls.prepare(begins, ends, np.ascontiguousarray(counted).reshape(-1))
-    with cython.nogil:
-        calls.find_order(root)
-        calls.find_nullable()
-        calls.find_left_calls()
-    return Found(*map(np.array, (calls.order, calls.empty, calls.pairs, calls.owner)))

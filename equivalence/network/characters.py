@@ -11,11 +11,9 @@ Limits: only well-formed UTF-8: surrogates are left out of every range.
 from __future__ import annotations
 
 import cython
-import numpy as np
 from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.edge_types import BYTES
 from cython.cimports.equivalence.network.edges import Edges
-from numpy.typing import NDArray
 
 check_source(__name__)
 
@@ -26,8 +24,6 @@ C_CHARACTERS = cython.declare(cython.Py_ssize_t, CHARACTERS)
 LAST = cython.declare(cython.Py_ssize_t, 0x10FFFF)
 FIRST_SURROGATE = cython.declare(cython.Py_ssize_t, 0xD800)
 LAST_SURROGATE = cython.declare(cython.Py_ssize_t, 0xDFFF)
-
-NO_EDGES: NDArray[np.int64] = np.empty((0, 5), np.int64)
 
 
 def continued(edges, shared, length, target):
@@ -122,7 +118,7 @@ def in_bytes(read: Edges, n_states: cython.Py_ssize_t, n_rules: cython.Py_ssize_
     Raises:
         ValueError: something is not a range of characters.
     """
-    edges = Edges(NO_EDGES, n_states + 2 * n_rules, read.count + read.count // 2 + 16)
+    edges = Edges(n_states + 2 * n_rules, read.count + read.count // 2 + 16)
     shared: dict = {}
     i: cython.Py_ssize_t
     low: cython.Py_ssize_t

@@ -41,7 +41,9 @@ class Closures:
         made: the deterministic automata of earlier rules.
 
     Attributes:
-        starts, edges, begins, ends, nullable: the arguments of `subsets.determinise`.
+        starts, edges: the automata as they are read, by source (`edges.Ordered`).
+        begins, ends, nullable: the first and the last state of each rule, and whether it may be empty; the
+            counted rules are numbered after the others.
         n_states: number of elements that are states; the others are copies.
         copies: for each copy, the deterministic state, and the state to return to.
         copy_of_edge: the first element of the copy of the rule that an edge calls; 0: there is none yet.

@@ -63,7 +63,7 @@ def limits_of(
     Only the calls of those that begin at the start are kept.
 
     Args:
-        automaton: the arrays of `equivalence.network.states.Merged`.
+        automaton: the arrays of `equivalence.network.build.Network`.
         rules: int64[n, 3], rows (unit, least, most) of all counted rules.
         classes: int64[n], the class of each; -1 if nothing calls it.
         automata: the counted automata.

@@ -15,7 +15,7 @@ import numpy as np
 from cython.cimports.equivalence.built import check_source
 
 from equivalence.arrays.growing import bigger, record_type
-from equivalence.network.states import States, rows
+from equivalence.network.states import rows
 
 check_source(__name__)
 
@@ -170,15 +170,3 @@ class Deterministic:
         self.edge_starts, self.call_starts = states.edge_starts, states.call_starts
         self.edges, self.calls = rows(states.edges, "first last target"), rows(states.calls, "rule back")
         self.n_edges, self.n_calls = self.edges.shape[0], self.calls.shape[0]
-
-    def states(self, n_states: int) -> States:
-        """Copies of the automata of all rules, which have `n_states` states."""
-        return States(
-            np.array(self.rule_first),
-            np.array(self.rule_last),
-            np.array(self.final[:n_states]),
-            np.array(self.edge_starts[: n_states + 1]),
-            np.array(self.edges[: self.n_edges]).view(np.int64).reshape(-1, 3),
-            np.array(self.call_starts[: n_states + 1]),
-            np.array(self.calls[: self.n_calls]).view(np.int64).reshape(-1, 2),
-        )

@@ -3,7 +3,7 @@
 """Edges of byte automata: a growing table, and characters as edges.
 
 What: `Edges` owns the edges and counts the states of all automata of a network; characters become chains of
-byte ranges. `sorted_edges` sorts edges by source.
+byte ranges. `Ordered` has them by source.
 When: while a network is built; `equivalence.network.automata` fills the table.
 Limits: the automata are not deterministic, and states have no order.
 
@@ -108,12 +108,8 @@ class Edges:
     """Edges, and the states between them.
 
     Args:
-        ready: int64[n, 5], edges that exist already.
         n_states: states that exist already.
-        more: edges that fit at first.
-
-    Raises:
-        TypeError: `ready` has another type.
+        room: edges that fit at first.
 
     Attributes:
         array: int64[., 5], the edges, and room for more.
@@ -122,15 +118,9 @@ class Edges:
         n_states: number of states.
     """
 
-    def __init__(
-        self, ready: NDArray[np.int64], n_states: cython.Py_ssize_t, more: cython.Py_ssize_t = 16
-    ) -> None:
-        if ready.dtype != np.int64:
-            raise TypeError(f"edges must be int64, but are {ready.dtype}")
-        self.count = len(ready)
-        self.make_rows(self.count + max(more, 1))
-        if self.count:
-            self.array[: self.count] = ready
+    def __init__(self, n_states: cython.Py_ssize_t, room: cython.Py_ssize_t) -> None:
+        self.count = 0
+        self.make_rows(room)
         self.n_states = n_states
 
     def make_rows(self, room):
@@ -330,32 +320,11 @@ class Ordered:
             starts[edges.rows[i].source + 1] = at + 1
             self.rows[at] = edges.rows[i]
 
-    def tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """`starts`, and the edges, int64[n, 5], as copies."""
+    def table(self) -> NDArray[np.int64]:
+        """The edges, int64[n, 5], as a copy."""
         made = np.empty((self.rows.shape[0], 5), np.int64)
         view: cython.Py_ssize_t[:, ::1] = made
         for i in range(self.rows.shape[0]):
             view[i, 0], view[i, 1] = self.rows[i].source, self.rows[i].type
             view[i, 2], view[i, 3], view[i, 4] = self.rows[i].a, self.rows[i].b, self.rows[i].target
-        return np.array(self.starts), made
-
-
-def sorted_edges(
-    edges: NDArray[np.int64], n_states: cython.Py_ssize_t
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sort edges by source; edges of one source keep their order.
-
-    Args:
-        edges: int64[n, 5], columns as in `FIELDS`.
-        n_states: number of states.
-
-    Returns:
-        (where the edges of each state start, int64[n_states + 1]; the edges, int64[n, 5]).
-
-    Raises:
-        IndexError: a source or a target of an edge is not a state.
-        TypeError: another type.
-    """
-    made: Ordered = Ordered()
-    made.sort(Edges(edges, n_states))
-    return made.tables()
+        return made

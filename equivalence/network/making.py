@@ -99,8 +99,13 @@ class Making:
         """Make automata from expressions, and find out how their rules call each other.
 
         Args:
-            data, starts, bodies, root, max_states, ready, n_states, stop: as for `automata.build_automata`;
-                `ready` may also be None, which means no edges.
+            data, starts: int64, the expressions (type, length, body), and where each begins.
+            bodies: int64[rules], the expression of each rule; -1: its automaton is in `ready`.
+            root: the root rule.
+            max_states: bound on the states.
+            ready: int64[n, 5], edges that exist already, columns as in `edges.FIELDS`, in any order; or None.
+            n_states: states that exist already: two for each rule, and those inside `ready`.
+            stop: says when to stop.
             merge: whether to go on with `merge` if no rule is left recursive, without taking the
                 interpreter's lock in between.
 
@@ -108,7 +113,11 @@ class Making:
             Whether some rules may be left recursive. Then `left_recursive` must be called.
 
         Raises:
-            The errors of `automata.build_automata`, and those of `merge`.
+            BudgetExceeded: there are more states, or the time is over.
+            UnsupportedGrammar: the type of an expression is about tokens, or unknown.
+            GrammarError: a character class has negative code points.
+            IndexError: an expression or an edge refers to something that does not exist.
+            ValueError: arrays of another type, or with other dimensions.
         """
         self.stopped_by(Account(stop))
         self.max_states = max_states
@@ -157,7 +166,7 @@ class Making:
     def left_recursive(self) -> tuple:
         """The input of `left_recursion`: pairs, edges, rule of each state, begins, ends, nullable."""
         calls: Calls = self.calls
-        edges = self.ordered.tables()[1]
+        edges = self.ordered.table()
         return tuple(map(np.array, (calls.pairs, edges, calls.owner, self.begins, self.ends, calls.empty)))
 
     def without_left_recursion(
@@ -197,7 +206,8 @@ class Making:
             longest: bytes of the longest token.
 
         Returns:
-            (the network of classes; its start class; whether the root may be empty), see `Merged`.
+            (the network of classes; its start class; whether the root may be empty), see
+            `equivalence.network.build.Network`.
 
         Raises:
             BudgetExceeded: too many states, or the time is over.
@@ -210,8 +220,7 @@ class Making:
 
     def counted_rules(self) -> tuple:
         """The counted rules, int64[n, 3], rows (unit, least, most), and the class of each, as copies."""
-        n: cython.Py_ssize_t = self.merging.all_counted
-        return np.array(self.counted[: 3 * n]).reshape(-1, 3), np.array(self.merging.counted_cls)
+        return np.array(self.counted).reshape(-1, 3), np.array(self.merging.counted_cls)
 
     def packed(self) -> tuple:
         """The data for `Network.finish` in three arrays, and the lengths of their parts (`unpacked`)."""
@@ -250,7 +259,7 @@ class Making:
             numbers_to[i] = cython.cast(cython.int, to[i])
         counted = NO_NUMBERS
         if merging.all_counted:
-            counted = np.array(self.counted[: 3 * merging.all_counted])
+            counted = np.array(self.counted)
         return narrow, counted, final, sizes, merging.n_classes, merging.n_counted
 
     def forget(self) -> None:

@@ -57,7 +57,6 @@ cdef class Merging:
     cdef int make_graph(self, Graph graph) except -1 nogil
     cdef int minimise(self) except -1 nogil
     cdef int number_counted(self) except -1 nogil
-    cdef object classes(self)
     cdef int add_call(self, Deterministic made, Py_ssize_t c, Py_ssize_t k) except -1 nogil
     cdef int quotient(self, Deterministic made) except -1 nogil
     cdef int run(self) except -1 nogil

@@ -2,9 +2,9 @@
 # mypy: ignore-errors
 """Merging states that read the same texts, whatever rules they are in.
 
-What: `merge` makes the network of classes of states. States that only tail call a rule are replaced by its
+What: `Merging` makes the network of classes of states. States that only tail call a rule are replaced by its
 first state. Then `minimise` finds the coarsest bisimulation (`equivalence.network.component_merging`).
-When: called only by `equivalence.network.making`, once for each grammar.
+When: called only by `equivalence.network.making`, once for each grammar. Tests call the function `minimise`.
 Limits: indices in the arrays are not checked, because `equivalence.network.subsets` has made them.
 """
 
@@ -21,7 +21,7 @@ from cython.cimports.equivalence.network.graph import Graph
 from numpy.typing import NDArray
 
 from equivalence.deadline import Stop
-from equivalence.network.states import Classes, Integers, Merged, States, rows
+from equivalence.network.states import Integers, States, rows
 
 check_source(__name__)
 
@@ -60,14 +60,15 @@ class Merging:
         account: says when to stop.
         rule_first, final, edge_starts, edges, call_starts, calls: the automata, as in `States`.
         counted: (unit, least, most) of the counted rules, one after another.
-        nullable: the argument of `merge`.
+        nullable: for each rule, with counted rules after the others, whether it may be empty.
         stands: for each state, the state that represents it; for `n_passed` states that is another one.
         first: for each rule, the state that represents its first one.
         bounds: for each counted rule, the number of its bounds, from 1.
         n_bounds: count of these numbers, including 0 for calls of other rules.
         graph: the states, with edges to the states that represent their targets.
         components: finds their classes.
-        cls, n_classes, counted_cls, n_counted: as in `Classes`.
+        cls, n_classes: the class of each state, and their number; -1: it cannot be reached from the root.
+        counted_cls, n_counted: the class of each counted rule, and their number; -1: nothing calls it.
         made: the network of classes.
     """
 
@@ -259,10 +260,6 @@ class Merging:
                 )
         self.n_counted = self.known.count
 
-    def classes(self):
-        """Copies of the classes."""
-        return Classes(np.array(self.cls), self.n_classes, np.array(self.counted_cls), self.n_counted)
-
     # ------------------------------------------------------------ the network of classes
 
     def add_call(self, made, c, k):
@@ -280,7 +277,7 @@ class Merging:
         return made.add_call(code, back)
 
     def quotient(self, made):
-        """Make the network of classes, see `Merged`."""
+        """Make the network of classes, as in `Network`."""
         self.graph.find_examples(self.n_classes)
         made.prepare(0, 0, self.n_classes + 1)
         for c in range(self.n_classes):
@@ -301,7 +298,7 @@ class Merging:
         self.add_passed()
 
     def automaton(self, longest):
-        """The network of classes, see `Merged`; a token has at most `longest` bytes."""
+        """The network of classes, as in `Network`; a token has at most `longest` bytes."""
         made: Deterministic = self.made
         n: cython.Py_ssize_t = self.n_classes
         edges: cython.Py_ssize_t = n + 1
@@ -326,7 +323,7 @@ class Merging:
         )  # fmt: skip
 
     def fill_counted(self, rows, longest):
-        """Write the counted classes, see `Merged`."""
+        """Write the counted classes, as in `Network`."""
         for c in range(self.all_counted):
             at = 4 * self.counted_cls[c]
             if at >= 0:
@@ -337,56 +334,31 @@ class Merging:
                 rows[at + 3] = -1 if most > longest else most
 
 
-def merge(
-    states: States,
-    counted: Integers,
-    nullable: NDArray[np.uint8],
-    root: int,
-    longest: int,
-    stop: Stop | None = None,
-) -> Merged:
-    """Merge states that read the same texts, whatever rules they are in.
+def minimise(
+    states: States, counted: Integers, nullable: NDArray[np.uint8], root: int, stop: Stop | None = None
+) -> tuple[Integers, int, Integers, int]:
+    """The coarsest bisimulation of the states that can be reached from the root, without replacing any state.
 
     Args:
         states: the states of all rules.
         counted: int64[counted rules, 3], rows (unit, least, most); they are numbered after the other rules.
         nullable: uint8[rules and counted rules].
         root: the start rule.
-        longest: bytes of the longest token.
         stop: says when the time is over.
+
+    Returns:
+        (`cls`, `n_classes`, `counted_cls`, `n_counted`) of `Merging`.
 
     Raises:
         BudgetExceeded: the time is over.
         ValueError: arrays of another type, or with other dimensions.
     """
-    merging: Merging = _of(states, counted, nullable, root, stop)
-    with cython.nogil:
-        merging.run()
-    return Merged(merging.classes(), np.array(merging.stands), merging.automaton(longest))
-
-
-def minimise(
-    states: States, counted: Integers, nullable: NDArray[np.uint8], root: int, stop: Stop | None = None
-) -> Classes:
-    """The coarsest bisimulation of the states that can be reached from the root, without replacing any state.
-
-    Arguments and errors are those of `merge`.
-    """
-    merging: Merging = _of(states, counted, nullable, root, stop)
-    with cython.nogil:
-        merging.minimise()
-    return merging.classes()
-
-
-@cython.cfunc
-def _of(
-    states: States, counted: Integers, nullable: NDArray[np.uint8], root: cython.Py_ssize_t, stop: Stop | None
-) -> Merging:
-    """A `Merging` for some states."""
     merging: Merging = Merging()
     made: Deterministic = Deterministic()
     made.take(states)
     bounds: object = rows(counted, "unit least most").view(np.int64)
     merging.stopped_by(Account(stop))
     merging.prepare(made, len(states.final), bounds, nullable, root)
-    return merging
+    with cython.nogil:
+        merging.minimise()
+    return np.array(merging.cls), merging.n_classes, np.array(merging.counted_cls), merging.n_counted

@@ -1,8 +1,8 @@
-"""Deterministic states of a grammar's rules, and their classes: the results of the steps of a network.
+"""Deterministic states of a grammar's rules.
 
-What: `States` are the deterministic automata of all rules, with one numbering for all states. `Classes` are
-their classes, and `Merged` is the network of classes. `rows` gives the rows of an array fields with names.
-When: made by `equivalence.network.subsets` and `equivalence.network.merging`, read by all later steps.
+What: `States` are the deterministic automata of all rules, with one numbering for all states. `rows` gives
+the rows of an array fields with names.
+When: made by `equivalence.network.subsets`, read by `equivalence.network.merging`.
 Limits: indices are not checked; the code that makes these arrays must follow the descriptions here.
 """
 
@@ -38,40 +38,6 @@ class States(NamedTuple):
     edges: Integers
     call_starts: Integers
     calls: Integers
-
-
-class Classes(NamedTuple):
-    """Which states and counted rules behave equally.
-
-    Attributes:
-        cls: int64[states], the class of each state; -1 if it cannot be reached from the root.
-        n_classes: number of classes.
-        counted_cls: int64[counted rules], the class of each counted rule; -1 if nothing calls it.
-        n_counted: number of those classes.
-    """
-
-    cls: Integers
-    n_classes: int
-    counted_cls: Integers
-    n_counted: int
-
-
-class Merged(NamedTuple):
-    """Classes, and the network of them.
-
-    Attributes:
-        classes: see above; reachable states that others represent have classes, too.
-        stands: int64[states], the state that represents each state, which is mostly itself.
-        automaton: (final uint8[n], edge starts int64[n + 1], edges int64[k, 3], call starts int64[n + 1],
-            calls int64[k, 2], counted int64[c, 4]) of the n classes. An edge row is (first byte, last byte,
-            target). A call row is (callee, return): callee >= 0 is a first state, -1 - k is counted class
-            k; return -1 marks a tail call. A counted row is (first state of the unit, least, most, and most
-            again, but -1 if one token cannot read that many units).
-    """
-
-    classes: Classes
-    stands: Integers
-    automaton: tuple[NDArray[np.uint8], Integers, Integers, Integers, Integers, Integers]
 
 
 def rows(array: Integers, fields: str) -> Any:

@@ -2,7 +2,7 @@
 # mypy: ignore-errors
 """The subset construction: makes the automaton of each rule deterministic.
 
-What: `determinise` turns automata with empty edges into deterministic ones. Small rules without calls are
+What: `Subsets` turns automata with empty edges into deterministic ones. Small rules without calls are
 copied into their callers, and a tail call of a rule to itself becomes a loop.
 When: called only by `equivalence.network.making`, once for each grammar.
 Limits: indices in the arrays are not checked, because `build` has made them, or read and checked them.
@@ -15,20 +15,15 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.closures import Closures
 from cython.cimports.equivalence.network.deterministic import Deterministic
 from cython.cimports.equivalence.network.edge_types import BYTES, CALL
-from cython.cimports.equivalence.network.edges import Ordered
 from cython.cimports.equivalence.network.transitions import Transitions
 
 from equivalence.arrays.growing import record_type
-from equivalence.deadline import Stop
-from equivalence.network.edges import FIELDS
 from equivalence.network.sizes import too_large
-from equivalence.network.states import Integers, States, rows
 
 check_source(__name__)
 
@@ -43,6 +38,9 @@ MEMBERS_A_STATE = cython.declare(cython.int, 64)
 @cython.cclass
 class Subsets:
     """The subsets of all rules, and their transitions.
+
+    An automaton reads only non-empty strings: its first state is never final, and the caller of a nullable
+    rule may skip the call. A tail call of a rule to itself becomes a loop.
 
     Args:
         closures: the closures of the automata as they are read.
@@ -267,46 +265,3 @@ class Subsets:
             if order[i] < self.n_rules:
                 self.add_rule(order[i])
         return self.sets.count
-
-
-def determinise(
-    starts: Integers,
-    edges: Integers,
-    begins: cython.const[cython.Py_ssize_t][::1],
-    ends: cython.const[cython.Py_ssize_t][::1],
-    nullable: cython.const[cython.uchar][::1],
-    order: cython.const[cython.Py_ssize_t][::1],
-    max_states: int,
-    stop: Stop | None = None,
-) -> States:
-    """Make the automata of all rules deterministic, and copy small rules without calls into their callers.
-
-    An automaton reads only non-empty strings: its first state is never final, and the caller of a nullable
-    rule may skip the call. A tail call of a rule to itself becomes a loop.
-
-    Args:
-        starts: int64[states + 1], where the edges of each state start.
-        edges: int64[edges, 5], columns as in `edges.FIELDS`, sorted by source.
-        begins, ends: int64[rules], the first and the last state of each rule.
-        nullable: uint8[rules and counted rules]; counted rules are numbered after the others.
-        order: int64, the used rules, callees first unless there is recursion.
-        max_states: bound on the states.
-        stop: says when the time is over.
-
-    Raises:
-        BudgetExceeded: more states, or 64 times as many members of subsets, or the time is over.
-        ValueError: arrays of another type, or with other dimensions.
-    """
-    ordered: Ordered = Ordered()
-    ordered.starts = starts
-    ordered.rows = rows(edges, FIELDS)
-    made: Deterministic = Deterministic()
-    made.prepare(begins.shape[0], nullable.shape[0], 64)
-    closures: Closures = Closures(made)
-    closures.prepare(ordered, begins, ends, nullable)
-    subsets: Subsets = Subsets(closures, made)
-    subsets.account = Account(stop)
-    subsets.prepare(max_states)
-    with cython.nogil:
-        n_states = subsets.add_rules(order)
-    return made.states(n_states)

@@ -74,7 +74,7 @@ class Lists:
     """A network as lists.
 
     Args:
-        net: its arrays, as in `equivalence.network.states.Merged`.
+        net: its arrays, as in `equivalence.network.build.Network`.
         spelling: the spelling of the vocabulary.
 
     Edges are (target, cost, place of the byte to write, first byte, last byte, smallest share of a byte),

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from equivalence import built
 from equivalence.arrays.growing import filled
 from equivalence.network import edge_types, serial
-from equivalence.network.characters import CHARACTERS, NO_EDGES
+from equivalence.network.characters import CHARACTERS
 from equivalence.network.counted_automata import MARK, CountedAutomaton
 from equivalence.network.reading import PlainRules, ReadGrammar
 
@@ -75,7 +75,7 @@ class Rows:
         self.names = []
         self.repeats, self.edges_of_automata = {}, {}
         self.automata = []
-        self._edges = Edges(NO_EDGES, 0, FIRST_ROOM)
+        self._edges = Edges(0, FIRST_ROOM)
         self._n_states = 0
 
     def rule(self, name: str) -> cython.Py_ssize_t:
