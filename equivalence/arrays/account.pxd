@@ -1,9 +1,7 @@
 cdef class Account:
     cdef Py_ssize_t[::1] cell
-    cdef readonly Py_ssize_t taken
-    cdef readonly Py_ssize_t most
-    cdef object stop
-    cdef object excess
+    cdef readonly Py_ssize_t taken, most
+    cdef object stop, excess
     cdef Py_ssize_t[::1] integers
     cdef Py_ssize_t n_integers
     cdef int[::1] ints

@@ -51,16 +51,6 @@ class Account:
             garbage collector visits: the tables of a first mask had 75.
     """
 
-    cell: cython.Py_ssize_t[::1]
-    taken: cython.Py_ssize_t
-    most: cython.Py_ssize_t
-    stop: object
-    excess: object
-    integers: cython.Py_ssize_t[::1]
-    n_integers: cython.Py_ssize_t
-    ints: cython.int[::1]
-    n_ints: cython.Py_ssize_t
-
     def __init__(
         self, stop: Any = None, most: cython.Py_ssize_t = UNLIMITED, excess: str = "too many bytes"
     ) -> None:

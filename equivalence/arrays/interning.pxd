@@ -2,14 +2,9 @@ from equivalence.arrays.account cimport Account
 
 
 cdef class Interned:
-    cdef int[::1] table
-    cdef int[::1] table_room
-    cdef Py_ssize_t[::1] starts
-    cdef Py_ssize_t[::1] starts_room
-    cdef Py_ssize_t[::1] pool
-    cdef readonly Py_ssize_t count
-    cdef readonly Py_ssize_t used
-    cdef readonly Py_ssize_t most
+    cdef int[::1] table, table_room
+    cdef Py_ssize_t[::1] starts, starts_room, pool
+    cdef readonly Py_ssize_t count, used, most
     cdef Account account
     cdef object excess
 

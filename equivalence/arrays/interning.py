@@ -52,17 +52,6 @@ class Interned:
         pool: the integers of all lists, with room for more.
     """
 
-    table: cython.int[::1]
-    table_room: cython.int[::1]
-    starts: cython.Py_ssize_t[::1]
-    starts_room: cython.Py_ssize_t[::1]
-    pool: cython.Py_ssize_t[::1]
-    count: cython.Py_ssize_t
-    used: cython.Py_ssize_t
-    most: cython.Py_ssize_t
-    account: Account
-    excess: object
-
     def __init__(
         self,
         capacity: cython.Py_ssize_t,

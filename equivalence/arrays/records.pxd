@@ -1,7 +1,6 @@
 cdef class Kind:
     cdef readonly str fields
-    cdef readonly Py_ssize_t width
-    cdef readonly Py_ssize_t size
+    cdef readonly Py_ssize_t width, size
     cdef bytes format
 
 
@@ -9,8 +8,7 @@ cdef class Records:
     cdef Kind kind
     cdef object owner
     cdef char* start
-    cdef Py_ssize_t count
-    cdef Py_ssize_t stride
+    cdef Py_ssize_t count, stride
     cdef bint is_readonly
 
 

@@ -7,8 +7,7 @@ cdef class Coloring:
     cdef const Py_ssize_t[::1] starts  # where the rows of each item begin
     cdef const Py_ssize_t[::1] below  # the below set of each item
     cdef const unsigned char[::1] bottom
-    cdef Py_ssize_t[::1] color
-    cdef Py_ssize_t[::1] renewed
+    cdef Py_ssize_t[::1] color, renewed
     cdef Interned keys  # lists that describe items; colors are their numbers
     cdef Py_ssize_t n_items
     cdef Account account

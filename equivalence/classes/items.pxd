@@ -5,29 +5,21 @@ from equivalence.parser.space cimport Space
 
 
 cdef struct Row:
-    Py_ssize_t tag
-    Py_ssize_t value
+    Py_ssize_t tag, value
 
 
 cdef class Items:
     cdef Space space
     cdef Account account
-    cdef Interned outcomes
-    cdef Interned sets
-    cdef Interned items
+    cdef Interned outcomes, sets, items
     cdef Symbols symbols
     cdef Py_ssize_t most
-    cdef const Py_ssize_t[::1] below_starts
-    cdef const Py_ssize_t[::1] below_of_symbol
-    cdef const Py_ssize_t[::1] symbol_index
-    cdef const unsigned char[:, ::1] first
-    cdef const unsigned char[:, ::1] symbol_first
+    cdef const Py_ssize_t[::1] below_starts, below_of_symbol, symbol_index
+    cdef const unsigned char[:, ::1] first, symbol_first
     cdef const unsigned char[::1] suffix_byte
     cdef Row[::1] rows
     cdef Py_ssize_t n_rows
-    cdef Py_ssize_t[::1] item_starts
-    cdef Py_ssize_t[::1] leads
-    cdef Py_ssize_t[::1] lead_stamp
+    cdef Py_ssize_t[::1] item_starts, leads, lead_stamp
 
     cdef int read_item(self, Py_ssize_t item) except -1 nogil
     cdef Py_ssize_t find_leads(self, Py_ssize_t suffixes, Py_ssize_t item) noexcept nogil

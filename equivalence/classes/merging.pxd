@@ -4,21 +4,17 @@ from equivalence.arrays.interning cimport Interned
 
 cdef class Features:
     cdef Interned queries
-    cdef const Py_ssize_t[::1] colors
-    cdef const Py_ssize_t[::1] context_starts
-    cdef const Py_ssize_t[::1] context_below
+    cdef const Py_ssize_t[::1] colors, context_starts, context_below
     cdef Interned tuples  # the colors of contexts with several below sets
 
     cdef Py_ssize_t feature(self, Py_ssize_t context, Py_ssize_t outcome) except -1 nogil
 
 
 cdef class Blocks:
-    cdef const int[::1] classes
-    cdef const int[::1] range_sets
+    cdef const int[::1] classes, range_sets
     cdef const Py_ssize_t[:, ::1] set_words
     cdef const unsigned char[::1] first_byte
-    cdef const Py_ssize_t[::1] block_starts
-    cdef const Py_ssize_t[::1] event_starts
+    cdef const Py_ssize_t[::1] block_starts, event_starts
     cdef const Py_ssize_t[:, ::1] events
     cdef Py_ssize_t[::1] example  # the first group of each class; -1: none
     cdef Py_ssize_t[::1] own_starts

@@ -10,8 +10,7 @@ cdef class BlockSets:
     cdef unsigned char[::1] first_bytes
     cdef Py_ssize_t[::1] hashes
     cdef int[::1] table  # sets by hash, 0: none; twice as many places as sets fit
-    cdef Py_ssize_t count
-    cdef Py_ssize_t n_words
+    cdef Py_ssize_t count, n_words
     cdef Account account
 
     cdef inline void toggle(self, Py_ssize_t block) noexcept nogil
@@ -23,8 +22,7 @@ cdef class BlockSets:
 
 cdef class Sweep:
     cdef const unsigned char[::1] first_byte  # the first byte of each group
-    cdef const Py_ssize_t[::1] block_starts
-    cdef const Py_ssize_t[::1] range_starts
+    cdef const Py_ssize_t[::1] block_starts, range_starts
     cdef const Py_ssize_t[:, ::1] ranges
     cdef int[::1] ends  # where the toggles of each group end
     cdef int[::1] toggles  # blocks, counted from the first one of the group's byte

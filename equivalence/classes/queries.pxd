@@ -7,8 +7,7 @@ cdef class Search:
     cdef const Py_ssize_t[:, ::1] events
     cdef Py_ssize_t[::1] user_starts  # where the contexts of each block begin
     cdef Py_ssize_t[::1] contexts  # the contexts that use each block
-    cdef const Py_ssize_t[::1] context_starts
-    cdef const Py_ssize_t[::1] context_below
+    cdef const Py_ssize_t[::1] context_starts, context_below
     cdef Py_ssize_t[::1] answered  # for each outcome, 1 + the last block whose queries were added
     cdef Py_ssize_t[::1] noted  # for each below set, 1 + the last block that listed it
     cdef Py_ssize_t[::1] belows  # the distinct below sets of the current block

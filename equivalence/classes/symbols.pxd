@@ -6,16 +6,12 @@ from equivalence.parser.space cimport Space
 cdef class Symbols:
     cdef Space space
     cdef Account account
-    cdef Interned outcomes
-    cdef Interned sets
-    cdef Interned memo
+    cdef Interned outcomes, sets, memo
     cdef bint displacement
     cdef const unsigned char[:, ::1] return_first
     cdef const int[::1] suffix_parent
     cdef const unsigned char[::1] suffix_byte
-    cdef Py_ssize_t[::1] symbol_start
-    cdef Py_ssize_t[::1] known
-    cdef Py_ssize_t[::1] pairs
+    cdef Py_ssize_t[::1] symbol_start, known, pairs
 
     cdef int find_starts(self, const Py_ssize_t[::1] symbols) except -1
     cdef Py_ssize_t outcome_of(self, Py_ssize_t suffixes, Py_ssize_t symbol) except -1 nogil

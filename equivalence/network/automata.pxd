@@ -4,17 +4,13 @@ from equivalence.network.codes cimport Codes
 from equivalence.network.edges cimport Edges
 
 cdef struct Todo:
-    Py_ssize_t expression
-    Py_ssize_t source
-    Py_ssize_t target
+    Py_ssize_t expression, source, target
 
 
 cdef class Rules:
-    cdef unsigned char[::1] known
-    cdef unsigned char[::1] known_room
+    cdef unsigned char[::1] known, known_room
     cdef Py_ssize_t[::1] queue
-    cdef Py_ssize_t head
-    cdef Py_ssize_t tail
+    cdef Py_ssize_t head, tail
 
     cdef int prepare(self, Py_ssize_t n) except -1
     cdef int find(self, Py_ssize_t rule) except -1 nogil
@@ -22,20 +18,13 @@ cdef class Rules:
 
 
 cdef class Builder:
-    cdef const Py_ssize_t[::1] data
-    cdef const Py_ssize_t[::1] starts
-    cdef const Py_ssize_t[::1] bodies
+    cdef const Py_ssize_t[::1] data, starts, bodies
     cdef Edges edges
     cdef Rules rules
     cdef Interned counted
     cdef Codes ranges
     cdef Todo[::1] stack
-    cdef Py_ssize_t depth
-    cdef Py_ssize_t at
-    cdef Py_ssize_t length
-    cdef Py_ssize_t source
-    cdef Py_ssize_t target
-    cdef Py_ssize_t max_states
+    cdef Py_ssize_t depth, at, length, source, target, max_states
     cdef Account account
 
     cdef int prepare(self, const Py_ssize_t[::1] data, const Py_ssize_t[::1] starts, const Py_ssize_t[::1] bodies, Py_ssize_t max_states, Account account) except -1

@@ -4,14 +4,11 @@ from equivalence.network.codes cimport Codes
 
 
 cdef class MergedStates:
-    cdef const Py_ssize_t[::1] rule_first
-    cdef const Py_ssize_t[::1] rule_last
-    cdef const Py_ssize_t[::1] edge_starts
+    cdef const Py_ssize_t[::1] rule_first, rule_last, edge_starts
     cdef const Py_ssize_t[:, ::1] edges
     cdef const Py_ssize_t[::1] call_starts
     cdef const Py_ssize_t[:, ::1] calls
-    cdef const Py_ssize_t[::1] stands
-    cdef const Py_ssize_t[::1] cls
+    cdef const Py_ssize_t[::1] stands, cls
     cdef readonly Py_ssize_t n_classes
     cdef Py_ssize_t[::1] rule_of_state
     cdef unsigned char[::1] is_end
@@ -22,27 +19,17 @@ cdef class BelowSets:
     cdef const Py_ssize_t[:, ::1] counted
     cdef const Py_ssize_t[::1] counted_cls
     cdef readonly Py_ssize_t n_counted_classes
-    cdef Py_ssize_t root
-    cdef Py_ssize_t total
-    cdef Py_ssize_t max_states
+    cdef Py_ssize_t root, total, max_states
     cdef Account account
     cdef unsigned char[::1] used
     cdef readonly Py_ssize_t n_used
     cdef Interned pairs
-    cdef Py_ssize_t[::1] caller_starts
-    cdef Py_ssize_t[::1] callers
-    cdef Py_ssize_t[::1] own_starts
-    cdef Py_ssize_t[::1] own
-    cdef Py_ssize_t[::1] set_starts
-    cdef Py_ssize_t[::1] members
+    cdef Py_ssize_t[::1] caller_starts, callers, own_starts, own, set_starts, members
     cdef Py_ssize_t n_members
     cdef unsigned char[::1] bottom
-    cdef Py_ssize_t[::1] rule_seen
-    cdef Py_ssize_t[::1] pair_seen
-    cdef Py_ssize_t[::1] queue
+    cdef Py_ssize_t[::1] rule_seen, pair_seen, queue
     cdef Codes codes
-    cdef Py_ssize_t[::1] number
-    cdef Py_ssize_t[::1] example
+    cdef Py_ssize_t[::1] number, example
     cdef readonly Interned sets
     cdef readonly Py_ssize_t n_sets
     cdef Py_ssize_t[::1] set_of_rule

@@ -3,32 +3,23 @@ from equivalence.network.graph cimport Graph
 from equivalence.network.signatures cimport Signatures
 
 cdef struct State:
-    Py_ssize_t place
-    Py_ssize_t turn
+    Py_ssize_t place, turn
 
 cdef struct Block:
-    Py_ssize_t first
-    Py_ssize_t count
-    Py_ssize_t looked
-    Py_ssize_t placed
-    Py_ssize_t largest
+    Py_ssize_t first, count, looked, placed, largest
 
 cdef struct Group:
-    Py_ssize_t block
-    Py_ssize_t count
-    Py_ssize_t end
+    Py_ssize_t block, count, end
 
 cdef struct Looked:
-    Py_ssize_t state
-    Py_ssize_t group
+    Py_ssize_t state, group
 
 
 cdef class Refinement:
     cdef Graph graph
     cdef Signatures signatures
     cdef Account account
-    cdef Py_ssize_t[::1] leader_starts
-    cdef Py_ssize_t[::1] leaders
+    cdef Py_ssize_t[::1] leader_starts, leaders
     cdef State[::1] states
     cdef Py_ssize_t[::1] members
     cdef Block[::1] blocks
@@ -38,8 +29,7 @@ cdef class Refinement:
     cdef Group[::1] groups
     cdef Py_ssize_t n_groups
     cdef Py_ssize_t[::1] moved
-    cdef Py_ssize_t n_moved
-    cdef Py_ssize_t round
+    cdef Py_ssize_t n_moved, round
 
     cdef void find_leaders(self) noexcept nogil
     cdef void count(self, Py_ssize_t target) noexcept nogil

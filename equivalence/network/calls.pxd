@@ -2,37 +2,24 @@ from equivalence.arrays.account cimport Account
 from equivalence.network.edges cimport Ordered
 
 cdef struct Rule:
-    Py_ssize_t first
-    Py_ssize_t next
-    Py_ssize_t caller
+    Py_ssize_t first, next, caller
 
 
 cdef class Calls:
     cdef Ordered ordered
-    cdef Py_ssize_t[::1] begins
-    cdef Py_ssize_t[::1] ends
-    cdef Py_ssize_t[::1] counted
-    cdef Py_ssize_t n_rules
-    cdef Py_ssize_t total
+    cdef Py_ssize_t[::1] begins, ends, counted
+    cdef Py_ssize_t n_rules, total
     cdef Rule[::1] rules
-    cdef Py_ssize_t[::1] callees
-    cdef Py_ssize_t[::1] owner
-    cdef Py_ssize_t[::1] owner_room
-    cdef Py_ssize_t[::1] order
-    cdef Py_ssize_t[::1] order_room
+    cdef Py_ssize_t[::1] callees, owner, owner_room, order, order_room
     cdef Py_ssize_t n_found
     cdef Py_ssize_t[::1] seen
     cdef Py_ssize_t now
     cdef Py_ssize_t[::1] stack
-    cdef Py_ssize_t[:, ::1] pairs
-    cdef Py_ssize_t[:, ::1] pairs_room
+    cdef Py_ssize_t[:, ::1] pairs, pairs_room
     cdef Py_ssize_t n_pairs
-    cdef unsigned char[::1] empty
-    cdef unsigned char[::1] empty_room
+    cdef unsigned char[::1] empty, empty_room
     cdef unsigned char[:, ::1] dropped
-    cdef Py_ssize_t[::1] degree
-    cdef Py_ssize_t[::1] pair_starts
-    cdef Py_ssize_t[::1] others
+    cdef Py_ssize_t[::1] degree, pair_starts, others
     cdef Account account
 
     cdef int prepare(self, Py_ssize_t[::1] begins, Py_ssize_t[::1] ends, Py_ssize_t[::1] counted) except -1 nogil

@@ -3,27 +3,23 @@ from equivalence.network.deterministic cimport Deterministic
 from equivalence.network.edges cimport Edge, Ordered
 
 cdef struct Copied:
-    Py_ssize_t state
-    Py_ssize_t back
+    Py_ssize_t state, back
 
 cdef struct Element:
-    Py_ssize_t stamp
-    Py_ssize_t subset
+    Py_ssize_t stamp, subset
 
 
 cdef class Closures:
     cdef const Py_ssize_t[::1] starts
     cdef Edge[::1] edges
-    cdef const Py_ssize_t[::1] begins
-    cdef const Py_ssize_t[::1] ends
+    cdef const Py_ssize_t[::1] begins, ends
     cdef const unsigned char[::1] nullable
     cdef Deterministic made
     cdef Py_ssize_t n_states
     cdef Copied[::1] copies
     cdef Py_ssize_t n_copies
     cdef Py_ssize_t[::1] copy_of_edge
-    cdef Py_ssize_t rule
-    cdef Py_ssize_t end
+    cdef Py_ssize_t rule, end
     cdef Element[::1] elements
     cdef Py_ssize_t stamp
     cdef Py_ssize_t[::1] stack

@@ -1,6 +1,5 @@
 cdef class Codes:
-    cdef Py_ssize_t[::1] values
-    cdef Py_ssize_t[::1] spare
+    cdef Py_ssize_t[::1] values, spare
     cdef Py_ssize_t n_spare
     cdef readonly Py_ssize_t count
 

@@ -5,26 +5,16 @@ from equivalence.network.graph cimport Graph
 
 
 cdef class ComponentClasses:
-    cdef Graph graph
-    cdef Graph part
-    cdef Graph quotient
-    cdef Refinement refinement
-    cdef Refinement of_quotient
+    cdef Graph graph, part, quotient
+    cdef Refinement refinement, of_quotient
     cdef Account account
     cdef Py_ssize_t[::1] members
     cdef readonly Py_ssize_t n_classes
     cdef readonly bint is_certain
     cdef Py_ssize_t[::1] class_of_key
     cdef Interned signatures
-    cdef Py_ssize_t[::1] class_of_signature
-    cdef Py_ssize_t[::1] own_signature
-    cdef Py_ssize_t[::1] wanted
-    cdef Py_ssize_t[::1] first_class
-    cdef Py_ssize_t[::1] n_classes_of
-    cdef Py_ssize_t[::1] example
-    cdef Py_ssize_t[::1] tried
-    cdef Py_ssize_t n_tries
-    cdef Py_ssize_t work
+    cdef Py_ssize_t[::1] class_of_signature, own_signature, wanted, first_class, n_classes_of, example, tried
+    cdef Py_ssize_t n_tries, work
 
     cdef bint loops(self, Py_ssize_t s) noexcept nogil
     cdef void name_all(self, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t name) noexcept nogil

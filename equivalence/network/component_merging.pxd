@@ -9,8 +9,7 @@ cdef class ComponentMerging:
     cdef Account account
     cdef Py_ssize_t[::1] path
     cdef Py_ssize_t depth
-    cdef Py_ssize_t[::1] cursor
-    cdef Py_ssize_t[::1] order
+    cdef Py_ssize_t[::1] cursor, order
     cdef Py_ssize_t n_visited
     cdef Py_ssize_t[::1] earliest
     cdef Py_ssize_t n_members

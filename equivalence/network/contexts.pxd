@@ -9,9 +9,7 @@ cdef class Contexts:
     cdef MergedStates states
     cdef BelowSets below
     cdef Interned sets
-    cdef Py_ssize_t n_rules
-    cdef Py_ssize_t n_classes
-    cdef Py_ssize_t n_symbols
+    cdef Py_ssize_t n_rules, n_classes, n_symbols
     cdef unsigned char[::1] is_top
     cdef Py_ssize_t[::1] top_starts  # by symbol; counted classes are numbered from n_classes on
     cdef Py_ssize_t[::1] top_rules
@@ -21,10 +19,8 @@ cdef class Contexts:
     cdef Codes codes
     cdef Py_ssize_t base
     cdef Py_ssize_t[:, ::1] rows
-    cdef Py_ssize_t[::1] row_starts
-    cdef Py_ssize_t[::1] row_sets
-    cdef Py_ssize_t n_rows
-    cdef Py_ssize_t n_row_sets
+    cdef Py_ssize_t[::1] row_starts, row_sets
+    cdef Py_ssize_t n_rows, n_row_sets
     cdef Account account
 
     cdef int find_tops(self, MergedStates states, BelowSets below) except -1 nogil

@@ -1,21 +1,13 @@
 cdef struct Span:
-    Py_ssize_t first
-    Py_ssize_t last
-    Py_ssize_t target
+    Py_ssize_t first, last, target
 
 cdef struct Call:
-    Py_ssize_t rule
-    Py_ssize_t back
+    Py_ssize_t rule, back
 
 
 cdef class Deterministic:
-    cdef Py_ssize_t[::1] rule_first
-    cdef Py_ssize_t[::1] rule_last
-    cdef Py_ssize_t[::1] rule_first_room
-    cdef Py_ssize_t[::1] rule_last_room
-    cdef unsigned char[::1] copied
-    cdef unsigned char[::1] copied_room
-    cdef unsigned char[::1] final
+    cdef Py_ssize_t[::1] rule_first, rule_last, rule_first_room, rule_last_room
+    cdef unsigned char[::1] copied, copied_room, final
     cdef Py_ssize_t[::1] edge_starts
     cdef Span[::1] edges
     cdef Py_ssize_t n_edges

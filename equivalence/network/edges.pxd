@@ -2,18 +2,13 @@ from equivalence.network.codes cimport Codes
 
 
 cdef struct Edge:
-    Py_ssize_t source
-    Py_ssize_t type
-    Py_ssize_t a
-    Py_ssize_t b
-    Py_ssize_t target
+    Py_ssize_t source, type, a, b, target
 
 
 cdef class Edges:
     cdef object array
     cdef Edge[::1] rows
-    cdef readonly Py_ssize_t count
-    cdef readonly Py_ssize_t n_states
+    cdef readonly Py_ssize_t count, n_states
 
     cdef Py_ssize_t state(self) noexcept nogil
     cdef int add(self, Py_ssize_t source, Py_ssize_t edge_type, Py_ssize_t a, Py_ssize_t b, Py_ssize_t target) except -1 nogil
@@ -31,10 +26,8 @@ cdef class Edges:
 
 
 cdef class Ordered:
-    cdef Py_ssize_t[::1] starts
-    cdef Py_ssize_t[::1] starts_room
-    cdef Edge[::1] rows
-    cdef Edge[::1] rows_room
+    cdef Py_ssize_t[::1] starts, starts_room
+    cdef Edge[::1] rows, rows_room
 
     cdef int prepare(self, Py_ssize_t n_edges, Py_ssize_t n_states) except -1 nogil
     cdef int sort(self, Edges edges) except -1 nogil

@@ -7,9 +7,7 @@ cdef enum:
 
 
 cdef struct CallByState:
-    Py_ssize_t callee
-    Py_ssize_t bounds
-    Py_ssize_t back
+    Py_ssize_t callee, bounds, back
 
 
 cdef class Graph:
@@ -18,17 +16,13 @@ cdef class Graph:
     cdef unsigned char[::1] own_final
     cdef const Py_ssize_t[::1] edge_starts
     cdef Py_ssize_t[::1] own_edge_starts
-    cdef Span[::1] edges
-    cdef Span[::1] edges_room
+    cdef Span[::1] edges, edges_room
     cdef const Py_ssize_t[::1] call_starts
     cdef Py_ssize_t[::1] own_call_starts
-    cdef CallByState[::1] calls
-    cdef CallByState[::1] calls_room
+    cdef CallByState[::1] calls, calls_room
     cdef readonly Py_ssize_t n_bounds
     cdef Py_ssize_t shift
-    cdef Py_ssize_t[::1] name
-    cdef Py_ssize_t[::1] name_room
-    cdef Py_ssize_t[::1] example
+    cdef Py_ssize_t[::1] name, name_room, example
     cdef Codes codes
     cdef Interned keys
 

@@ -12,10 +12,7 @@ cdef Py_ssize_t put_calls(Py_ssize_t[::1] to, Py_ssize_t at, Deterministic made)
 
 cdef class Merging:
     cdef Account account
-    cdef Py_ssize_t root
-    cdef Py_ssize_t n_rules
-    cdef Py_ssize_t n_states
-    cdef Py_ssize_t all_counted
+    cdef Py_ssize_t root, n_rules, n_states, all_counted
     cdef const Py_ssize_t[::1] rule_first
     cdef const unsigned char[::1] final
     cdef const Py_ssize_t[::1] edge_starts
@@ -24,12 +21,9 @@ cdef class Merging:
     cdef Call[::1] calls
     cdef Py_ssize_t[::1] counted
     cdef const unsigned char[::1] nullable
-    cdef Py_ssize_t[::1] stands
-    cdef Py_ssize_t[::1] stands_room
+    cdef Py_ssize_t[::1] stands, stands_room
     cdef Py_ssize_t n_passed
-    cdef Py_ssize_t[::1] first
-    cdef Py_ssize_t[::1] first_room
-    cdef Py_ssize_t[::1] bounds
+    cdef Py_ssize_t[::1] first, first_room, bounds
     cdef Py_ssize_t n_bounds
     cdef Graph graph
     cdef ComponentMerging components
@@ -37,8 +31,7 @@ cdef class Merging:
     cdef Interned known
     cdef Py_ssize_t[::1] cls
     cdef Py_ssize_t n_classes
-    cdef Py_ssize_t[::1] counted_cls
-    cdef Py_ssize_t[::1] counted_cls_room
+    cdef Py_ssize_t[::1] counted_cls, counted_cls_room
     cdef Py_ssize_t n_counted
     cdef unsigned char[::1] is_called
     cdef Py_ssize_t[::1] waiting

@@ -8,13 +8,8 @@ cdef class Printed:
     cdef Py_ssize_t[:, ::1] places
     cdef Py_ssize_t[::1] bodies
     cdef Py_ssize_t n_rules
-    cdef Py_ssize_t[::1] data
-    cdef Py_ssize_t[::1] starts
-    cdef Py_ssize_t[::1] parts
-    cdef Py_ssize_t[::1] chosen
-    cdef Py_ssize_t n_data
-    cdef Py_ssize_t n_starts
-    cdef Py_ssize_t types
+    cdef Py_ssize_t[::1] data, starts, parts, chosen
+    cdef Py_ssize_t n_data, n_starts, types
     cdef bint has_caret
     cdef Py_ssize_t[::1] escaped
 

@@ -2,9 +2,7 @@ from equivalence.arrays.account cimport Account
 from equivalence.network.graph cimport Graph
 
 cdef struct SignatureGroup:
-    Py_ssize_t first
-    Py_ssize_t count
-    Py_ssize_t number
+    Py_ssize_t first, count, number
 
 
 cdef class Signatures:
@@ -12,8 +10,7 @@ cdef class Signatures:
     cdef Account account
     cdef readonly Py_ssize_t n_blocks
     cdef readonly bint is_divided
-    cdef unsigned long long[::1] signatures
-    cdef unsigned long long[::1] following
+    cdef unsigned long long[::1] signatures, following
     cdef Py_ssize_t[::1] left
     cdef Py_ssize_t n_left
     cdef Py_ssize_t[::1] group

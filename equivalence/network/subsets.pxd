@@ -5,9 +5,7 @@ from equivalence.network.deterministic cimport Deterministic
 from equivalence.network.transitions cimport Transitions
 
 cdef struct Called:
-    Py_ssize_t rule
-    Py_ssize_t back
-    Py_ssize_t next
+    Py_ssize_t rule, back, next
 
 
 cdef class Subsets:

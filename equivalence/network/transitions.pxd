@@ -1,14 +1,11 @@
 cdef struct Way:
-    Py_ssize_t last
-    Py_ssize_t target
-    Py_ssize_t next
+    Py_ssize_t last, target, next
 
 
 cdef class Transitions:
     cdef Way[::1] rows
     cdef readonly Py_ssize_t count
-    cdef Py_ssize_t[::1] head
-    cdef Py_ssize_t[::1] bounds
+    cdef Py_ssize_t[::1] head, bounds
     cdef readonly Py_ssize_t n_bounds
     cdef unsigned char[::1] is_bound
     cdef Py_ssize_t[::1] active

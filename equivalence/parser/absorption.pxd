@@ -4,11 +4,8 @@ from equivalence.parser.automaton cimport Automaton
 cdef class Search:
     cdef Automaton automaton
     cdef Py_ssize_t[:, ::1] closed
-    cdef Py_ssize_t[::1] sizes
-    cdef Py_ssize_t[::1] reached
-    cdef Py_ssize_t[::1] stamp
-    cdef Py_ssize_t n_reached
-    cdef Py_ssize_t n_left
+    cdef Py_ssize_t[::1] sizes, reached, stamp
+    cdef Py_ssize_t n_reached, n_left
 
     cdef bint absorbs(self, Py_ssize_t state) noexcept nogil
     cdef bint close(self, Py_ssize_t state, Py_ssize_t row) noexcept nogil

@@ -1,28 +1,17 @@
 cdef struct Edge:
-    Py_ssize_t first
-    Py_ssize_t last
-    Py_ssize_t target
+    Py_ssize_t first, last, target
 
 
 cdef struct Call:
-    Py_ssize_t callee
-    Py_ssize_t back
+    Py_ssize_t callee, back
 
 
 cdef struct Counted:
-    Py_ssize_t start
-    Py_ssize_t least
-    Py_ssize_t relative
-    Py_ssize_t most
+    Py_ssize_t start, least, relative, most
 
 
 cdef struct Limit:
-    Py_ssize_t frame
-    Py_ssize_t first
-    Py_ssize_t end
-    Py_ssize_t accepts
-    Py_ssize_t room
-    Py_ssize_t automaton
+    Py_ssize_t frame, first, end, accepts, room, automaton
 
 
 cdef class Automaton:

@@ -53,12 +53,6 @@ class Automaton:
         arrays: the argument.
     """
 
-    final: cython.const[cython.uchar][::1]
-    edge_starts: cython.const[cython.Py_ssize_t][::1]
-    call_starts: cython.const[cython.Py_ssize_t][::1]
-    n_states: cython.Py_ssize_t
-    arrays: object
-
     def __init__(self, arrays: tuple[Any, ...]) -> None:
         self.arrays = arrays
         final, edge_starts, edges, call_starts, calls, counted = arrays[:6]

@@ -6,22 +6,11 @@ from equivalence.parser.automaton cimport Automaton
 
 
 cdef struct Facts:
-    Py_ssize_t loop_0
-    Py_ssize_t loop_1
-    Py_ssize_t loop_2
-    Py_ssize_t loop_3
-    Py_ssize_t character_loop
-    Py_ssize_t characters_known
-    Py_ssize_t label
-    Py_ssize_t n_ports
+    Py_ssize_t loop_0, loop_1, loop_2, loop_3, character_loop, characters_known, label, n_ports
 
 
 cdef struct ByteClass:
-    Py_ssize_t byte
-    Py_ssize_t word_0
-    Py_ssize_t word_1
-    Py_ssize_t word_2
-    Py_ssize_t word_3
+    Py_ssize_t byte, word_0, word_1, word_2, word_3
 
 
 @cython.no_gc
@@ -34,8 +23,7 @@ cdef class Configurations:
     cdef ByteClass[::1] byte_classes
     cdef const unsigned char[:, ::1] first
     cdef unsigned char[::1] same
-    cdef readonly Py_ssize_t n_states
-    cdef readonly Py_ssize_t n_classes
+    cdef readonly Py_ssize_t n_states, n_classes
     cdef readonly Account account
 
     cdef int fill_byte_classes(self) except -1

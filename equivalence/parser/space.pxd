@@ -6,19 +6,11 @@ from equivalence.parser.stacks cimport Stacks
 
 
 cdef struct Link:
-    Py_ssize_t tail
-    Py_ssize_t next
+    Py_ssize_t tail, next
 
 
 cdef struct ByState:
-    Py_ssize_t now
-    Py_ssize_t now_stamp
-    Py_ssize_t now_list
-    Py_ssize_t next
-    Py_ssize_t next_stamp
-    Py_ssize_t next_list
-    Py_ssize_t rank
-    Py_ssize_t unused
+    Py_ssize_t now, now_stamp, now_list, next, next_stamp, next_list, rank, unused
 
 
 @cython.no_gc
@@ -26,8 +18,7 @@ cdef class Space(Configurations):
     cdef readonly Stacks stacks
     cdef ByState[::1] by_state
     cdef Link[::1] links
-    cdef Py_ssize_t n_links
-    cdef Py_ssize_t stamp
+    cdef Py_ssize_t n_links, stamp
     cdef Py_ssize_t[::1] returning
     cdef Ports ports
 

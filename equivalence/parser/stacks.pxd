@@ -4,11 +4,7 @@ from equivalence.parser.automaton cimport Automaton
 
 
 cdef struct Frame:
-    Py_ssize_t state
-    Py_ssize_t count
-    Py_ssize_t tail
-    Py_ssize_t alone
-    Py_ssize_t label
+    Py_ssize_t state, count, tail, alone, label
 
 
 cdef class Stacks:
@@ -18,8 +14,7 @@ cdef class Stacks:
     cdef int[::1] table
     cdef readonly Py_ssize_t n_frames
     cdef readonly Interned tails
-    cdef Py_ssize_t[::1] label
-    cdef Py_ssize_t[::1] seen
+    cdef Py_ssize_t[::1] label, seen
     cdef Account account
     cdef Py_ssize_t most_frames
     cdef object excess

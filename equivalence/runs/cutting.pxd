@@ -1,6 +1,5 @@
 cdef class Cuts:
-    cdef Py_ssize_t[::1] words
-    cdef Py_ssize_t[::1] before
+    cdef Py_ssize_t[::1] words, before
     cdef Py_ssize_t count
 
     cdef inline void add(self, Py_ssize_t group) noexcept nogil

@@ -62,11 +62,6 @@ class Minima:
         id, size: the results of the last call of `look`.
     """
 
-    ids: cython.const[cython.Py_ssize_t][::1]
-    sizes: cython.const[cython.Py_ssize_t][::1]
-    id: cython.Py_ssize_t
-    size: cython.Py_ssize_t
-
     def __init__(
         self, ids: cython.const[cython.Py_ssize_t][::1], sizes: cython.const[cython.Py_ssize_t][::1]
     ) -> None:

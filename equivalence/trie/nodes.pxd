@@ -5,28 +5,16 @@ cdef enum:
 
 # A row of `by_level`, as walks read it.
 cdef struct Node:
-    int child
-    int group
-    int group_end
-    int bits
-    int below_0
-    int below_1
-    int below_2
-    int below_3
+    int child, group, group_end, bits, below_0, below_1, below_2, below_3
 
 
 cdef class DepthFirst:
     cdef const unsigned char[::1] data
     cdef const Py_ssize_t[::1] offsets
-    cdef Py_ssize_t n_strings
-    cdef Py_ssize_t n_nodes
-    cdef Py_ssize_t longest
+    cdef Py_ssize_t n_strings, n_nodes, longest
     cdef Py_ssize_t[::1] shared
     cdef unsigned char[::1] byte
-    cdef int[::1] depth
-    cdef int[::1] skip
-    cdef int[::1] group
-    cdef int[::1] parent
+    cdef int[::1] depth, skip, group, parent
     cdef Py_ssize_t[:, ::1] below
     cdef unsigned char[::1] valid
 

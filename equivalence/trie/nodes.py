@@ -68,20 +68,6 @@ class DepthFirst:
         valid: for each node, bit s: everything below is well-formed UTF-8 from state s of the decoder.
     """
 
-    data: cython.const[cython.uchar][::1]
-    offsets: cython.const[cython.Py_ssize_t][::1]
-    n_strings: cython.Py_ssize_t
-    n_nodes: cython.Py_ssize_t
-    longest: cython.Py_ssize_t
-    shared: cython.Py_ssize_t[::1]
-    byte: cython.uchar[::1]
-    depth: cython.int[::1]
-    skip: cython.int[::1]
-    group: cython.int[::1]
-    parent: cython.int[::1]
-    below: cython.Py_ssize_t[:, ::1]
-    valid: cython.uchar[::1]
-
     def __init__(
         self, data: cython.const[cython.uchar][::1], offsets: cython.const[cython.Py_ssize_t][::1]
     ) -> None:

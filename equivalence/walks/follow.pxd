@@ -2,16 +2,12 @@ from equivalence.arrays.account cimport Account
 
 
 cdef class Spread:
-    cdef const Py_ssize_t[::1] set_starts
-    cdef const Py_ssize_t[::1] set_below
-    cdef const Py_ssize_t[::1] symbol
+    cdef const Py_ssize_t[::1] set_starts, set_below, symbol
     cdef Py_ssize_t[::1] begins
     cdef unsigned char[::1] returning
     cdef const unsigned char[:, ::1] first
-    cdef unsigned char[:, ::1] below
-    cdef unsigned char[:, ::1] occurrences
-    cdef Py_ssize_t n_sets
-    cdef Py_ssize_t n_classes
+    cdef unsigned char[:, ::1] below, occurrences
+    cdef Py_ssize_t n_sets, n_classes
     cdef Account account
 
     cdef int find_begins(self, const Py_ssize_t[::1] symbols, const unsigned char[::1] final, const Py_ssize_t[:, ::1] counted) except -1

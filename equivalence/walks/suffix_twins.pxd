@@ -6,8 +6,7 @@ cdef class Rewriting:
     cdef Interned outcomes
     cdef int[::1] twin
     cdef Interned fresh
-    cdef Py_ssize_t[::1] numbers
-    cdef Py_ssize_t[::1] pairs
+    cdef Py_ssize_t[::1] numbers, pairs
     cdef Account account
 
     cdef Py_ssize_t number_of(self, Py_ssize_t outcome) except -1 nogil
@@ -22,10 +21,7 @@ cdef class Twins:
     cdef const unsigned char[::1] first_byte
     cdef const Py_ssize_t[::1] round_of
     cdef const int[::1] range_sets
-    cdef const Py_ssize_t[:, ::1] words
-    cdef const Py_ssize_t[:, ::1] block_starts
-    cdef const Py_ssize_t[:, ::1] user_starts
-    cdef const Py_ssize_t[:, ::1] users
+    cdef const Py_ssize_t[:, ::1] words, block_starts, user_starts, users
     cdef Py_ssize_t[::1] own_starts
     cdef Py_ssize_t[:, ::1] own
     cdef Interned by_block

@@ -5,25 +5,19 @@ from equivalence.trie.nodes cimport Node
 
 
 cdef struct Level:
-    Py_ssize_t configuration
-    Py_ssize_t n_returns
-    Py_ssize_t child
-    Py_ssize_t end
+    Py_ssize_t configuration, n_returns, child, end
 
 
 cdef struct Return:
-    Py_ssize_t depth
-    Py_ssize_t port
+    Py_ssize_t depth, port
 
 
 cdef struct Range:
-    Py_ssize_t first
-    Py_ssize_t end
+    Py_ssize_t first, end
 
 
 cdef struct Event:
-    Py_ssize_t group
-    Py_ssize_t outcome
+    Py_ssize_t group, outcome
 
 
 cdef class Walks:
@@ -31,22 +25,17 @@ cdef class Walks:
     cdef Account account
     cdef readonly Interned outcomes
     cdef const Node[::1] nodes
-    cdef const int[::1] suffix_parent
-    cdef const int[::1] group_suffix
+    cdef const int[::1] suffix_parent, group_suffix
     cdef bint displacement
     cdef Level[::1] levels
     cdef Return[::1] returns
     cdef Py_ssize_t[::1] pairs
     cdef const unsigned char[:, ::1] first
-    cdef Py_ssize_t row
-    cdef Py_ssize_t start
+    cdef Py_ssize_t row, start
     cdef Range[::1] ranges
     cdef Event[::1] events
-    cdef object range_rows
-    cdef object event_rows
-    cdef Py_ssize_t n_ranges
-    cdef Py_ssize_t n_events
-    cdef Py_ssize_t open_range
+    cdef object range_rows, event_rows
+    cdef Py_ssize_t n_ranges, n_events, open_range
 
     cdef int walk(self, Py_ssize_t node) except -1 nogil
     cdef inline Py_ssize_t pass_over(self, Py_ssize_t i, Py_ssize_t last, Py_ssize_t above, Py_ssize_t n_returns) noexcept nogil

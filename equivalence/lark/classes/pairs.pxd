@@ -8,9 +8,7 @@ cdef class Pairs:
     cdef const int[::1] family_sequence
     cdef const Py_ssize_t[::1] family_start
     cdef Interned known
-    cdef Py_ssize_t[::1] path_length
-    cdef Py_ssize_t[::1] pair_start
-    cdef Py_ssize_t[::1] text_start
+    cdef Py_ssize_t[::1] path_length, pair_start, text_start
     cdef int[::1] terminals
     cdef Account account
 

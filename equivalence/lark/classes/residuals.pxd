@@ -4,22 +4,19 @@ from equivalence.classes.splitting cimport Parts
 
 
 cdef class Residuals:
-    cdef const int[:, ::1] step
-    cdef const int[:, ::1] emitted
+    cdef const int[:, ::1] step, emitted
     cdef const int[::1] sequence
     cdef const Py_ssize_t[::1] sequence_start
     cdef const int[::1] family
     cdef int[:, ::1] nodes
     cdef const int[::1] groups
     cdef Py_ssize_t[::1] top
-    cdef readonly Interned paths
-    cdef readonly Interned rests
+    cdef readonly Interned paths, rests
     cdef Py_ssize_t[::1] starts
     cdef int[::1] found
     cdef Py_ssize_t[::1] kind
     cdef Parts parts
-    cdef Py_ssize_t[::1] state
-    cdef Py_ssize_t[::1] path
+    cdef Py_ssize_t[::1] state, path
     cdef Account account
 
     cdef int part_by_first_byte(self) except -1

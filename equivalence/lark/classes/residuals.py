@@ -51,24 +51,6 @@ class Residuals:
         parts: the kinds into which blocks split those before.
     """
 
-    step: cython.const[cython.int][:, ::1]
-    emitted: cython.const[cython.int][:, ::1]
-    sequence: cython.const[cython.int][::1]
-    sequence_start: cython.const[cython.Py_ssize_t][::1]
-    family: cython.const[cython.int][::1]
-    nodes: cython.int[:, ::1]
-    groups: cython.const[cython.int][::1]
-    top: cython.Py_ssize_t[::1]
-    paths: Interned
-    rests: Interned
-    starts: cython.Py_ssize_t[::1]
-    found: cython.int[::1]
-    kind: cython.Py_ssize_t[::1]
-    parts: Parts
-    state: cython.Py_ssize_t[::1]
-    path: cython.Py_ssize_t[::1]
-    account: Account
-
     def __init__(
         self,
         lexer: object,

@@ -12,8 +12,7 @@ cdef class Items:
     cdef Interned below
     cdef int[::1] list_below
     cdef unsigned char[::1] status
-    cdef Py_ssize_t[::1] edge_start
-    cdef Py_ssize_t[::1] edge
+    cdef Py_ssize_t[::1] edge_start, edge
     cdef readonly Py_ssize_t kept
 
     cdef Py_ssize_t edge_of(self, Py_ssize_t outcome, Py_ssize_t state) except -1 nogil

@@ -67,18 +67,6 @@ class Items:
         edge: the edges of item i, in the order of its list, begin at `edge_start[i]`.
     """
 
-    simulation: Simulation
-    account: Account
-    beneath: cython.const[cython.uchar][:, :, ::1]
-    known: Interned
-    lists: Interned
-    below: Interned
-    list_below: cython.int[::1]
-    status: cython.uchar[::1]
-    edge_start: cython.Py_ssize_t[::1]
-    edge: cython.Py_ssize_t[::1]
-    kept: cython.Py_ssize_t
-
     def __init__(
         self,
         simulation: Simulation,

@@ -7,10 +7,8 @@ from equivalence.lark.lalr.simulation cimport Simulation
 cdef class Numbering:
     cdef Simulation simulation
     cdef Items items
-    cdef Interned pairs
-    cdef Interned rows
-    cdef int[::1] number_of_pair
-    cdef int[::1] number_of_row
+    cdef Interned pairs, rows
+    cdef int[::1] number_of_pair, number_of_row
     cdef Py_ssize_t[::1] cell
     cdef Account account
 

@@ -2,20 +2,15 @@ from equivalence.arrays.account cimport Account
 
 
 cdef class Simulation:
-    cdef const int[:, ::1] action
-    cdef const int[:, ::1] after
-    cdef const int[::1] rule_length
-    cdef const int[::1] rule_origin
+    cdef const int[:, ::1] action, after
+    cdef const int[::1] rule_length, rule_origin
     cdef int[::1] users
     cdef Py_ssize_t[::1] user_start
     cdef int[:, ::1] place
-    cdef int[::1] first
-    cdef int[::1] rest
-    cdef Py_ssize_t[::1] row
-    cdef Py_ssize_t[::1] outcome
+    cdef int[::1] first, rest
+    cdef Py_ssize_t[::1] row, outcome
     cdef int[::1] local
-    cdef readonly Py_ssize_t count
-    cdef readonly Py_ssize_t cells
+    cdef readonly Py_ssize_t count, cells
     cdef Py_ssize_t most
     cdef Account account
 

@@ -65,23 +65,6 @@ class Simulation:
         local: the upper states of the simulated stack, the top last; each run overwrites it.
     """
 
-    action: cython.const[cython.int][:, ::1]
-    after: cython.const[cython.int][:, ::1]
-    rule_length: cython.const[cython.int][::1]
-    rule_origin: cython.const[cython.int][::1]
-    users: cython.int[::1]
-    user_start: cython.Py_ssize_t[::1]
-    place: cython.int[:, ::1]
-    first: cython.int[::1]
-    rest: cython.int[::1]
-    row: cython.Py_ssize_t[::1]
-    outcome: cython.Py_ssize_t[::1]
-    local: cython.int[::1]
-    count: cython.Py_ssize_t
-    cells: cython.Py_ssize_t
-    most: cython.Py_ssize_t
-    account: Account
-
     def __init__(
         self, machine: object, room: cython.Py_ssize_t, most: cython.Py_ssize_t, account: Account
     ) -> None:
