@@ -94,9 +94,6 @@ class Interned:
 
     def grow(self, length):
         """Make room for one more list, and others. After an error, nothing has changed."""
-        old: cython.Py_ssize_t
-        size: cython.Py_ssize_t
-        slots: cython.Py_ssize_t
         if self.count + 2 > self.starts.shape[0]:
             if self.count >= self.most:
                 raise BudgetExceeded(self.excess)

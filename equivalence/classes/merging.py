@@ -167,7 +167,6 @@ class Merging:
         begin = self.user_starts[first_byte]
         end = self.user_starts[first_byte + 1]
         start = self.lists.room(2 * (end - begin))
-        feature: cython.Py_ssize_t
         at: cython.Py_ssize_t = start
         self.blocks.evaluate(number)
         for u in range(begin, end):

@@ -38,7 +38,6 @@ class Search:
     def sort_users(self, users):
         """List the contexts by block."""
         n_blocks: cython.Py_ssize_t = self.event_starts.shape[0] - 1
-        block: cython.Py_ssize_t
         self.user_starts = np.zeros(n_blocks + 2, np.int64)
         self.contexts = np.empty(users.shape[0], np.int64)
         with cython.nogil:

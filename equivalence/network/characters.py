@@ -120,9 +120,6 @@ def in_bytes(read: Edges, n_states: cython.Py_ssize_t, n_rules: cython.Py_ssize_
     """
     edges = Edges(n_states + 2 * n_rules, read.count + read.count // 2 + 16)
     shared: dict = {}
-    i: cython.Py_ssize_t
-    low: cython.Py_ssize_t
-    high: cython.Py_ssize_t
     for i in range(read.count):
         kind, low, high = read.rows[i].type, read.rows[i].a, read.rows[i].b
         source, target = numbered(read.rows[i].source, n_rules), numbered(read.rows[i].target, n_rules)

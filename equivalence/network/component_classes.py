@@ -218,7 +218,6 @@ class ComponentClasses:
         if not self.is_certain:
             return self.add_classes(begin, end, False)  # all classes are merged again in any case
         # if all states are blocks of their own, they have the signatures of blocks
-        is_signed: cython.bint
         if n_blocks < end - begin:
             self.part.by_name(self.quotient, n_blocks)
             self.of_quotient.signatures.divide()

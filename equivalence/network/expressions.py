@@ -60,8 +60,6 @@ def endless_rule(
         IndexError: an expression leads out of the arrays.
     """
     n: cython.Py_ssize_t = bodies.shape[0]
-    number: cython.Py_ssize_t
-    expression: cython.Py_ssize_t
     # the rule that each rule consists of, or -1; whether it repeats that; the path that has visited it
     leads: cython.Py_ssize_t[::1] = np.empty(n, np.int64)
     repeats: cython.uchar[::1] = np.zeros(n, np.uint8)
@@ -81,7 +79,6 @@ def endless_rule(
             some = some or data[at] == types.REPEAT
     if not some:
         return -1
-    way: cython.Py_ssize_t
     for way in range(n):
         number = way
         while leads[number] >= 0 and met[number] == 0:

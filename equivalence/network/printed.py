@@ -176,7 +176,6 @@ class Printed:
         if not self.takes(ord("(")):
             return NONE
         while True:
-            number: cython.Py_ssize_t
             if self.text[self.at] == ord('"'):
                 if self.text[self.at + 1] != ord('"'):
                     return NONE

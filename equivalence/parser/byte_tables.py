@@ -147,7 +147,6 @@ def first_classes(
     ranks: cython.const[cython.Py_ssize_t][::1] = rank
     room = account.new_integers(2 * n + 1)
     order: cython.Py_ssize_t[::1] = room[:n]
-    c: cython.Py_ssize_t
     with cython.nogil:
         by_rank(ranks, order, room[n:])  # callees first
         for i in range(n):
@@ -169,7 +168,6 @@ def by_rank(rank, order, places):
     """Sort the n states by rank; states of equal rank keep their order. Ranks are less than n, and `places`
     provides room for n + 1 numbers."""
     n: cython.Py_ssize_t = rank.shape[0]
-    state: cython.Py_ssize_t
     places[: n + 1] = 0
     for state in range(n):
         places[rank[state] + 1] += 1

@@ -123,8 +123,6 @@ class Configurations:
         configuration = self.configurations.intern(length)
         if configuration < number:
             return configuration
-        c: cython.Py_ssize_t
-        i: cython.Py_ssize_t
         self.begin_row(configuration)
         for i in range(at + 2 + self.configurations.pool[at + 1], at + length, 2):
             state = self.configurations.pool[i]
@@ -177,8 +175,6 @@ class Configurations:
         the steps of both neighbours are known: the bytes of literals are usually alone."""
         low = byte_class
         high = byte_class + 1
-        c: cython.Py_ssize_t
-        i: cython.Py_ssize_t
         if (low > 0 and self.steps[configuration, low - 1] < 0) or (
             high < self.n_classes and self.steps[configuration, high] < 0
         ):
@@ -204,7 +200,6 @@ class Configurations:
         begins = cython.declare(cython.Py_ssize_t[64])  # MOST_BEGINS
         n: cython.Py_ssize_t = 1
         done: cython.Py_ssize_t = 0
-        k: cython.Py_ssize_t
         begins[0] = state
         self.same[0] = 0
         while done < n:
@@ -239,7 +234,6 @@ class Configurations:
         three of four steps."""
         byte = self.byte_classes[byte_class].byte
         target: cython.Py_ssize_t = -1
-        k: cython.Py_ssize_t
         for k in range(self.automaton.edge_starts[state], self.automaton.edge_starts[state + 1]):
             if self.automaton.edges[k].first <= byte <= self.automaton.edges[k].last:
                 target = self.automaton.edges[k].target

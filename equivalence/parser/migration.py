@@ -40,7 +40,6 @@ def bring(space: Space, other: Space, configuration: cython.Py_ssize_t) -> int:
     begin: cython.Py_ssize_t = other.configurations.starts[configuration]
     end: cython.Py_ssize_t = other.configurations.starts[configuration + 1]
     tops: cython.Py_ssize_t = begin + 2 + other.configurations.pool[begin + 1]
-    i: cython.Py_ssize_t
     with cython.nogil:
         found[0] = 0
         needed_tails(space, other, tops, end, found)
@@ -59,7 +58,6 @@ def bring(space: Space, other: Space, configuration: cython.Py_ssize_t) -> int:
 def needed_tails(space, other, begin, end, found):
     """Mark the tails of some states of a configuration, and all tails below them, with -2."""
     n: cython.Py_ssize_t = 0
-    i: cython.Py_ssize_t
     for i in range(begin + 1, end, 2):
         n = mark(space, other.configurations.pool[i], found, n)
     while n > 0:
@@ -91,7 +89,6 @@ def bring_tail(space, other, tail, found):
     """Find the tail of this space that equals a tail of another one, given the tails below it."""
     begin = other.stacks.tails.starts[tail]
     length = other.stacks.tails.starts[tail + 1] - begin
-    i: cython.Py_ssize_t
     while length > space.returning.shape[0]:
         with cython.gil:
             space.grow_returning()

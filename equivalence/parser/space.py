@@ -197,7 +197,6 @@ class Space(Configurations):
         n: cython.Py_ssize_t = 0  # states that can read the byte, higher ranks first
         n_next: cython.Py_ssize_t = 0
         label: cython.Py_ssize_t = FAR
-        i: cython.Py_ssize_t
         for i in range(begin, end, 2):
             state = self.configurations.pool[i]
             if self.first[state, byte_class]:
@@ -258,7 +257,6 @@ class Space(Configurations):
         """The configuration of the n states that are listed after the byte, and of what they and the
         returning tails return to."""
         self.ports.count = 0
-        i: cython.Py_ssize_t
         for i in range(n_returning):
             self.stacks.seen[self.returning[i]] = self.stamp
         for i in range(n):
@@ -323,7 +321,6 @@ class Space(Configurations):
         first = self.configurations.room(2 + n_ports + 2 * n)
         begin = first + 2 + n_ports
         end = begin
-        i: cython.Py_ssize_t
         self.configurations.pool[first] = label
         self.configurations.pool[first + 1] = n_ports
         for i in range(n_ports):

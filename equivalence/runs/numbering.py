@@ -39,7 +39,6 @@ def least_tree(values: cython.const[cython.Py_ssize_t][::1]) -> Integers:
     n = values.shape[0]
     result = np.full(max(2 * n, 1), NOBODY, np.int64)
     tree: cython.Py_ssize_t[::1] = result
-    i: cython.Py_ssize_t
     with cython.nogil:
         for i in range(n):
             tree[n + i] = values[i]
@@ -126,7 +125,6 @@ def number_runs(
     first: cython.Py_ssize_t[::1] = np.full(n_classes + alone.shape[0], NOBODY, np.int64)
     short: cython.Py_ssize_t[::1] = np.full(n_classes + alone.shape[0], NOBODY, np.int64)
     minima = Minima(first_ids, shortest)
-    c: cython.Py_ssize_t
     g: cython.Py_ssize_t
     with cython.nogil:
         for r in range(class_of_run.shape[0]):
@@ -193,7 +191,6 @@ def tokens_of_runs(
     result = np.full(n_ids, -1, np.int32)
     classes: cython.int[::1] = result
     end: cython.Py_ssize_t = token_starts[run_starts[0]]
-    k: cython.Py_ssize_t
     with cython.nogil:
         for r in range(class_of_run.shape[0]):
             c = class_of_run[r]
@@ -225,7 +222,6 @@ def pieces_of_runs(
     begins = np.zeros(n_classes + 1, np.int64)
     starts: cython.Py_ssize_t[::1] = begins
     at: cython.Py_ssize_t[::1] = np.empty(n_classes, np.int64)
-    c: cython.Py_ssize_t
     with cython.nogil:
         for r in range(class_of_run.shape[0]):
             if class_of_run[r] >= 0:

@@ -182,8 +182,6 @@ def by_level(
     nodes: Node[::1] = rows
     # the row of the next node on each level
     following: cython.Py_ssize_t[::1] = np.zeros(deepest + 3, np.int64)
-    at: cython.Py_ssize_t
-    d: cython.Py_ssize_t
     with cython.nogil:
         for i in range(n):
             following[depth[i] + 1] += 1
@@ -217,7 +215,6 @@ def heights(nodes: NDArray[np.int32]) -> NDArray[np.int32]:
     child: cython.const[cython.int][::1] = np.ascontiguousarray(nodes[:, 0])
     found = np.zeros(len(nodes) - 1, np.int32)
     height: cython.int[::1] = found
-    i: cython.Py_ssize_t
     with cython.nogil:
         for i in range(child.shape[0] - 2, -1, -1):  # children come after their node
             for k in range(child[i], child[i + 1]):

@@ -43,10 +43,6 @@ def suffixes_of(
     first: cython.uchar[::1] = np.zeros(capacity, np.uint8)
     whole: cython.int[::1] = np.zeros(offsets.shape[0] - 1, np.int32)
     n: cython.Py_ssize_t = 1
-    current: cython.Py_ssize_t
-    b: cython.Py_ssize_t
-    i: cython.Py_ssize_t
-    slot: cython.Py_ssize_t
     with cython.nogil:
         for g in range(whole.shape[0]):
             current = 0
@@ -85,8 +81,6 @@ def mark_pending(
         The number of new suffixes.
     """
     n: cython.Py_ssize_t = 0
-    suffix: cython.Py_ssize_t
-    at: cython.Py_ssize_t
     marks = np.asarray(noted)
     marks += (marks == 1).view(np.uint8)
     with cython.nogil:

@@ -154,7 +154,6 @@ class Rewriting:
         begin = self.outcomes.starts[outcome]
         end = self.outcomes.starts[outcome + 1]
         n: cython.Py_ssize_t = 0
-        k: cython.Py_ssize_t
         for k in range(begin + 1, end, 2):
             twin: cython.Py_ssize_t = self.twin[self.outcomes.pool[k + 1]]
             n = insert_sorted(self.pairs, n, (self.outcomes.pool[k] << 30) + twin)
