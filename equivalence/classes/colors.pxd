@@ -19,5 +19,4 @@ cdef class Coloring:
     cdef bint is_sure(self, Py_ssize_t item) noexcept nogil
     cdef Py_ssize_t refine(self) except -1 nogil
     cdef Py_ssize_t write_key(self, Py_ssize_t first, Py_ssize_t begin, Py_ssize_t end) except -1 nogil
-    cdef inline Py_ssize_t insert(self, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t value) noexcept nogil
     cdef int color_queries(self, const Py_ssize_t[:, ::1] queries, const Py_ssize_t[::1] starts, bint displacement, Py_ssize_t[::1] colors) except -1

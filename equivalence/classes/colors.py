@@ -18,6 +18,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.built import check_source
 from numpy.typing import NDArray
 
@@ -170,25 +171,11 @@ class Coloring:
                 if value == 0:
                     continue
                 outright = outright or (tag == 0 and value == 1)
-            at = self.insert(symbol, at, tag * TAG + value)
+            at = symbol + insert_sorted(self.keys.pool, symbol, at - symbol, tag * TAG + value)
         if outright:
             self.keys.pool[symbol] = OUTRIGHT
             at = symbol + 1
         return at - start
-
-    def insert(self, begin, end, value):
-        """Insert a value into the sorted part of the pool from `begin` to `end`, once. Return the new end."""
-        i = end
-        while i > begin and self.keys.pool[i - 1] > value:
-            i -= 1
-        if i > begin and self.keys.pool[i - 1] == value:
-            return end
-        k = end
-        while k > i:
-            self.keys.pool[k] = self.keys.pool[k - 1]
-            k -= 1
-        self.keys.pool[i] = value
-        return end + 1
 
     def color_queries(self, queries, starts, displacement, colors):
         """Color queries by the colors of items. `colors` must contain zeros."""

@@ -114,7 +114,7 @@ class Symbols:
         if n >= self.pairs.shape[0]:
             with cython.gil:
                 self.grow_pairs()
-        return insert_sorted(self.pairs, n, pair)
+        return insert_sorted(self.pairs, 0, n, pair)
 
     def new_outcome(self, label, n):
         """The number of the outcome with a label and n pairs."""

@@ -66,7 +66,7 @@ class Transitions:
         """Add a bound: a transition begins at this byte, or ends before it."""
         if not self.is_bound[byte]:
             self.is_bound[byte] = 1
-            self.n_bounds = insert_sorted(self.bounds, self.n_bounds, byte)
+            self.n_bounds = insert_sorted(self.bounds, 0, self.n_bounds, byte)
 
     def add(self, first, last, target):
         """Add a transition by the bytes first..last; there must be room for it."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.space import Space
 
@@ -107,5 +108,5 @@ def bring_tail(space, other, tail, found):
     at = space.stacks.tails.room(length)
     n: cython.Py_ssize_t = 0
     for i in range(length):
-        n = space.stacks.insert(at, n, space.returning[i])
+        n = insert_sorted(space.stacks.tails.pool, at, n, space.returning[i])
     found[tail] = cython.cast(cython.int, space.stacks.tail_of(n, label))

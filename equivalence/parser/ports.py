@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.built import check_source
 
 from equivalence.arrays.growing import bigger
@@ -49,18 +50,7 @@ class Ports:
         if self.count + 1 >= self.numbers.shape[0]:
             with cython.gil:
                 self.grow()
-        i: cython.Py_ssize_t = self.count
-        while i > 0 and self.numbers[i - 1] > port:
-            i -= 1
-        if i > 0 and self.numbers[i - 1] == port:
-            return 0
-        k: cython.Py_ssize_t = self.count
-        while k > i:
-            self.numbers[k] = self.numbers[k - 1]
-            k -= 1
-        self.numbers[i] = port
-        self.count += 1
-        return 0
+        self.count = insert_sorted(self.numbers, 0, self.count, port)
 
     def grow(self):
         """Make room for more ports."""

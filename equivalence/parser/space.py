@@ -26,6 +26,7 @@ from typing import Any
 import cython
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.records import zeros
+from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.automaton import Automaton
 from cython.cimports.equivalence.parser.configurations import Configurations
@@ -168,7 +169,7 @@ class Space(Configurations):
         while i >= 0:
             tail = self.links[i].tail
             for k in range(self.stacks.tails.starts[tail], self.stacks.tails.starts[tail + 1]):
-                n = self.stacks.insert(begin, n, self.stacks.tails.pool[k])
+                n = insert_sorted(self.stacks.tails.pool, begin, n, self.stacks.tails.pool[k])
             i = self.links[i].next
         return self.stacks.tail_of(n, label)
 

@@ -28,6 +28,5 @@ cdef class Stacks:
     cdef void enter(self, Py_ssize_t i) noexcept nogil
     cdef Py_ssize_t absorb(self, Py_ssize_t state, Py_ssize_t tail) except -2 nogil
     cdef Py_ssize_t tail_of(self, Py_ssize_t length, Py_ssize_t label) except -1 nogil
-    cdef Py_ssize_t insert(self, Py_ssize_t begin, Py_ssize_t n, Py_ssize_t frame) noexcept nogil
     cdef int grow_frames(self) except -1
     cdef int grow_tails(self) except -1

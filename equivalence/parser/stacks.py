@@ -26,6 +26,7 @@ from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import zeros
+from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.automaton import Automaton
 from cython.cimports.equivalence.parser.frames import relative_of, unit_of
@@ -208,7 +209,7 @@ class Stacks:
                 self.tails.pool[at + n_kept] = frame
                 n_kept += 1
         if top >= 0:
-            n_kept = self.insert(at, n_kept, top)
+            n_kept = insert_sorted(self.tails.pool, at, n_kept, top)
         return self.tail_of(n_kept, least)
 
     # ---------------------------------------------------------------- tails
@@ -221,21 +222,6 @@ class Stacks:
         number = self.tails.intern(length)
         self.label[number] = label
         return number
-
-    def insert(self, begin, n, frame):
-        """Insert a frame into the n sorted frames at `begin` of the pool of tails. Return their new
-        number."""
-        i = begin + n
-        while i > begin and self.tails.pool[i - 1] > frame:
-            i -= 1
-        if i > begin and self.tails.pool[i - 1] == frame:
-            return n
-        k = begin + n
-        while k > i:
-            self.tails.pool[k] = self.tails.pool[k - 1]
-            k -= 1
-        self.tails.pool[i] = frame
-        return n + 1
 
     # ---------------------------------------------------------------- room
 

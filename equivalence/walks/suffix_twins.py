@@ -156,7 +156,7 @@ class Rewriting:
         n: cython.Py_ssize_t = 0
         for k in range(begin + 1, end, 2):
             twin: cython.Py_ssize_t = self.twin[self.outcomes.pool[k + 1]]
-            n = insert_sorted(self.pairs, n, (self.outcomes.pool[k] << 30) + twin)
+            n = insert_sorted(self.pairs, 0, n, (self.outcomes.pool[k] << 30) + twin)
         at = self.fresh.room(end - begin)
         self.fresh.pool[at] = self.outcomes.pool[begin]
         for k in range(n):

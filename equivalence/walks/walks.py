@@ -327,7 +327,7 @@ class Walks:
                 while depth < self.returns[k].depth:
                     suffix = self.suffix_parent[suffix]
                     depth += 1
-                n = insert_sorted(self.pairs, n, (self.returns[k].port << 30) + suffix)
+                n = insert_sorted(self.pairs, 0, n, (self.returns[k].port << 30) + suffix)
         at = self.outcomes.room(1 + 2 * n)
         self.outcomes.pool[at] = label
         for k in range(n):

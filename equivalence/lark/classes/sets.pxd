@@ -12,7 +12,6 @@ cdef class Sets:
     cdef unsigned char[::1] answer
     cdef Account account
 
-    cdef inline Py_ssize_t insert(self, Py_ssize_t begin, Py_ssize_t count, Py_ssize_t kind) noexcept nogil
     cdef Py_ssize_t without_covered(self, Py_ssize_t begin, Py_ssize_t count, Py_ssize_t group) noexcept nogil
     cdef inline bint is_within(self, Py_ssize_t one, Py_ssize_t other, Py_ssize_t group) noexcept nogil
     cdef bint compare(self, Py_ssize_t one, Py_ssize_t other, Py_ssize_t group) noexcept nogil

@@ -15,6 +15,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.lark.lalr.outcomes import ALWAYS, PASS
 from numpy.typing import NDArray
@@ -121,25 +122,11 @@ class Sets:
                         count = 1
                         break
                     if kind >= 0:
-                        count = self.insert(begin, count, kind)
+                        count = insert_sorted(self.known.pool, begin, count, kind)
                 if count > 1:
                     count = self.without_covered(begin, count, groups[pair])
                 numbers[pair] = cython.cast(cython.int, self.known.intern(count))
         return found
-
-    def insert(self, begin, count, kind):
-        """Insert a kind into the set that is built in the pool. Return the new number of its kinds."""
-        place = begin + count
-        while place > begin and self.known.pool[place - 1] > kind:
-            place -= 1
-        if place > begin and self.known.pool[place - 1] == kind:
-            return count
-        k = begin + count
-        while k > place:
-            self.known.pool[k] = self.known.pool[k - 1]
-            k -= 1
-        self.known.pool[place] = kind
-        return count + 1
 
     def without_covered(self, begin, count, group):
         """Drop each kind of the set that another one covers. Return the number of kinds left."""
