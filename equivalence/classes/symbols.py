@@ -53,7 +53,7 @@ class Symbols:
         self.displacement = displacement
         self.return_first = follow.returns
         self.suffix_parent, self.suffix_byte = suffixes
-        self.sets = Interned(room, 16, most, self.account, outcomes.excess)
+        self.sets = Interned(room, 16, most, self.account, self.outcomes.excess)
         self.memo = Interned(room, 2, account=self.account)
         self.known = np.empty(room, np.int64)
         self.pairs = np.empty(256, np.int64)
