@@ -1,13 +1,16 @@
-"""Backward reachability in a graph.
+"""Reachability in a graph of plain lists.
 
-What: `close_backwards` adds every node from which a set of nodes can be reached.
-When: to find the states of an automaton that can reach an end: lexers, languages, grammars of schemas.
-Limits: plain lists, for graphs of a few thousand nodes.
+What: `close_backwards` adds every node from which a set of nodes can be reached. `components_of` finds the
+nodes that can be reached from each other.
+When: to find the states of an automaton that can reach an end (lexers, languages, grammars of schemas), and
+cycles of rules or states.
+Limits: plain Python, for graphs of a few thousand nodes.
+Source: Tarjan, Depth-first search and linear graph algorithms, 1972.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 
 def close_backwards(values: list[bool], before: Sequence[Collection[int]]) -> None:
@@ -23,3 +26,44 @@ def close_backwards(values: list[bool], before: Sequence[Collection[int]]) -> No
             if not values[source]:
                 values[source] = True
                 pending.append(source)
+
+
+def components_of(after: Sequence[Collection[int]], look: Callable[[], object]) -> list[int]:
+    """The strongly connected component of each node. Its successors are in the same component, or in one with
+    a lower number.
+
+    Args:
+        after: for each node, its successors.
+        look: called for each node; may raise an error to stop the search.
+    """
+    n = len(after)
+    component, low, order = [-1] * n, [0] * n, [0] * n
+    open_nodes: list[int] = []
+    n_found = n_seen = 0
+    for origin in range(n):
+        if order[origin]:
+            continue
+        path = [(origin, iter(after[origin]))]
+        while path:
+            node, rest = path[-1]
+            if not order[node]:
+                look()
+                n_seen += 1
+                order[node] = low[node] = n_seen
+                open_nodes.append(node)
+            for following in rest:
+                if not order[following]:
+                    path.append((following, iter(after[following])))
+                    break
+                if component[following] < 0:
+                    low[node] = min(low[node], order[following])
+            else:
+                path.pop()
+                if path:
+                    above = path[-1][0]
+                    low[above] = min(low[above], low[node])
+                if low[node] == order[node]:
+                    while component[node] < 0:
+                        component[open_nodes.pop()] = n_found
+                    n_found += 1
+    return component

@@ -8,9 +8,12 @@ Limits: a component of n rules is copied n times; left recursion through a bound
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.arrays.closure import components_of
 from equivalence.deadline import Stop
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network.edge_types import CALL, EMPTY
@@ -28,62 +31,20 @@ def left_recursive(pairs: Integers, n_rules: int, stop: Stop) -> list[set[int]]:
 
     `pairs` are the left calls (caller, callee); rules from `n_rules` on are counted rules.
     """
-    graph: dict[int, set[int]] = {}
+    callees: list[list[int]] = [[] for _ in range(int(pairs.max(initial=-1)) + 1)]
     for begin in range(0, len(pairs), LOOK_AFTER):
         stop.look()
         for caller, callee in pairs[begin : begin + LOOK_AFTER].tolist():
-            graph.setdefault(caller, set()).add(callee)
-    components = [
-        component
-        for component in _components(graph, stop)
-        if len(component) > 1 or next(iter(component)) in graph.get(next(iter(component)), ())
+            callees[caller].append(callee)
+    members: dict[int, set[int]] = {}
+    for rule, number in enumerate(components_of(callees, stop.look)):
+        members.setdefault(number, set()).add(rule)
+    found = [
+        some for some in members.values() if len(some) > 1 or any(rule in callees[rule] for rule in some)
     ]
-    for component in components:
-        if any(rule >= n_rules for rule in component):
-            raise UnsupportedGrammar("the grammar is left recursive through a bounded repeat")
-    return components
-
-
-def _components(graph: dict[int, set[int]], stop: Stop) -> list[set[int]]:
-    """Strongly connected components (Tarjan 1972), without recursion."""
-    index: dict[int, int] = {}
-    low: dict[int, int] = {}
-    open_nodes: list[int] = []
-    on_stack: set[int] = set()
-    components: list[set[int]] = []
-    for origin in graph:
-        if origin in index:
-            continue
-        work = [(origin, iter(sorted(graph.get(origin, ()))))]
-        index[origin] = low[origin] = len(index)
-        open_nodes.append(origin)
-        on_stack.add(origin)
-        while work:
-            stop.look()
-            node, successors = work[-1]
-            for following in successors:
-                if following not in index:
-                    index[following] = low[following] = len(index)
-                    open_nodes.append(following)
-                    on_stack.add(following)
-                    work.append((following, iter(sorted(graph.get(following, ())))))
-                    break
-                if following in on_stack:
-                    low[node] = min(low[node], index[following])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
-                if low[node] == index[node]:
-                    component = set()
-                    while True:
-                        member = open_nodes.pop()
-                        on_stack.discard(member)
-                        component.add(member)
-                        if member == node:
-                            break
-                    components.append(component)
-    return components
+    if any(rule >= n_rules for some in found for rule in some):
+        raise UnsupportedGrammar("the grammar is left recursive through a bounded repeat")
+    return found
 
 
 def remove_left_recursion(
@@ -149,7 +110,6 @@ def remove_left_recursion(
                             # what follows a skipped call is already in the corner: mark it not to be skipped
                             b = 1 if edge_type == CALL else b
                             rows.append([begin, edge_type, a, b, name[rule, target]])
-            new_begins[goal] = begin
             ends[goal] = name[goal, old[goal][1]]
             tables.append(np.array(rows, np.int64).reshape(-1, 5))
         for rule in members:
@@ -158,23 +118,25 @@ def remove_left_recursion(
 
 
 def _states_from(begin: int, end: int, outgoing: dict[int, list[list[int]]]) -> list[int]:
-    seen, queue = {begin}, [begin]
-    for state in queue:
-        for row in outgoing.get(state, ()):
-            if row[4] not in seen:
-                seen.add(row[4])
-                queue.append(row[4])
-    return queue if end in seen else [*queue, end]
+    states = _reached(begin, lambda state: [row[4] for row in outgoing.get(state, ())])
+    return states if end in states else [*states, end]
 
 
 def _without_bytes(
     begin: int, outgoing: dict[int, list[list[int]]], nullable: NDArray[np.uint8]
 ) -> list[int]:
+    def following(state: int) -> list[int]:
+        rows = outgoing.get(state, ())
+        return [row[4] for row in rows if row[1] == EMPTY or (row[1] == CALL and nullable[row[2]])]
+
+    return _reached(begin, following)
+
+
+def _reached(begin: int, following: Callable[[int], list[int]]) -> list[int]:
     seen, queue = {begin}, [begin]
     for state in queue:
-        for _, edge_type, a, _, target in outgoing.get(state, ()):
-            is_silent = edge_type == EMPTY or (edge_type == CALL and nullable[a])
-            if is_silent and target not in seen:
+        for target in following(state):
+            if target not in seen:
                 seen.add(target)
                 queue.append(target)
     return queue

@@ -10,8 +10,6 @@ Inside a rule nothing is added: the maximum includes what may come. A call adds 
 state; if calls form no cycle, that is included beforehand, too. Only a call that leads back to its own rule
 may be made any number of times, so each byte with which it can begin pays for it. For schemas without
 recursion, the maximum of a stack therefore never rises, whatever token is read.
-
-Source: strongly connected components by one depth-first search (Tarjan 1972), which gives callees first.
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.arrays.closure import components_of
 from equivalence.deadline import Stop
 from equivalence.parser.byte_tables import ByteTables
 from hybrid.completion.distances import Distances, Lists
@@ -73,7 +72,7 @@ def bounds_of(
             if back >= 0:
                 arcs[state].append((back, 0.0))
     stop.look()
-    component = _components(arcs, stop)
+    component = components_of([[to for to, _ in some] for some in arcs], stop.look)
     most = [0.0] * (max(component, default=-1) + 1)
     members: list[list[int]] = [[] for _ in most]
     for state, number in enumerate(component):
@@ -97,42 +96,6 @@ def _added(cost: list[float], begin: int, units: int, back: int) -> float:
     """How much a call adds to the cost of the state with which it begins."""
     more = (units - 1) * cost[begin] if units > 1 else 0.0
     return more if back < 0 else more + cost[back]
-
-
-def _components(arcs: list[list[Arc]], stop: Stop) -> list[int]:
-    """The component of each state. Arcs lead to the same component, or to one with a lower number."""
-    n = len(arcs)
-    component, low, order = [-1] * n, [0] * n, [0] * n
-    open_states: list[int] = []
-    n_found = n_seen = 0
-    for origin in range(n):
-        if order[origin]:
-            continue
-        stop.look()
-        path = [(origin, iter(arcs[origin]))]
-        n_seen += 1
-        order[origin] = low[origin] = n_seen
-        open_states.append(origin)
-        while path:
-            state, rest = path[-1]
-            for to, _ in rest:
-                if not order[to]:
-                    n_seen += 1
-                    order[to] = low[to] = n_seen
-                    open_states.append(to)
-                    path.append((to, iter(arcs[to])))
-                    break
-                if component[to] < 0:
-                    low[state] = min(low[state], order[to])
-            else:
-                path.pop()
-                if path:
-                    low[path[-1][0]] = min(low[path[-1][0]], low[state])
-                if low[state] == order[state]:
-                    while component[state] < 0:
-                        component[open_states.pop()] = n_found
-                    n_found += 1
-    return component
 
 
 def _rises(
