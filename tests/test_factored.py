@@ -17,7 +17,6 @@ from equivalence.arrays.account import Account
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded
 from equivalence.lark.classes import FactoredClasses, factored_classes
-from equivalence.lark.classes.classes import ALWAYS_SET
 from equivalence.lark.classes.pairs import Pairs
 from equivalence.lark.classes.reference import (
     Configuration,
@@ -97,7 +96,7 @@ def check_value(grammar: Built, classes: FactoredClasses, vocabulary: Vocabulary
         tuple(classes.sets.terminals[classes.sets.start[i] : classes.sets.start[i + 1]].tolist())
         for i in range(len(classes.sets.start) - 1)
     ]
-    assert sets[0] == () and sets[ALWAYS_SET] == (-2,) and len(set(sets)) == len(sets)
+    assert sets[0] == () and sets[1] == (-2,) and len(set(sets)) == len(sets)
     assert max(classes.set_of.max(initial=0), classes.stop_set.max()) < len(sets)
     for kinds in sets[2:]:
         assert (
@@ -246,7 +245,7 @@ def test_classes_are_what_the_grammar_tells_apart() -> None:
         1,
         1,
     ]  # after `dc` neither `b` nor `cb` follows
-    assert classes.n_lexical == 6 and classes.tokens.sizes["lexical classes"] == 6
+    assert classes.tokens.sizes["lexical classes"] == 6
 
 
 def test_what_exceeds_the_budget_is_refused(tekken: Vocabulary) -> None:

@@ -30,24 +30,6 @@ from equivalence.trie import Trie
 PHASE = "the partition"
 
 
-def partition(
-    exploration: Exploration,
-    network: Network,
-    trie: Trie,
-    *,
-    capacity: Capacity = Capacity(),
-    deadline: Deadline | None = None,
-) -> NDArray[np.int32]:
-    """Compute the class of each group, int32[groups], numbered from 0; -1: no context accepts it.
-
-    Raises:
-        BudgetExceeded: as for `partition_runs`.
-    """
-    byte_starts = np.searchsorted(trie.first_byte, np.arange(257)).astype(np.int64)
-    runs = partition_runs(exploration, network, trie, byte_starts, capacity=capacity, deadline=deadline)
-    return np.repeat(runs.classes, np.diff(runs.starts))
-
-
 def partition_runs(
     exploration: Exploration,
     network: Network,

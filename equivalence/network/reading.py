@@ -21,25 +21,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.network import serial
 from equivalence.network.counted_automata import CountedAutomaton
 from equivalence.network.dialect import refuse_other_layout, refuse_other_meaning
 from equivalence.network.expressions import endless_rule, types_among
 from equivalence.network.integers import read_integers
 from equivalence.network.printed import Printed
-from equivalence.network.serial import (
-    BODY,
-    DATA,
-    MARKERS,
-    ROOT,
-    RULES,
-    SERIALIZATION_VERSION,
-    STARTS,
-    VERSION_FIELD,
-    plain_rule,
-)
 
 # A quote inside a JSON string is escaped, so these bytes occur nowhere else.
-_BEFORE_DATA, _BEFORE_STARTS = f'"{DATA}":['.encode(), f'],"{STARTS}":['.encode()
+_BEFORE_DATA, _BEFORE_STARTS = f'"{serial.DATA}":['.encode(), f'],"{serial.STARTS}":['.encode()
 
 
 FIRST_RULE = b"root"
@@ -78,7 +68,7 @@ class PlainRules(Sequence[list[Any]]):
     def __getitem__(self, number: Any) -> Any:
         if isinstance(number, slice):
             return [self[one] for one in range(*number.indices(len(self)))]
-        return plain_rule(self.name_of(number), int(self.bodies[number]))
+        return serial.plain_rule(self.name_of(number), int(self.bodies[number]))
 
 
 class ReadGrammar(NamedTuple):
@@ -121,7 +111,7 @@ class ReadGrammar(NamedTuple):
     @property
     def rules(self) -> Sequence[Any]:
         """The rules, each with the columns that `equivalence.network.serial` names."""
-        rules: Sequence[Any] = self.features[RULES]
+        rules: Sequence[Any] = self.features[serial.RULES]
         return rules
 
     @property
@@ -130,12 +120,12 @@ class ReadGrammar(NamedTuple):
         rules = self.rules
         if isinstance(rules, PlainRules):
             return rules.bodies
-        return np.array([rule[BODY] for rule in rules], np.int64)
+        return np.array([rule[serial.BODY] for rule in rules], np.int64)
 
     @property
     def root(self) -> int:
         """Number of the root rule."""
-        return int(self.features[ROOT])
+        return int(self.features[serial.ROOT])
 
     def whole(self) -> dict[str, Any]:
         """The serialised form with its expressions, as parsed by `json.loads`; rules are not copied."""
@@ -145,8 +135,8 @@ class ReadGrammar(NamedTuple):
         """The serialised form with the expressions that were read, for callers that only need to know what
         rules do. For a printed grammar, expressions have other numbers, and some fields are missing."""
         # making lists of integers takes a fifth of the time of reading them as JSON
-        own = {RULES: list(self.rules), DATA: self.data.tolist(), STARTS: self.starts.tolist()}
-        return {**self.features, **own}
+        data, starts = self.data.tolist(), self.starts.tolist()
+        return {**self.features, serial.RULES: list(self.rules), serial.DATA: data, serial.STARTS: starts}
 
 
 class ReadRules(NamedTuple):
@@ -206,8 +196,9 @@ def _read_serialised(grammar: Any) -> ReadGrammar:
                 return ReadGrammar(features, data, starts)
         features = json.loads(text)
     refuse_other_layout(features)
-    rest = {name: value for name, value in features.items() if name not in (DATA, STARTS)}
-    return ReadGrammar(rest, np.array(features[DATA], np.int64), np.array(features[STARTS], np.int64))
+    data, starts = (np.array(features[name], np.int64) for name in (serial.DATA, serial.STARTS))
+    rest = {name: value for name, value in features.items() if name not in (serial.DATA, serial.STARTS)}
+    return ReadGrammar(rest, data, starts)
 
 
 def read_printed(grammar: Any, has_caret: bool) -> ReadGrammar | None:
@@ -231,8 +222,11 @@ def read_printed(grammar: Any, has_caret: bool) -> ReadGrammar | None:
 
     rules = PlainRules(name_of, found.bodies)
     features = {
-        VERSION_FIELD: SERIALIZATION_VERSION, RULES: rules, ROOT: found.first, MARKERS: [],
-    }  # fmt: skip
+        serial.VERSION_FIELD: serial.SERIALIZATION_VERSION,
+        serial.RULES: rules,
+        serial.ROOT: found.first,
+        serial.MARKERS: [],
+    }
     return ReadGrammar(features, found.data, found.starts, printed=grammar, known_types=found.types)
 
 
@@ -258,7 +252,7 @@ def _prints_as_known() -> bool:
     """Whether the installed XGrammar prints, and serialises, in the known form; checked once."""
     import xgrammar
 
-    if xgrammar.get_serialization_version() != SERIALIZATION_VERSION:
+    if xgrammar.get_serialization_version() != serial.SERIALIZATION_VERSION:
         return False
     try:
         refuse_other_meaning()

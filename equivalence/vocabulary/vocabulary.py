@@ -12,6 +12,7 @@ An id is *text* if it has bytes and is not special. Special ids, empty tokens an
 from __future__ import annotations
 
 import hashlib
+import io
 import itertools
 import os
 from collections.abc import Iterable, Sequence
@@ -25,7 +26,7 @@ from equivalence import forking
 from equivalence.arguments import folder_of, integer, integer_from, integers, one_or_more, path_of, shown
 from equivalence.errors import VocabularyError
 from equivalence.runs import ByteOrder, byte_order
-from equivalence.store import Arrays, Unusable
+from equivalence.store import Arrays, Unusable, write_whole
 from equivalence.trie.trie import Trie, build_trie, read_only, stored_trie
 from equivalence.vocabulary.npz import read_npz
 from equivalence.walks.reads import KeptReads
@@ -218,22 +219,15 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file that `load` can read. The write is atomic."""
-        target = path_of(path, "path", VocabularyError)
-        partial = f"{target}.{os.getpid()}.partial"
-        longest = max(map(len, self.tokens))
-        try:
-            with open(partial, "wb") as stream:
-                np.savez_compressed(
-                    stream,
-                    data=np.frombuffer(b"".join(self.tokens), np.uint8),
-                    lens=np.array([len(t) for t in self.tokens], np.uint16 if longest < 65536 else np.uint32),
-                    stop_ids=np.array(self.stop_token_ids, np.int32),
-                    special_ids=np.array(self.special_token_ids, np.int32),
-                )
-            os.replace(partial, target)
-        finally:
-            if os.path.exists(partial):
-                os.unlink(partial)
+        stream = io.BytesIO()
+        np.savez_compressed(
+            stream,
+            data=np.frombuffer(b"".join(self.tokens), np.uint8),
+            lens=self.token_lengths.astype(np.uint16),  # `MAX_TOKEN_BYTES` fits
+            stop_ids=np.array(self.stop_token_ids, np.int32),
+            special_ids=np.array(self.special_token_ids, np.int32),
+        )
+        write_whole(path_of(path, "path", VocabularyError), stream.getvalue())
 
     def prepare(self, cache_dir: str | os.PathLike[str] | None = None) -> Vocabulary:
         """Compute now what the first grammar would wait for, and return this vocabulary.

@@ -16,8 +16,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.walks.unit_reads import UnitReads
-
 Key = tuple[bytes, bytes]
 """What a state or a frame can do (`hybrid.classifier.canonical_form`), and the nodes from which it is
 read."""
@@ -87,11 +85,6 @@ class KeptReads:
 
     def __len__(self) -> int:
         return len(self._young.keys() | self._old.keys())
-
-    @property
-    def of_units(self) -> int:
-        """How many entries are of units (`equivalence.walks.unit_reads`)."""
-        return sum(isinstance(one, UnitReads) for one in {**self._old, **self._young}.values())
 
     def find(self, key: Key) -> Any:
         """What is stored under a key; None if there is nothing."""

@@ -36,9 +36,6 @@ from equivalence.vocabulary import Vocabulary
 PHASE = "the classes of a Lark grammar"
 """The name of this computation in errors."""
 
-ALWAYS_SET = 1
-"""Number of the set of sequences that every stack accepts; no stack accepts set 0."""
-
 
 class FactoredClasses(NamedTuple):
     """Token classes, and the data that decides when they are allowed. Q lexer states, C classes.
@@ -50,7 +47,6 @@ class FactoredClasses(NamedTuple):
         alive_set: int32[Q], the same for the text so far: whether it can continue.
         sets: the kinds of each set, ascending; set 0 is empty, the kind of set 1 is `ALWAYS`.
         automaton: which stacks accept which kinds.
-        n_lexical: number of lexical classes: tokens with the same result in every lexer state.
     """
 
     tokens: TokenClasses
@@ -59,7 +55,6 @@ class FactoredClasses(NamedTuple):
     alive_set: NDArray[np.int32]
     sets: Sequences
     automaton: StackAutomaton
-    n_lexical: int
 
 
 def factored_classes(
@@ -137,7 +132,6 @@ def factored_classes(
         alive_set,
         distinct_sets,
         automaton,
-        walks.pair.shape[1],
     )
 
 
