@@ -11,10 +11,12 @@ lock. What one thread adds while another begins a new generation may be lost, an
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from equivalence.walks.unit_reads import UnitReads
 
 Key = tuple[bytes, bytes]
 """What a state or a frame can do (`hybrid.classifier.canonical_form`), and the nodes from which it is
@@ -51,12 +53,8 @@ class Read:
         return self.ranges.nbytes + self.nodes.nbytes
 
 
-class Kept(Protocol):
-    """What can be cached: a `Read`, or data from which reads are made (`equivalence.walks.unit_reads`)."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays."""
+Kept = Read | UnitReads
+"""What can be cached: a read, or data from which reads are made (`equivalence.walks.unit_reads`)."""
 
 
 class KeptReads:
