@@ -237,12 +237,12 @@ def test_separators_may_hold_anything() -> None:
 def test_an_xgrammar_that_prints_otherwise_is_serialised(monkeypatch: pytest.MonkeyPatch) -> None:
     grammar = xgrammar.Grammar.from_json_schema('{"type": "integer"}')
     assert read_printed(grammar, False) is not None
-    for name, value in (
-        ("_PROBE", reading._PROBE.replace("{2, 3}", "{2,3}")),
-        ("SERIALIZATION_VERSION", "v17"),
+    for module, name, value in (
+        (reading, "_PROBE", reading._PROBE.replace("{2, 3}", "{2,3}")),
+        (reading.serial, "SERIALIZATION_VERSION", "v17"),
     ):
         with monkeypatch.context() as patched:
-            patched.setattr(reading, name, value)
+            patched.setattr(module, name, value)
             reading._prints_as_known.cache_clear()
             assert read_printed(grammar, False) is None
     reading._prints_as_known.cache_clear()

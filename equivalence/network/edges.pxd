@@ -9,15 +9,17 @@ cdef class Edges:
     cdef object array
     cdef Edge[::1] rows
     cdef readonly Py_ssize_t count, n_states
+    cdef Py_ssize_t[::1] shared
+    cdef Py_ssize_t n_shared
 
     cdef Py_ssize_t state(self) noexcept nogil
     cdef int add(self, Py_ssize_t source, Py_ssize_t edge_type, Py_ssize_t a, Py_ssize_t b, Py_ssize_t target) except -1 nogil
+    cdef int characters(self, Py_ssize_t low, Py_ssize_t high, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef int code_points(self, Py_ssize_t low, Py_ssize_t high, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef int loose_code_points(self, Py_ssize_t low, Py_ssize_t high, Py_ssize_t source, Py_ssize_t target) except -1 nogil
-    cdef int blocks(self, Py_ssize_t low, Py_ssize_t high, Py_ssize_t length, Py_ssize_t source, Py_ssize_t target) except -1 nogil
-    cdef int characters(self, Py_ssize_t low, Py_ssize_t high, Py_ssize_t source, Py_ssize_t target) except -1 nogil
-    cdef Py_ssize_t continuations(self, Py_ssize_t target) except -1 nogil
-    cdef int several_bytes(self, Py_ssize_t source, Py_ssize_t target) except -1 nogil
+    cdef int encodings(self, Py_ssize_t low, Py_ssize_t high, Py_ssize_t length, Py_ssize_t lead, Py_ssize_t source, Py_ssize_t target) except -1 nogil
+    cdef int behind(self, Py_ssize_t byte, Py_ssize_t low, Py_ssize_t high, Py_ssize_t length, Py_ssize_t source, Py_ssize_t target) except -1 nogil
+    cdef Py_ssize_t continued(self, Py_ssize_t length, Py_ssize_t target) except -1 nogil
     cdef int loosely(self, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef int others(self, Codes ranges, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef int make_rows(self, Py_ssize_t room) except -1

@@ -33,73 +33,11 @@ FIELDS = "source type a b target"
 EDGE, ROWS = record_type(FIELDS), Kind(FIELDS)
 
 LAST = cython.declare(cython.Py_ssize_t, 0x10FFFF)  # the last code point
+FIRSTS = cython.declare(cython.Py_ssize_t[::1], np.array([0, 0x80, 0x800, 0x10000, 0x110000]))
+LEADS = cython.declare(cython.Py_ssize_t[::1], np.array([0, 0, 0xC0, 0xE0, 0xF0]))
+"""The first code points with more than 0 to 4 bytes, and the bits with which the first of so many begins."""
+
 LOOSE = cython.declare(cython.bint, dialect.LOOSE)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def utf8_length(code: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Bytes of a code point."""
-    if code < 0x80:
-        return 1
-    if code < 0x800:
-        return 2
-    return 3 if code < 0x10000 else 4
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def utf8_byte(code: cython.Py_ssize_t, length: cython.Py_ssize_t, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Byte i of a code point that has `length` bytes; also for surrogates."""
-    rest = code >> (6 * (length - 1 - i))
-    if i > 0:
-        return 0x80 | (rest & 0x3F)
-    if length == 1:
-        return rest
-    if length == 2:
-        return 0xC0 | rest
-    return 0xE0 | rest if length == 3 else 0xF0 | rest
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def last_of_length(length: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The last code point that has `length` bytes."""
-    if length == 1:
-        return 0x7F
-    if length == 2:
-        return 0x7FF
-    return 0xFFFF if length == 3 else LAST
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def block_end(
-    low: cython.Py_ssize_t, high: cython.Py_ssize_t, length: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
-    """The last code point from `low` to `high` up to which every byte varies independently.
-
-    All code points of the range must have `length` bytes. The range is cut into blocks with full trailing
-    bytes, so that each block is one chain of byte ranges.
-    """
-    end = high
-    bits: cython.Py_ssize_t = 0
-    for _ in range(1, length):
-        bits = (bits << 6) | 0x3F
-        if low & ~bits != end & ~bits:
-            if low & bits:
-                return low | bits
-            if end & bits != bits:
-                end = (end & ~bits) - 1
-    return end
 
 
 @cython.final
@@ -116,12 +54,14 @@ class Edges:
         rows: the same as records.
         count: number of edges.
         n_states: number of states.
+        shared: a target, and the states from which one, two and three continuation bytes lead there:
+            `n_shared` of them.
     """
 
     def __init__(self, n_states: cython.Py_ssize_t, room: cython.Py_ssize_t) -> None:
-        self.count = 0
+        self.shared = np.empty(4, np.int64)
         self.make_rows(room)
-        self.n_states = n_states
+        self.renew(n_states, room)
 
     def make_rows(self, room):
         """Replace the table by a new one."""
@@ -144,6 +84,7 @@ class Edges:
             self.make_rows(room)
         self.count = 0
         self.n_states = n_states
+        self.shared[0] = -1
 
     def put(self, ready: NDArray[np.int64], n_states: cython.Py_ssize_t) -> None:
         """Replace all edges, int64[n, 5]."""
@@ -181,25 +122,19 @@ class Edges:
                 raise GrammarError(f"a character class has the code point {low}")
         if LOOSE:
             return self.loose_code_points(low, high, source, target)
-        if low <= 0x80 and high == LAST:
-            if low < 0x80:
-                self.add(source, BYTES, low, 0x7F, target)
-            return self.several_bytes(source, target)
         return self.code_points(low, high, source, target)
 
     def code_points(self, low, high, source, target):
-        """Add edges for the UTF-8 encodings of the code points low..high."""
-        while low <= high:
-            length = utf8_length(low)
-            end = min(high, last_of_length(length))
-            self.blocks(low, end, length, source, target)
-            low = end + 1
+        """Add edges for the UTF-8 encodings of the code points low..high, also of surrogates."""
+        for length in range(1, 5):
+            first, last = FIRSTS[length - 1], FIRSTS[length] - 1
+            if low <= last and high >= first:
+                self.encodings(max(low, first), min(high, last), length, LEADS[length], source, target)
 
     def loose_code_points(self, low, high, source, target):
         """Add edges like `code_points`, and for overlong encodings with more bytes than `low` has."""
         for length in range(1, 5):
-            first = last_of_length(length - 1) + 1 if length > 1 else 0
-            last = last_of_length(length)
+            first, last = FIRSTS[length - 1], FIRSTS[length] - 1
             if low > last or high < first:
                 continue
             begin = low if low >= first else 0
@@ -210,53 +145,58 @@ class Edges:
                         f"the grammar has a range of characters up to U+{high:04X}, which XGrammar before "
                         "0.2.8 reads with gaps"
                     )
-            self.blocks(begin, end, length, source, target)
+            self.encodings(begin, end, length, LEADS[length], source, target)
 
-    def blocks(self, low, high, length, source, target):
-        """Add edges for the encodings of low..high, which have `length` bytes."""
-        while low <= high:
-            end = block_end(low, high, length)
-            current = source
-            for i in range(length):
-                following = self.state() if i + 1 < length else target
-                self.add(current, BYTES, utf8_byte(low, length, i), utf8_byte(end, length, i), following)
-                current = following
-            low = end + 1
+    def encodings(self, low, high, length, lead, source, target):
+        """Add edges for numbers from low to high in `length` bytes of six bits each.
 
-    def continuations(self, target):
-        """Add three states from which one, two and three continuation bytes lead to another. Return the
-        first."""
-        one = self.n_states
-        two, three = one + 1, one + 2
-        self.n_states += 3
-        self.add(one, BYTES, 0x80, 0xBF, target)
-        self.add(two, BYTES, 0x80, 0xBF, one)
-        self.add(three, BYTES, 0x80, 0xBF, two)
-        return one
+        The first byte also has the bits of `lead`. The range is cut at both ends, where its last bytes are
+        restricted; between the cuts they are arbitrary.
+        """
+        one: cython.Py_ssize_t = 1
+        bits = 6 * (length - 1)
+        mask = (one << bits) - 1
+        first, last = low >> bits, high >> bits
+        if first == last and length > 1:
+            return self.behind(lead | first, low & mask, high & mask, length - 1, source, target)
+        if low & mask:
+            self.behind(lead | first, low & mask, mask, length - 1, source, target)
+            first += 1
+        if high & mask != mask:
+            self.behind(lead | last, 0, high & mask, length - 1, source, target)
+            last -= 1
+        if first <= last:
+            self.add(source, BYTES, lead | first, lead | last, self.continued(length - 1, target))
+        return 0
 
-    def several_bytes(self, source, target):
-        """Add edges for every character of several bytes; they share the states after the first byte."""
-        one = self.continuations(target)
-        two, three = one + 1, one + 2
-        after_e0, after_f0, after_f4 = one + 3, one + 4, one + 5
-        self.n_states += 3
-        self.add(after_e0, BYTES, 0xA0, 0xBF, one)
-        self.add(after_f0, BYTES, 0x90, 0xBF, two)
-        self.add(after_f4, BYTES, 0x80, 0x8F, two)
-        self.add(source, BYTES, 0xC2, 0xDF, one)
-        self.add(source, BYTES, 0xE0, 0xE0, after_e0)
-        self.add(source, BYTES, 0xE1, 0xEF, two)
-        self.add(source, BYTES, 0xF0, 0xF0, after_f0)
-        self.add(source, BYTES, 0xF1, 0xF3, three)
-        self.add(source, BYTES, 0xF4, 0xF4, after_f4)
+    def behind(self, byte, low, high, length, source, target):
+        """Add an edge for one byte, and after it edges for `length` continuation bytes from low to high."""
+        one: cython.Py_ssize_t = 1
+        if low == 0 and high == (one << (6 * length)) - 1:
+            return self.add(source, BYTES, byte, byte, self.continued(length, target))
+        state = self.state()
+        self.add(source, BYTES, byte, byte, state)
+        return self.encodings(low, high, length, 0x80, state, target)
+
+    def continued(self, length, target):
+        """The state from which `length` arbitrary continuation bytes lead to a target. Those of one target
+        after another are shared."""
+        if target != self.shared[0]:
+            self.shared[0] = target
+            self.n_shared = 0
+        while self.n_shared < length:
+            state = self.state()
+            self.add(state, BYTES, 0x80, 0xBF, self.shared[self.n_shared])
+            self.n_shared += 1
+            self.shared[self.n_shared] = state
+        return self.shared[length]
 
     def loosely(self, source, target):
         """Add edges for everything that has the first and later bytes of several-byte characters,
         well-formed or not."""
-        one = self.continuations(target)
-        self.add(source, BYTES, 0xC0, 0xDF, one)
-        self.add(source, BYTES, 0xE0, 0xEF, one + 1)
-        self.add(source, BYTES, 0xF0, 0xF7, one + 2)
+        self.add(source, BYTES, 0xC0, 0xDF, self.continued(1, target))
+        self.add(source, BYTES, 0xE0, 0xEF, self.continued(2, target))
+        self.add(source, BYTES, 0xF0, 0xF7, self.continued(3, target))
 
     def others(self, ranges, source, target):
         """Add edges for all code points that are not in some ranges, each given as low << 21 | high."""
