@@ -8,7 +8,7 @@ import pytest
 import xgrammar
 
 from equivalence.errors import UnsupportedGrammar
-from equivalence.network import dialect, reading
+from equivalence.network import dialect, reading, serial
 from equivalence.network.reading import read_grammar
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
 
@@ -64,7 +64,7 @@ BYTES = Vocabulary.from_bytes([*(bytes([one]) for one in range(256)), b""], stop
 @pytest.fixture
 def unknown_layout(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(dialect, "LAYOUT", "v77")
-    monkeypatch.setattr(reading.serial, "SERIALIZATION_VERSION", "v77")
+    monkeypatch.setattr(serial, "SERIALIZATION_VERSION", "v77")
     reading._prints_as_known.cache_clear()
     yield
     reading._prints_as_known.cache_clear()

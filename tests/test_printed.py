@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equivalence import GrammarError
-from equivalence.network import build_network, reading
+from equivalence.network import build_network, reading, serial
 from equivalence.network.reading import ReadGrammar, read_grammar, read_printed, read_rules
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.compile.schema_request import JsonSchemaRequest
@@ -239,7 +239,7 @@ def test_an_xgrammar_that_prints_otherwise_is_serialised(monkeypatch: pytest.Mon
     assert read_printed(grammar, False) is not None
     for module, name, value in (
         (reading, "_PROBE", reading._PROBE.replace("{2, 3}", "{2,3}")),
-        (reading.serial, "SERIALIZATION_VERSION", "v17"),
+        (serial, "SERIALIZATION_VERSION", "v17"),
     ):
         with monkeypatch.context() as patched:
             patched.setattr(module, name, value)
