@@ -40,16 +40,10 @@ class BaseStore:
 
     # ---------------------------------------------------------------- what a subclass has
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def count(self) -> cython.Py_ssize_t:
         """Number of configurations so far, including the refused one, which is 0."""
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def read_text(
         self,
         configuration: cython.Py_ssize_t,
@@ -60,15 +54,10 @@ class BaseStore:
         """The configuration after the bytes between two places, or 0 if they are refused."""
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def known_mask(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The result of `class_mask` if it is known, or -1."""
         return -1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def mask_of(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """See `class_mask`."""
         return 0
@@ -85,8 +74,6 @@ class BaseStore:
         """Number of configurations so far, including the refused one."""
         return self.count()
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def checked(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Check a configuration and return it.
 
@@ -97,8 +84,6 @@ class BaseStore:
             raise IndexError(f"there is no configuration {configuration}")
         return configuration
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def token_bytes(self) -> cython.p_const_uchar:
         """The vocabulary's bytes."""
         return cython.address(self.data[0]) if self.data.shape[0] else cython.NULL
@@ -114,8 +99,6 @@ class BaseStore:
         """
         return self.after(configuration, token)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def after(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """`advance` for compiled code."""
         if not 0 <= token < self.offsets.shape[0] - 1:
@@ -132,15 +115,11 @@ class BaseStore:
         """
         return self.after_text(configuration, text)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def after_text(self, configuration: cython.Py_ssize_t, text: bytes) -> cython.Py_ssize_t:
         """`advance_text` for compiled code."""
         given: cython.p_const_uchar = text
         return self.step_over(self.checked(configuration), given, 0, len(text))
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def step_over(
         self,
         configuration: cython.Py_ssize_t,

@@ -72,7 +72,6 @@ class CachedSequence:
         """Write the mask to uint32[words of a row], if it is cached; returns like `Rows.copy`."""
         return self.rows.copy(self.config, words)
 
-    @cython.cfunc
     def make_room(self) -> cython.void:
         """Make room for a step in the history."""
         if 2 * self.made >= self.history.shape[0]:

@@ -72,15 +72,12 @@ class CanonicalForm:
             self.put(self.number(counted.start))
         return self.spelled()
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def begin(self) -> cython.int:
         self.n_states = 0
         self.n_words = 0
         self.is_too_large = False
         return 0
 
-    @cython.cfunc
     def spelled(self) -> object:
         """Append everything that can be reached from the numbered states, and return the list as bytes; None
         if it has too many states."""
@@ -92,8 +89,6 @@ class CanonicalForm:
             self.place[self.order[i]] = -1
         return None if self.is_too_large else np.asarray(self.words)[: self.n_words].tobytes()
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def put_state(self, state: cython.Py_ssize_t) -> cython.int:
         """Write a state with its edges and calls, each list after its length."""
         automaton = self.automaton
@@ -116,8 +111,6 @@ class CanonicalForm:
                 self.put_unit(-1 - callee)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def put_unit(self, unit: cython.Py_ssize_t) -> cython.int:
         """Write a counted rule."""
         self.put(self.automaton.counted[unit].least)
@@ -128,8 +121,6 @@ class CanonicalForm:
             self.put_automaton(unit)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def put_automaton(self, unit: cython.Py_ssize_t) -> cython.int:
         """Write the edges of a counted automaton that may come after one of its edges, likewise those after
         them, and so on, each list after its length, and how much less room they have than the bound in
@@ -157,8 +148,6 @@ class CanonicalForm:
                 self.put(places[frame])
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def number(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The number of a state in the list; a new state gets one."""
         if self.place[state] < 0:
@@ -170,8 +159,6 @@ class CanonicalForm:
             self.n_states += 1
         return self.place[state]
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def put(self, word: cython.Py_ssize_t) -> cython.int:
         """Write one integer."""
         if self.n_words == self.words.shape[0]:

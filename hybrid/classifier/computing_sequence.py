@@ -50,14 +50,10 @@ class ComputingSequence(CachedSequence):
         """Whether a session is the classifier's current one, and has room."""
         return self.has_room(session)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def has_room(self, session: object) -> cython.bint:
         """`is_current` for compiled code."""
         return session is self.classifier.session and session.left > 0
 
-    @cython.cfunc
-    @cython.exceptval(-2, check=False)
     def compute_step(self, token: cython.Py_ssize_t) -> cython.int:
         """Advance by a token whose step is not cached. 1: done; 0: not accepted; -1: it could not be
         computed.
@@ -74,8 +70,6 @@ class ComputingSequence(CachedSequence):
         note(self, token, after)
         return 1
 
-    @cython.cfunc
-    @cython.exceptval(-2, check=False)
     def step_of(self, config: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Cache the step of any configuration of the session. Return the configuration after it, 0 if the
         token is not accepted, or -1 if it could not be computed.
@@ -112,14 +106,10 @@ class ComputingSequence(CachedSequence):
         """`compute_mask` for Python."""
         return self.compute_mask()
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def compute_mask(self) -> cython.bint:
         """Compute and cache the mask. Return whether that was possible. Raises like `mask_at`."""
         return not self.ended and self.mask_at(self.config)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def mask_at(self, config: cython.Py_ssize_t) -> cython.bint:
         """Compute and cache the mask of any configuration of the session. Return whether that was possible.
 

@@ -69,9 +69,6 @@ class Counters:
         self.reach[:] = ANY
         self.loops[:] = ANY
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def far(self, configuration: cython.Py_ssize_t, height: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """A configuration that reads the same texts of at most `height` bytes as this one."""
         if configuration >= self.replaced.shape[0]:
@@ -81,9 +78,6 @@ class Counters:
             self.find(configuration)
         return self.replaced[configuration] if height < self.reach[configuration] else configuration
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def find(self, configuration: cython.Py_ssize_t) -> cython.int:
         """Find the replacement of a configuration."""
         self.room = ANY
@@ -108,9 +102,6 @@ class Counters:
         self.reach[configuration] = cython.cast(cython.int, self.room)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def told_apart(self, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the tail with a smaller count, or the tail itself. If the count is smaller, reduce `room` to
         the reach below which both read the same.
@@ -144,9 +135,6 @@ class Counters:
         self.room = min(self.room, room)
         return self.space.stacks.frame(state, fewer, self.space.stacks.frames[frame].tail)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def find_character_loop(self, configuration: cython.Py_ssize_t) -> cython.int:
         """Like `find_character_loop` of `equivalence.parser.character_loops`, if counts may be forgotten
         after a character."""
@@ -185,8 +173,6 @@ class Counters:
         self.space.facts[configuration].character_loop = 1
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def grow(self) -> cython.int:
         """Make room for as many configurations as the space has room for."""
         old: cython.Py_ssize_t = self.replaced.shape[0]

@@ -67,9 +67,6 @@ class DeltaWalker(Walker):
         self.n_compared = 0
         self.beside = self.beside_pending = 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def read_on(self, state: cython.Py_ssize_t) -> cython.int:
         """See `Walker`."""
         if self.is_wide(-1, state):
@@ -80,9 +77,6 @@ class DeltaWalker(Walker):
                 return 0
         return Walker.read_on(self, state)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def loop_of(self, begin: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The configuration to which more than half of the bytes lead, if it stays the same on many bytes;
         otherwise the empty one."""
@@ -101,9 +95,6 @@ class DeltaWalker(Walker):
             n += self.space.after(found, self.space.class_of_byte[byte]) == found
         return found if n >= self.wide_bytes else REJECT
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def follows_alike(self, state: cython.Py_ssize_t, other: cython.Py_ssize_t) -> cython.bint:
         """Whether the same bytes may follow below both states, as far as is known."""
         if self.filters:
@@ -112,9 +103,6 @@ class DeltaWalker(Walker):
                     return False
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def read_loop(self, state: cython.Py_ssize_t, loop: cython.Py_ssize_t) -> cython.bint:
         """Find what a configuration reads if it is one state, on an unknown stack or on one frame above it:
         the pieces of `beside`, and `beside_pending`. Return False for others."""
@@ -142,9 +130,6 @@ class DeltaWalker(Walker):
             self.beside_pending = self.known.rows[slot].below
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def frame_of(self, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The state of a tail that is one frame on an unknown stack; -1 for other tails."""
         at = self.space.stacks.tails.starts[tail]
@@ -156,9 +141,6 @@ class DeltaWalker(Walker):
             return -1
         return max(self.space.stacks.frames[frame].state, -1)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def read_beside(
         self, state: cython.Py_ssize_t, begin: cython.Py_ssize_t, loop: cython.Py_ssize_t
     ) -> cython.bint:
@@ -188,8 +170,6 @@ class DeltaWalker(Walker):
         self.known.first[state].pending = cython.cast(cython.int, pending)
         return True
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def take_away(self) -> cython.int:
         """Remove from `beside` and `beside_pending` what the state does not read."""
         gone = np.asarray(self.gone)[: 2 * self.n_gone].reshape(-1, 2)
@@ -220,7 +200,6 @@ class DeltaWalker(Walker):
         self.beside_pending = self.known.pendings.add(nodes[~closed])
         return 0
 
-    @cython.cfunc
     def ranges_of(self, piece: cython.Py_ssize_t) -> object:
         """The groups of a piece, int64[n, 2], rows (first, end)."""
         ranges = np.asarray(self.pieces.pool)[self.pieces.starts[piece] : self.pieces.starts[piece + 1]]
@@ -228,9 +207,6 @@ class DeltaWalker(Walker):
             ranges = self.reads[-1 - ranges[0]].ranges
         return ranges.reshape(-1, 2)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def with_nodes(self, pending: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The number of a pending set with n recorded nodes added. Most often it contains them already."""
         begin = self.known.pendings.starts[pending]
@@ -261,9 +237,6 @@ class DeltaWalker(Walker):
                 j -= 1
         return self.pending_set(n_new + m)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def place_from(
         self, begin: cython.Py_ssize_t, low: cython.Py_ssize_t, high: cython.Py_ssize_t,
         node: cython.Py_ssize_t,
@@ -277,9 +250,6 @@ class DeltaWalker(Walker):
                 high = middle
         return low
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def mask_of_both(self, one: cython.Py_ssize_t, two: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The number of the union of two masks."""
         at = self.empty_mask()
@@ -289,9 +259,6 @@ class DeltaWalker(Walker):
             self.known.masks.pool[at + w] = self.known.masks.pool[a + w] | self.known.masks.pool[b + w]
         return self.known.masks.intern(self.known.n_words)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-2, check=False)
     def compare(self, begin: cython.Py_ssize_t, other: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Read the trie from two configurations as far as they differ. Record what each of them alone
         reads, and the nodes at which the known stack of the first may be used up.

@@ -115,8 +115,6 @@ class Lookup:
         self.followers, self.held = [], []
         self.n_nodes = self.n_rows = self.n_left = 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def follow(self, follower: object) -> cython.Py_ssize_t:
         """Add a sequence, and return its number. Its nodes and rows must be added next."""
         sequence: cython.Py_ssize_t = len(self.followers)
@@ -125,8 +123,6 @@ class Lookup:
         self.begins[2 * sequence + 1] = self.n_nodes
         return sequence
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def add(
         self, sequence: cython.Py_ssize_t, parent: cython.Py_ssize_t, token: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
@@ -140,8 +136,6 @@ class Lookup:
         self.n_nodes += 1
         return node
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def row(self, node: cython.Py_ssize_t, address: cython.Py_ssize_t) -> cython.void:
         """Add a row at an address, for a node or, with -1, as padding. There must be room for it."""
         self.place[3 * self.n_rows + 0] = 0
@@ -198,16 +192,11 @@ class Lookup:
                 self.nodes[NODE * i + CONFIG] = BELOW
         return sorted(found)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def is_left(self, node: cython.Py_ssize_t) -> cython.bint:
         """Whether a node is unknown."""
         config = self.nodes[NODE * node + CONFIG]
         return config == UNKNOWN or (config > 0 and self.nodes[NODE * node + SOURCE] == 0)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def look(
         self, copies: cython.bint, full: cython.Py_ssize_t, refused: cython.Py_ssize_t,
         n_bytes: cython.Py_ssize_t,
@@ -238,9 +227,6 @@ class Lookup:
                 self.look_and_copy(copies, full, refused, n_bytes)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def look_and_copy(
         self, copies: cython.bint, full: cython.Py_ssize_t, refused: cython.Py_ssize_t,
         n_bytes: cython.Py_ssize_t,
@@ -251,9 +237,6 @@ class Lookup:
             self.lay(full, refused)
             self.copy(n_bytes)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def look_up(self) -> cython.void:
         """Find the configurations and masks of nodes."""
         left: cython.Py_ssize_t = 0
@@ -277,9 +260,6 @@ class Lookup:
             left += self.is_left(i)
         self.n_left = left
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def step_behind(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The configuration of a node that has a parent, or the value that replaces it."""
         parent = self.nodes[NODE * node + PARENT]
@@ -303,9 +283,6 @@ class Lookup:
             return REFUSED
         return ENDED if is_stop else UNKNOWN
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def lay(self, full: cython.Py_ssize_t, refused: cython.Py_ssize_t) -> cython.void:
         """Write for each row what is copied to it."""
         repeats: cython.bint = refused < 0
@@ -332,9 +309,6 @@ class Lookup:
                 is_refused = True  # and the row before is copied
             self.place[3 * row + 0] = source
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def copy(self, n_bytes: cython.Py_ssize_t) -> cython.void:
         """Copy to the rows what `lay` wrote.
 
@@ -348,8 +322,6 @@ class Lookup:
             if self.place[3 * row + 0] != 0:
                 copy_row(self.place[3 * row + 0], self.place[3 * row + 1], n_bytes)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def find_once(self) -> cython.bint:
         """Compute the masks and the steps of all nodes with known parents. Return whether any became
         known."""

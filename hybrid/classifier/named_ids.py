@@ -144,8 +144,6 @@ class NamedIds:
         """The group of an id; -1 if no edge reads it."""
         return self.group_of_id(token)
 
-    @cython.cfunc
-    @cython.exceptval(-2, check=False)
     def group_of_id(self, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
         found = self.group_of.get(token)
         if found is not None:
@@ -160,8 +158,6 @@ class NamedIds:
         """
         return self.step_of(store, config, token)
 
-    @cython.cfunc
-    @cython.exceptval(-2, check=False)
     def step_of(self, store: Store, config: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """`step` for compiled code."""
         spelled = self.escaped.get(token)
@@ -178,7 +174,6 @@ class NamedIds:
 
     # ---------------------------------------------------------------- masks
 
-    @cython.cfunc
     def read_at(self, store: Store, config: cython.Py_ssize_t) -> object:
         """What can be read in a configuration in addition to texts in their own spelling: a tuple of
         groups, and of -1 - id for ids with another spelling. None: nothing, and no such id has a bit."""
@@ -205,8 +200,6 @@ class NamedIds:
         """
         self.put_row(numbers, store, rows, config, mask)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def put_row(
         self, numbers: dict, store: Store, rows: Rows, config: cython.Py_ssize_t, mask: cython.Py_ssize_t
     ) -> cython.int:
@@ -226,7 +219,6 @@ class NamedIds:
             rows.make_of(config, number, mask, store.known, self.texts.as_written, self.row_of(read))
         return 0
 
-    @cython.cfunc
     def row_of(self, read: tuple) -> object:
         """The row of what `read_at` returns, uint32[words of a row]."""
         found = self.rows.get(read)

@@ -60,9 +60,6 @@ class PieceGather(Gather):
         self.row_of_piece = np.empty(0, np.int64)
         self.large = []
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def fill(self, class_mask: cython.const[cython.uint][::1], out: cython.uint[::1]) -> cython.int:
         """See `Gather`."""
         memset(cython.cast(cython.p_void, cython.address(out[0])), 0, 4 * self.n_words)
@@ -76,9 +73,6 @@ class PieceGather(Gather):
                 piece += 1
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def add(self, piece: cython.Py_ssize_t, out: cython.uint[::1]) -> cython.int:
         """Set the bits of a piece's tokens."""
         row = self.row_of(piece)
@@ -88,9 +82,6 @@ class PieceGather(Gather):
         self.add_ranges(self.pieces.pool[self.pieces.starts[piece] : self.pieces.starts[piece + 1]], out)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def row_of(self, piece: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Like `Gather.row_of`, for pieces instead of classes."""
         if piece >= self.row_of_piece.shape[0]:
@@ -101,9 +92,6 @@ class PieceGather(Gather):
             row = self.look_at(piece)
         return row
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def mark(
         self, piece: cython.Py_ssize_t, marks: cython.uint[::1], places: cython.longlong[::1],
         n: cython.Py_ssize_t,
@@ -117,8 +105,6 @@ class PieceGather(Gather):
                 break
         return n
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def grow(self) -> cython.int:
         """Make room for the rows of all pieces and some more."""
         old: cython.Py_ssize_t = self.row_of_piece.shape[0]
@@ -129,9 +115,6 @@ class PieceGather(Gather):
         self.row_of_piece = longer
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def add_ranges(self, ranges: cython.const[cython.Py_ssize_t][::1], out: cython.uint[::1]) -> cython.void:
         """Set the bits of the tokens of some groups: first, end, first, end ..."""
         one: cython.uint = 1
@@ -140,9 +123,6 @@ class PieceGather(Gather):
                 token = cython.cast(cython.Py_ssize_t, self.tokens_of_groups[t])
                 out[token >> 5] |= one << (token & 31)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def look_at(self, piece: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The row of a piece that is used for the first time; 0 if it is not large."""
         n: cython.Py_ssize_t = 0
@@ -159,8 +139,6 @@ class PieceGather(Gather):
         self.row_of_piece[piece] = row
         return row
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def row(self, piece: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The address of a piece's row. A cached walk has one row for all grammars, made when it is first
         needed."""

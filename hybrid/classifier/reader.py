@@ -85,10 +85,6 @@ class Reader:
 
     # ---------------------------------------------------------------- configurations
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def mask_of(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Twice the number of the mask of classes that some stack of a configuration can read, plus 1 if
         the text so far is complete."""
@@ -96,9 +92,6 @@ class Reader:
             return self.masks[configuration]
         return self.find(configuration)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def find(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Compute and store the mask of a configuration."""
         begin = self.space.configurations.starts[configuration]
@@ -124,10 +117,6 @@ class Reader:
         self.masks[configuration] = cython.cast(cython.int, found)
         return found
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def add(self, mask: cython.Py_ssize_t) -> cython.void:
         """Add another mask to the mask that is being computed."""
         if mask == 0 or mask == self.only:
@@ -142,20 +131,12 @@ class Reader:
             self.only = -1
         self.add_row(mask)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def add_row(self, mask: cython.Py_ssize_t) -> cython.void:
         """Add the words of another mask to those of the mask that is being computed."""
         begin = self.known.masks.starts[mask]
         for w in range(self.row.shape[0]):
             self.row[w] |= self.known.masks.pool[begin + w]
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def mask_on(self, state: cython.Py_ssize_t, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The mask of what a state leaves pending, on the stacks of the tail below it."""
         pending: cython.Py_ssize_t = self.known.first[state].pending
@@ -166,10 +147,6 @@ class Reader:
 
     # ---------------------------------------------------------------- tails
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def slot(self, pending: cython.Py_ssize_t, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The slot with what a pending set reads on a tail, or the empty slot where it would be."""
         last: cython.Py_ssize_t = self.reads.shape[0] - 1
@@ -180,9 +157,6 @@ class Reader:
             slot = (slot + 1) & last
         return slot
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def read(self, pending: cython.Py_ssize_t, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The mask of what a pending set reads on the stacks of a tail.
 
@@ -205,10 +179,6 @@ class Reader:
             if frame != 0:
                 depth = self.read_frame(depth, frame)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def read_frame(self, depth: cython.Py_ssize_t, frame: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Read the set of a level on one of its tail's frames. Return the next level."""
         pending = self.levels[depth].pending
@@ -232,10 +202,6 @@ class Reader:
         self.levels[depth].mask = self.united(self.levels[depth].mask, self.reads[slot].mask)
         return depth
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def enter(
         self, depth: cython.Py_ssize_t, pending: cython.Py_ssize_t, tail: cython.Py_ssize_t
     ) -> cython.int:
@@ -249,10 +215,6 @@ class Reader:
         self.levels[depth].mask = 0
         return 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def note(self, depth: cython.Py_ssize_t) -> cython.int:
         """Cache the mask of a finished level."""
         if 2 * self.n_reads >= self.reads.shape[0]:
@@ -267,10 +229,6 @@ class Reader:
 
     # ---------------------------------------------------------------- unions
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def united(self, first: cython.Py_ssize_t, second: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The number of the union of two masks.
 
@@ -286,9 +244,6 @@ class Reader:
             return self.unions[slot].mask
         return self.unite(first, second, slot)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def unite(
         self, first: cython.Py_ssize_t, second: cython.Py_ssize_t, slot: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
@@ -306,8 +261,6 @@ class Reader:
 
     # ---------------------------------------------------------------- room
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def grow_reads(self) -> cython.int:
         """Double the room for cached reads."""
         old: Read[::1] = self.reads  # noqa: F821 - in `reader.pxd`
@@ -319,8 +272,6 @@ class Reader:
                     self.reads[self.slot(old[i].pending, old[i].tail)] = old[i]
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def grow_levels(self) -> cython.int:
         """Double the room for levels."""
         old: cython.Py_ssize_t = self.levels.shape[0]
@@ -328,8 +279,6 @@ class Reader:
         self.levels = bigger(self.levels, 2 * old)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def grow_masks(self) -> cython.int:
         """Make room for the masks of as many configurations as the space has room for."""
         old: cython.Py_ssize_t = self.masks.shape[0]

@@ -86,7 +86,6 @@ class Spare:
         self.words = np.empty(64, np.uint32)
 
 
-@cython.cfunc
 def spare_of(n_words: cython.Py_ssize_t) -> Spare:
     """A `Spare` that only the caller uses."""
     unused: list = _spare.setdefault(n_words, [])
@@ -96,8 +95,6 @@ def spare_of(n_words: cython.Py_ssize_t) -> Spare:
         return Spare(n_words)
 
 
-@cython.cfunc
-@cython.exceptval(-1, check=False)
 def give_back(spare: Spare, n_words: cython.Py_ssize_t) -> cython.int:
     """Return a `Spare` for the next caller; not after an error, which may leave it in any state."""
     unused: list = _spare[n_words]
@@ -175,8 +172,6 @@ class Rows:
         copy_row(source, address_of_words(words), self.n_bytes)
         return source & 1
 
-    @cython.ccall
-    @cython.exceptval(-1, check=False)
     def shares(self, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t) -> cython.bint:
         """Whether another configuration has the same mask. If so, they share the row from now on.
 
@@ -203,8 +198,6 @@ class Rows:
         self.make_with(spare, configuration, mask, given, False, given, given)
         give_back(spare, self.gather.n_words)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def make_of(
         self, configuration: cython.Py_ssize_t, number: cython.Py_ssize_t, mask: cython.Py_ssize_t,
         known: Summaries, kept: object, more: object,
@@ -237,8 +230,6 @@ class Rows:
         give_back(spare, self.gather.n_words)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def make_with(
         self, spare: Spare, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t,
         given: cython.const[cython.uint][::1], is_changed: cython.bint,
@@ -278,8 +269,6 @@ class Rows:
         self.note(configuration, source)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-2, check=False)
     def patch_at_once(
         self, given: cython.const[cython.uint][::1], whole: cython.bint, spare: Spare
     ) -> cython.Py_ssize_t:
@@ -328,9 +317,6 @@ class Rows:
             marks[:] = 0
         return needed
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def mark_stops(
         self, base: cython.Py_ssize_t, whole: cython.bint, marks: cython.uint[::1],
         pairs: cython.longlong[::1], n: cython.Py_ssize_t,
@@ -351,9 +337,6 @@ class Rows:
                 n += 1
         return n
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def write_pairs(
         self, base: cython.Py_ssize_t, whole: cython.bint, marks: cython.uint[::1],
         pairs: cython.longlong[::1],
@@ -370,9 +353,6 @@ class Rows:
                         word &= ~(one << (self.stops[i] & 31))
             pairs[k] = place << 32 | cython.cast(cython.longlong, word)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def is_full(self, base: cython.Py_ssize_t, marks: cython.const[cython.uint][::1]) -> cython.bint:
         """Whether a base and some more bits allow every id."""
         one: cython.uint = 1
@@ -385,8 +365,6 @@ class Rows:
             rest = ~(marks[full] | word_of(base, full)) & ((one << (self.gather.vocab_size & 31)) - 1)
         return rest == 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def patch(self, words: cython.const[cython.uint][::1], pairs: cython.longlong[::1]) -> cython.bint:
         """Write a row as a patch of an empty row, or of one of the last. Return False if too much differs."""
         most: cython.Py_ssize_t = max(1, self.gather.n_words // PATCHED)
@@ -415,8 +393,6 @@ class Rows:
             w += 1
         return True
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def note(self, configuration: cython.Py_ssize_t, source: cython.Py_ssize_t) -> cython.int:
         """Store where a configuration's row is."""
         if configuration >= self.of_configuration.shape[0]:
@@ -429,8 +405,6 @@ class Rows:
         publish(cython.address(self.of_configuration[configuration]), source)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def use(self, of_configuration: cython.Py_ssize_t[::1]) -> cython.int:
         """Show an array of addresses to readers."""
         self.of_configuration = of_configuration
@@ -439,9 +413,6 @@ class Rows:
         publish(cython.address(self.size), of_configuration.shape[0])
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def finish(self, out: cython.uint[::1], whole: cython.bint) -> cython.bint:
         """Set the stop ids of a row if and only if the text may end. Return whether the row forbids any
         id."""

@@ -94,8 +94,6 @@ class Steps:
         self.former = (array_of(old), self.former)
         self.use(table)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def use(self, table: Step[::1]) -> cython.int:
         """Show a table to readers."""
         self.table = table

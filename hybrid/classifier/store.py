@@ -95,9 +95,6 @@ class Store(BaseStore):
             self.data, self.offsets = fixed.data, fixed.offsets
         self.account.most = limit
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def count(self) -> cython.Py_ssize_t:
         """See `BaseStore`."""
         return self.space.configurations.count
@@ -131,8 +128,6 @@ class Store(BaseStore):
             raise IndexError(f"there is no state {state}")
         return self.space.bottom(state, is_final)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def step_over(
         self,
         configuration: cython.Py_ssize_t,
@@ -155,9 +150,6 @@ class Store(BaseStore):
             configuration = self.read_text(configuration, text, begin, end)
         return configuration  # noqa: RET504 - read while the lock is held
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def read_text(
         self,
         configuration: cython.Py_ssize_t,
@@ -218,8 +210,6 @@ class Store(BaseStore):
             found += mix(mix(5, self.space.configurations.pool[i]), below)
         return found & MOST_HASH
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def tail_hash(self, tail: cython.Py_ssize_t, depth: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The same for a tail. For a tail with many frames, it is only their number."""
         begin: cython.Py_ssize_t = self.space.stacks.tails.starts[tail]
@@ -248,15 +238,10 @@ class Store(BaseStore):
 
     # ---------------------------------------------------------------- masks
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def known_mask(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """See `BaseStore`."""
         return self.reader.masks[configuration] if configuration < self.reader.masks.shape[0] else -1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def mask_of(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """See `BaseStore`."""
         return self.reader.mask_of(configuration)

@@ -96,10 +96,6 @@ class Summaries:
 
     # ---------------------------------------------------------------- rows
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def slot(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The slot of the row of a pending set on a symbol, or the empty slot where it would be."""
         last: cython.Py_ssize_t = self.rows.shape[0] - 1
@@ -110,10 +106,6 @@ class Summaries:
             slot = (slot + 1) & last
         return slot
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def make_room(self) -> cython.int:
         """Make room for one more row."""
         if 2 * self.n_known >= self.rows.shape[0]:
@@ -121,9 +113,6 @@ class Summaries:
                 self.grow()
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def add(
         self,
         pending: cython.Py_ssize_t,
@@ -141,8 +130,6 @@ class Summaries:
         self.n_known += 1
         return slot
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def grow(self) -> cython.int:
         """Double the room for rows."""
         old: Summary[::1] = self.rows  # noqa: F821 - in `summaries.pxd`

@@ -77,9 +77,6 @@ class Summariser:
 
     # ---------------------------------------------------------------- on top
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def read_on(self, state: cython.Py_ssize_t) -> cython.int:
         """Read every representative on a state with an unknown stack below."""
         one: cython.Py_ssize_t = 1  # a literal would be a C int, whose bit 31 is the sign
@@ -123,9 +120,6 @@ class Summariser:
         self.known.first[state].pending = cython.cast(cython.int, pending)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def note_pending(
         self, n: cython.Py_ssize_t, group: cython.Py_ssize_t, pops: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
@@ -144,9 +138,6 @@ class Summariser:
 
     # ---------------------------------------------------------------- below
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def symbol_of(self, state: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The number of a stack symbol: of a state, or, after all states, of a counter frame."""
         if state >= 0:
@@ -167,9 +158,6 @@ class Summariser:
         slot = self.known.slot(pending, symbol)
         return slot if self.known.rows[slot].pending >= 0 else self.read_below(pending, symbol)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def read_below(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Read a pending set on a symbol with an unknown stack below. Return the place of the result in
         `known.rows`.
@@ -221,9 +209,6 @@ class Summariser:
         below = self.pending_set(n)
         return self.known.add(pending, symbol, mask, below)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def begin_on(self, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The configuration of a symbol with an unknown stack below."""
         if symbol < self.n_states:
@@ -233,9 +218,6 @@ class Summariser:
 
     # ---------------------------------------------------------------- sets
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def empty_mask(self) -> cython.Py_ssize_t:
         """Write an empty mask where the next mask goes. Return its place in the pool of masks."""
         at = self.known.masks.room(self.known.n_words)
@@ -243,9 +225,6 @@ class Summariser:
             self.known.masks.pool[at + w] = 0
         return at
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def distinct_pairs(self, n: cython.Py_ssize_t, mask_at: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Remove from the sorted pairs duplicates, and classes that are read completely anyway. Return how
         many are left."""
@@ -264,9 +243,6 @@ class Summariser:
                     length += 1
         return length
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def pending_set(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The number of the pending set of the first n pairs."""
         at = self.known.pendings.room(n)
@@ -274,9 +250,6 @@ class Summariser:
             self.known.pendings.pool[at + i] = self.pairs[i]
         return self.known.pendings.intern(n)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def sort_pairs(self, low: cython.Py_ssize_t, high: cython.Py_ssize_t) -> cython.void:
         """Sort ``pairs[low:high]``: quicksort with the median of three, looping over the larger part."""
         i: cython.Py_ssize_t

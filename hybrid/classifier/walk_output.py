@@ -114,8 +114,6 @@ class WalkOutput(Summariser):
         self.n_ranges = n + 2
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def grow_ranges(self) -> cython.int:
         """Double the room for ranges."""
         old: cython.Py_ssize_t = self.ranges.shape[0]
@@ -123,9 +121,6 @@ class WalkOutput(Summariser):
         self.ranges = bigger(self.ranges, 2 * old)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def mask_of_ranges(self) -> cython.Py_ssize_t:
         """The number of the mask with one piece: the recorded groups."""
         one: cython.Py_ssize_t = 1
@@ -141,9 +136,6 @@ class WalkOutput(Summariser):
 
     # ---------------------------------------------------------------- what may follow
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def set_follow(self, own: cython.Py_ssize_t) -> cython.int:
         """Load the bytes that can follow below a state, or a counted rule. All bytes can, until walks have
         entered many nodes."""
@@ -161,9 +153,6 @@ class WalkOutput(Summariser):
         self.count_followers()
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def follow_unit(self, unit: cython.Py_ssize_t) -> cython.void:
         """Load the bytes that can follow a counted rule at any of its calls, if nothing more is known."""
         if self.filters:
@@ -191,9 +180,6 @@ class WalkOutput(Summariser):
         self.follow_0 = self.follow_1 = self.follow_2 = self.follow_3 = ALL_BYTES
         self.follow_others = True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def follow_none(self) -> cython.void:
         """Allow no byte to follow."""
         self.is_any = False
@@ -202,9 +188,6 @@ class WalkOutput(Summariser):
         for c in range(self.space.n_classes):
             self.followers[c] = 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def count_followers(self) -> cython.void:
         """Update the words from the classes."""
         for c in range(self.space.n_classes):
@@ -255,8 +238,6 @@ class WalkOutput(Summariser):
         self.pairs[n] = node
         return n + 1
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def grow_pairs(self) -> cython.int:
         """Double the room for pending nodes."""
         old: cython.Py_ssize_t = self.pairs.shape[0]
@@ -264,9 +245,6 @@ class WalkOutput(Summariser):
         self.pairs = bigger(self.pairs, 2 * old)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def in_order(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Sort the nodes and remove duplicates. Return how many are left."""
         self.sort_pairs(0, n)
@@ -277,9 +255,6 @@ class WalkOutput(Summariser):
                 length += 1
         return length
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def that_may_follow(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Remove those of n pending nodes below which nothing can follow. Return how many are left."""
         if self.is_any:

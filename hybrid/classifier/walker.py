@@ -100,9 +100,6 @@ class Walker(WalkOutput):
 
     # ---------------------------------------------------------------- on a state, and below
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def read_on(self, state: cython.Py_ssize_t) -> cython.int:
         """See `Summariser`. If a state may be popped at once, the configuration contains what lies below
         it."""
@@ -111,9 +108,6 @@ class Walker(WalkOutput):
         self.known.first[state].pending = cython.cast(cython.int, pending)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def read_below(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """See `Summariser`."""
         own = symbol
@@ -122,9 +116,6 @@ class Walker(WalkOutput):
         below = self.read_from(pending, symbol, own, self.begin_on(symbol))
         return self.known.add(pending, symbol, self.mask, below)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def read_from(
         self,
         pending: cython.Py_ssize_t,
@@ -157,9 +148,6 @@ class Walker(WalkOutput):
         self.mask = self.mask_of_ranges()
         return self.pending_set(n)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def walk_from(self, pending: cython.Py_ssize_t, begin: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The walks of `read_from`. Return the number of pending nodes recorded, or `TOO_LONG`."""
         self.n_ranges = 0
@@ -178,9 +166,6 @@ class Walker(WalkOutput):
 
     # ---------------------------------------------------------------- long walks
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def is_wide(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.bint:
         """Whether a walk is probably long. Then it is looked up in the cache before it begins: that takes 5
         us, and saves 50 if it is found."""
@@ -193,9 +178,6 @@ class Walker(WalkOutput):
             n += self.space.first[symbol, self.space.class_of_byte[byte]] != 0
         return n >= self.wide_bytes
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def read_long(
         self,
         pending: cython.Py_ssize_t,
@@ -226,8 +208,6 @@ class Walker(WalkOutput):
             self.set_follow(own)
         return self.that_may_follow(n)
 
-    @cython.cfunc
-    @cython.exceptval(-2, check=False)
     def recall(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Take a walk from the cache, its ranges and pending nodes. Return the number of nodes, or -1 if
         there is none."""
@@ -251,8 +231,6 @@ class Walker(WalkOutput):
             return -1
         return self.taken(read)
 
-    @cython.cfunc
-    @cython.exceptval(-2, check=False)
     def recall_units(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The same for the frame of a counted rule, computed from the cached number of units that each
         string begins, which serves all counts. -1 if the units do not allow that."""
@@ -278,8 +256,6 @@ class Walker(WalkOutput):
         read = read_units(found, self.fixed.texts.nodes, nodes, counted.least - begun, most)
         return -1 if read is None else self.taken(read)
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def taken(self, read: Any) -> cython.Py_ssize_t:
         """Use a cached walk: its pending nodes, and the walk itself as its ranges. Return the number of
         nodes."""
@@ -292,8 +268,6 @@ class Walker(WalkOutput):
             self.pairs[k] = found[k]
         return found.shape[0]
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def take(self, read: Any) -> cython.int:
         """Let a cached walk represent its ranges, because a long walk has thousands of them."""
         number = self.number_of_read.get(read)
@@ -304,8 +278,6 @@ class Walker(WalkOutput):
         self.ranges[0] = -1 - cython.cast(cython.Py_ssize_t, number)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def keep(self, n: cython.Py_ssize_t) -> cython.int:
         """Cache the results of a walk with n pending nodes for other grammars."""
         if self.key is not None:
@@ -317,9 +289,6 @@ class Walker(WalkOutput):
 
     # ---------------------------------------------------------------- the walk
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def walk(
         self,
         node: cython.Py_ssize_t,
@@ -407,9 +376,6 @@ class Walker(WalkOutput):
             i += 1
         return i
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def enter(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.bint:
         """Read the byte that leads to a node at depth d. Return whether its children come next."""
         byte = self.trie[i].bits & 255
@@ -435,9 +401,6 @@ class Walker(WalkOutput):
             self.allow(self.trie[i].group, self.trie[i].group + 1)
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def forget_counts(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.int:
         """Continue from depth d with smaller counts, if no text below the node can distinguish them."""
         exact = self.path[d].configuration

@@ -91,8 +91,6 @@ class Counts:
         """Bytes of the table."""
         return SLOT_BYTES * self.rows.shape[0]
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def find(self, place: cython.Py_ssize_t, check: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the slot of a key, or -1 if there is none."""
         at = (place & (self.rows.shape[0] // WAYS - 1)) * WAYS
@@ -101,7 +99,6 @@ class Counts:
                 return i
         return -1
 
-    @cython.cfunc
     def claim(self, place: cython.Py_ssize_t, check: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the slot of a key. A new key replaces the one that was not seen for the longest time."""
         found = self.find(place, check)
@@ -129,8 +126,6 @@ class Counts:
         self.rows[found, 1] = cython.cast(cython.int, check)
         return found
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def add(self, slot: cython.Py_ssize_t, token: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.void:
         """Count a token in a slot. If there is no room for another token, the count of the rarest one
         decreases."""
@@ -180,8 +175,6 @@ class Counts:
 
     # ---------------------------------------------------------------- learning and guessing
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def learn_one(
         self,
         recent: cython.pointer(cython.const[cython.Py_ssize_t]),
@@ -196,8 +189,6 @@ class Counts:
                 self.add(self.claim(self.places[i], self.checks[i]), token, 1)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def look_up(
         self, recent: cython.pointer(cython.const[cython.Py_ssize_t]), top: cython.Py_ssize_t
     ) -> cython.void:
@@ -218,8 +209,6 @@ class Counts:
             fetch(cython.cast(cython.Py_ssize_t, cython.address(self.rows[at, 0])))
             fetch(cython.cast(cython.Py_ssize_t, cython.address(self.rows[at + 1, 0])))
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def guess(
         self,
         recent: cython.pointer(cython.const[cython.Py_ssize_t]),
@@ -262,8 +251,6 @@ class Counts:
             n = self.put(n, prior, rest * share)
         return n
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def put(self, n: cython.Py_ssize_t, token: cython.Py_ssize_t, share: cython.double) -> cython.Py_ssize_t:
         """Add to the share of a guess, and keep the likeliest guesses first. Return how many guesses there
         are. If there is no room, a new guess replaces the last one."""

@@ -56,10 +56,6 @@ class Pairs:
         self.table = np.full(2 * capacity, -1, np.int32)
         self.count = 1
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def slot(self, first: cython.Py_ssize_t, second: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The slot in the table with a pair's number, or the empty slot where it would be."""
         last: cython.Py_ssize_t = self.table.shape[0] - 1
@@ -71,9 +67,6 @@ class Pairs:
             slot = (slot + 1) & last
         return slot
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def number(self, first: cython.Py_ssize_t, second: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The number of a pair.
 
@@ -85,9 +78,6 @@ class Pairs:
             return self.table[slot]
         return self.add(first, second, slot)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def add(
         self, first: cython.Py_ssize_t, second: cython.Py_ssize_t, slot: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
@@ -104,8 +94,6 @@ class Pairs:
         self.count = number + 1
         return number
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def grow(self) -> cython.int:
         """Double the room. After an error, nothing has changed."""
         old: cython.Py_ssize_t = self.rows.shape[0]

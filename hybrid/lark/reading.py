@@ -82,9 +82,6 @@ class Reader:
         self.frontiers = Interned(512, 64, account=account)
         self.frontiers.add(np.zeros(0, np.int64))
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def kinds_of(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The number of the set of kinds that a stack accepts.
 
@@ -95,9 +92,6 @@ class Reader:
             self.nodes.rows[node].found = cython.cast(cython.int, self.read(node))
         return self.nodes.rows[node].found
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def read(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Read a stack from its top until everything is decided."""
         single: cython.bint = True
@@ -127,20 +121,12 @@ class Reader:
             below = self.nodes.rows[below].second
         return found if single else self.interned_words()
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def skipped(self, frontier: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The node, at or below another, where a frontier is read next."""
         for _ in range(self.frontiers.pool[self.frontiers.starts[frontier + 1] - 1]):
             below = self.nodes.rows[below].second
         return below
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def read_on(self, frontier: cython.Py_ssize_t, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The row of `reads` for a frontier and a state, computed if it is new."""
         row = self.reads.number(frontier, state)
@@ -148,20 +134,12 @@ class Reader:
             self.read_below(row)
         return row
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def add_words(self, kinds: cython.Py_ssize_t) -> cython.void:
         """Add a set of kinds to `words`."""
         begin = self.kinds.starts[kinds]
         for w in range(self.words.shape[0]):
             self.words[w] |= self.kinds.pool[begin + w]
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def interned_words(self) -> cython.Py_ssize_t:
         """The number of the set in `words`."""
         at = self.kinds.room(self.words.shape[0])
@@ -171,9 +149,6 @@ class Reader:
 
     # ---------------------------------------------------------------- single states
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def read_top(self, state: cython.Py_ssize_t) -> cython.int:
         """Read the top state of a stack."""
         n: cython.Py_ssize_t = 0
@@ -188,9 +163,6 @@ class Reader:
         self.tops[state, 0] = cython.cast(cython.int, kinds)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def read_below(self, row: cython.Py_ssize_t) -> cython.int:
         """Read a state below the top with a frontier."""
         n: cython.Py_ssize_t = 0
@@ -216,9 +188,6 @@ class Reader:
         self.reads.rows[row].found = cython.cast(cython.int, kinds)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def begin(self, length: cython.Py_ssize_t) -> cython.int:
         """Make room for a frontier of at most `length` entries, and for an empty set of kinds."""
         self.frontiers.room(length + 1)
@@ -227,10 +196,6 @@ class Reader:
             self.kinds.pool[at + w] = 0
         return 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def note(
         self, outcome: cython.Py_ssize_t, kind: cython.Py_ssize_t, n: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
@@ -244,9 +209,6 @@ class Reader:
             n += 1
         return n
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def frontier_of(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The number of the new frontier, which has n entries."""
         if n == 0:

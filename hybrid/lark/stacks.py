@@ -55,9 +55,6 @@ class Stacks:
         self.rule_length = fixed.rule_length
         self.rule_origin = fixed.rule_origin
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def shifted(self, node: cython.Py_ssize_t, terminal: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The stack after a terminal, or `NOWHERE` if the parser refuses it.
 

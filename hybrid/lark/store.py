@@ -88,15 +88,10 @@ class Store(BaseStore):
         self.offsets = fixed.offsets
         self.account.most = limit  # the limit does not apply to the initial tables
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def count(self) -> cython.Py_ssize_t:
         """See `BaseStore`."""
         return self.configurations.count
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def known_mask(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """See `BaseStore`."""
         return self.configurations.rows[configuration].found
@@ -107,9 +102,6 @@ class Store(BaseStore):
         """The configuration before any text."""
         return self.configurations.number(0, self.stacks.of(np.zeros(1, np.int64)))
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def read_text(
         self,
         configuration: cython.Py_ssize_t,
@@ -138,10 +130,6 @@ class Store(BaseStore):
             return NOWHERE
         return self.configurations.number(state, node)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def read_sequence(self, node: cython.Py_ssize_t, sequence: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The stack after the terminals that the lexer returns, or `NOWHERE` if the parser refuses them."""
         for k in range(self.sequence_start[sequence], self.sequence_start[sequence + 1]):
@@ -150,10 +138,6 @@ class Store(BaseStore):
                 break
         return node
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
     def takes(self, kinds: cython.Py_ssize_t, number: cython.Py_ssize_t) -> cython.bint:
         """Whether two sets of kinds have a common kind: what a stack accepts, and what is asked for. Every
         stack accepts kinds below 0."""
@@ -184,9 +168,6 @@ class Store(BaseStore):
             found = self.only_byte(configuration)
         return found  # noqa: RET504 - an object that is read while the lock is held
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def only_byte(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """See `forced_byte`. It tries all bytes."""
         found: cython.Py_ssize_t = NO_ONE_BYTE
@@ -248,9 +229,6 @@ class Store(BaseStore):
 
     # ---------------------------------------------------------------- masks
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def mask_of(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """See `class_mask`."""
         if self.configurations.rows[configuration].found < 0:
@@ -259,9 +237,6 @@ class Store(BaseStore):
             self.configurations.rows[configuration].found = cython.cast(cython.int, found)
         return self.configurations.rows[configuration].found
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def decide(self, state: cython.Py_ssize_t, kinds: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The result of `class_mask` for a lexer state and the kinds that a stack accepts.
 

@@ -72,8 +72,6 @@ class Gather:
         shared = members.tokens.nbytes if is_shared else 0
         self.memory_size_bytes = sum(array.nbytes for array in self.tables) - shared
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def number_rows(self, least: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Number the rows of the classes that have at least `least` tokens. Return the number of rows."""
         n: cython.Py_ssize_t = 0
@@ -87,9 +85,6 @@ class Gather:
                 n += 1
         return n
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def fill_rows(self) -> cython.void:
         """Fill the row of each large class."""
         for c in range(self.n_classes):
@@ -133,9 +128,6 @@ class Gather:
             out[w] |= self.rows[one, w] | self.rows[other, w]
             w += 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def fill(self, class_mask: cython.const[cython.uint][::1], out: cython.uint[::1]) -> cython.int:
         """Do what `expand` does, without checks: compiled code that calls this has checked both arguments."""
         bits: cython.uint
@@ -162,9 +154,6 @@ class Gather:
             self.unite(waiting, waiting, out)
         return 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
     def row_of(self, number: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the address of a large class's row; 0 if the class is not large."""
         row: cython.Py_ssize_t = self.row_of_class[number]
@@ -172,9 +161,6 @@ class Gather:
             return 0
         return cython.cast(cython.Py_ssize_t, cython.address(self.rows[row, 0]))
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def mark(
         self, number: cython.Py_ssize_t, marks: cython.uint[::1], places: cython.longlong[::1],
         n: cython.Py_ssize_t,
@@ -231,7 +217,6 @@ class Gather:
                         out[self.tokens[k]] = cython.cast(cython.int, c)
         return made
 
-    @cython.cfunc
     def check(self, class_mask: object, out: object) -> object:
         """Raise `BitmaskError` if the gather cannot read the class mask, or cannot write the row."""
         for words, least, name in (
@@ -254,9 +239,6 @@ class Gather:
             raise BitmaskError(f"the row must have {self.n_words} writable words, but has {len(out)} words")
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
 def mark_tokens(
     tokens: cython.const[cython.int][::1], begin: cython.Py_ssize_t, end: cython.Py_ssize_t,
     marks: cython.uint[::1], places: cython.longlong[::1], n: cython.Py_ssize_t,
