@@ -44,13 +44,7 @@ class BaseStore:
         """Number of configurations so far, including the refused one, which is 0."""
         return 0
 
-    def read_text(
-        self,
-        configuration: cython.Py_ssize_t,
-        text: cython.p_const_uchar,
-        begin: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:
+    def read_text(self, configuration, text, begin, end):
         """The configuration after the bytes between two places, or 0 if they are refused."""
         return 0
 
@@ -120,13 +114,7 @@ class BaseStore:
         given: cython.p_const_uchar = text
         return self.step_over(self.checked(configuration), given, 0, len(text))
 
-    def step_over(
-        self,
-        configuration: cython.Py_ssize_t,
-        text: cython.p_const_uchar,
-        begin: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:
+    def step_over(self, configuration, text, begin, end):
         """`read_text` for callers that hold the interpreter's lock."""
         with cython.nogil:
             configuration = self.read_text(configuration, text, begin, end)

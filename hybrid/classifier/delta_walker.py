@@ -141,9 +141,7 @@ class DeltaWalker(Walker):
             return -1
         return max(self.space.stacks.frames[frame].state, -1)
 
-    def read_beside(
-        self, state: cython.Py_ssize_t, begin: cython.Py_ssize_t, loop: cython.Py_ssize_t
-    ) -> cython.bint:
+    def read_beside(self, state, begin, loop):
         """Record what a state reads by comparing it with a configuration. Return whether that was
         possible."""
         if not self.read_loop(state, loop):
@@ -237,10 +235,7 @@ class DeltaWalker(Walker):
                 j -= 1
         return self.pending_set(n_new + m)
 
-    def place_from(
-        self, begin: cython.Py_ssize_t, low: cython.Py_ssize_t, high: cython.Py_ssize_t,
-        node: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:  # fmt: skip
+    def place_from(self, begin, low, high, node):
         """The first place, in a range of a list of pending nodes, whose node is not smaller than another."""
         while low < high:
             middle = (low + high) >> 1

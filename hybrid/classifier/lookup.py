@@ -123,9 +123,7 @@ class Lookup:
         self.begins[2 * sequence + 1] = self.n_nodes
         return sequence
 
-    def add(
-        self, sequence: cython.Py_ssize_t, parent: cython.Py_ssize_t, token: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def add(self, sequence, parent, token):
         """Add a node, and return its number. There must be room for it."""
         node = self.n_nodes
         self.nodes[NODE * node + SEQUENCE] = sequence
@@ -197,10 +195,7 @@ class Lookup:
         config = self.nodes[NODE * node + CONFIG]
         return config == UNKNOWN or (config > 0 and self.nodes[NODE * node + SOURCE] == 0)
 
-    def look(
-        self, copies: cython.bint, full: cython.Py_ssize_t, refused: cython.Py_ssize_t,
-        n_bytes: cython.Py_ssize_t,
-    ) -> cython.int:  # fmt: skip
+    def look(self, copies, full, refused, n_bytes):
         """Look up what is not known yet. Copy if `copies` is set and everything is known."""
         n: cython.Py_ssize_t = len(self.followers)
         i: cython.Py_ssize_t
@@ -227,10 +222,7 @@ class Lookup:
                 self.look_and_copy(copies, full, refused, n_bytes)
         return 0
 
-    def look_and_copy(
-        self, copies: cython.bint, full: cython.Py_ssize_t, refused: cython.Py_ssize_t,
-        n_bytes: cython.Py_ssize_t,
-    ) -> cython.void:  # fmt: skip
+    def look_and_copy(self, copies, full, refused, n_bytes):
         """`look` without the interpreter."""
         self.look_up()
         if copies and self.n_left == 0:

@@ -92,10 +92,7 @@ class PieceGather(Gather):
             row = self.look_at(piece)
         return row
 
-    def mark(
-        self, piece: cython.Py_ssize_t, marks: cython.uint[::1], places: cython.longlong[::1],
-        n: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:  # fmt: skip
+    def mark(self, piece, marks, places, n):
         """See `Gather`."""
         for k in range(self.pieces.starts[piece], self.pieces.starts[piece + 1], 2):
             begin = self.token_starts[self.pieces.pool[k]]

@@ -317,10 +317,7 @@ class Rows:
             marks[:] = 0
         return needed
 
-    def mark_stops(
-        self, base: cython.Py_ssize_t, whole: cython.bint, marks: cython.uint[::1],
-        pairs: cython.longlong[::1], n: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:  # fmt: skip
+    def mark_stops(self, base, whole, marks, pairs, n):
         """Set the bits of the stop ids, or record the words in which a bit must be cleared. `n` words were
         recorded before; return how many are now."""
         one: cython.uint = 1
@@ -337,10 +334,7 @@ class Rows:
                 n += 1
         return n
 
-    def write_pairs(
-        self, base: cython.Py_ssize_t, whole: cython.bint, marks: cython.uint[::1],
-        pairs: cython.longlong[::1],
-    ) -> cython.void:  # fmt: skip
+    def write_pairs(self, base, whole, marks, pairs):
         """Write the words after their places."""
         one: cython.uint = 1
         k: cython.Py_ssize_t

@@ -128,13 +128,7 @@ class Store(BaseStore):
             raise IndexError(f"there is no state {state}")
         return self.space.bottom(state, is_final)
 
-    def step_over(
-        self,
-        configuration: cython.Py_ssize_t,
-        text: cython.p_const_uchar,
-        begin: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:
+    def step_over(self, configuration, text, begin, end):
         """The configuration after the bytes between two places. Known steps are read with the interpreter's
         lock held: releasing it would take as long."""
         following: cython.Py_ssize_t = configuration
@@ -150,13 +144,7 @@ class Store(BaseStore):
             configuration = self.read_text(configuration, text, begin, end)
         return configuration  # noqa: RET504 - read while the lock is held
 
-    def read_text(
-        self,
-        configuration: cython.Py_ssize_t,
-        text: cython.p_const_uchar,
-        begin: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:
+    def read_text(self, configuration, text, begin, end):
         """The configuration after the bytes between two places."""
         while begin < end and configuration != REJECT:
             byte_class = self.space.class_of_byte[text[begin]]

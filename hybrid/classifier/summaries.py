@@ -113,13 +113,7 @@ class Summaries:
                 self.grow()
         return 0
 
-    def add(
-        self,
-        pending: cython.Py_ssize_t,
-        symbol: cython.Py_ssize_t,
-        mask: cython.Py_ssize_t,
-        below: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:
+    def add(self, pending, symbol, mask, below):
         """Add a new row, and return its place."""
         self.make_room()
         slot = self.slot(pending, symbol)

@@ -120,9 +120,7 @@ class Summariser:
         self.known.first[state].pending = cython.cast(cython.int, pending)
         return 0
 
-    def note_pending(
-        self, n: cython.Py_ssize_t, group: cython.Py_ssize_t, pops: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def note_pending(self, n, group, pops):
         """Record what is left of a class's representative when the known stack ended, after n pairs. Return
         the number of pairs."""
         suffix: cython.Py_ssize_t = self.whole[group]

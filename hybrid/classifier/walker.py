@@ -116,13 +116,7 @@ class Walker(WalkOutput):
         below = self.read_from(pending, symbol, own, self.begin_on(symbol))
         return self.known.add(pending, symbol, self.mask, below)
 
-    def read_from(
-        self,
-        pending: cython.Py_ssize_t,
-        symbol: cython.Py_ssize_t,
-        own: cython.Py_ssize_t,
-        begin: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:
+    def read_from(self, pending, symbol, own, begin):
         """Read what is below the nodes of a pending set, or with -1 the whole trie, starting in a
         configuration.
 
@@ -178,14 +172,7 @@ class Walker(WalkOutput):
             n += self.space.first[symbol, self.space.class_of_byte[byte]] != 0
         return n >= self.wide_bytes
 
-    def read_long(
-        self,
-        pending: cython.Py_ssize_t,
-        symbol: cython.Py_ssize_t,
-        own: cython.Py_ssize_t,
-        begin: cython.Py_ssize_t,
-        is_new: cython.bint,
-    ) -> cython.Py_ssize_t:
+    def read_long(self, pending, symbol, own, begin, is_new):
         """`read_from` with the cache. The walk is taken from the cache, unless it is known to be new.
         Otherwise it is walked regardless of what may follow below, and stored. Return the number of pending
         nodes.
@@ -289,12 +276,7 @@ class Walker(WalkOutput):
 
     # ---------------------------------------------------------------- the walk
 
-    def walk(
-        self,
-        node: cython.Py_ssize_t,
-        configuration: cython.Py_ssize_t,
-        n: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:
+    def walk(self, node, configuration, n):
         """Read everything below a node, starting in a configuration. Return the number of pending nodes
         recorded, counting n before, or `TOO_LONG`."""
         if self.counters.any:

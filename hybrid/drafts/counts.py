@@ -175,12 +175,7 @@ class Counts:
 
     # ---------------------------------------------------------------- learning and guessing
 
-    def learn_one(
-        self,
-        recent: cython.pointer(cython.const[cython.Py_ssize_t]),
-        top: cython.Py_ssize_t,
-        token: cython.Py_ssize_t,
-    ) -> cython.int:
+    def learn_one(self, recent, top, token):
         """Count a token; see `learn`. `recent` has `RECENT` tokens, the last one first, and -1 where there
         are no more."""
         with cython.critical_section(self):
@@ -189,9 +184,7 @@ class Counts:
                 self.add(self.claim(self.places[i], self.checks[i]), token, 1)
         return 0
 
-    def look_up(
-        self, recent: cython.pointer(cython.const[cython.Py_ssize_t]), top: cython.Py_ssize_t
-    ) -> cython.void:
+    def look_up(self, recent, top):
         """Write all keys to `places` and `checks`, and prefetch their slots. Each slot is a cache miss in a
         table of megabytes; waiting for all of them at once makes a draft of Java take 13 us instead of 18."""
         first: cython.Py_ssize_t = 1
@@ -209,13 +202,7 @@ class Counts:
             fetch(cython.cast(cython.Py_ssize_t, cython.address(self.rows[at, 0])))
             fetch(cython.cast(cython.Py_ssize_t, cython.address(self.rows[at + 1, 0])))
 
-    def guess(
-        self,
-        recent: cython.pointer(cython.const[cython.Py_ssize_t]),
-        top: cython.Py_ssize_t,
-        prior: cython.Py_ssize_t,
-        share: cython.double,
-    ) -> cython.Py_ssize_t:
+    def guess(self, recent, top, prior, share):
         """Write guesses to `tokens` and `shares`, the likeliest first. Return how many. Callers hold the
         counts' critical section until they have read them.
 

@@ -78,9 +78,7 @@ class Pairs:
             return self.table[slot]
         return self.add(first, second, slot)
 
-    def add(
-        self, first: cython.Py_ssize_t, second: cython.Py_ssize_t, slot: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def add(self, first, second, slot):
         """Add a new pair to its slot."""
         if self.count == self.rows.shape[0]:
             with cython.gil:

@@ -196,9 +196,7 @@ class Reader:
             self.kinds.pool[at + w] = 0
         return 0
 
-    def note(
-        self, outcome: cython.Py_ssize_t, kind: cython.Py_ssize_t, n: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def note(self, outcome, kind, n):
         """Add the outcome of a kind in a state to the new set or to the new frontier. Return the number of
         entries of the frontier."""
         one: cython.Py_ssize_t = 1

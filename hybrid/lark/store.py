@@ -102,13 +102,7 @@ class Store(BaseStore):
         """The configuration before any text."""
         return self.configurations.number(0, self.stacks.of(np.zeros(1, np.int64)))
 
-    def read_text(
-        self,
-        configuration: cython.Py_ssize_t,
-        text: cython.p_const_uchar,
-        begin: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:
+    def read_text(self, configuration, text, begin, end):
         """The configuration after the bytes between two places, or `NOWHERE` if they are refused."""
         state: cython.Py_ssize_t = self.configurations.rows[configuration].first
         node: cython.Py_ssize_t = self.configurations.rows[configuration].second

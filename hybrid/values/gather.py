@@ -161,10 +161,7 @@ class Gather:
             return 0
         return cython.cast(cython.Py_ssize_t, cython.address(self.rows[row, 0]))
 
-    def mark(
-        self, number: cython.Py_ssize_t, marks: cython.uint[::1], places: cython.longlong[::1],
-        n: cython.Py_ssize_t,
-    ) -> cython.Py_ssize_t:  # fmt: skip
+    def mark(self, number, marks, places, n):
         """Set the bits of a class's tokens, and list the words that had no bits before.
 
         Args:
@@ -239,10 +236,7 @@ class Gather:
             raise BitmaskError(f"the row must have {self.n_words} writable words, but has {len(out)} words")
 
 
-def mark_tokens(
-    tokens: cython.const[cython.int][::1], begin: cython.Py_ssize_t, end: cython.Py_ssize_t,
-    marks: cython.uint[::1], places: cython.longlong[::1], n: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:  # fmt: skip
+def mark_tokens(tokens, begin, end, marks, places, n):
     """Do what `Gather.mark` does, for the tokens from index `begin` to `end` of a list."""
     one: cython.uint = 1
     for t in range(begin, end):
