@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 
 from equivalence import BudgetExceeded, Vocabulary
+from equivalence.arrays.interning import Interned
 from hybrid import BatchGrammarMatcher, Budget, GrammarMatcher, allocate_token_bitmask
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.rows import Rows
 from hybrid.classifier.steps import Steps
 from hybrid.classifier.store import Store
 from hybrid.classifier.summaries import summaries_of
-from tests.classifiers import LETTERS, NESTED, STOP, compiled_of, mask_of, walk
+from tests.classifiers import LETTERS, NESTED, STOP, compiled_of, mask_of, walk, words_of
 
 pytestmark = pytest.mark.kernels
 
@@ -62,7 +63,7 @@ def test_what_is_brought_is_the_same(grammar: str) -> None:
         brought = other.bring(store, configuration)
         assert store.bring(other, brought) == configuration
         masks = [
-            one.mask_words(one.class_mask(number) >> 1).tolist()
+            words_of(one, one.class_mask(number) >> 1)
             for one, number in ((store, configuration), (other, brought))
         ]
         assert masks[0] == masks[1] and other.is_whole(brought) == store.is_whole(configuration)
@@ -76,7 +77,7 @@ def test_what_a_store_refuses() -> None:
     assert compiled.classifier is not None
     store = compiled.classifier.session.store
     beyond = store.n_configurations
-    for ask in (store.class_mask, store.is_whole, store.forced_byte, store.mask_words):
+    for ask in (store.class_mask, store.is_whole, store.forced_byte):
         for number in (-1, 1 << 40):
             with pytest.raises(IndexError, match="there is no"):
                 ask(number)
@@ -90,10 +91,6 @@ def test_what_a_store_refuses() -> None:
     numbers = np.ones(3, np.int64)
     with pytest.raises(ValueError, match="the same length"):
         store.class_masks(numbers, numbers[:2].copy())
-    with pytest.raises(ValueError, match="the same length"):
-        store.advances(numbers, numbers, numbers[:2].copy())
-    with pytest.raises(IndexError, match="token"):
-        store.advances(numbers, 100 * numbers, numbers.copy())
     with pytest.raises(ValueError, match="dtype"):
         store.class_masks(numbers.astype(np.int32), numbers)
 
@@ -151,7 +148,7 @@ def test_remembered_steps_and_rows() -> None:
         assert not rows.knows(configuration) and rows.copy(configuration, buffer) == -1
         mask = store.class_mask(configuration)
         if not rows.shares(configuration, mask):
-            rows.make(configuration, mask, store.mask_words(mask >> 1))
+            rows.make(configuration, mask, mask, store.masks)
         assert rows.knows(configuration) and rows.copy(configuration, buffer) == 1
         assert bool(buffer[0] >> STOP & 1) == bool(mask & 1)
         assert wanted_rows.setdefault(mask, int(buffer[0])) == buffer[0]
@@ -162,8 +159,12 @@ def test_remembered_steps_and_rows() -> None:
         rows.copy(1, np.zeros(2, np.uint32))
     with pytest.raises(ValueError, match="stop ids"):
         Rows(classifier.gather, (len(LETTERS),))
+    nothing = Interned(1, 1)
+    nothing.add(np.zeros(0, np.int64))
     with pytest.raises(ValueError, match="too short"):
-        rows.make(0, 5, np.zeros(0, np.uint32))
+        rows.make(0, 5, 0, nothing)
+    with pytest.raises(ValueError, match="no mask"):
+        rows.make(0, 5, 2, nothing)
 
 
 def test_what_a_complete_automaton_lacks_is_never_guessed() -> None:

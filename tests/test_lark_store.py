@@ -15,6 +15,7 @@ from hybrid.classifier.base_store import NO_BYTE
 from hybrid.lark import Fixed
 from hybrid.lark.classifier import FactoredClassifier
 from hybrid.lark.store import Store
+from tests.classifiers import words_of
 from tests.test_lark import vocabulary_of
 
 pytestmark = pytest.mark.kernels
@@ -43,7 +44,7 @@ def opened(store: Store, seed: int, length: int = 300) -> list[int]:
 def words(store: Store, configuration: int) -> tuple[list[int], int]:
     """The mask of a configuration, and whether its text is complete."""
     found = store.class_mask(configuration)
-    return store.mask_words(found >> 1).tolist(), found & 1
+    return words_of(store, found >> 1), found & 1
 
 
 def test_what_was_met_keeps_its_number_while_tables_grow() -> None:
@@ -92,11 +93,9 @@ def test_tokens_are_read_as_their_text_and_many_as_one() -> None:
     rng = random.Random(3)
     numbers = np.array(rng.choices(opened(store, 3, 40), k=200), np.int64)
     tokens = np.array(rng.choices(range(len(TOKENS)), k=200), np.int64)
-    found = np.full(200, -7, np.int64)
-    store.advances(numbers, tokens, found)
     pairs = list(zip(numbers.tolist(), tokens.tolist(), strict=True))
+    found = np.array([store.advance(number, token) for number, token in pairs], np.int64)
     assert found.tolist() == [store.advance_text(number, TOKENS[token]) for number, token in pairs]
-    assert found.tolist() == [store.advance(number, token) for number, token in pairs]
     assert 0 in found and found.any()
     masks = np.empty(200, np.int64)
     store.class_masks(found, masks)
@@ -108,7 +107,7 @@ def test_what_is_refused_stays_refused() -> None:
     assert store.advance_text(store.start(), b")") == 0
     assert store.advance_text(0, b"(") == store.advance_text(0, b"") == store.advance(0, 0) == 0
     assert store.class_mask(0) == 0 and not store.is_whole(0) and store.forced_byte(0) == NO_BYTE
-    assert not store.mask_words(0).any() and store.stack(0).tolist() == []
+    assert not any(words_of(store, 0)) and store.stack(0).tolist() == []
 
 
 def test_forced_bytes_and_whole_texts() -> None:
@@ -137,11 +136,6 @@ def test_what_is_not_in_the_tables_is_refused() -> None:
     for token in (-1, VOCABULARY.size):
         with pytest.raises(IndexError, match="no token"):
             store.advance(start, token)
-        with pytest.raises(IndexError, match="no token"):
-            store.advances(np.array([start]), np.array([token]), np.empty(1, np.int64))
-    for mask in (-1, 1 << 20):
-        with pytest.raises(IndexError, match="no mask"):
-            store.mask_words(mask)
     with pytest.raises(IndexError, match="no state"):
         store.stacks.of(np.array([len(fixed_of().action)]))
     with pytest.raises(IndexError, match="no stack"):
@@ -153,8 +147,6 @@ def test_what_is_not_in_the_tables_is_refused() -> None:
 def test_wrong_arrays_are_refused() -> None:
     store = Store(fixed_of(), LIMIT)
     one, two = np.array([store.start()]), np.zeros(2, np.int64)
-    with pytest.raises(ValueError, match="the same length"):
-        store.advances(one, two, two)
     with pytest.raises(ValueError, match="the same length"):
         store.class_masks(one, two)
     wrong: Any = one.astype(np.int32)

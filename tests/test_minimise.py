@@ -29,6 +29,7 @@ from hybrid.classifier.minimise import minimised
 from hybrid.classifier.store import Store
 from hybrid.classifier.summaries import Summaries
 from hybrid.classifier.tables import Fixed
+from tests.classifiers import words_of
 from tests.random_grammars import GrammarCase, grammar_cases
 
 LIMIT = 1 << 28
@@ -50,10 +51,6 @@ def build(grammar: xgrammar.Grammar, vocabulary: Vocabulary) -> Built:
     known, cause = build_summaries(fixed, network, limit=LIMIT, states=1 << 20)
     assert not cause
     return Built(fixed, known)
-
-
-def words_of(store: Store, number: int) -> list[int]:
-    return list(store.mask_words(number).tolist())
 
 
 def walk(stores: list[Store], fixed: Fixed, tokens: list[int], rng: random.Random, steps: int) -> None:

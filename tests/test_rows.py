@@ -15,13 +15,14 @@ import pytest
 from numpy.typing import NDArray
 
 from equivalence import TokenClasses
+from equivalence.arrays.interning import Interned
 from hybrid.classifier.rows import ROW_BYTES, Rows
 from hybrid.values.gather import Gather
 
 pytestmark = pytest.mark.kernels
 
 SIZE, CLASSES, STOP = 8_000, 96, 7_990
-N_WORDS = SIZE // 32
+N_WORDS, N_MASK_WORDS = SIZE // 32, CLASSES // 32
 ONE, BOTH = 1, 3
 """Masks of one large class, and of two."""
 
@@ -44,6 +45,7 @@ def test_rows_and_patches_are_what_the_gather_says(stops: tuple[int, ...]) -> No
     made, tokens = gather()
     assert len(tokens) == CLASSES
     rows, rng = Rows(made, stops), random.Random(3)
+    masks = Interned(512, N_MASK_WORDS)
     sizes = set()
     wanted: list[NDArray[np.uint32]] = []
     kinds: tuple[list[int], ...] = ([], [0], [1], [0, 1], [0, 1, 2], [2])
@@ -51,9 +53,9 @@ def test_rows_and_patches_are_what_the_gather_says(stops: tuple[int, ...]) -> No
         chosen = [*rng.choice(kinds), *rng.sample(range(3, CLASSES), rng.randrange(5))]
         if configuration == 7:
             chosen = list(range(CLASSES))  # nothing is forbidden
-        words = np.zeros(CLASSES // 32, np.uint32)
+        words = np.zeros(N_MASK_WORDS, np.int64)
         for number in chosen:
-            words[number // 32] |= np.uint32(1 << number % 32)
+            words[number // 32] |= 1 << number % 32
         whole = configuration % 2
         bits = np.zeros(SIZE, bool)
         for number in chosen:
@@ -61,7 +63,7 @@ def test_rows_and_patches_are_what_the_gather_says(stops: tuple[int, ...]) -> No
         bits[list(stops)] = bool(whole)
         wanted.append(np.packbits(bits, bitorder="little").view(np.uint32))
         before = rows.nbytes
-        rows.make(configuration, 2 * configuration + whole, words)
+        rows.make(configuration, 2 * configuration + whole, 2 * masks.add(words), masks)
         sizes.add(rows.nbytes - before - ROW_BYTES)
         buffer = np.full(N_WORDS, 0xDEADBEEF, np.uint32)
         assert rows.copy(configuration, buffer) == (not bits.all())
@@ -79,12 +81,12 @@ def test_rows_and_patches_are_what_the_gather_says(stops: tuple[int, ...]) -> No
 def test_what_is_nearly_another_row_takes_little(large: int) -> None:
     made, tokens = gather()
     rows = Rows(made, (STOP,))
-    words = np.zeros(CLASSES // 32, np.uint32)
+    masks, words = Interned(2, N_MASK_WORDS), np.zeros(N_MASK_WORDS, np.int64)
     words[0] = large
-    rows.make(0, 2, words)
+    rows.make(0, 2, 2 * masks.add(words), masks)
     first = rows.nbytes
     assert (first > 4 * N_WORDS) == (large == BOTH), "one large class is a row already"
     smallest = min(range(3, CLASSES), key=lambda number: len(tokens[number]))
-    words[smallest // 32] |= np.uint32(1 << smallest % 32)
-    rows.make(1, 4, words)
+    words[smallest // 32] |= 1 << smallest % 32
+    rows.make(1, 4, 2 * masks.add(words), masks)
     assert rows.nbytes - first - ROW_BYTES == 16 + 8 * len({int(token) // 32 for token in tokens[smallest]})

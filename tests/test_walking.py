@@ -381,7 +381,7 @@ def follow(classifier: Classifier, text: bytes) -> list[list[int]]:
         config = classifier.read(session, config, bytes([byte]))
         assert config
         if classifier.session is not session:
-            config = classifier.moved(config, session.store, classifier.session)
+            config = classifier.session.store.bring(session.store, config)
             session = classifier.session
     return [*rows, row_of(classifier, config)]
 
@@ -405,7 +405,7 @@ def test_masks_stay_the_same_when_classes_take_over() -> None:
         with classifier.lock:
             classifier.take_classes(fixed, grouped)
         assert classifier.gather is not None
-        moved = classifier.moved(config, session.store, classifier.session)
+        moved = classifier.session.store.bring(session.store, config)
         assert row_of(classifier, moved) == wanted[at]
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from equivalence import ArgumentError, BatchError, BitmaskError, HybridError
 from equivalence.arguments import integer_from, integers, shown
-from hybrid.api.batch_steps import are_known, find_steps, known_steps
+from hybrid.api.batch_steps import are_known, known_steps
 from hybrid.api.draft_rows import fill_drafts
 from hybrid.api.draft_tree import temperature_or_none, temperatures_of
 from hybrid.api.matcher import GrammarMatcher
@@ -180,7 +180,6 @@ class BatchGrammarMatcher:
             taken = None if debug_print else known_steps(matchers, ids)
             if taken is not None:
                 return taken
-            find_steps(matchers, ids)
         return _advanced(matchers, [matcher.accept_token for matcher in matchers], ids, debug_print)
 
     @staticmethod

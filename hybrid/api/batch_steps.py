@@ -2,9 +2,8 @@
 # mypy: ignore-errors
 """Many classifier matchers at once: their steps, and masks by class.
 
-What: `known_steps` advances matchers of any number of grammars over one vocabulary, `find_steps` computes
-those of their steps that are new, and `stage_classes` copies masks by class. Masks over the vocabulary are
-in `hybrid.api.draft_rows`.
+What: `known_steps` advances matchers of any number of grammars over one vocabulary, and `stage_classes`
+copies masks by class. Masks over the vocabulary are in `hybrid.api.draft_rows`.
 When: called by `hybrid.api.batch.BatchGrammarMatcher` and `hybrid.device.DeviceGather`.
 Limits: if a grammar's tables are full, its matchers must be called one by one.
 """
@@ -20,7 +19,6 @@ from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence, ta
 from cython.cimports.hybrid.classifier.rows import Rows, address_of_words, copy_row, source_of
 
 from equivalence import built
-from hybrid.classifier.lookup import look_ahead_steps
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -115,9 +113,3 @@ def known_steps(matchers: list, tokens: list) -> list | None:
             calls = matchers[i]
             calls.known.go_back(calls.known.made - 1)
     return None
-
-
-def find_steps(matchers: list, tokens: list) -> None:
-    """Compute the unknown steps of some matchers, one token each, together. No matcher moves."""
-    followers = [matcher._follower for matcher in matchers]
-    look_ahead_steps([(one, one.config, token) for one, token in zip(followers, tokens, strict=True)])

@@ -11,9 +11,7 @@ Limits: two threads must not use it at once: `hybrid.classifier.classifier` hold
 from __future__ import annotations
 
 import cython
-import numpy as np
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-from numpy.typing import NDArray
 
 from equivalence import built
 
@@ -21,9 +19,6 @@ built.check(__name__, EQUIMASK_SOURCE)
 
 NO_BYTE = 256
 """The result of `forced_byte` if no single byte is forced."""
-
-WORD = cython.declare(cython.Py_ssize_t, (1 << 32) - 1)
-"""The bits of a word: words of masks are interned as signed numbers."""
 
 
 @cython.no_gc
@@ -84,33 +79,25 @@ class BaseStore:
 
     # ---------------------------------------------------------------- reading text
 
-    def advance(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> int:
+    def advance(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The configuration after a token, or 0 if the token is not accepted.
 
         Raises:
             BudgetExceeded: the tables are full.
             IndexError: there is no such configuration, or no such token.
         """
-        return self.after(configuration, token)
-
-    def after(self, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """`advance` for compiled code."""
         if not 0 <= token < self.offsets.shape[0] - 1:
             raise IndexError(f"there is no token {token}")
         return self.step_over(
             self.checked(configuration), self.token_bytes(), self.offsets[token], self.offsets[token + 1]
         )
 
-    def advance_text(self, configuration: cython.Py_ssize_t, text: bytes) -> int:
+    def advance_text(self, configuration: cython.Py_ssize_t, text: bytes) -> cython.Py_ssize_t:
         """The configuration after some bytes, or 0 if they are not accepted.
 
         Raises:
             BudgetExceeded, IndexError: as `advance`.
         """
-        return self.after_text(configuration, text)
-
-    def after_text(self, configuration: cython.Py_ssize_t, text: bytes) -> cython.Py_ssize_t:
-        """`advance_text` for compiled code."""
         given: cython.p_const_uchar = text
         return self.step_over(self.checked(configuration), given, 0, len(text))
 
@@ -120,40 +107,9 @@ class BaseStore:
             configuration = self.read_text(configuration, text, begin, end)
         return configuration  # noqa: RET504 - read while the lock is held
 
-    def advances(
-        self,
-        configurations: cython.const[cython.Py_ssize_t][::1],
-        tokens: cython.const[cython.Py_ssize_t][::1],
-        found: cython.Py_ssize_t[::1],
-    ) -> None:
-        """Call `advance` for each configuration and its token.
-
-        Args:
-            configurations, tokens: int64[n].
-            found: int64[n], written.
-
-        Raises:
-            BudgetExceeded, IndexError: as `advance`.
-            ValueError: arrays of different lengths.
-        """
-        n = configurations.shape[0]
-        if tokens.shape[0] != n or found.shape[0] != n:
-            raise ValueError("configurations, tokens and found must have the same length")
-        for i in range(n):
-            self.checked(configurations[i])
-            if not 0 <= tokens[i] < self.offsets.shape[0] - 1:
-                raise IndexError(f"there is no token {tokens[i]}")
-        text = self.token_bytes()
-        with cython.nogil:
-            for i in range(n):
-                token = tokens[i]
-                found[i] = self.read_text(
-                    configurations[i], text, self.offsets[token], self.offsets[token + 1]
-                )
-
     # ---------------------------------------------------------------- masks
 
-    def class_mask(self, configuration: cython.Py_ssize_t) -> int:
+    def class_mask(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Twice the number of the mask of classes that may come next, plus 1 if the text may end here.
 
         Raises:
@@ -191,18 +147,3 @@ class BaseStore:
         with cython.nogil:
             for i in range(n):
                 found[i] = self.mask_of(configurations[i])
-
-    def mask_words(self, mask: cython.Py_ssize_t) -> NDArray[np.uint32]:
-        """The words of a mask of classes, given its number, uint32[words].
-
-        Raises:
-            IndexError: there is no such mask.
-        """
-        if not 0 <= mask < self.masks.count:
-            raise IndexError(f"there is no mask {mask}")
-        begin = self.masks.starts[mask]
-        made = np.empty(self.masks.starts[mask + 1] - begin, np.uint32)
-        words: cython.uint[::1] = made
-        for w in range(words.shape[0]):
-            words[w] = cython.cast(cython.uint, self.masks.pool[begin + w] & WORD)
-        return made

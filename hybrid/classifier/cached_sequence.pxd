@@ -12,7 +12,7 @@ cdef class CachedSequence:
     cdef readonly Py_ssize_t made
     cdef readonly bint ended
     cdef int[::1] history
-    cdef Py_ssize_t brought
+    cdef readonly Py_ssize_t brought
     cdef list texts
     cdef readonly object session
     cdef readonly tuple stops

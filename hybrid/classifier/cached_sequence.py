@@ -17,7 +17,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-from cython.cimports.hybrid.classifier.cached_sequence import mask_of, note
+from cython.cimports.hybrid.classifier.cached_sequence import note
 from cython.cimports.hybrid.classifier.rows import Rows
 from cython.cimports.hybrid.classifier.steps import Steps
 
@@ -59,18 +59,10 @@ class CachedSequence:
         self.first_stop = min(stops, default=1)
         self.last_stop = max(stops, default=0)
 
-    def knows_mask(self) -> bool:
-        """Whether the mask is cached."""
-        return mask_of(self) != 0
-
     def refuse_ended(self) -> None:
         """Raise `MatcherError` if the stop token was accepted."""
         if self.ended:
             raise MatcherError(ENDED)
-
-    def copy_mask(self, words: object) -> int:
-        """Write the mask to uint32[words of a row], if it is cached; returns like `Rows.copy`."""
-        return self.rows.copy(self.config, words)
 
     def make_room(self) -> cython.void:
         """Make room for a step in the history."""
@@ -108,16 +100,13 @@ class CachedSequence:
         self.texts.append(text)
         note(self, -2 - number, after)
 
-    def is_brought(self, steps: cython.Py_ssize_t) -> bool:
-        """Whether the configuration after some steps belongs to an earlier session."""
-        return steps < self.brought
-
     def go_back(self, steps: cython.Py_ssize_t, config: cython.Py_ssize_t = -1) -> None:
         """Go back to the place after some steps.
 
         Args:
             steps: at most the number of steps made.
-            config: the configuration there, needed if `is_brought`; the later history starts anew.
+            config: the configuration there, needed if it belongs to an earlier session; the later history
+                starts anew.
         """
         if steps == self.made:
             return

@@ -149,18 +149,13 @@ class Classifier:
     def known(self) -> Summaries:
         """The summaries with which sessions start."""
         if self._known is None:
-            return Summaries(self.n_network_states, self._fixed.n_words)
+            return Summaries(len(self._fixed.net[0]), self._fixed.n_words)
         return self._known
 
     @property
     def is_complete(self) -> bool:
         """Whether sessions start with every state that stacks can need."""
         return self._known is not None and self._known.complete
-
-    @property
-    def n_network_states(self) -> int:
-        """States of the grammar network."""
-        return len(self._fixed.net[0])
 
     @property
     def is_walked(self) -> bool:
@@ -234,20 +229,12 @@ class Classifier:
         """The only byte of text that can come next, or `NO_BYTE`."""
         return int(session.store.forced_byte(config))
 
-    def is_whole(self, session: Session, config: int) -> bool:
-        """Whether the text read so far is a sentence of the grammar."""
-        return session.store.is_whole(config)
-
     def note_mask(self, session: Session, config: int, mask: int, rows: Rows) -> None:
         """Make the row of a configuration from the result of `class_mask`, and cache it."""
         if not rows.shares(config, mask):
             before = rows.nbytes
-            rows.make(config, mask, session.store.mask_words(mask >> 1))
+            rows.make(config, mask, mask, session.store.masks)
             session.left -= rows.nbytes - before
-
-    def moved(self, config: int, old: Any, session: Session) -> int:
-        """A configuration of an earlier session's tables, moved to a session."""
-        return session.store.bring(old, config)
 
 
 def distinct_classes(classes: TokenClasses, vocabulary: Vocabulary) -> tuple[list[bytes], Members]:

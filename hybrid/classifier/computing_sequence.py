@@ -19,10 +19,10 @@ from typing import Any
 
 import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.classifier.base_store import BaseStore
 from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence, note
 from cython.cimports.hybrid.classifier.named_ids import NamedIds
 from cython.cimports.hybrid.classifier.rows import source_of
-from cython.cimports.hybrid.classifier.store import Store
 
 from equivalence import BudgetExceeded, built
 from hybrid.values.follower import check_time
@@ -91,7 +91,7 @@ class ComputingSequence(CachedSequence):
                 if self.ids is None:
                     after = session.store.advance(config, token)
                 else:
-                    after = self.ids.step_of(session.store, config, token)
+                    after = self.ids.step(session.store, config, token)
                     if after < 0:
                         return -1
             except BudgetExceeded:
@@ -122,16 +122,14 @@ class ComputingSequence(CachedSequence):
         began = perf_counter()
         with classifier.lock:
             try:
-                mask = session.store.class_mask(config)
-                if type(session.store) is not Store:
-                    classifier.note_mask(session, config, mask, self.rows)
-                elif self.ids is not None or not self.rows.shares(config, mask):
-                    store: Store = session.store
+                store: BaseStore = session.store
+                mask = store.class_mask(config)
+                if self.ids is not None or not self.rows.shares(config, mask):
                     before = self.rows.nbytes
                     if self.ids is None:
-                        self.rows.make_of(config, mask, mask, store.known, None, None)
+                        self.rows.make(config, mask, mask, store.masks)
                     else:
-                        self.ids.put_row(session.numbers, store, self.rows, config, mask)
+                        self.ids.note_mask(session.numbers, store, self.rows, config, mask)
                     session.left -= self.rows.nbytes - before
             except BudgetExceeded:
                 return False

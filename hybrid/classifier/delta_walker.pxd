@@ -31,5 +31,4 @@ cdef class DeltaWalker(Walker):
     cdef object ranges_of(self, Py_ssize_t piece)
     cdef Py_ssize_t with_nodes(self, Py_ssize_t pending, Py_ssize_t n) except -1 nogil
     cdef Py_ssize_t place_from(self, Py_ssize_t begin, Py_ssize_t low, Py_ssize_t high, Py_ssize_t node) noexcept nogil
-    cdef Py_ssize_t mask_of_both(self, Py_ssize_t one, Py_ssize_t two) except -1 nogil
     cdef Py_ssize_t compare(self, Py_ssize_t begin, Py_ssize_t other) except -2 nogil

@@ -126,7 +126,7 @@ class DeltaWalker(Walker):
         self.beside_pending = self.known.first[other].pending
         if below >= 0:
             slot = self.summary(self.beside_pending, below)
-            self.beside = self.mask_of_both(self.beside, self.known.rows[slot].mask)
+            self.beside = self.known.united(self.beside, self.known.rows[slot].mask)
             self.beside_pending = self.known.rows[slot].below
         return True
 
@@ -162,7 +162,7 @@ class DeltaWalker(Walker):
         if self.n_gone + self.n_closed > 0:
             with cython.gil:
                 self.take_away()
-        mask = self.mask_of_both(self.beside, mask)
+        mask = self.known.united(self.beside, mask)
         pending = self.with_nodes(self.beside_pending, n)
         self.known.first[state].mask = cython.cast(cython.int, mask)
         self.known.first[state].pending = cython.cast(cython.int, pending)
@@ -184,7 +184,7 @@ class DeltaWalker(Walker):
                 smaller.append(self.mask_of_ranges())
         self.beside = self.known.masks.add(words)
         for mask in smaller:
-            self.beside = self.mask_of_both(self.beside, mask)
+            self.beside = self.known.united(self.beside, mask)
         first, end = (
             self.known.pendings.starts[self.beside_pending],
             self.known.pendings.starts[self.beside_pending + 1],
@@ -223,7 +223,7 @@ class DeltaWalker(Walker):
             return pending
         while self.pairs.shape[0] < n_new + m:
             with cython.gil:
-                self.grow_pairs()
+                self.pairs = self.doubled(self.pairs)
         i = n_new - 1
         j = m - 1
         while j >= 0:  # from the end, where there is room
@@ -244,15 +244,6 @@ class DeltaWalker(Walker):
             else:
                 high = middle
         return low
-
-    def mask_of_both(self, one: cython.Py_ssize_t, two: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of the union of two masks."""
-        at = self.empty_mask()
-        a = self.known.masks.starts[one]
-        b = self.known.masks.starts[two]
-        for w in range(self.known.n_words):
-            self.known.masks.pool[at + w] = self.known.masks.pool[a + w] | self.known.masks.pool[b + w]
-        return self.known.masks.intern(self.known.n_words)
 
     def compare(self, begin: cython.Py_ssize_t, other: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Read the trie from two configurations as far as they differ. Record what each of them alone

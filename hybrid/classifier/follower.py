@@ -78,7 +78,7 @@ class ClassifierFollower(ComputingSequence, Follower):
             BudgetExceeded: it took longer than `Budget.mask_seconds`.
         """
         self.refuse_ended()
-        if self.knows_mask() or self.computes_mask():
+        if self.rows.knows(self.config) or self.computes_mask():
             return
         began = perf_counter()
         self._ask(self._note_mask)
@@ -93,7 +93,7 @@ class ClassifierFollower(ComputingSequence, Follower):
     def fill(self, words: Any, debug_print: bool = False) -> bool:
         """See `Follower.fill`."""
         self.find_mask()
-        return self.copy_mask(words) > 0
+        return self.rows.copy(self.config, words) > 0
 
     def fill_by_class(self, words: Any) -> Gather | None:
         """See `Follower.fill_by_class`."""
@@ -185,7 +185,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         if session.left < 0:
             session = self.classifier.renew()
         if session is not self.session:
-            config = self.classifier.moved(self.config, self.session.store, session)
+            config = session.store.bring(self.session.store, self.config)
             self.enter(session, config, session.steps, session.rows_for(self.stops))
         return session
 
@@ -233,7 +233,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         """See `Follower.rollback`."""
         self.check_made(steps)
         left = self.made - steps
-        if not self.is_brought(left):
+        if left >= self.brought:
             self.go_back(left)
             return
         read = self.read(left)  # the tables of its session are gone: read the history again
@@ -256,7 +256,7 @@ class ClassifierFollower(ComputingSequence, Follower):
 
     def is_completed(self) -> bool:
         """See `Follower.is_completed`."""
-        return self._ask(lambda session: self.classifier.is_whole(session, self.config))
+        return self._ask(lambda session: session.store.is_whole(self.config))
 
     def find_jump_forward_string(self, deadline: Deadline) -> str:
         """See `Follower.find_jump_forward_string`."""

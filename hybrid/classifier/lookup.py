@@ -15,32 +15,24 @@ the caller.
 from __future__ import annotations
 
 import contextlib
-from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.atomic import published
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.classifier.computing_sequence import ComputingSequence
 from cython.cimports.hybrid.classifier.rows import (
     Rows,
-    address_of_sources,
     address_of_stops,
     address_of_words,
     allows,
     copy_row,
     fetch_row,
     is_stop_at,
-    size_of_sources,
     source_at,
     source_of,
 )
-from cython.cimports.hybrid.classifier.steps import (
-    Steps,
-    address_of_steps,
-    following,
-    following_at,
-    last_slot,
-)
+from cython.cimports.hybrid.classifier.steps import Steps, following, following_at
 
 from equivalence import BudgetExceeded, built
 
@@ -207,10 +199,11 @@ class Lookup:
             rows: Rows = follower.rows
             self.held.append(steps)
             self.held.append(rows)
-            self.where[PLACE * i + LAST_SLOT] = last_slot(steps)
-            self.where[PLACE * i + STEPS] = address_of_steps(steps)
-            self.where[PLACE * i + N_MASKS] = size_of_sources(rows)
-            self.where[PLACE * i + MASKS] = address_of_sources(rows)
+            # a number that says how much may be read comes before the address
+            self.where[PLACE * i + LAST_SLOT] = published(cython.address(steps.last))
+            self.where[PLACE * i + STEPS] = published(cython.address(steps.address))
+            self.where[PLACE * i + N_MASKS] = published(cython.address(rows.size))
+            self.where[PLACE * i + MASKS] = published(cython.address(rows.address))
             self.where[PLACE * i + STOPS] = address_of_stops(rows)
             self.where[PLACE * i + N_STOPS] = rows.stops.shape[0]
             self.where[PLACE * i + STANDS] = ENDED if follower.ended else follower.config
@@ -336,7 +329,6 @@ class Lookup:
                     (follower, nodes[NODE * nodes[NODE * i + PARENT] + CONFIG], nodes[NODE * i + TOKEN])
                 )
         look_ahead_masks(masks)
-        look_ahead_steps(steps)
         is_found: cython.bint = False
         for one, config, token in steps:
             asked: ComputingSequence = one
@@ -361,29 +353,3 @@ def look_ahead_masks(asked: list) -> None:
             # if the tables are full, each sequence handles that itself
             with group[0][0].lock, contextlib.suppress(BudgetExceeded):
                 session.store.class_masks(configs, np.empty(len(group), np.int64))
-
-
-def look_ahead_steps(asked: list) -> None:
-    """Compute and cache steps, given as (follower, configuration, token), together for each session."""
-    by_session: dict[Any, list[tuple[Any, int, int]]] = {}
-    for follower, config, token in asked:
-        if (
-            follower.by_text
-            and 0 <= token < len(follower.tokens)
-            and follower.steps.get(config, token) < 0
-            and follower.tokens[token]
-        ):
-            by_session.setdefault(follower.session, []).append((follower, config, token))
-    for session, group in by_session.items():
-        if len(group) < 2 or not group[0][0].is_current(session):
-            continue
-        configs = np.array([config for _, config, _ in group], np.int64)
-        tokens = np.array([token for _, _, token in group], np.int64)
-        found = np.empty(len(group), np.int64)
-        with group[0][0].lock:
-            try:
-                session.store.advances(configs, tokens, found)
-            except BudgetExceeded:
-                continue
-            for config, token, after in zip(configs.tolist(), tokens.tolist(), found.tolist(), strict=True):
-                session.remember(config, token, after)

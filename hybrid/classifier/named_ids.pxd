@@ -15,8 +15,8 @@ cdef class NamedIds:
     cdef dict rows
     cdef readonly Py_ssize_t nbytes
 
-    cdef Py_ssize_t group_of_id(self, Py_ssize_t token) except -2
-    cdef Py_ssize_t step_of(self, Store store, Py_ssize_t config, Py_ssize_t token) except -2
+    cpdef Py_ssize_t group(self, Py_ssize_t token) except -2
+    cpdef Py_ssize_t step(self, Store store, Py_ssize_t config, Py_ssize_t token) except -2
     cdef object read_at(self, Store store, Py_ssize_t config)
-    cdef int put_row(self, dict numbers, Store store, Rows rows, Py_ssize_t config, Py_ssize_t mask) except -1
+    cpdef int note_mask(self, dict numbers, Store store, Rows rows, Py_ssize_t config, Py_ssize_t mask) except -1
     cdef object row_of(self, tuple read)

@@ -140,33 +140,26 @@ class NamedIds:
 
     # ---------------------------------------------------------------- steps
 
-    def group(self, token: cython.Py_ssize_t) -> int:
+    def group(self, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The group of an id; -1 if no edge reads it."""
-        return self.group_of_id(token)
-
-    def group_of_id(self, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
         found = self.group_of.get(token)
         if found is not None:
             return found
         return 0 if self.reads_others and token not in self.named and self.texts.has_text[token] else -1
 
-    def step(self, store: Store, config: cython.Py_ssize_t, token: cython.Py_ssize_t) -> int:
+    def step(self, store: Store, config: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The configuration after an id, 0 if it is not accepted, or -1 if it is read both as text and as
         an id.
 
         Raises the errors of `Store.advance`.
         """
-        return self.step_of(store, config, token)
-
-    def step_of(self, store: Store, config: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """`step` for compiled code."""
         spelled = self.escaped.get(token)
-        after: cython.Py_ssize_t = store.after(config, token) if spelled is None else (
-            store.after_text(config, spelled)
+        after: cython.Py_ssize_t = store.advance(config, token) if spelled is None else (
+            store.advance_text(config, spelled)
         )  # fmt: skip
-        group = self.group_of_id(token)
+        group = self.group(token)
         if group >= 0:
-            as_id: cython.Py_ssize_t = store.after_text(config, self.symbol_of[group])
+            as_id: cython.Py_ssize_t = store.advance_text(config, self.symbol_of[group])
             if as_id and after:
                 return BOTH_WAYS
             after = after or as_id
@@ -177,19 +170,19 @@ class NamedIds:
     def read_at(self, store: Store, config: cython.Py_ssize_t) -> object:
         """What can be read in a configuration in addition to texts in their own spelling: a tuple of
         groups, and of -1 - id for ids with another spelling. None: nothing, and no such id has a bit."""
-        begun: cython.Py_ssize_t = store.after_text(config, _BEGIN)
+        begun: cython.Py_ssize_t = store.advance_text(config, _BEGIN)
         if not begun and self.begin_alike:
             return None
-        read: list = [-1 - token for token, text in self.escaped.items() if store.after_text(config, text)]
+        read: list = [-1 - token for token, text in self.escaped.items() if store.advance_text(config, text)]
         if begun:
             for group, rest in self.rests:
-                if store.after_text(begun, rest):
+                if store.advance_text(begun, rest):
                     read.append(group)
         return tuple(read)
 
     def note_mask(
         self, numbers: dict, store: Store, rows: Rows, config: cython.Py_ssize_t, mask: cython.Py_ssize_t
-    ) -> None:
+    ) -> cython.int:
         """Make the row of a configuration from the result of `Store.class_mask`, and cache it.
 
         Args:
@@ -197,14 +190,10 @@ class NamedIds:
             store, rows: the tables of the session.
 
         Raises the errors of `Store.advance`.
-        """
-        self.put_row(numbers, store, rows, config, mask)
 
-    def put_row(
-        self, numbers: dict, store: Store, rows: Rows, config: cython.Py_ssize_t, mask: cython.Py_ssize_t
-    ) -> cython.int:
-        """`note_mask` for compiled code. Masks of classes share a row only if the same ids are read. The
-        numbers of rows are even (without their last bit) if no ids are read, and odd otherwise."""
+        Masks of classes share a row only if the same ids are read. The numbers of rows are even (without
+        their last bit) if no ids are read, and odd otherwise.
+        """
         read = self.read_at(store, config)
         whole: cython.Py_ssize_t = mask & 1
         number: cython.Py_ssize_t = 4 * (mask >> 1) + whole
@@ -214,9 +203,9 @@ class NamedIds:
         if rows.shares(config, number):
             return 0
         if read is None:
-            rows.make_of(config, number, mask, store.known, None, None)
+            rows.make(config, number, mask, store.masks)
         else:
-            rows.make_of(config, number, mask, store.known, self.texts.as_written, self.row_of(read))
+            rows.make(config, number, mask, store.masks, self.texts.as_written, self.row_of(read))
         return 0
 
     def row_of(self, read: tuple) -> object:

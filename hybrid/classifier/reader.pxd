@@ -1,13 +1,6 @@
 from equivalence.parser.space cimport Space
-from hybrid.classifier.summaries cimport Summaries
+from hybrid.classifier.summaries cimport Summaries, Summary
 from hybrid.classifier.summariser cimport Summariser
-
-
-cdef struct Read:
-    int pending
-    int tail
-    int mask
-    int unused
 
 
 cdef struct Union:
@@ -28,7 +21,7 @@ cdef class Reader:
     cdef readonly Summariser summariser
     cdef Space space
     cdef Summaries known
-    cdef Read[::1] reads
+    cdef Summary[::1] reads
     cdef readonly Py_ssize_t n_reads
     cdef Union[::1] unions
     cdef Py_ssize_t last_union
@@ -40,7 +33,6 @@ cdef class Reader:
     cdef Py_ssize_t mask_of(self, Py_ssize_t configuration) except -1 nogil
     cdef Py_ssize_t find(self, Py_ssize_t configuration) except -1 nogil
     cdef Py_ssize_t mask_on(self, Py_ssize_t state, Py_ssize_t tail) except -1 nogil
-    cdef Py_ssize_t slot(self, Py_ssize_t pending, Py_ssize_t tail) noexcept nogil
     cdef int enter(self, Py_ssize_t depth, Py_ssize_t pending, Py_ssize_t tail) except -1 nogil
     cdef int note(self, Py_ssize_t depth) except -1 nogil
     cdef Py_ssize_t read(self, Py_ssize_t pending, Py_ssize_t tail) except -1 nogil
@@ -49,6 +41,5 @@ cdef class Reader:
     cdef Py_ssize_t unite(self, Py_ssize_t first, Py_ssize_t second, Py_ssize_t slot) except -1 nogil
     cdef void add(self, Py_ssize_t mask) noexcept nogil
     cdef void add_row(self, Py_ssize_t mask) noexcept nogil
-    cdef int grow_reads(self) except -1
     cdef int grow_levels(self) except -1
     cdef int grow_masks(self) except -1

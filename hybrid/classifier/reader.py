@@ -17,15 +17,16 @@ from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.records import absent, zeros
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.classifier.summaries import doubled, slot_in
 from cython.cimports.hybrid.classifier.summariser import Summariser
 
 from equivalence import built
 from equivalence.arrays.growing import bigger, filled
 from equivalence.arrays.records import Kind
+from hybrid.classifier.summaries import SUMMARY
 
 built.check(__name__, EQUIMASK_SOURCE)
 
-READ = Kind("pending tail mask unused", np.int32)
 UNION = Kind("first second mask unused", np.int32)
 LEVEL = Kind("pending tail next mask")
 
@@ -51,7 +52,8 @@ class Reader:
         unions: slots for unions of two masks, a power of two.
 
     Attributes:
-        reads: a hash table of (pending set, tail) with the mask of what the set reads on the tail's stacks.
+        reads: a hash table of (pending set, tail) with the mask of what the set reads on the tail's stacks,
+            in the form of `Summaries.rows`; the tail takes the place of the symbol.
         n_reads: number of its rows in use.
         unions: the unions of two masks. Each pair has one slot, and replaces another pair in it.
         levels: the sets that are being read, the deepest last: which frame is next, and the mask so far.
@@ -72,7 +74,7 @@ class Reader:
             size *= 2
         configurations: cython.Py_ssize_t = self.space.steps.shape[0]
         self.space.account.claim(16 * size + 16 * unions + 4 * configurations + 8 * self.known.n_words)
-        self.reads = absent(READ, size)
+        self.reads = absent(SUMMARY, size)
         self.n_reads = 0
         self.unions = zeros(UNION, unions)
         self.last_union = unions - 1
@@ -142,20 +144,10 @@ class Reader:
         pending: cython.Py_ssize_t = self.known.first[state].pending
         if pending == 0 or tail == 0:
             return 0
-        slot = self.slot(pending, tail)
+        slot = slot_in(self.reads, pending, tail)
         return self.reads[slot].mask if self.reads[slot].pending >= 0 else self.read(pending, tail)
 
     # ---------------------------------------------------------------- tails
-
-    def slot(self, pending: cython.Py_ssize_t, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The slot with what a pending set reads on a tail, or the empty slot where it would be."""
-        last: cython.Py_ssize_t = self.reads.shape[0] - 1
-        slot = mix(mix(SEED, pending), tail) & last
-        while self.reads[slot].pending >= 0:
-            if self.reads[slot].pending == pending and self.reads[slot].tail == tail:
-                break
-            slot = (slot + 1) & last
-        return slot
 
     def read(self, pending: cython.Py_ssize_t, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The mask of what a pending set reads on the stacks of a tail.
@@ -195,7 +187,7 @@ class Reader:
         deeper = self.space.stacks.frames[frame].tail
         if left == 0 or deeper == 0:
             return depth
-        slot = self.slot(left, deeper)
+        slot = slot_in(self.reads, left, deeper)
         if self.reads[slot].pending < 0:
             self.enter(depth + 1, left, deeper)
             return depth + 1
@@ -219,9 +211,9 @@ class Reader:
         """Cache the mask of a finished level."""
         if 2 * self.n_reads >= self.reads.shape[0]:
             with cython.gil:
-                self.grow_reads()
-        slot = self.slot(self.levels[depth].pending, self.levels[depth].tail)
-        self.reads[slot].tail = cython.cast(cython.int, self.levels[depth].tail)
+                self.reads = doubled(self.reads, self.space.account)
+        slot = slot_in(self.reads, self.levels[depth].pending, self.levels[depth].tail)
+        self.reads[slot].symbol = cython.cast(cython.int, self.levels[depth].tail)
         self.reads[slot].mask = cython.cast(cython.int, self.levels[depth].mask)
         self.reads[slot].pending = cython.cast(cython.int, self.levels[depth].pending)
         self.n_reads += 1
@@ -248,29 +240,13 @@ class Reader:
         self, first: cython.Py_ssize_t, second: cython.Py_ssize_t, slot: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         """Compute the union of two masks, and store it in a slot."""
-        at = self.known.masks.room(self.known.n_words)
-        one = self.known.masks.starts[first]
-        other = self.known.masks.starts[second]
-        for w in range(self.known.n_words):
-            self.known.masks.pool[at + w] = self.known.masks.pool[one + w] | self.known.masks.pool[other + w]
-        mask = self.known.masks.intern(self.known.n_words)
+        mask = self.known.united(first, second)
         self.unions[slot].first = cython.cast(cython.int, first)
         self.unions[slot].second = cython.cast(cython.int, second)
         self.unions[slot].mask = cython.cast(cython.int, mask)
         return mask
 
     # ---------------------------------------------------------------- room
-
-    def grow_reads(self) -> cython.int:
-        """Double the room for cached reads."""
-        old: Read[::1] = self.reads  # noqa: F821 - in `reader.pxd`
-        self.space.account.claim(32 * old.shape[0], 16 * old.shape[0])
-        self.reads = absent(READ, 2 * old.shape[0])
-        with cython.nogil:
-            for i in range(old.shape[0]):
-                if old[i].pending >= 0:
-                    self.reads[self.slot(old[i].pending, old[i].tail)] = old[i]
-        return 0
 
     def grow_levels(self) -> cython.int:
         """Double the room for levels."""

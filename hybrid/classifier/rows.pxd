@@ -1,6 +1,6 @@
 from equivalence.arrays.atomic cimport publish, published
+from equivalence.arrays.interning cimport Interned
 from equivalence.arrays.prefetch cimport fetch
-from hybrid.classifier.summaries cimport Summaries
 from hybrid.values.gather cimport Gather
 from libc.string cimport memcpy, memset
 
@@ -32,7 +32,7 @@ cdef class Rows:
     cdef tuple former
 
     cpdef bint shares(self, Py_ssize_t configuration, Py_ssize_t mask) except -1
-    cdef int make_of(self, Py_ssize_t configuration, Py_ssize_t number, Py_ssize_t mask, Summaries known, object kept, object more) except -1
+    cpdef int make(self, Py_ssize_t configuration, Py_ssize_t number, Py_ssize_t mask, Interned masks, object kept=*, object more=*) except -1
     cdef int make_with(self, Spare spare, Py_ssize_t configuration, Py_ssize_t mask, const unsigned int[::1] given, bint is_changed, const unsigned int[::1] both, const unsigned int[::1] added) except -1
     cdef Py_ssize_t patch_at_once(self, const unsigned int[::1] given, bint whole, Spare spare) except -2
     cdef Py_ssize_t mark_stops(self, Py_ssize_t base, bint whole, unsigned int[::1] marks, long long[::1] pairs, Py_ssize_t n) noexcept nogil
@@ -46,14 +46,6 @@ cdef class Rows:
 
 # Inlined into its callers, so that a cached mask runs no code of another module. The size is read before the address, and written
 # after it: arrays that replace others are larger, so that a reader never looks beyond their end.
-cdef inline Py_ssize_t size_of_sources(Rows rows) noexcept nogil:
-    return published(&rows.size)
-
-
-cdef inline Py_ssize_t address_of_sources(Rows rows) noexcept nogil:
-    return published(&rows.address)
-
-
 cdef inline Py_ssize_t source_at(Py_ssize_t address, Py_ssize_t size, Py_ssize_t configuration) noexcept nogil:
     return published(<Py_ssize_t*>address + configuration) if 0 <= configuration < size else 0
 

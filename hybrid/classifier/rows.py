@@ -24,6 +24,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.atomic import publish
+from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.words import differing, next_differing
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.classifier.rows import (
@@ -34,7 +35,6 @@ from cython.cimports.hybrid.classifier.rows import (
     source_of,
     word_of,
 )
-from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.values.gather import Gather
 from numpy.typing import NDArray
 
@@ -184,42 +184,33 @@ class Rows:
         self.note(configuration, self.of_mask[mask])
         return True
 
-    def make(self, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t, words: Any) -> None:
+    def make(
+        self, configuration: cython.Py_ssize_t, number: cython.Py_ssize_t, mask: cython.Py_ssize_t,
+        masks: Interned, kept: object = None, more: object = None,
+    ) -> cython.int:  # fmt: skip
         """Make and store the row of a mask that has none.
 
         Args:
-            configuration, mask: as for `of`.
-            words: uint32, the words of the mask of classes.
-        """
-        given: cython.const[cython.uint][::1] = words
-        if given.shape[0] < (self.gather.n_classes + 31) // 32 or mask < 0:
-            raise ValueError(f"a mask of {given.shape[0]} words is too short")
-        spare = spare_of(self.gather.n_words)
-        self.make_with(spare, configuration, mask, given, False, given, given)
-        give_back(spare, self.gather.n_words)
-
-    def make_of(
-        self, configuration: cython.Py_ssize_t, number: cython.Py_ssize_t, mask: cython.Py_ssize_t,
-        known: Summaries, kept: object, more: object,
-    ) -> cython.int:  # fmt: skip
-        """`make` for a mask in summaries.
-
-        Args:
-            number: the number by which `of` will look for the row.
+            configuration: a configuration of the session.
+            number: the number by which `shares` will look for the row.
+            mask: the result of `Store.class_mask`.
+            masks: the masks of the same store.
             kept, more: uint32[words of a row]: the bits of the classes' row that are kept, and the bits
                 that are added; ``None``: the row is unchanged.
         """
         is_changed: cython.bint = kept is not None
         spare = spare_of(self.gather.n_words)
-        n: cython.Py_ssize_t = known.n_words
-        if n < (self.gather.n_classes + 31) // 32 or not 0 <= mask >> 1 < known.masks.count:
-            raise ValueError(f"there is no mask {mask}, or it is too short")
+        if not 0 <= mask >> 1 < masks.count or number < 0:
+            raise ValueError(f"there is no mask {mask}")
+        begin = masks.starts[mask >> 1]
+        n: cython.Py_ssize_t = masks.starts[(mask >> 1) + 1] - begin
+        if n < (self.gather.n_classes + 31) // 32:
+            raise ValueError(f"a mask of {n} words is too short")
         if spare.words.shape[0] < n:
             spare.words = np.empty(n, np.uint32)
         words: cython.uint[::1] = spare.words[:n]  # after them may be old words of another grammar's masks
-        begin = known.masks.starts[mask >> 1]
         for w in range(n):
-            words[w] = cython.cast(cython.uint, known.masks.pool[begin + w] & WORD)
+            words[w] = cython.cast(cython.uint, masks.pool[begin + w] & WORD)
         both: cython.const[cython.uint][::1] = words
         added: cython.const[cython.uint][::1] = words
         if is_changed:

@@ -43,14 +43,6 @@ cdef inline void put(Step* record, Py_ssize_t configuration, Py_ssize_t token, P
 
 # The number of the last slot is read before the address, and written after it: a reader may use only a part of a table that has
 # just replaced another one, and then not find a step. It never looks beyond the end of a table.
-cdef inline Py_ssize_t last_slot(Steps steps) noexcept nogil:
-    return published(&steps.last)
-
-
-cdef inline Py_ssize_t address_of_steps(Steps steps) noexcept nogil:
-    return published(&steps.address)
-
-
 cdef inline Py_ssize_t following_at(Py_ssize_t address, Py_ssize_t last, Py_ssize_t configuration, Py_ssize_t token) noexcept nogil:
     cdef Step* table = <Step*>address
     cdef Py_ssize_t first = first_slot(last, configuration, token)

@@ -16,10 +16,10 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import absent
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.hybrid.classifier.summaries import Summary, slot_in
 from numpy.typing import NDArray
 
 from equivalence import built
@@ -31,8 +31,6 @@ Integers = NDArray[np.int64]
 
 FIRST = Kind("mask pending", np.int32)
 SUMMARY = Kind("pending symbol mask below", np.int32)  # 16 bytes: four to a cache line
-
-SEED = cython.declare(cython.Py_ssize_t, 11)
 
 
 @cython.final
@@ -98,19 +96,13 @@ class Summaries:
 
     def slot(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The slot of the row of a pending set on a symbol, or the empty slot where it would be."""
-        last: cython.Py_ssize_t = self.rows.shape[0] - 1
-        slot = mix(mix(SEED, pending), symbol) & last
-        while self.rows[slot].pending >= 0:
-            if self.rows[slot].pending == pending and self.rows[slot].symbol == symbol:
-                break
-            slot = (slot + 1) & last
-        return slot
+        return slot_in(self.rows, pending, symbol)
 
     def make_room(self) -> cython.int:
         """Make room for one more row."""
         if 2 * self.n_known >= self.rows.shape[0]:
             with cython.gil:
-                self.grow()
+                self.rows = doubled(self.rows, self.account)
         return 0
 
     def add(self, pending, symbol, mask, below):
@@ -124,16 +116,14 @@ class Summaries:
         self.n_known += 1
         return slot
 
-    def grow(self) -> cython.int:
-        """Double the room for rows."""
-        old: Summary[::1] = self.rows  # noqa: F821 - in `summaries.pxd`
-        self.account.claim(32 * old.shape[0], 16 * old.shape[0])
-        self.rows = absent(SUMMARY, 2 * old.shape[0])
-        with cython.nogil:
-            for i in range(old.shape[0]):
-                if old[i].pending >= 0:
-                    self.rows[self.slot(old[i].pending, old[i].symbol)] = old[i]
-        return 0
+    def united(self, one: cython.Py_ssize_t, other: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The number of the union of two masks."""
+        at = self.masks.room(self.n_words)
+        a = self.masks.starts[one]
+        b = self.masks.starts[other]
+        for w in range(self.n_words):
+            self.masks.pool[at + w] = self.masks.pool[a + w] | self.masks.pool[b + w]
+        return self.masks.intern(self.n_words)
 
     # ---------------------------------------------------------------- as arrays, and back
 
@@ -160,13 +150,6 @@ class Summaries:
         starts = np.searchsorted(rows[:, 0], np.arange(self.pendings.count + 1))
         return rows, starts.astype(np.int64)
 
-    def mask_words(self, mask: cython.Py_ssize_t) -> Integers:
-        """A copy of the words of a mask of classes, int64[n_words]."""
-        if not 0 <= mask < self.masks.count:
-            raise IndexError(f"there is no mask {mask}")
-        begin: cython.Py_ssize_t = self.masks.starts[mask]
-        return np.array(self.masks.pool[begin : begin + self.n_words])
-
     def copied(self, account: Account = None, masks: cython.Py_ssize_t = 0) -> Summaries:
         """A copy of the summaries in new arrays.
 
@@ -190,6 +173,17 @@ class Summaries:
         """Bytes of all arrays."""
         lists = self.pendings.nbytes + self.masks.nbytes + self.units.nbytes
         return 8 * self.first.shape[0] + 16 * self.rows.shape[0] + lists
+
+
+def doubled(old: Summary[::1], account: Account) -> Summary[::1]:
+    """The same rows in a hash table with twice the room."""
+    account.claim(32 * old.shape[0], 16 * old.shape[0])
+    rows: Summary[::1] = absent(SUMMARY, 2 * old.shape[0])
+    with cython.nogil:
+        for i in range(old.shape[0]):
+            if old[i].pending >= 0:
+                rows[slot_in(rows, old[i].pending, old[i].symbol)] = old[i]
+    return rows
 
 
 def summaries_of(

@@ -143,9 +143,7 @@ class Summariser:
         unit = unit_of(state)
         least = self.space.automaton.counted[unit].least
         most = self.space.automaton.counted[unit].most
-        return self.n_states + self.known.units.pair(
-            unit, told_apart_here(count, least, most, self.longest + 1)
-        )
+        return self.n_states + self.known.units.pair(unit, told_apart(count, least, most, self.longest + 1))
 
     @cython.cfunc
     @cython.inline
@@ -286,24 +284,13 @@ class Summariser:
             self.pairs[k] = value
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def told_apart_here(
+def told_apart(
     count: cython.Py_ssize_t, least: cython.Py_ssize_t, most: cython.Py_ssize_t, reach: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """`told_apart` for compiled code."""
+    """A count that no token distinguishes from this one, if all tokens are shorter than `reach`: a count
+    far from both bounds does not matter."""
     if count + reach < least:
         return 0
     if count >= least and (most < 0 or count + reach < most):
         return least
     return count
-
-
-def told_apart(
-    count: cython.Py_ssize_t, least: cython.Py_ssize_t, most: cython.Py_ssize_t, reach: cython.Py_ssize_t
-) -> int:
-    """A count that no token distinguishes from this one, if all tokens are shorter than `reach`: a count
-    far from both bounds does not matter."""
-    return told_apart_here(count, least, most, reach)

@@ -94,19 +94,12 @@ def fixed_tables(
     Raises:
         BudgetExceeded: the deadline has passed.
     """
-    with (deadline or Deadline()).stopping(PHASE) as stop:
-        return _fixed_tables(network, representatives, data, offsets, stop, met)
-
-
-def _fixed_tables(
-    network: Network, representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers,
-    stop: Stop, met: Met | None,
-) -> Fixed:  # fmt: skip
     net, automaton = automaton_of(network)
-    rank = call_ranks(automaton)
-    # neither depends on the bounds of counts
-    byte_tables = byte_tables_of(automaton, rank, stop) if met is None else met.byte_tables
-    behind = behind_of(network, byte_tables, stop, met)
+    with (deadline or Deadline()).stopping(PHASE) as stop:
+        rank = call_ranks(automaton)
+        # neither depends on the bounds of counts
+        byte_tables = byte_tables_of(automaton, rank, stop) if met is None else met.byte_tables
+        behind = behind_of(network, byte_tables, stop, met)
     return assembled(
         net, rank, byte_tables, behind, representatives, data, offsets, network.start, network.start_final
     )

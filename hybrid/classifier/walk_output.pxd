@@ -23,7 +23,6 @@ cdef class WalkOutput(Summariser):
     cdef readonly Py_ssize_t n_entered
 
     cdef int allow(self, Py_ssize_t first, Py_ssize_t end) except -1 nogil
-    cdef int grow_ranges(self) except -1
     cdef Py_ssize_t mask_of_ranges(self) except -1 nogil
     cdef int set_follow(self, Py_ssize_t own) except -1 nogil
     cdef void follow_unit(self, Py_ssize_t unit) noexcept nogil
@@ -33,6 +32,6 @@ cdef class WalkOutput(Summariser):
     cdef bint may_follow(self, Py_ssize_t i) noexcept nogil
     cdef bint may_be_next(self, Py_ssize_t i) noexcept nogil
     cdef Py_ssize_t note_node(self, Py_ssize_t node, Py_ssize_t n) except -1 nogil
-    cdef int grow_pairs(self) except -1
+    cdef Py_ssize_t[::1] doubled(self, Py_ssize_t[::1] numbers)
     cdef Py_ssize_t in_order(self, Py_ssize_t n) noexcept nogil
     cdef Py_ssize_t that_may_follow(self, Py_ssize_t n) noexcept nogil

@@ -108,17 +108,10 @@ class WalkOutput(Summariser):
             return 0
         if n + 2 > self.ranges.shape[0]:
             with cython.gil:
-                self.grow_ranges()
+                self.ranges = self.doubled(self.ranges)
         self.ranges[n] = first
         self.ranges[n + 1] = end
         self.n_ranges = n + 2
-        return 0
-
-    def grow_ranges(self) -> cython.int:
-        """Double the room for ranges."""
-        old: cython.Py_ssize_t = self.ranges.shape[0]
-        self.space.account.claim(16 * old, 8 * old)
-        self.ranges = bigger(self.ranges, 2 * old)
         return 0
 
     def mask_of_ranges(self) -> cython.Py_ssize_t:
@@ -234,16 +227,15 @@ class WalkOutput(Summariser):
         """Record a pending node after n others. Return their number."""
         if n == self.pairs.shape[0]:
             with cython.gil:
-                self.grow_pairs()
+                self.pairs = self.doubled(self.pairs)
         self.pairs[n] = node
         return n + 1
 
-    def grow_pairs(self) -> cython.int:
-        """Double the room for pending nodes."""
-        old: cython.Py_ssize_t = self.pairs.shape[0]
+    def doubled(self, numbers: cython.Py_ssize_t[::1]) -> cython.Py_ssize_t[::1]:
+        """A copy with twice the room."""
+        old: cython.Py_ssize_t = numbers.shape[0]
         self.space.account.claim(16 * old, 8 * old)
-        self.pairs = bigger(self.pairs, 2 * old)
-        return 0
+        return bigger(numbers, 2 * old)
 
     def in_order(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Sort the nodes and remove duplicates. Return how many are left."""

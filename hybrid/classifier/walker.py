@@ -249,7 +249,7 @@ class Walker(WalkOutput):
         self.take(read)
         found: cython.const[cython.Py_ssize_t][::1] = read.nodes
         while self.pairs.shape[0] < found.shape[0]:
-            self.grow_pairs()
+            self.pairs = self.doubled(self.pairs)
         k: cython.Py_ssize_t
         for k in range(found.shape[0]):
             self.pairs[k] = found[k]

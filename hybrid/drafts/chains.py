@@ -151,11 +151,6 @@ def chain(
     return found
 
 
-def first_own(known: CachedSequence) -> int:
-    """Return the first step whose configuration belongs to the session."""
-    return known.brought
-
-
 def last_read(known: CachedSequence, most: cython.Py_ssize_t) -> list:
     """Return the last ids that were read, at most `most`, in order. Ids before the last text are left out."""
     found: list = []

@@ -156,7 +156,7 @@ class DraftModel:
         follower = _followed(own)
         if isinstance(follower, ClassifierFollower):
             session = follower.session
-            begin = chains.first_own(follower) if follower.is_current(session) else follower.made
+            begin = follower.brought if follower.is_current(session) else follower.made
             chains.learn(self._counts, follower, new, begin, session.tops, self._guide)
             return
         read = _last_read(follower, new + RECENT)
@@ -363,7 +363,7 @@ class _Guide:
                 return 0
             try:
                 if token in follower.stops:
-                    return -1 if follower.classifier.is_whole(session, config) else 0
+                    return -1 if session.store.is_whole(config) else 0
                 if not self._tokens[token]:
                     return 0
                 return follower.classifier.step(session, config, token)

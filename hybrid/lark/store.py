@@ -265,12 +265,3 @@ class Store(BaseStore):
             BudgetExceeded, IndexError: as `class_mask`.
         """
         return self.reader.depth(self.configurations.rows[self.checked(configuration)].second)
-
-    def counts(self) -> dict[str, int]:
-        """The sizes of the tables, by name."""
-        return {
-            "nodes": self.stacks.nodes.count,
-            "configurations": self.configurations.count,
-            "reads": self.reader.reads.count - 1,
-            "pairs": self.decided.count - 1,
-        }
