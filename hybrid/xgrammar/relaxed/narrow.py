@@ -15,7 +15,7 @@ from typing import Any
 
 from hybrid.xgrammar.relaxed.keywords import is_idle, permits_all
 from hybrid.xgrammar.relaxed.narrow_patterns import FORMAT_LIMITS, pattern_limit
-from hybrid.xgrammar.relaxed.objects import LARGEST_COUNT, Gap
+from hybrid.xgrammar.relaxed.objects import LARGEST_COUNT, Gap, large_counts
 from hybrid.xgrammar.relaxed.patterns import FORMAT_GAPS
 from hybrid.xgrammar.relaxed.twins import SKIPPED
 from hybrid.xgrammar.relaxed.values import ARRAY_SIGNS, OBJECT_SIGNS
@@ -146,9 +146,7 @@ def object_limits(node: dict[str, Any], is_open: bool) -> Iterator[Gap]:
             "required",
             "if it names a key that is not in properties, XGrammar also requires one of the properties",
         )
-    for keyword in ("minProperties", "maxProperties"):
-        if node.get(keyword, 0) > LARGEST_COUNT:
-            yield Gap(keyword, f"XGrammar reads a number above {LARGEST_COUNT} as a different number")
+    yield from large_counts(node)
     if patterns:
         if not properties and node.get("additionalProperties") is not False:
             yield Gap("patternProperties", "without properties, only keys that match can be written")

@@ -21,6 +21,8 @@ from hybrid.xgrammar.relaxed.values import Kinds, covers, finite
 
 LARGEST_COUNT = 2**31 - 1
 
+NEXT_TO = "is next to {0}: XGrammar reads only {0} and ignores this keyword"
+
 
 class Gap(NamedTuple):
     """A keyword that is not enforced completely. ``inside`` is the key below it that is meant, or empty."""
@@ -34,9 +36,7 @@ def object_gaps(node: dict[str, Any], kinds: Kinds, strict_mode: bool, any_order
     """Find the gaps of one schema, without those of the schemas in it."""
     may_have_others = is_open(node, strict_mode)
     yield from _required_gaps(node, may_have_others, any_order)
-    for keyword in ("minProperties", "maxProperties"):
-        if node.get(keyword, 0) > LARGEST_COUNT:
-            yield Gap(keyword, f"XGrammar reads a number above {LARGEST_COUNT} as a different number")
+    yield from large_counts(node)
     if isinstance(node.get("propertyNames"), dict):
         yield from _name_gaps(node, may_have_others, kinds)
     yield from _additional_gaps(node, strict_mode)
@@ -44,6 +44,13 @@ def object_gaps(node: dict[str, Any], kinds: Kinds, strict_mode: bool, any_order
         yield from _pattern_gaps(node, may_have_others)
     elif node.get("properties") and may_have_others:
         yield from _declared_gaps(node)
+
+
+def large_counts(node: dict[str, Any]) -> Iterator[Gap]:
+    """Find bounds of the number of properties that XGrammar misreads, in either direction."""
+    for keyword in ("minProperties", "maxProperties"):
+        if node.get(keyword, 0) > LARGEST_COUNT:
+            yield Gap(keyword, f"XGrammar reads a number above {LARGEST_COUNT} as a different number")
 
 
 def is_open(node: dict[str, Any], strict_mode: bool) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from hybrid.xgrammar.relaxed.keywords import is_idle, is_multiple
+from hybrid.xgrammar.relaxed.narrow import RAW, counted_length
+from hybrid.xgrammar.relaxed.objects import NEXT_TO, Gap
 from hybrid.xgrammar.relaxed.patterns import FORMAT_GAPS, pattern_gap
 
 LARGEST_STEP = 1024
@@ -18,27 +20,30 @@ WIDEST_RANGE = 10_000
 """XGrammar enforces ``multipleOf`` for integers only up to this step, and this width of the range."""
 
 
-def string_gaps(node: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def string_gaps(node: dict[str, Any]) -> Iterator[Gap]:
     """Find the gaps of strings. Of ``format``, ``pattern`` and lengths, XGrammar reads only the first one
     that is present and known."""
     winner = ""
     if "format" in node:
         gap = FORMAT_GAPS.get(node["format"], "XGrammar does not know this format")
         if gap:
-            yield "format", gap
+            yield Gap("format", gap)
         winner = "format" if node["format"] in FORMAT_GAPS else ""
     if "pattern" in node and not winner:
         winner = "pattern"
         gap = pattern_gap(node["pattern"])
         if gap:
-            yield "pattern", gap
+            yield Gap("pattern", gap)
     if winner:
         for keyword in ("pattern", "minLength", "maxLength"):
             if keyword in node and keyword != winner and not is_idle(keyword, node):
-                yield keyword, f"is next to {winner}: XGrammar reads only {winner} and ignores this keyword"
+                yield Gap(keyword, NEXT_TO.format(winner))
+    counted = counted_length(node)
+    if counted:
+        yield Gap(counted, RAW)
 
 
-def integer_gaps(node: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def integer_gaps(node: dict[str, Any]) -> Iterator[Gap]:
     """Find the gaps of integers: ``multipleOf`` is enforced for small steps, without bounds or in small
     ranges."""
     step = node.get("multipleOf")
@@ -47,7 +52,7 @@ def integer_gaps(node: dict[str, Any]) -> Iterator[tuple[str, str]]:
     least = [node[key] + more for key, more in (("minimum", 0), ("exclusiveMinimum", 1)) if key in node]
     most = [node[key] - more for key, more in (("maximum", 0), ("exclusiveMaximum", 1)) if key in node]
     if step > LARGEST_STEP or step != int(step):
-        yield "multipleOf", f"for integers, only integer steps up to {LARGEST_STEP} are enforced"
+        yield Gap("multipleOf", f"for integers, only integer steps up to {LARGEST_STEP} are enforced")
     elif (least or most) and not (least and most and min(most) - max(least) < WIDEST_RANGE):
         reason = f"next to minimum or maximum, it is enforced only in ranges of up to {WIDEST_RANGE} integers"
-        yield "multipleOf", reason
+        yield Gap("multipleOf", reason)

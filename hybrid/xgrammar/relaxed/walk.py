@@ -16,11 +16,9 @@ from typing import Any, NamedTuple
 from hybrid.xgrammar.relaxed.keywords import APPLIES, fits, is_idle
 from hybrid.xgrammar.relaxed.narrow import (
     BEYOND,
-    RAW,
     array_limits,
     assumed_type,
     constant_limit,
-    counted_length,
     is_closed,
     needs_order,
     number_limits,
@@ -29,7 +27,7 @@ from hybrid.xgrammar.relaxed.narrow import (
     string_limits,
     unknown_to,
 )
-from hybrid.xgrammar.relaxed.objects import Gap, is_open, object_gaps
+from hybrid.xgrammar.relaxed.objects import NEXT_TO, Gap, is_open, object_gaps
 from hybrid.xgrammar.relaxed.scalars import integer_gaps, string_gaps
 from hybrid.xgrammar.relaxed.twins import find_twins, skipped_names
 from hybrid.xgrammar.relaxed.values import (
@@ -46,6 +44,10 @@ from hybrid.xgrammar.relaxed.values import (
 
 UNREAD = "XGrammar does not read it"
 ANY = "without a type, XGrammar allows any value here"
+OTHER_DRAFT = "this keyword does not exist in the draft that $schema names, but XGrammar enforces it"
+TWIN = "XGrammar confuses this part with another one that differs only in a title or description"
+AS_ANY_OF = "XGrammar reads it as anyOf, and not all options are known to exclude each other"
+OTHER_PATH = "XGrammar reads another path, because it does not decode escapes (~1, %25) and skips empty names"
 
 ALONE = tuple(f"json-schema.org/draft-0{number}" for number in (3, 4, 6, 7))
 """The drafts, as named by ``$schema``, in which keywords beside ``$ref`` have no meaning."""
@@ -156,13 +158,8 @@ class Walk:
             twins = find_twins(self._root)
             for node, path in self._parts:
                 if id(node) in twins:
-                    keyword = twins[id(node)]
-                    reason = (
-                        "XGrammar confuses this part with another one that differs only in a title or "
-                        "description"
-                    )
-                    self._list(path, keyword, reason)
-                    self._limit(path, Gap(keyword, reason))
+                    self._list(path, twins[id(node)], TWIN)
+                    self._limit(path, Gap(twins[id(node)], TWIN))
         self._limit_all(self._closed, "strict_mode forbids properties and items that are not declared")
         self._limit_all(self._ordered, "keys can only be written in the order in which they are listed here")
         return Differences(tuple(self._found.values()), tuple(self._narrowed.values()))
@@ -183,10 +180,6 @@ class Walk:
             pointer = _pointer((path, keyword), ())
             self._narrowed[pointer, reason] = Narrowing(pointer, keyword, reason + more, True)
 
-    def _list_all(self, path: Path, gaps: Iterable[tuple[str, str]]) -> None:
-        for keyword, reason in gaps:
-            self._list(path, keyword, reason)
-
     def _visit(self, schema: Any, path: Path, *more: Any, default: str = "") -> None:
         for key in more:
             path = (path, key)
@@ -194,16 +187,8 @@ class Walk:
 
     def _part(self, node: dict[str, Any], path: Path, default: str) -> None:
         """Examine a part, and take the branch that XGrammar takes."""
-        if self._unknown and not self._unknown.isdisjoint(node):
-            for keyword in sorted(self._unknown & node.keys()):
-                self._limit(
-                    path,
-                    Gap(
-                        keyword,
-                        "this keyword does not exist in the draft that $schema names, but XGrammar "
-                        "enforces it",
-                    ),
-                )
+        for keyword in sorted(self._unknown & node.keys()):
+            self._limit(path, Gap(keyword, OTHER_DRAFT))
         if "$ref" in node:
             self._reference(node, path)
         elif "const" in node:
@@ -215,11 +200,7 @@ class Walk:
             for number, option in enumerate(node[keyword]):
                 self._visit(option, path, keyword, number)
             if keyword == "oneOf" and not self._kinds.exclusive(node[keyword]):
-                self._list(
-                    path,
-                    keyword,
-                    "XGrammar reads it as anyOf, and not all options are known to exclude each other",
-                )
+                self._list(path, keyword, AS_ANY_OF)
             self._beside(node, path, keyword)
         elif "allOf" in node:
             if len(node["allOf"]) == 1:
@@ -247,12 +228,7 @@ class Walk:
         else:
             parts = reference_parts(reference)
             if "~" in reference or "%" in reference or len(parts) != reference.count("/"):
-                self._list(
-                    path,
-                    "$ref",
-                    "XGrammar reads another path, because it does not decode escapes (~1, %25) and "
-                    "skips empty names",
-                )
+                self._list(path, "$ref", OTHER_PATH)
             place: Path = None
             for name in parts:
                 place = (place, name)
@@ -262,22 +238,10 @@ class Walk:
 
     def _beside(self, node: dict[str, Any], path: Path, branch: str) -> None:
         if len(node) > 1:
-            kinds = self._kinds.written(node)
-            self._rest(
-                node,
-                path,
-                kinds,
-                {branch},
-                f"is next to {branch}: XGrammar reads only {branch} and ignores this keyword",
-            )
+            self._rest(node, path, self._kinds.written(node), frozenset({branch}), NEXT_TO.format(branch))
 
     def _rest(
-        self,
-        node: dict[str, Any],
-        path: Path,
-        kinds: frozenset[str],
-        taken: frozenset[str] | set[str],
-        reason: str = UNREAD,
+        self, node: dict[str, Any], path: Path, kinds: frozenset[str], taken: frozenset[str], reason: str
     ) -> None:
         """List the keywords that could exclude values of these kinds and that are not in `taken`."""
         for keyword in node:
@@ -311,22 +275,15 @@ class Walk:
             else:
                 kept = all(fits(keyword, value, bound) for value in values if kind_of(value) in about)
             if not kept:
-                self._list(
-                    path,
-                    keyword,
-                    f"is next to {branch}: XGrammar reads only {branch} and ignores this keyword",
-                )
+                self._list(path, keyword, NEXT_TO.format(branch))
 
     def _typed(self, node: dict[str, Any], path: Path, one: str) -> None:
+        gaps: Iterable[Gap] = ()
         limits: Iterable[Gap] = ()
         if one == "string":
-            self._list_all(path, string_gaps(node))
-            limits = string_limits(node)
-            counted = counted_length(node)
-            if counted:
-                self._list(path, counted, RAW)
+            gaps, limits = string_gaps(node), string_limits(node)
         elif one == "integer":
-            self._list_all(path, integer_gaps(node))
+            gaps = integer_gaps(node)
         elif one == "number":
             limits = number_limits(node)
         elif one == "array":
@@ -334,13 +291,16 @@ class Walk:
             limits = array_limits(node)
         elif one == "object":
             self._object(node, path)
+            gaps = object_gaps(node, self._kinds, self._strict_mode, self._any_order)
             limits = object_limits(node, is_open(node, self._strict_mode))
+        for gap in gaps:
+            self._list(path, gap.keyword, gap.reason, *filter(None, [gap.inside]))
         for limit in limits:
             self._limit(path, limit)
         if self._strict_mode and one in ("array", "object") and is_closed(node, one):
             signs = ("properties", "patternProperties", "prefixItems", "type")
             self._closed.append((path, next((sign for sign in signs if sign in node), "")))
-        self._rest(node, path, frozenset({one}), TAKEN.get(one, frozenset()) | {"type"})
+        self._rest(node, path, frozenset({one}), TAKEN.get(one, frozenset()) | {"type"}, UNREAD)
 
     def _array(self, node: dict[str, Any], path: Path) -> None:
         for number, item in enumerate(node.get("prefixItems", ())):
@@ -355,8 +315,6 @@ class Walk:
         self._visit(node.get("propertyNames"), path, "propertyNames", default="string")
         rest = "additionalProperties" if "additionalProperties" in node else "unevaluatedProperties"
         self._visit(node.get(rest), path, rest)
-        for gap in object_gaps(node, self._kinds, self._strict_mode, self._any_order):
-            self._list(path, gap.keyword, gap.reason, *filter(None, [gap.inside]))
         if not self._any_order and needs_order(node, is_open(node, self._strict_mode)):
             self._ordered.append((path, "properties"))
 
