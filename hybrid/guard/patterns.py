@@ -185,17 +185,8 @@ def _repeat(part: Size, least: int, most: int | None) -> Size:
     if times > 1 or most is None:
         factor = (AMBIGUOUS if part.length < 0 else 1.0) * (SKIPPED if part.is_empty else 1.0)
     length = part.length * times if not varies and part.length >= 0 else -1.0
-    return _capped(
-        Size(
-            positions,
-            part.states * times,
-            part.weight * times * factor,
-            skipped,
-            counted,
-            length,
-            part.is_empty or least == 0,
-        )
-    )
+    states, weight = part.states * times, part.weight * times * factor
+    return _capped(Size(positions, states, weight, skipped, counted, length, part.is_empty or least == 0))
 
 
 def _sequence(parts: list[Size]) -> Size:
@@ -232,5 +223,4 @@ def _summed(parts: list[Size], skipped: float, length: float) -> Size:
 
 
 def _capped(size: Size) -> Size:
-    positions, states, weight, skipped, counted, length = (min(number, MOST) for number in size[:6])
-    return Size(positions, states, weight, skipped, counted, length, size.is_empty)
+    return Size(*(min(number, MOST) for number in size[:6]), size.is_empty)

@@ -28,6 +28,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 import types
 from typing import Any
 
@@ -42,11 +43,14 @@ def send_frame(channel: socket.socket, word: bytes, payload: bytes = b"") -> Non
     channel.sendall(payload)
 
 
-def receive(channel: socket.socket, size: int) -> bytes:
-    """Receive exactly `size` bytes; raise `EOFError` if there are fewer."""
+def receive(channel: socket.socket, size: int, ends: float | None = None) -> bytes:
+    """Receive exactly `size` bytes; raise `EOFError` if there are fewer, `TimeoutError` if they are not there
+    at the time `ends` of `time.monotonic`."""
     parts = bytearray(size)
     view = memoryview(parts)
     while view:
+        if ends is not None:
+            channel.settimeout(max(ends - time.monotonic(), 1e-3))
         count = channel.recv_into(view)
         if not count:
             raise EOFError
@@ -54,10 +58,10 @@ def receive(channel: socket.socket, size: int) -> bytes:
     return bytes(parts)
 
 
-def receive_frame(channel: socket.socket) -> tuple[bytes, bytes]:
-    """Receive the next frame, as (word, payload)."""
-    word, length = HEADER.unpack(receive(channel, HEADER.size))
-    return word, receive(channel, length)
+def receive_frame(channel: socket.socket, ends: float | None = None) -> tuple[bytes, bytes]:
+    """Receive the next frame, as (word, payload); `ends` is as for `receive`."""
+    word, length = HEADER.unpack(receive(channel, HEADER.size, ends))
+    return word, receive(channel, length, ends)
 
 
 class Library:

@@ -351,7 +351,7 @@ def _answer(task: Task, channel: socket.socket, deadline: Deadline, phase: str) 
             protocol.send_frame(channel, b"Q", json.dumps(request).encode())
             for payload in task.payloads:
                 protocol.send_frame(channel, b"P", payload)
-            word, payload = _receive_until(channel, ends)
+            word, payload = protocol.receive_frame(channel, ends)
         except TimeoutError as error:
             raise deadline.error(phase) from error
         except (OSError, EOFError) as error:
@@ -367,24 +367,6 @@ def _answer(task: Task, channel: socket.socket, deadline: Deadline, phase: str) 
         raise TooLarge(int(payload))
     deadline.check(phase)
     raise Died(struct.unpack("!H", payload)[0])
-
-
-def _receive_until(channel: socket.socket, ends: float | None) -> tuple[bytes, bytes]:
-    word, length = protocol.HEADER.unpack(_receive(channel, protocol.HEADER.size, ends))
-    return word, _receive(channel, length, ends)
-
-
-def _receive(channel: socket.socket, size: int, ends: float | None) -> bytes:
-    parts = bytearray(size)
-    view = memoryview(parts)
-    while view:
-        if ends is not None:
-            channel.settimeout(max(ends - time.monotonic(), 1e-3))
-        count = channel.recv_into(view)
-        if not count:
-            raise EOFError
-        view = view[count:]
-    return bytes(parts)
 
 
 def _in_child() -> None:
