@@ -77,8 +77,7 @@ class Forced:
             token = self._encoded(left, text)
             if token >= 0:
                 return token
-        within = [token for token in self._beginnings.within(text) if token not in self._stops]
-        return max(within, key=lambda token: (len(self._tokens[token]), -token), default=-1)
+        return self._beginnings.longest(text, self._stops)
 
     def _encoded(self, left: bytes, text: bytes) -> int:
         """Return the token that the tokenizer writes after some bytes; -1 if no token begins there."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ class Beginnings:
         trie, order = vocabulary.trie, vocabulary.byte_order
         self._byte, self._skip, self._group = trie.byte, trie.skip, trie.group
         self._token_starts, self._tokens = order.token_starts, order.tokens
-        self._texts = list(vocabulary.tokens)
+        self._texts = vocabulary.tokens
 
     def _node(self, node: int, byte: int) -> int:
         """Return the child of a node for a byte, or -1."""
@@ -69,10 +70,10 @@ class Beginnings:
             found += self._tokens[int(self._token_starts[begin]) : int(self._token_starts[end])].tolist()
         return found
 
-    def longest(self, text: bytes) -> int:
-        """Return the id of the longest token with which a text begins, or -1."""
-        within = self.within(text)
-        return max(within, key=lambda token: (len(self._texts[token]), -token)) if within else -1
+    def longest(self, text: bytes, without: Collection[int] = ()) -> int:
+        """Return the id of the longest token with which a text begins, except for some ids; -1: none."""
+        within = [token for token in self.within(text) if token not in without]
+        return max(within, key=lambda token: (len(self._texts[token]), -token), default=-1)
 
 
 def beginnings_of(vocabulary: Vocabulary) -> Beginnings:
