@@ -32,7 +32,6 @@ from equivalence.network.reading import read_grammar
 from equivalence.network.token_ids import ids_as_bytes
 from hybrid.classifier.building import Builder
 from hybrid.classifier.classifier import Classifier
-from hybrid.classifier.minimise import minimised
 from hybrid.classifier.reachable import Reachable, reachable_of
 from hybrid.values.budget import Budget
 
@@ -94,7 +93,7 @@ class Completing:
             if self._session is not self._classifier.session:
                 raise BudgetExceeded("the classifier's tables became full in the meantime and were replaced")
             known = self._session.store.known.copied()
-        self._classifier.complete_with(minimised(known))
+        self._classifier.complete_with(known.completed())
 
 
 def complete(classifier: Classifier, grammar: Any, budget: Budget, deadline: Deadline | None = None) -> None:

@@ -53,9 +53,7 @@ class Summaries:
         pendings: sets of suffix * classes + class. Number 0 is the empty set, here and in `masks`.
         masks: sets of classes, as words of 32 bits.
         units: counter frames: (counted rule, count as far as a token can distinguish it).
-        complete: whether everything that stacks can need is known, and pending sets with equal behaviour are
-            merged (`minimise`). A merged set has the members of only one of its sets, so nothing may be added
-            any more.
+        complete: whether everything that stacks can need is known, so that nothing may be added any more.
     """
 
     def __init__(
@@ -167,6 +165,11 @@ class Summaries:
         copy.masks = _copied(self.masks, masks, copy.account)
         copy.units = _copied(self.units, 0, copy.account)
         return copy
+
+    def completed(self) -> Summaries:
+        """The same summaries without spare room, if they are all that stacks can need."""
+        lists = self.pendings.lists(), self.masks.lists(), self.units.lists()
+        return summaries_of(self.first_rows(), self.used_rows()[0], *lists, self.n_words, True)
 
     @property
     def nbytes(self) -> int:

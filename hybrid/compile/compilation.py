@@ -25,7 +25,6 @@ from equivalence.network.reading import ReadGrammar, read_grammar
 from equivalence.network.token_ids import ids_as_bytes
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.deferred_classes import DeferredClasses
-from hybrid.classifier.minimise import minimised
 from hybrid.classifier.named_ids import NamedIds
 from hybrid.classifier.reachable import reachable_of
 from hybrid.classifier.token_ids import IdClassifier
@@ -238,8 +237,8 @@ class Compilation(EngineStrategies):
                 BudgetExceeded(f"not all states of the classifier could be computed, because {cause}"),
                 deadline,
             )
-        elif not own.is_over:  # minimising is optional
-            known = minimised(known)
+        else:
+            known = known.completed()
         return _kind(ids)(fixed, grouped, self.vocabulary, limit, known), cause
 
 
