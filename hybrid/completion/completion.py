@@ -19,7 +19,6 @@ what the token's bytes may add (`hybrid.completion.bounds`), fits into the remai
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,10 +26,9 @@ from numpy.typing import NDArray
 
 from equivalence import MatcherError, Vocabulary
 from hybrid.completion.bounds import MOST_RISE
-from hybrid.completion.plans import READS_AT_TOKENS, READS_HERE, Cut, Place, Plans, seconds_for
-from hybrid.completion.reading import EMPTY_TEXT, REJECT, Tables
-from hybrid.completion.search import Way, search
-from hybrid.completion.spelling import LONGEST, Spelling
+from hybrid.completion.plans import READS_AT_TOKENS, READS_HERE, Place, Plans
+from hybrid.completion.reading import Tables
+from hybrid.completion.spelling import Spelling
 
 WORTH_KEEPING = 4096
 """For at least this many tokens, the configurations to which they lead are cached: reading 128,000 takes 20
@@ -132,131 +130,17 @@ class Completion(Plans):
 
     def shortest_behind(self, left: bytes) -> list[int] | None:
         """`shortest` if some bytes must be spelled before the first text of the grammar begins."""
-        return self._asked(b"", None, lambda start: self._tokens_behind(left, start))[0]
+        return self._asked_behind(left, self._tokens)
 
     def closes_behind(self, left: bytes, tokens_left: int, brief: bool) -> bool | None:
         """`closes` with such bytes."""
-        return self._asked(b"", None, lambda start: self._closes_behind(left, start, tokens_left, brief))[0]
+        reads = READS_AT_TOKENS if brief else READS_HERE
+        return self._asked_behind(left, lambda here: self._closes(here, tokens_left, reads))
 
     def restrict_behind(self, left: bytes, tokens_left: int, words: NDArray[np.uint32]) -> bool:
-        """`restrict` if some bytes, at least one, must be spelled before the grammar begins.
-
-        Args:
-            left: the bytes.
-            tokens_left: `left` of `restrict`.
-            words: the mask of the tokens that are prefixes of these bytes, or begin with them and continue
-                with text of the grammar.
-        """
-        return self._asked(b"", None, lambda start: self._restrict_behind(left, start, tokens_left, words))[0]
-
-    # --- after bytes that must be spelled first ---
-
-    def _cuts_behind(self, left: bytes, start: int) -> list[Cut]:
-        """How these bytes and the plan after them are divided into tokens, from each place of the bytes and
-        from their end. A token may reach across the end."""
-        plan, at = bytearray(), [start]
-        if self._reading.cost(start) < math.inf:
-            while len(plan) < LONGEST and self._reading.cost(at[-1]) > 0:
-                byte, following = self._step(at[-1])
-                plan.append(byte)
-                at.append(following)
-        text, n = left + plan, len(left)
-        found = [self._cut(start)] * (n + 1)
-        for i in range(n - 1, -1, -1):
-            needed = lambda k: found[k].n_tokens if k < n else self._cut(at[k - n]).n_tokens  # noqa: E731
-            found[i] = Cut(*self._spelling.least(text, i, needed))
-        return found
-
-    def _search_behind(
-        self, left: bytes, start: int, cuts: list[Cut], most: float, reads: int, place: int = 0
-    ) -> Way:
-        """`_search` from a place in the bytes; place i is node -2 - i."""
-        tokens = self._vocabulary.tokens
-
-        def ends_of(node: int) -> Iterator[tuple[int, int]]:
-            if node >= EMPTY_TEXT:
-                yield from self._ends_of(node)
-                return
-            rest = left[-2 - node :]
-            for token in self._spelling.ids.tolist():
-                text = tokens[token]
-                if len(text) < len(rest) and rest.startswith(text):
-                    yield token, node - len(text)
-                elif text.startswith(rest):
-                    end = self._reading.read(start, text[len(rest) :])
-                    if end != REJECT:
-                        yield token, end
-
-        def planned(node: int) -> float:
-            return self._planned(node) if node >= EMPTY_TEXT else cuts[-2 - node].n_tokens
-
-        def fewest(node: int) -> float:
-            return self._reading.fewest(node) if node >= EMPTY_TEXT else 0
-
-        enough = most if most < math.inf else 0
-        seconds = seconds_for(reads)
-        return search(-2 - place, most, enough, self._most_read(reads), seconds, ends_of, planned, fewest)
-
-    def _tokens_behind(self, left: bytes, start: int) -> list[int] | None:
-        cuts, tokens, at = self._cuts_behind(left, start), list[int](), 0
-        if cuts[0].n_tokens == math.inf:
-            way = self._search_behind(left, start, cuts, math.inf, READS_HERE)
-            if way.last >= EMPTY_TEXT:
-                return self._whole(way)
-            tokens, at = way.tokens, -2 - way.last
-            if way.n_tokens == math.inf:
-                return self._whole(way)
-        while at < len(left):
-            tokens.append(cuts[at].token)
-            at += cuts[at].length
-        for _ in range(at - len(left)):
-            start = self._step(start)[1]
-        behind = self._planned_tokens(start)
-        assert behind is not None, "what is cut into finitely many tokens has a plan"
-        return tokens + behind
-
-    def _closes_behind(self, left: bytes, start: int, tokens_left: int, brief: bool) -> bool | None:
-        cuts = self._cuts_behind(left, start)
-        if cuts[0].n_tokens <= tokens_left:
-            return True
-        way = self._search_behind(left, start, cuts, tokens_left, READS_AT_TOKENS if brief else READS_HERE)
-        return way.n_tokens <= tokens_left or (False if way.is_whole else None)
-
-    def _restrict_behind(self, left: bytes, start: int, tokens_left: int, words: NDArray[np.uint32]) -> bool:
-        cuts = self._cuts_behind(left, start)
-        kept = -1
-        if cuts[0].n_tokens > tokens_left:
-            way = self._search_behind(left, start, cuts, tokens_left, READS_HERE)
-            if way.n_tokens > tokens_left:
-                if way.is_whole:
-                    raise _too_few(tokens_left, cuts[0].n_tokens, self._reading.fewest(start) == math.inf)
-                return False
-            kept = way.tokens[0]
-        bits = np.unpackbits(words.view(np.uint8), bitorder="little")
-        ids = self._spelling.ids[bits[self._spelling.ids] == 1]
-        offsets = self._vocabulary.flat[1]
-        lengths = offsets[ids + 1] - offsets[ids]
-        within = lengths <= len(left)
-        fits = np.array([cut.n_tokens <= tokens_left - 1 for cut in cuts])
-        for place in np.unique(lengths[within]).tolist():
-            if not fits[place] and place < len(left):
-                way = self._search_behind(left, start, cuts, tokens_left - 1, READS_AT_TOKENS, place)
-                fits[place] = way.n_tokens <= tokens_left - 1
-            elif not fits[place]:
-                fits[place] = bool(self._closes(start, tokens_left - 1, READS_AT_TOKENS))
-        late = ids[within][~fits[lengths[within]]]
-        slack = tokens_left - 1 - self._reading.most(start)
-        risky = self._risky
-        if slack > -math.inf:  # the remaining bytes add nothing, but are counted with their token
-            risky = risky[: int(np.searchsorted(self._minus_rise, -slack, side="left"))]
-        for token in np.intersect1d(ids[~within], risky).tolist():
-            rest = self._vocabulary.tokens[token][len(left) :]
-            if not self._closes(self._reading.read(start, rest), tokens_left - 1, READS_AT_TOKENS):
-                late = np.append(late, token)
-        late = late[late != kept]
-        bits[late] = 0
-        words[:] = np.packbits(bits, bitorder="little").view(np.uint32)
-        return len(late) > 0
+        """`restrict` with such bytes; the mask has tokens that are prefixes of these bytes, or begin with
+        them and continue with text of the grammar."""
+        return self._asked_behind(left, lambda here: self._restrict(here, tokens_left, words))
 
     # --- masks ---
 
@@ -277,10 +161,11 @@ class Completion(Plans):
         ids = self._risky[:n_risky]
         ids = ids[(words[ids >> 5] >> (ids & 31).astype(np.uint32)) & 1 == 1]
         ends = self._ends(configuration, ids)
-        is_late = np.zeros(int(ends.max(initial=0)) + 1, bool)
-        for end in np.flatnonzero(np.bincount(ends)).tolist():
-            is_late[end] = not self._closes(end, left - 1, READS_AT_TOKENS)
-        late = ids[is_late[ends]]
+        least = int(ends.min(initial=0))  # below 0 before the first text
+        is_late = np.zeros(int(ends.max(initial=0)) - least + 1, bool)
+        for place in np.flatnonzero(np.bincount(ends - least)).tolist():
+            is_late[place] = not self._closes(place + least, left - 1, READS_AT_TOKENS)
+        late = ids[is_late[ends - least]]
         if len(late):
             bits = np.zeros(32 * len(words), np.uint8)
             bits[late] = 1

@@ -108,6 +108,10 @@ class Plans:
             place = self._find(text, None)
             return question(place.configuration), place
 
+    def _asked_behind(self, prefix: bytes, question: Callable[[int], Answer]) -> Answer:
+        """The same for the place before a prefix, which must be spelled before the first text begins."""
+        return self._asked(b"", None, lambda _: question(self._reading.before(prefix)))[0]
+
     def _find(self, text: bytes, before: Place | None) -> Place:
         reading = self._reading
         if before is None or before.reading is not reading or not text.startswith(before.text):
@@ -118,14 +122,11 @@ class Plans:
     # --- plans ---
 
     def _tokens(self, configuration: int) -> list[int] | None:
+        """The tokens of the plan, or of another way; None if there is no way."""
         found = self._planned_tokens(configuration)
         if found is not None or self._reading.fewest(configuration) == math.inf:
             return found
         way = self._search(configuration, math.inf, READS_HERE)
-        return self._whole(way)
-
-    def _whole(self, way: Way) -> list[int] | None:
-        """All tokens of a way, including those of the plan after it; None if there is no way."""
         if way.n_tokens == math.inf:
             if way.is_whole:
                 return None
@@ -185,10 +186,6 @@ class Plans:
 
     # --- ways other than plans ---
 
-    def _most_read(self, reads: int) -> int:
-        """The number of configurations at which all tokens may be read."""
-        return min(reads // max(len(self._spelling.ids), 1), MOST_SEARCHED)
-
     def _closes(self, configuration: int, left: int, reads: int) -> bool | None:
         """Whether at most `left` tokens complete what was read; None if the search was given up."""
         if self._reading.fewest(configuration) > left:
@@ -203,11 +200,11 @@ class Plans:
         key = configuration, most, reads
         found = self._ways.get(key)
         if found is None:
-            enough = most if most < math.inf else 0
+            most_read = min(reads // max(len(self._spelling.ids), 1), MOST_SEARCHED)
+            seconds = SECONDS_HERE if reads == READS_HERE else SECONDS_AT_TOKENS
             found = self._ways[key] = search(
-                configuration, most, enough, self._most_read(reads), seconds_for(reads), self._ends_of,
-                self._planned, self._reading.fewest,
-            )  # fmt: skip
+                configuration, most, most_read, seconds, self._ends_of, self._planned, self._reading.fewest
+            )
         return found
 
     def _ends_of(self, configuration: int) -> Iterator[tuple[int, int]]:
@@ -233,8 +230,3 @@ class Plans:
             if cost > min(left * LONGEST, MOST_PLANNED):
                 return False
         return self._cut(configuration).n_tokens <= left
-
-
-def seconds_for(reads: int) -> float:
-    """Return the seconds that a search may take if it may read this many tokens."""
-    return SECONDS_HERE if reads == READS_HERE else SECONDS_AT_TOKENS

@@ -25,7 +25,7 @@ from equivalence.parser.frames import unit_of
 from equivalence.parser.space import Space
 from hybrid.classifier.tables import PHASE, automaton_of
 from hybrid.completion.bounds import Bounds, bounds_of
-from hybrid.completion.distances import Distances, Lists, byte_at, distances_of
+from hybrid.completion.distances import UNSPELLED, Distances, Lists, byte_at, distances_of, place_of
 from hybrid.completion.spelling import Spelling
 
 REJECT = 0
@@ -33,7 +33,10 @@ REJECT = 0
 
 EMPTY_TEXT = -1
 """Stands for the first configuration if the empty text is complete: the same stacks may occur again where
-the text is not."""
+the text is not. Smaller numbers stand for bytes that must be spelled before the text begins."""
+
+PREFIX_BYTES = 512
+"""Memory of such a number, about."""
 
 ROWS = 512
 """Configurations and frames that fit at first."""
@@ -127,9 +130,10 @@ class Reading:
         self._class_of_byte = tables.byte_tables.class_of_byte
         self._classes: list[int] = self._class_of_byte.tolist()
         self._data, self._offsets = vocabulary.flat
+        self._tokens = vocabulary.tokens
         n_states, n_classes = tables.byte_tables.first.shape
         fixed = n_states * (2 * n_classes + 64)  # the space's copy of its network does not count
-        account = Account(None, most_bytes + fixed, excess)
+        self._account = account = Account(None, most_bytes + fixed, excess)
         self._space = Space(
             tables.automaton, tables.byte_tables, tables.rank, tables.absorbing, ROWS, ROWS,
             account=account, excess=excess,
@@ -137,6 +141,8 @@ class Reading:
         self._first = REJECT if tables.start < 0 else self._space.context_of(tables.start, -1)
         self.start: int = EMPTY_TEXT if tables.start_final else self._first
         self._tails = [_WHOLE]  # for each tail; the first is the empty stack
+        self._prefixes: list[tuple[bytes, int]] = []  # bytes, and how many of them are spelled
+        self._number_of: dict[tuple[bytes, int], int] = {}
         self._costs = {REJECT: _NONE}
         if tables.start_final:
             self._costs[EMPTY_TEXT] = _united([_WHOLE, self._cost(self._first)])
@@ -144,9 +150,28 @@ class Reading:
     @property
     def nbytes(self) -> int:
         """Bytes of the tables of configurations."""
-        return int(self._space.nbytes)
+        return int(self._space.nbytes) + PREFIX_BYTES * len(self._prefixes)
 
     # --- reading ---
+
+    def before(self, prefix: bytes, n_spelled: int = 0) -> int:
+        """A number like those of configurations, for a place before the first text: the rest of a prefix must
+        be spelled. Tokens may reach across its end.
+
+        Raises:
+            BudgetExceeded: the tables are full.
+        """
+        if n_spelled == len(prefix):
+            return self.start
+        number = self._number_of.get((prefix, n_spelled))
+        if number is None:
+            self._account.claim(PREFIX_BYTES)
+            self._prefixes.append((prefix, n_spelled))
+            number = self._number_of[prefix, n_spelled] = EMPTY_TEXT - len(self._prefixes)
+        return number
+
+    def _prefix_of(self, number: int) -> tuple[bytes, int]:
+        return self._prefixes[EMPTY_TEXT - 1 - number]
 
     def read(self, configuration: int, text: bytes) -> int:
         """The configuration after some bytes, or `REJECT` if they cannot be read.
@@ -154,6 +179,14 @@ class Reading:
         Raises:
             BudgetExceeded: the tables are full.
         """
+        if configuration < EMPTY_TEXT:
+            prefix, at = self._prefix_of(configuration)
+            end = min(at + len(text), len(prefix))
+            if prefix[at:end] != text[: end - at]:
+                return REJECT
+            configuration, text = self.before(prefix, end), text[end - at :]
+            if not text:
+                return configuration
         classes, following = self._classes, self._space.following
         if configuration == EMPTY_TEXT and text:
             configuration = self._first
@@ -172,6 +205,12 @@ class Reading:
         Raises:
             BudgetExceeded: the tables are full.
         """
+        if configuration < EMPTY_TEXT:
+            prefix, at = self._prefix_of(configuration)
+            found = np.full(len(tokens), REJECT, np.int64)
+            for place in np.flatnonzero(self._data[self._offsets[tokens]] == prefix[at]).tolist():
+                found[place] = self.read(configuration, self._tokens[tokens[place]])
+            return found
         begin = self._first if configuration == EMPTY_TEXT else configuration
         here = np.full(len(tokens), begin, np.int64)
         at, end = self._offsets[tokens], self._offsets[tokens + 1]
@@ -214,6 +253,17 @@ class Reading:
 
     def _cost(self, configuration: int) -> _Cost:
         found = self._costs.get(configuration)
+        if found is None and configuration < EMPTY_TEXT:
+            prefix, at = self._prefix_of(configuration)
+            text = self._cost(self.start)
+            # as if no single byte were a token: then plans are divided to find how many tokens they have
+            found = self._costs[configuration] = _Cost(
+                text.least + UNSPELLED * (len(prefix) - at),
+                place_of(prefix[at]),
+                math.inf,
+                math.inf,
+                text.fewest,
+            )
         if found is None:
             numbers = self._space.list_of(configuration).tolist()
             n_ports = numbers[1]

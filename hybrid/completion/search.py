@@ -45,21 +45,15 @@ class Way(NamedTuple):
 
 
 def search(
-    start: int,
-    most: float,
-    enough: float,
-    most_read: int,
-    seconds: float,
-    ends_of: Callable[[int], Iterable[tuple[int, int]]],
-    planned: Callable[[int], float],
+    start: int, most: float, most_read: int, seconds: float,
+    ends_of: Callable[[int], Iterable[tuple[int, int]]], planned: Callable[[int], float],
     least: Callable[[int], float],
-) -> Way:
+) -> Way:  # fmt: skip
     """Search for the fewest tokens from a node to an end.
 
     Args:
         start: the node.
-        most: ways of more tokens are useless.
-        enough: a way of so few tokens ends the search.
+        most: ways of more tokens are useless; if it is finite, a way of so few tokens ends the search.
         most_read: how many nodes may be read.
         seconds: how long that may take. Only ambiguous grammars, where each configuration may be larger
             than the one before, reach this bound before the others.
@@ -69,7 +63,7 @@ def search(
     """
     came: dict[int, tuple[int, int]] = {start: (start, -1)}
     level, depth, best, last, is_whole = [start], 0, planned(start), start, True
-    n_read, until = 0, time.monotonic() + seconds
+    n_read, until, enough = 0, time.monotonic() + seconds, most if most < math.inf else 0
     while level and depth < most and depth + 1 < best and best > enough:
         n_read += len(level)
         if n_read > most_read or depth == MOST_LEVELS:

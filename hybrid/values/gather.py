@@ -43,18 +43,6 @@ class Gather:
         memory_size_bytes: bytes held by the tables, without tokens that belong to the vocabulary.
     """
 
-    starts: cython.const[cython.Py_ssize_t][::1]
-    pieces: cython.const[cython.Py_ssize_t][:, ::1]
-    tokens: cython.const[cython.int][::1]
-    row_of_class: cython.int[::1]
-    rows: cython.uint[:, ::1]
-    n_classes: cython.Py_ssize_t
-    vocab_size: cython.Py_ssize_t
-    n_words: cython.Py_ssize_t
-    memory_size_bytes: cython.Py_ssize_t
-    tables: tuple
-    large: list
-
     def __init__(self, classes: TokenClasses | Members, vocab_size: cython.Py_ssize_t) -> None:
         members = tokens_of_classes(classes) if isinstance(classes, TokenClasses) else classes
         self.n_classes = members.n_classes
