@@ -145,10 +145,7 @@ class Summariser:
         most = self.space.automaton.counted[unit].most
         return self.n_states + self.known.units.pair(unit, told_apart(count, least, most, self.longest + 1))
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
+    @cython.final
     def summary(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The place in `known.rows` of what a pending set reads on a symbol."""
         slot = self.known.slot(pending, symbol)

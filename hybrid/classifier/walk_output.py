@@ -96,10 +96,7 @@ class WalkOutput(Summariser):
 
     # ---------------------------------------------------------------- what is read
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
+    @cython.final
     def allow(self, first: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
         """Record groups that are read."""
         n = self.n_ranges
@@ -163,10 +160,7 @@ class WalkOutput(Summariser):
                 self.followers[c] |= self.space.first[back, c]
         self.count_followers()
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
+    @cython.final
     def follow_all(self) -> cython.void:
         """Allow any byte to follow."""
         self.is_any = True
@@ -193,10 +187,7 @@ class WalkOutput(Summariser):
             if self.followers[self.space.class_of_byte[byte]]:
                 self.follow_others = True
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
+    @cython.final
     def may_follow(self, i: cython.Py_ssize_t) -> cython.bint:
         """Whether some byte that occurs below a node can follow below the known part."""
         return (self.follow_others and self.trie[i].bits >> OTHERS_AT & 1) or (
@@ -206,10 +197,7 @@ class WalkOutput(Summariser):
             | (self.trie[i].below_3 & self.follow_3)
         ) != 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
+    @cython.final
     def may_be_next(self, i: cython.Py_ssize_t) -> cython.bint:
         """Whether the byte of some child of a node can follow below the known part, if not all bytes can."""
         for child in range(self.trie[i].child, self.trie[i + 1].child):
@@ -219,10 +207,7 @@ class WalkOutput(Summariser):
 
     # ---------------------------------------------------------------- what is pending
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
+    @cython.final
     def note_node(self, node: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Record a pending node after n others. Return their number."""
         if n == self.pairs.shape[0]:

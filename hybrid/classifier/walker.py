@@ -309,10 +309,7 @@ class Walker(WalkOutput):
                 self.path[d].end = self.trie[i + 1].child
         return n
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
+    @cython.final
     def pass_over(
         self, i: cython.Py_ssize_t, last: cython.Py_ssize_t, above: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
@@ -338,10 +335,7 @@ class Walker(WalkOutput):
             i += 1
         return i
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
+    @cython.final
     def child_from(
         self, i: cython.Py_ssize_t, last: cython.Py_ssize_t, byte: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
@@ -395,10 +389,7 @@ class Walker(WalkOutput):
                     self.counters.loops[configuration] = reach
         return 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
+    @cython.final
     def learn(self, byte: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.int:
         """Record that the configuration at depth d stays the same on a byte, if it does; see
         `walks.Walks.learn`."""
@@ -421,10 +412,7 @@ class Walker(WalkOutput):
                     find_character_loop(self.space, configuration)
         return 0
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
+    @cython.final
     def stays_below(self, i: cython.Py_ssize_t, configuration: cython.Py_ssize_t) -> cython.bint:
         """Whether a configuration is known to stay the same on everything that occurs below a node. Then
         all tokens there are allowed, and what is left of them on other stacks does not matter."""

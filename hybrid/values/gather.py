@@ -79,10 +79,7 @@ class Gather:
             if self.row_of_class[c] >= 0:
                 self.set_tokens(c, self.rows[self.row_of_class[c]])
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
+    @cython.final
     def set_tokens(self, number: cython.Py_ssize_t, out: cython.uint[::1]) -> cython.void:
         """Set the bits of a class's tokens."""
         one: cython.uint = 1
@@ -91,10 +88,7 @@ class Gather:
                 token = cython.cast(cython.Py_ssize_t, self.tokens[k])
                 out[token >> 5] |= one << (token & 31)
 
-    @cython.cfunc
-    @cython.inline
-    @cython.nogil
-    @cython.exceptval(check=False)
+    @cython.final
     def unite(self, one: cython.Py_ssize_t, other: cython.Py_ssize_t, out: cython.uint[::1]) -> cython.void:
         """Set the bits of two rows.
 
