@@ -249,9 +249,9 @@ def test_rules_that_only_repeat_themselves_are_refused(grammar: str, strategy: s
         (
             {"strategy": "fast"},
             StrategyError,
-            r"must be one of 'auto', 'classifier', 'representatives', .*'fast'",
+            r"must be 'auto', 'classifier', 'representatives' .*'fast'",
         ),
-        ({"strategy": None}, StrategyError, r"strategy must be one of .*, but is None"),
+        ({"strategy": None}, StrategyError, r"strategy must be .*, but is None"),
         ({"cache_dir": 3}, HybridError, r"cache_dir must be the path of a folder or None, but is 3"),
         ({"cache_dir": ""}, HybridError, r"cache_dir must be .*, but is ''"),
         (

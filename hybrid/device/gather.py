@@ -28,6 +28,7 @@ from hybrid.api.matcher import GrammarMatcher
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.device.maps import MOST_CLASSES, NO_LINE, ClassMaps
 from hybrid.device.masking import ENTRY, has_triton, mask_in_torch
+from hybrid.values.arguments import one_of
 from hybrid.values.gather import Gather
 
 MOST_CLASS_WORDS = MOST_CLASSES // 32 + 1
@@ -278,8 +279,7 @@ def expand(
 
 def _backend(name: Any, device: torch.device) -> Any:
     """Return the function that masks rows."""
-    if name not in ("auto", "triton", "torch"):
-        raise ArgumentError(f"backend must be 'auto', 'triton' or 'torch', but is {shown(name)}")
+    one_of(("auto", "triton", "torch"), name, "backend")
     if name == "torch" or (name == "auto" and (device.type != "cuda" or not has_triton())):
         return mask_in_torch
     if not has_triton():

@@ -137,7 +137,7 @@ class Cursor:
         written: bytearray | None = None
         for at, byte in enumerate(text):
             if self.mode == IN_SCALAR and byte in ENDING_SCALAR:
-                self._end_value()
+                self.end_value()
             if byte in MARKED and self.open and self.open[-1].is_repeated and self.mode == BEHIND:
                 written = written if written is not None else bytearray(text)
                 written[at] = MARKED[byte]
@@ -165,7 +165,7 @@ class Cursor:
             self.mode = BEFORE
         elif byte in CLOSING:
             self.open.pop()
-            self._end_value()
+            self.end_value()
         else:
             self._begin_value(byte)
 
@@ -202,7 +202,7 @@ class Cursor:
     def _end_string(self) -> None:
         top = self.open[-1] if self.open else None
         if top is None or not top.is_key:
-            self._end_value()
+            self.end_value()
             return
         self.mode = BEHIND
         self._is_key_kept = False
@@ -224,8 +224,12 @@ class Cursor:
             seen=seen, texts=texts, is_apart=False, begins=-1, child=child, is_key=False
         )
 
-    def _end_value(self) -> None:
-        """End a value. If it is an item that is remembered, compare it with the earlier ones."""
+    def end_value(self) -> None:
+        """End a value. If it is an item that is remembered, compare it with the earlier ones.
+
+        Raises:
+            Repeated: it is repeated.
+        """
         self.mode = BEHIND
         top = self.open[-1] if self.open else None
         if top is None or not top.is_array or top.seen is None:
@@ -254,31 +258,26 @@ class Cursor:
         self.open[-1] = top._replace(seen=top.seen | {item}, texts=texts, is_apart=False, begins=-1)
         self._n_kept -= 1
 
-    def begun(self) -> list[tuple[str, Container]]:
+    def begun(self, or_next: bool = False) -> list[tuple[str, Container]]:
         """Find the unfinished items and keys that may run out of new values, in containers that have earlier
         ones.
+
+        Args:
+            or_next: also those that come next; their text is empty.
 
         Returns:
             Pairs of the item's text without white space, and its container. Items that differ from all
             earlier ones in any case are left out.
         """
         return [
-            (self.begun_text(one), one)
+            (self.begun_text(one) if one.begins >= 0 else "", one)
             for one in self.open
-            if one.texts and one.begins >= 0 and not one.is_apart and not one.is_repeated
+            if one.texts and (or_next or one.begins >= 0) and not one.is_apart and not one.is_repeated
         ]
 
     def set_apart(self, one: Container) -> None:
         """Record that the current item of a container differs from all earlier items."""
         self.open[self.open.index(one)] = one._replace(is_apart=True)
-
-    def end_scalar(self) -> None:
-        """End the current number or constant.
-
-        Raises:
-            Repeated: it is repeated.
-        """
-        self._end_value()
 
     def begun_text(self, one: Container) -> str:
         """Return the text of the current item or key of a container, without white space."""

@@ -182,7 +182,7 @@ class RememberingFollower(OuterFollower):
             if cursor.mode == IN_STRING:
                 cursor.read(b'"')
             else:
-                cursor.end_scalar()
+                cursor.end_value()
         except Repeated:
             return None
         return cursor

@@ -58,7 +58,7 @@ def suspects(cursor: Cursor, kinds: Kinds, words: NDArray[np.uint32], size: int)
     is_number = cursor.mode == IN_SCALAR
     likewise = [
         (text, one)
-        for text, one in _being_read(cursor)
+        for text, one in cursor.begun(or_next=True)
         if is_consistent(text, one.texts) or (is_number and text[-1:] in IN_NUMBER)
     ]
     if cursor.mode == IN_STRING:
@@ -136,13 +136,6 @@ def _add_along(
         for beginning in tried:
             for token in kinds.by_text.get(beginning, ()):
                 chosen[token] = bits[token]
-
-
-def _being_read(cursor: Cursor) -> Iterator[tuple[str, Container]]:
-    """Find the unfinished or next items and keys that may run out of new values."""
-    for one in cursor.open:
-        if one.texts and not one.is_apart and not one.is_repeated:
-            yield (cursor.begun_text(one) if one.begins >= 0 else ""), one
 
 
 def _ends_of_fractions(begun: str, texts: frozenset[str]) -> Iterator[bytes]:

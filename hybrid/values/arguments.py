@@ -9,13 +9,23 @@ from __future__ import annotations
 
 import codecs
 import math
-from collections.abc import Iterable
-from typing import Any, SupportsFloat
+from collections.abc import Iterable, Sequence
+from typing import Any, SupportsFloat, TypeVar
 
 import numpy as np
 
-from equivalence import ArgumentError, VocabularyError
+from equivalence import ArgumentError, HybridError, VocabularyError
 from equivalence.arguments import one_or_more, shown
+
+T = TypeVar("T")
+
+
+def one_of(allowed: Sequence[T], value: T, name: str, error: type[HybridError] = ArgumentError) -> T:
+    """Return a value, or raise an error if it is not one of those that are allowed."""
+    if value not in allowed:
+        *others, last = map(repr, allowed)
+        raise error(f"{name} must be {', '.join(others)} or {last}, but is {shown(value)}")
+    return value
 
 
 def encoded(text: Any) -> bytes:

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 from equivalence.bounds import check_count, check_seconds
 from equivalence.classes.explore import Capacity
 from equivalence.errors import HybridError, StrategyError
+from hybrid.values.arguments import one_of
 
 STRATEGIES = ("auto", "classifier", "representatives", "engine")
 
@@ -78,11 +79,7 @@ def check_budget(budget: Budget) -> Budget:
 
 def check_strategy(strategy: str) -> str:
     """Return the strategy, or raise a `StrategyError` if it is unknown."""
-    if strategy not in STRATEGIES:
-        raise StrategyError(
-            f"strategy must be one of {', '.join(map(repr, STRATEGIES))}, but is {strategy!r}"
-        )
-    return strategy
+    return one_of(STRATEGIES, strategy, "strategy", StrategyError)
 
 
 SEMANTICS = ("xgrammar", "json-schema")
@@ -91,15 +88,9 @@ SEMANTICS = ("xgrammar", "json-schema")
 
 def check_semantics(semantics: str) -> str:
     """Return the semantics, or raise a `HybridError` if they are unknown."""
-    if semantics not in SEMANTICS:
-        raise HybridError(f"semantics must be {' or '.join(map(repr, SEMANTICS))}, but is {semantics!r}")
-    return semantics
+    return one_of(SEMANTICS, semantics, "semantics", HybridError)
 
 
 def check_on_budget(on_budget: OnBudget) -> OnBudget:
     """Return the argument, or raise a `HybridError` if it is not allowed."""
-    if on_budget not in get_args(OnBudget):
-        raise HybridError(
-            f"on_budget must be one of {', '.join(map(repr, get_args(OnBudget)))}, but is {on_budget!r}"
-        )
-    return on_budget
+    return one_of(get_args(OnBudget), on_budget, "on_budget", HybridError)
