@@ -206,11 +206,11 @@ class Reading:
             BudgetExceeded: the tables are full.
         """
         if configuration < EMPTY_TEXT:
-            prefix, at = self._prefix_of(configuration)
-            found = np.full(len(tokens), REJECT, np.int64)
-            for place in np.flatnonzero(self._data[self._offsets[tokens]] == prefix[at]).tolist():
-                found[place] = self.read(configuration, self._tokens[tokens[place]])
-            return found
+            prefix, n_spelled = self._prefix_of(configuration)
+            ends = np.full(len(tokens), REJECT, np.int64)
+            for place in np.flatnonzero(self._data[self._offsets[tokens]] == prefix[n_spelled]).tolist():
+                ends[place] = self.read(configuration, self._tokens[tokens[place]])
+            return ends
         begin = self._first if configuration == EMPTY_TEXT else configuration
         here = np.full(len(tokens), begin, np.int64)
         at, end = self._offsets[tokens], self._offsets[tokens + 1]

@@ -224,4 +224,5 @@ def _summed(parts: list[Size], skipped: float, length: float) -> Size:
 
 
 def _capped(size: Size) -> Size:
-    return Size(*(min(number, MOST) for number in size[:6]), size.is_empty)
+    positions, states, weight, skipped, counted, length = (min(number, MOST) for number in size[:6])
+    return Size(positions, states, weight, skipped, counted, length, size.is_empty)
