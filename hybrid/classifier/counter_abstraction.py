@@ -13,20 +13,16 @@ Limits: only frames directly below a state, one on each stack; other configurati
 
 from __future__ import annotations
 
-from typing import Any
-
 import cython
-import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.utf8 import utf8_step
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.equivalence.parser.character_loops import BYTE_LOOP, loops_on_others
 from cython.cimports.equivalence.parser.frames import relative_of, unit_of
 from cython.cimports.equivalence.parser.space import Space
-from numpy.typing import NDArray
 
 from equivalence import built
-from equivalence.arrays.growing import filled
+from equivalence.arrays.growing import bigger
 
 built.check(__name__, EQUIMASK_SOURCE)
 
@@ -178,15 +174,10 @@ class Counters:
         old: cython.Py_ssize_t = self.replaced.shape[0]
         size: cython.Py_ssize_t = max(self.space.steps.shape[0], 2 * old)
         self.space.account.claim(12 * size, 12 * old)
-        self.replaced = _longer(self.replaced, size, UNKNOWN)
-        self.reach = _longer(self.reach, size, ANY)
-        self.loops = _longer(self.loops, size, ANY)
+        self.replaced = bigger(self.replaced, size)
+        self.reach = bigger(self.reach, size)
+        self.loops = bigger(self.loops, size)
+        self.replaced[old:] = UNKNOWN
+        self.reach[old:] = ANY
+        self.loops[old:] = ANY
         return 0
-
-
-def _longer(numbers: Any, size: int, value: int) -> NDArray[np.int32]:
-    """A copy with room for more numbers; new ones are `value`."""
-    old = np.asarray(numbers)
-    longer = filled(size, value, np.int32)
-    longer[: len(old)] = old
-    return longer

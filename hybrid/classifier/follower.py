@@ -41,6 +41,9 @@ class ClassifierFollower(ComputingSequence, Follower):
         stops: ids that end the sequence.
         free_end: whether the sequence ends as soon as it can.
         temperature: the answer to calls that ask for a temperature.
+
+    Attributes:
+        ends_freely: as `free_end`.
     """
 
     def __init__(
@@ -49,7 +52,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         classifier = compiled.classifier
         assert classifier is not None
         ComputingSequence.__init__(self, compiled, classifier, stops)
-        self._free_end = free_end
+        self.ends_freely = free_end
         self._temperature = temperature
         self.reset()
 
@@ -129,7 +132,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         if self.ended:
             return False
         if token in self.stops:
-            if self._free_end or not self.is_completed():
+            if self.ends_freely or not self.is_completed():
                 return False
             self.end()
             return True
@@ -163,21 +166,6 @@ class ClassifierFollower(ComputingSequence, Follower):
         return True
 
     # the classifier's tables
-
-    @property
-    def ends_freely(self) -> bool:
-        """Whether the sequence ends as soon as it can."""
-        return self._free_end
-
-    @property
-    def by_text(self) -> bool:
-        """Whether ids are read only by their texts."""
-        return self.classifier.by_text
-
-    @property
-    def lock(self) -> Any:
-        """The lock of the classifier's tables."""
-        return self.classifier.lock
 
     def _current(self) -> Session:
         """The classifier's session, after moving the configuration to it. The lock must be held."""
@@ -214,7 +202,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         Raises:
             BudgetExceeded: there is no other strategy.
         """
-        other = EngineFollower(self.compiled.fallback, self.stops, self._free_end, self._temperature)
+        other = EngineFollower(self.compiled.fallback, self.stops, self.ends_freely, self._temperature)
         for read in self.read(steps):
             taken = other.accept_string(read) if isinstance(read, bytes) else (
                 other.accept_token(self.stops[0] if read is None else read)
@@ -252,7 +240,7 @@ class ClassifierFollower(ComputingSequence, Follower):
 
     def is_terminated(self) -> bool:
         """See `Follower.is_terminated`."""
-        return self.is_completed() if self._free_end else self.ended
+        return self.is_completed() if self.ends_freely else self.ended
 
     def is_completed(self) -> bool:
         """See `Follower.is_completed`."""

@@ -351,5 +351,5 @@ def look_ahead_masks(asked: list) -> None:
         if len(group) > 1 and group[0][0].is_current(session):
             configs = np.array([config for _, config in group], np.int64)
             # if the tables are full, each sequence handles that itself
-            with group[0][0].lock, contextlib.suppress(BudgetExceeded):
+            with group[0][0].classifier.lock, contextlib.suppress(BudgetExceeded):
                 session.store.class_masks(configs, np.empty(len(group), np.int64))

@@ -21,7 +21,7 @@ from cython.cimports.hybrid.classifier.summaries import doubled, slot_in
 from cython.cimports.hybrid.classifier.summariser import Summariser
 
 from equivalence import built
-from equivalence.arrays.growing import bigger, filled
+from equivalence.arrays.growing import bigger
 from equivalence.arrays.records import Kind
 from hybrid.classifier.summaries import SUMMARY
 
@@ -260,7 +260,6 @@ class Reader:
         old: cython.Py_ssize_t = self.masks.shape[0]
         size: cython.Py_ssize_t = self.space.steps.shape[0]
         self.space.account.claim(4 * size, 4 * old)
-        masks = filled(size, -1, np.int32)
-        masks[:old] = self.masks
-        self.masks = masks
+        self.masks = bigger(self.masks, size)
+        self.masks[old:] = -1
         return 0

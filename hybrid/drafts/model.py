@@ -343,7 +343,7 @@ class _Guide:
         """Return three hashes of the top of a configuration's stacks, and whether text is forced there. The
         result is cached."""
         session, found = follower.session, 0
-        with follower.lock:
+        with follower.classifier.lock:
             for depth in (3, 2, 1):
                 found = found << 20 | session.store.top_hash(config, depth) & 0xFFFFF
             try:
@@ -358,7 +358,7 @@ class _Guide:
     def step(self, follower: ClassifierFollower, config: int, token: int) -> int:
         """Return the configuration after a token, 0 if it is not accepted, or -1 if it ends the sequence."""
         session = follower.session
-        with follower.lock:
+        with follower.classifier.lock:
             if not follower.is_current(session):
                 return 0
             try:
@@ -376,7 +376,7 @@ class _Guide:
         session = follower.session
         text = session.forced.get(config)
         if text is None:
-            with follower.lock:
+            with follower.classifier.lock:
                 try:
                     text = forced_text(follower.classifier, session, config, FORCED_BYTES, Deadline())
                 except BudgetExceeded:

@@ -36,6 +36,9 @@ class EngineFollower(Follower):
         stops: ids that end the sequence.
         free_end: whether the sequence ends as soon as it can.
         temperature: as in XGrammar, for grammars that set temperatures.
+
+    Attributes:
+        ends_freely: as `free_end`.
     """
 
     def __init__(
@@ -50,25 +53,19 @@ class EngineFollower(Follower):
         self._inner = xgrammar.GrammarMatcher(compiled.engine, **options)
         self._compiled = compiled
         self._made = 0
-        self._stops = stops
-        self._free_end = free_end
+        self.ends_freely = free_end
         self._step: Step | None = None
-        self._prepare()
-
-    def _prepare(self) -> None:
-        """Compute what depends only on the compiled grammar and the stop ids."""
-        vocabulary = self._compiled.vocabulary
+        # the rest depends only on the compiled grammar and the stop ids
+        vocabulary = compiled.vocabulary
         self._tokens = vocabulary.tokens
         self._width = (vocabulary.size + 31) // 32
         self.size = vocabulary.size
-        self._stop_set = frozenset(self._stops)
-        self._mask_seconds = self._compiled.mask_seconds
-        self._gather = self._compiled.gather
-        classes = self._compiled.classes
-        engine = self._compiled.engine
-        assert engine is not None
+        self._stop_set = frozenset(stops)
+        self._mask_seconds = compiled.mask_seconds
+        self._gather = compiled.gather
+        classes = compiled.classes
         # the vocabulary's ids, or the classes followed by missing prefixes and the stop token
-        inner_size = engine.tokenizer_info.vocab_size
+        inner_size = compiled.engine.tokenizer_info.vocab_size
         self._class_mask = torch.empty((1, (inner_size + 31) // 32), dtype=torch.int32)
         self._class_words: NDArray[np.uint32] = self._class_mask.numpy()[0].view(np.uint32)
         self._has_more = inner_size > self.size
@@ -80,12 +77,12 @@ class EngineFollower(Follower):
         self._revived = sorted(t for t in stopped if self._tokens[t]) if self._gather is None else []
         if self._gather is None or classes is None:
             return
-        self._stop_class = self._compiled.engine_stop
+        self._stop_class = compiled.engine_stop
         self._class_of_token = classes.class_of_token
-        self._stop_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in self._stops]
+        self._stop_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in stops]
         # if some bit is 0 in every mask, masks must always be applied
-        classless_stops = sum(int(classes.class_of_token[t] < 0) for t in self._stops)
-        self._always_applied = self._compiled.classless > classless_stops
+        classless_stops = sum(int(classes.class_of_token[t] < 0) for t in stops)
+        self._always_applied = compiled.classless > classless_stops
 
     def fill(self, words: Any, debug_print: bool = False) -> bool:
         """See `Follower.fill`."""
@@ -226,7 +223,7 @@ class EngineFollower(Follower):
     def rollback(self, steps: int) -> None:
         """See `Follower.rollback`."""
         self.check_made(steps)
-        ended = self._inner.is_terminated() and not self._free_end
+        ended = self._inner.is_terminated() and not self.ends_freely
         self._inner.rollback(steps)
         self._made -= steps
         for _ in range(steps - ended):
@@ -251,11 +248,6 @@ class EngineFollower(Follower):
         twin._class_mask = self._class_mask.clone()
         twin._class_words = twin._class_mask.numpy()[0].view(np.uint32)
         return twin
-
-    @property
-    def ends_freely(self) -> bool:
-        """Whether the sequence ends as soon as it can."""
-        return self._free_end
 
     @property
     def temperature(self) -> float | None:
