@@ -21,15 +21,7 @@ from numpy.typing import NDArray
 
 from equivalence.network import serial
 from equivalence.network.reading import ReadGrammar
-from hybrid.guard.patterns import (
-    MANY_CHARACTERS,
-    SOME,
-    SOME_CHARACTERS,
-    Bound,
-    Size,
-    pattern_size,
-    size_bound,
-)
+from hybrid.guard.patterns import Bound, Size, pattern_size, size_bound
 
 DEEP_BRACKETS = 1000
 """More nested brackets may be too deep for a recursion. With 8 MiB of stack, XGrammar 0.2.8 crashed at
@@ -47,6 +39,12 @@ WIDE_OPTION = 100
 NESTED_SECONDS = 0.03
 """If the number of brackets alone gives more seconds than this, their real depth is computed, which takes ten
 times as long as counting them."""
+
+MANY_CHARACTERS = 60
+"""For a class of more characters than this, XGrammar tries much of the vocabulary in each of its states."""
+
+SOME_CHARACTERS, OF_SOME = 16, 0.12
+"""The same for a smaller part of the vocabulary (letters), and its share of that time."""
 
 MOST_UNROLLED = 600
 """Most states to which XGrammar expands a repeat; larger ones are counted."""
@@ -276,7 +274,7 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
     spans = _characters(data, classes)
     is_wide = excludes | (spans > MANY_CHARACTERS)
     wide = classes[is_wide]
-    shares = dict.fromkeys(classes[spans > SOME_CHARACTERS].tolist(), SOME)
+    shares = dict.fromkeys(classes[spans > SOME_CHARACTERS].tolist(), OF_SOME)
     shares.update(dict.fromkeys(wide.tolist(), 1.0))
     texts, sequences, choices, patterns = (
         lengths[types == one].astype(np.float64)

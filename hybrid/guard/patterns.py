@@ -26,8 +26,7 @@ OPEN_TIMES = 2.0
 
 MANY_CHARACTERS, SOME_CHARACTERS = 60, 16
 WIDE, SOME, FEW = 1.0, 0.12, 0.01
-"""The shares of a vocabulary that XGrammar tries in states that read a class of many, some (letters) or few
-characters."""
+"""The shares of a vocabulary that are tried in states that read a class of many, some or few characters."""
 
 ANY_STATES, OTHER_STATES = 5.0, 4.0
 """The states of an automaton over bytes for any character, and for a character that is not ASCII."""
