@@ -105,7 +105,6 @@ class Assertions:
                     return found
         return [self.expand(formula, kind) for kind in TYPES]
 
-    @cython.cfunc
     def _of(self, location: object) -> Formula:
         """Return the formula of a location, or of True or False."""
         if isinstance(location, bool):
@@ -125,7 +124,6 @@ class Assertions:
         values = {atom: self._expand(atom.args[1], kind) for atom in formula.ordered_atoms}
         return self.formulas.substitute(formula, values)
 
-    @cython.cfunc
     def _expand(self, number: object, kind: str) -> Formula:
         key = number, kind
         found: Formula = self._expanded.get(key)
@@ -153,8 +151,6 @@ class Assertions:
         self._expanded[key] = found
         return found
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _is_alone(self, location: Location) -> cython.bint:
         """Whether the location has a reference, and all other keywords of it are ignored."""
         return "$ref" in location.schema and self.locations.dialect.ref_alone
@@ -194,12 +190,10 @@ class Assertions:
         elif kind == "object":
             yield from self._object(location)
 
-    @cython.cfunc
     def _inner(self, location: Location, kind: str, schema: object, path: tuple) -> Formula:
         """Return what a subschema that applies to the same value requires of a type."""
         return self.expand(self.formula(location, schema, path), kind)
 
-    @cython.cfunc
     def _type(self, location: Location, kind: str) -> Formula:
         named = location.schema["type"]
         names = [named] if isinstance(named, str) else named
@@ -213,7 +207,6 @@ class Assertions:
             return self.formulas.atom("integer")
         return self.formulas.false
 
-    @cython.cfunc
     def _branches(self, location: Location, keyword: str, kind: str) -> Formula:
         branches = list_of(location, keyword)
         parts = [self._inner(location, kind, one, (keyword, i)) for i, one in enumerate(branches)]
@@ -232,7 +225,6 @@ class Assertions:
         if "else" in schema:
             yield formulas.disjunction((condition, self._inner(location, kind, schema["else"], ("else",))))
 
-    @cython.cfunc
     def _enum(self, values: list, kind: str) -> Formula:
         formulas = self.formulas
         if kind == "null":
@@ -251,13 +243,11 @@ class Assertions:
             return formulas.disjunction([self._object_constant(v) for v in values if isinstance(v, dict)])
         return formulas.disjunction([self._array_constant(v) for v in values if isinstance(v, list)])
 
-    @cython.cfunc
     def _object_constant(self, value: dict) -> Formula:
         names = {name: self.constant(one) for name, one in value.items()}
         parts = [self.formulas.atom("has", name) for name in value]
         return self.formulas.conjunction([self.sets.atom(names, (), self.formulas.false), *parts])
 
-    @cython.cfunc
     def _array_constant(self, value: list) -> Formula:
         items = items_atom(self.formulas, tuple([self.constant(one) for one in value]), self.formulas.false)
         return self.formulas.conjunction((items, count_atom(self.formulas, len(value))))
@@ -306,7 +296,6 @@ class Assertions:
         if "unevaluatedProperties" in schema and "unevaluatedProperties" in keywords:
             yield self._ways().unevaluated_properties(location)
 
-    @cython.cfunc
     def _properties(self, location: Location) -> Formula:
         named, matched = dict_of(location, "properties"), dict_of(location, "patternProperties")
         names = {name: self.formula(location, one, ("properties", name)) for name, one in named.items()}
@@ -350,14 +339,12 @@ class Assertions:
         """Break the cycle of references with `Evaluated`."""
         self._evaluated = None
 
-    @cython.cfunc
     def _ways(self) -> object:
         """Return the object that finds what other subschemas have evaluated. Few schemas need it."""
         if self._evaluated is None:
             self._evaluated = Evaluated(self)
         return self._evaluated
 
-    @cython.cfunc
     def _items(self, location: Location) -> Formula:
         schema, lists = location.schema, self.locations.dialect.lists_items
         items = schema.get("items", True)

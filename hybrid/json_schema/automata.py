@@ -199,8 +199,6 @@ class Nonterminal:
         self.is_productive = self.is_asked = False
         self.verdict: bool | None = None
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def has_scalar(self) -> cython.bint:
         """Whether it contains null, a boolean, a number or a string."""
         return self.null or bool(self.booleans) or self.numbers.op != "false" or self.strings.op != "false"

@@ -137,7 +137,6 @@ class Declarations:
                     return location.pointer
         return first
 
-    @cython.cfunc
     def _location(self, number: object) -> Declared:
         found: Declared = self._found.get(number)
         if found is None:
@@ -159,7 +158,6 @@ class Declarations:
         finally:
             self._depth -= 1
 
-    @cython.cfunc
     def _add_all(self, location: Location, met: set, found: Declared) -> object:
         schema, of = location.schema, self._of
         is_alone: cython.bint = "$ref" in schema and self._locations.dialect.ref_alone
@@ -186,7 +184,6 @@ class Declarations:
                     if isinstance(one, (dict, bool)):
                         self._walk_formula(of.formula(location, one, (keyword, name)), met, found)
 
-    @cython.cfunc
     def _walk_formula(self, formula: Formula, met: set, found: Declared) -> object:
         if formula.op == "atom":
             self._walk(self._locations.all[formula.args[1]], met, found)

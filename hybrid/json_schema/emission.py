@@ -86,7 +86,6 @@ class Writer:
         return found
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _after(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the state of the grammar after a value."""
         known = self._behind.get(state)
@@ -160,7 +159,6 @@ class ObjectWriter(Writer):
         return last
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _may_end(self, state: cython.Py_ssize_t) -> cython.int:
         last = self._last(state)
         return last >= 0 and self._automaton.accepting[last]
@@ -199,12 +197,10 @@ class ObjectWriter(Writer):
         return tree
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _has_keys(self, state: cython.Py_ssize_t) -> cython.int:
         return self._tree(state) is not NO_KEYS or len(self._extras(state)) > 0
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _keys(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the state of the grammar after the opening quote of a key."""
         known = self._opened.get(state)
@@ -350,7 +346,6 @@ class ArrayWriter(Writer):
         self._rows.letter(self._emitter.literal(at, line), close, self._end)
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _separated(self, at: cython.Py_ssize_t, comma: str) -> cython.Py_ssize_t:
         """Return the state after a comma or its mark; the white space before it was read already."""
         emitter = self._emitter

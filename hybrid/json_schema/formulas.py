@@ -297,7 +297,6 @@ def decides(formula: Formula, atom: Formula, value: bool, outcome: bool) -> bool
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
 def _has_any(formula: Formula, values: dict) -> cython.bint:
     """Whether some atoms of a formula are among the keys. `isdisjoint` would look at every key of the dict,
     even if there are few atoms."""

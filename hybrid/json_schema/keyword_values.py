@@ -30,14 +30,11 @@ MOST_COUNTED = 2**30
 INFINITY = float("inf")
 
 
-@cython.ccall
-@cython.exceptval(-1, check=False)
 def is_number(value: object) -> cython.bint:
     """Whether a JSON value is a number."""
     return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
 
 
-@cython.ccall
 def decimal(value: object) -> object:
     """Return a number of a schema as the decimal that is written there.
 
@@ -59,7 +56,6 @@ def decimal(value: object) -> object:
     return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
 
 
-@cython.ccall
 def decimal_of(location: Location, keyword: str) -> object:
     """Return a keyword's number."""
     value = location.schema[keyword]
@@ -72,7 +68,6 @@ def decimal_of(location: Location, keyword: str) -> object:
         raise location.refused(keyword, why, "limit") from error
 
 
-@cython.ccall
 def flag_of(location: Location, keyword: str) -> object:
     """Return the boolean that a keyword holds."""
     value = location.schema[keyword]
@@ -81,7 +76,6 @@ def flag_of(location: Location, keyword: str) -> object:
     return value
 
 
-@cython.ccall
 def count_of(location: Location, keyword: str) -> object:
     """Return the non-negative integer that a keyword holds."""
     value = location.schema[keyword]
@@ -92,7 +86,6 @@ def count_of(location: Location, keyword: str) -> object:
     return int(value)
 
 
-@cython.ccall
 def list_of(location: Location, keyword: str) -> list:
     """Return a keyword's list."""
     value = location.schema[keyword]
@@ -101,7 +94,6 @@ def list_of(location: Location, keyword: str) -> list:
     return value
 
 
-@cython.ccall
 def dict_of(location: Location, keyword: str) -> dict:
     """Return the object that a keyword holds; empty if the keyword is missing."""
     value = location.schema.get(keyword)
@@ -112,7 +104,6 @@ def dict_of(location: Location, keyword: str) -> dict:
     return value
 
 
-@cython.ccall
 def names_of(location: Location, keyword: str) -> list:
     """Return the list of keys that a keyword holds; empty if the keyword is missing."""
     value = location.schema.get(keyword)

@@ -145,7 +145,6 @@ class Locations:
                 schema = {keyword: value for keyword, value in schema.items() if keyword not in gone}
         return self._equal(schema, resolver, way)
 
-    @cython.cfunc
     def _equal(self, schema: dict, resolver: Any, way: Any) -> Location:
         """Return the location of an equal subschema, whose references have the same base; or a new one.
 
@@ -212,8 +211,6 @@ class Locations:
             raise location.refused(keyword, f"refers to {_shown(name)}, {why}", kind) from error
 
 
-@cython.cfunc
-@cython.exceptval(-1, check=False)
 def are_texts(values: list) -> cython.bint:
     """Whether all values are texts."""
     for one in values:  # noqa: SIM110 - C functions have no generators

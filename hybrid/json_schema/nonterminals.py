@@ -145,7 +145,6 @@ class Nonterminals:
         if not self._n_checks & 7:
             self._deadline.check(PHASE)
 
-    @cython.cfunc
     def _find(self, formula: Formula) -> Nonterminal:
         null: Formula
         boolean: Formula
@@ -190,22 +189,18 @@ class Nonterminals:
         self.check()
         return found
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _numbers_empty(self, formula: Formula) -> cython.bint:
         try:
             return self.numbers.texts(formula).is_empty
         except TooLarge as error:
             raise SchemaRefused("bounds", "multipleOf", "", f"and similar keywords need {error}") from error
 
-    @cython.cfunc
     def _simplest(self, formula: Formula) -> Formula:
         try:
             return self.strings.simplest(formula)
         except TooLarge as error:
             raise SchemaRefused("bounds", "pattern", "", f"and similar keywords need {error}") from error
 
-    @cython.cfunc
     def _closed(self, array: Formula, object_: Formula, declared: Declared) -> tuple:
         """Return objects and arrays that declare keys or items, closed to others, unless a subschema that
         applies to the same value says something about the others."""
@@ -246,7 +241,6 @@ class Nonterminals:
                 found.append((kind, value))
         return found
 
-    @cython.cfunc
     def _verdict(self, nonterminal: Nonterminal) -> object:
         """Whether it contains a value; None if that depends on nonterminals under construction."""
         if nonterminal.verdict is not None:
@@ -272,7 +266,6 @@ class Nonterminals:
         nonterminal.verdict = verdict
         return verdict
 
-    @cython.cfunc
     def _reaches_end(self, automaton: object) -> object:
         met, todo, is_certain = {0}, [0], True
         while todo:
@@ -290,7 +283,6 @@ class Nonterminals:
                     is_certain = False
         return False if is_certain else None
 
-    @cython.cfunc
     def _build(self, nonterminal: Nonterminal) -> object:
         false = self.formulas.false
         try:

@@ -169,7 +169,6 @@ class _Builder:
         automaton.is_growing = False
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _satisfies_all(self, asked: list, name: str, truth: dict | None) -> cython.bint:
         for one in asked:  # noqa: SIM110 - C functions have no generators
             if not self._satisfies(one, name, truth):
@@ -305,7 +304,6 @@ class _Builder:
         return self._formulas.conjunction(asked) if asked else properties.rest
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _satisfies(self, formula: Formula, name: str, truth: dict | None) -> cython.bint:
         return self._texts.holds(formula, name) if truth is None else truth[formula]
 
@@ -344,7 +342,6 @@ class _Builder:
         ]
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _closed_to_others(self, languages: list) -> cython.bint:
         """Whether it is obvious that no undeclared key can come."""
         if languages:

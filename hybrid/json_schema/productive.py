@@ -63,7 +63,6 @@ def _steps(automaton: object, state: cython.Py_ssize_t) -> list:
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
 def _reaches_end(automaton: object, missing: set) -> cython.bint:
     """Whether an end can be reached over productive nonterminals; not if there is no automaton. The
     nonterminals that block it are added to `missing`."""

@@ -145,7 +145,6 @@ class _Simulation:
         self._certain, self._possible = set(), {}
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def includes(self, state: cython.Py_ssize_t, after: cython.Py_ssize_t, number: object) -> cython.bint:
         """Whether everything that the state `after` accepts with a key of a class is also accepted by
         `state`.

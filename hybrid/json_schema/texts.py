@@ -119,7 +119,6 @@ class TreeWriter:
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
 def _is_plain(label: str) -> cython.bint:
     """Whether all characters of a label stand for themselves only."""
     letter: cython.Py_UCS4
@@ -149,8 +148,6 @@ class PlainWriter:
         self._wide = {}  # for each state that follows, the characters that are not printable ASCII
         self._quote = self._slash = self._backslash = -1
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def add(
         self,
         state: cython.Py_ssize_t,
@@ -175,8 +172,6 @@ class PlainWriter:
             self._backslash = target
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def _within(
         self,
         state: cython.Py_ssize_t,
@@ -191,8 +186,6 @@ class PlainWriter:
             self._rows.characters(state, max(low, first), min(high, last), target)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def end(self, state: cython.Py_ssize_t) -> cython.int:
         """Add what all edges of a state share: its escapes, and its calls."""
         rows = self._rows
@@ -317,6 +310,5 @@ def write_others(
 
 @cython.cfunc
 @cython.inline
-@cython.exceptval(-1, check=False)
 def _code(text: str, i: cython.Py_ssize_t) -> cython.Py_ssize_t:
     return text[i]

@@ -91,7 +91,6 @@ class Minimiser:
 
     @cython.cfunc
     @cython.inline
-    @cython.exceptval(check=False)
     def continues(self, state: cython.Py_ssize_t, edge: cython.Py_ssize_t) -> cython.bint:
         """Whether an edge of a state begins where the one before it ends."""
         return edge < self.starts[state + 1] and self.high[edge - 1] + 1 == self.low[edge]
@@ -391,7 +390,6 @@ def minimised(rows: Sequence, accepting: Sequence) -> tuple:
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
 def _fill(rows: object, starts: cython.longlong[::1], edges: cython.longlong[:, ::1]) -> cython.int:
     """Write rows as arrays, each in the order of its characters. `np.array` would take half of the time of
     `minimised`."""

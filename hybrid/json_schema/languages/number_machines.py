@@ -48,25 +48,21 @@ class Machine:
     """Reads the absolute value of a number."""
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def digit(self, state: cython.longlong, digit: cython.longlong) -> cython.longlong:
         """Return the state after a digit."""
         return state
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def cuts(self, state: cython.longlong) -> cython.int:
         """Return the digits that may lead to another state than the digit before, as bits."""
         return 0
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def point(self, state: cython.longlong) -> cython.longlong:
         """Return the state after the point."""
         return state
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def end(self, state: cython.longlong, is_negative: cython.bint) -> cython.longlong:
         """Return the bits of the conditions that hold for the number that ends here."""
         return NO_BITS
@@ -99,13 +95,11 @@ class Bound(Machine):
 
     @cython.cfunc
     @cython.inline
-    @cython.exceptval(check=False)
     def place_of(self, state: cython.longlong) -> cython.longlong:
         state += 1
         return state // 3 if state >= 0 else -((2 - state) // 3)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def digit(self, state: cython.longlong, digit: cython.longlong) -> cython.longlong:
         place: cython.longlong = self.place_of(state)
         order: cython.longlong = state - 3 * place
@@ -126,7 +120,6 @@ class Bound(Machine):
         return 3 * max(place - 1, -2 - n)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def cuts(self, state: cython.longlong) -> cython.int:
         place: cython.longlong = self.place_of(state)
         if state != 3 * place or place >= self.whole.shape[0]:
@@ -136,12 +129,10 @@ class Bound(Machine):
         return 3 << self.fraction[-1 - place] if -1 - place < self.fraction.shape[0] else 3
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def point(self, state: cython.longlong) -> cython.longlong:
         return -3 + self.whole_order(state)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def whole_order(self, state: cython.longlong) -> cython.longlong:
         """How the integer part compares, which ends here."""
         place: cython.longlong = self.place_of(state)
@@ -150,7 +141,6 @@ class Bound(Machine):
         return state - 3 * place
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def end(self, state: cython.longlong, is_negative: cython.bint) -> cython.longlong:
         place: cython.longlong = self.place_of(state)
         order: cython.longlong = self.whole_order(state) if place >= 0 else state - 3 * place
@@ -219,7 +209,6 @@ class Residue(Machine):
 
     @cython.cfunc
     @cython.inline
-    @cython.exceptval(check=False)
     def place_of(self, state: cython.longlong) -> cython.Py_ssize_t:
         """How many digits were read behind the point; -1: there was no point."""
         k: cython.Py_ssize_t = -1
@@ -228,7 +217,6 @@ class Residue(Machine):
         return k
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def digit(self, state: cython.longlong, digit: cython.longlong) -> cython.longlong:
         if state == self.last:
             return state
@@ -242,7 +230,6 @@ class Residue(Machine):
 
     @cython.cfunc
     @cython.inline
-    @cython.exceptval(check=False)
     def needed(self, state: cython.longlong) -> cython.Py_ssize_t:
         """How many more digits a state before the point needs at least."""
         j: cython.Py_ssize_t = 0
@@ -251,7 +238,6 @@ class Residue(Machine):
         return j
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def waiting(self, j: cython.Py_ssize_t, residue: cython.longlong) -> cython.longlong:
         """Return the state before the point for a residue modulo `lower[j]`, which needs j more digits or
         more."""
@@ -262,14 +248,12 @@ class Residue(Machine):
         return self.before[j] + residue
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def after(self, k: cython.Py_ssize_t, residue: cython.longlong) -> cython.longlong:
         """Return the state after k digits behind the point."""
         residue %= self.moduli[k]
         return self.first[k] + residue if self.can_reach(residue, self.places - k) else self.last
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def can_reach(self, residue: cython.longlong, e: cython.Py_ssize_t) -> cython.bint:
         """Whether e more digits lead to a multiple of some divisor."""
         for i in range(self.n):
@@ -280,7 +264,6 @@ class Residue(Machine):
         return False
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def cuts(self, state: cython.longlong) -> cython.int:
         if state == self.last:
             return 0
@@ -289,12 +272,10 @@ class Residue(Machine):
         return ALL_DIGITS if self.modulus > 1 else 0
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def point(self, state: cython.longlong) -> cython.longlong:
         return self.last if state >= self.lower[0] else self.after(0, state)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def end(self, state: cython.longlong, is_negative: cython.bint) -> cython.longlong:
         if state == self.last:
             return NO_BITS
@@ -372,7 +353,6 @@ class _Reader:
             self.inner[i] = content[i]
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def bits_at_end(self, is_negative: cython.bint) -> cython.longlong:
         """The bits of the number that ends in the present configuration."""
         machine: Machine
@@ -383,7 +363,6 @@ class _Reader:
         return bits
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def add(self, where: cython.int, is_negative: cython.bint, is_nonzero: cython.bint) -> cython.Py_ssize_t:
         """Return the number of the configuration that follows."""
         if is_nonzero and not self.is_signed:  # the minus, if any, stands before a number other than 0
@@ -400,7 +379,6 @@ class _Reader:
         return found
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def follow(self, where: cython.int, is_negative: cython.bint, is_nonzero: cython.bint) -> cython.int:
         """Add the edges of the present configuration, in the order of their characters."""
         machine: Machine
@@ -434,7 +412,6 @@ class _Reader:
         return 0
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def add_edge(
         self, first: cython.longlong, last: cython.longlong, target: cython.Py_ssize_t
     ) -> cython.int:

@@ -270,7 +270,6 @@ class Terms:
             self._runs = {}
         return self._intervals
 
-    @cython.cfunc
     def _runs_of(self, told_apart: Any) -> list:
         """Return runs of characters that some sets do not tell apart: the first character of each, those of
         the sets that contain it, and all sets that contain it. Many derivatives depend on the same sets."""
@@ -404,8 +403,6 @@ class Terms:
             accepting.append(self.nullable(term))
         return rows, accepting
 
-    @cython.cfunc
-    @cython.exceptval(-2, check=False)
     def _numbered(
         self, term: cython.Py_ssize_t, numbers: dict, states: list, bound: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
