@@ -79,7 +79,6 @@ def _with(tree: KeyTree, key: str, begin: cython.Py_ssize_t, state: cython.Py_ss
 def _common(label: str, key: str, begin: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Return how many characters of a label equal those of a key from index `begin` on."""
     n: cython.Py_ssize_t = min(len(label), len(key) - begin)
-    i: cython.Py_ssize_t
     for i in range(n):
         if label[i] != key[begin + i]:
             return i

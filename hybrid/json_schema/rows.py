@@ -182,7 +182,6 @@ class Rows:
         if begin >= length:
             raise ValueError(f"{text!r} has no character {begin}")
         first = self.states(length - begin)
-        i: cython.Py_ssize_t
         for i in range(begin, length):
             at: cython.Py_ssize_t = first + i - begin
             self.letter(at, text[i], at + 1 if i + 1 < length else target)
@@ -201,7 +200,6 @@ class Rows:
             first: the number of the state that `ranges` calls 0; the others follow it.
             ranges: int64[n, 4], rows (source, low, high, target) of code points.
         """
-        i: cython.Py_ssize_t
         for i in range(ranges.shape[0]):
             self.characters(first + ranges[i, 0], ranges[i, 1], ranges[i, 2], first + ranges[i, 3])
 
@@ -227,7 +225,6 @@ class Rows:
         called: cython.Py_ssize_t[::1] = np.array(rules, np.int64)
         # For each target and rule, 1 plus the state that calls; or 0, as unused pages take no memory.
         calling: cython.int[::1] = np.zeros(n_states * n_rules, np.int32)
-        i: cython.Py_ssize_t
         for i in range(edges.shape[0]):
             source, which, target = edges[i, 0], edges[i, 1], edges[i, 2]
             if not (0 <= source < n_states and 0 <= target < n_states and 0 <= which < n_rules):

@@ -272,7 +272,6 @@ def write_others(
     stop: cython.Py_ssize_t
     depth: cython.Py_ssize_t
     state: cython.Py_ssize_t
-    target: cython.Py_ssize_t
     while todo:
         i, stop, depth, state = todo.pop()  # texts i to stop - 1 have the same first characters
         text = texts[i]

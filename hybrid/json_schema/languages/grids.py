@@ -104,9 +104,6 @@ def _numbered(
     n_numbered: cython.Py_ssize_t = 0
     n_ends: cython.Py_ssize_t = 0
     n_edges: cython.Py_ssize_t = 0
-    length: cython.Py_ssize_t
-    state: cython.Py_ssize_t
-    k: cython.Py_ssize_t
     n_left: cython.Py_ssize_t = n_lengths if is_endless else n_lengths - 1  # lengths that others follow
     with cython.nogil:
         for length in range(n_lengths):
@@ -183,9 +180,6 @@ def _useful(language: Automaton, least: int, most: int | None) -> NDArray[np.uin
     leads: cython.uchar[:, ::1] = np.zeros((last + 1, n), np.uint8)  # whether an end can be reached
     found = np.zeros((last + 1, n), np.uint8)
     reached: cython.uchar[:, ::1] = found
-    length: cython.Py_ssize_t
-    state: cython.Py_ssize_t
-    k: cython.Py_ssize_t
     grows: cython.bint = is_endless
     with cython.nogil:
         for state in range(n):  # without an upper bound, an end can be reached from each state

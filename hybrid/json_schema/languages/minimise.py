@@ -43,6 +43,7 @@ class Minimiser:
         low, high, target: int64[edges]; the target -1 means that an edge leads nowhere.
         accepting: int64[n].
         color: int64[n], the class of each state; -1 if it is not reached.
+        shortest: int64[n], the length of the shortest text from each state to an end; -1 if there is none.
     """
 
     n: cython.Py_ssize_t
@@ -52,6 +53,7 @@ class Minimiser:
     target: cython.longlong[::1]
     accepting: cython.longlong[::1]
     color: cython.longlong[::1]
+    shortest: cython.longlong[::1]
     before: cython.longlong[::1]
     before_starts: cython.longlong[::1]
     order: cython.longlong[::1]
@@ -67,6 +69,7 @@ class Minimiser:
         self.drop_surrogates()
         self.accepting = np.array(accepting, np.int64)
         self.color = np.full(self.n, -1, np.int64)
+        self.shortest = np.full(self.n, -1, np.int64)
         self.order = np.empty(self.n, np.int64)
         self.n_reached = 0
 
@@ -75,8 +78,6 @@ class Minimiser:
     def drop_surrogates(self) -> cython.void:
         """Let no edge read surrogates alone, because these are not characters: such an edge becomes a part of
         the one before it or after it, or leads nowhere."""
-        edge: cython.Py_ssize_t
-        state: cython.Py_ssize_t
         for state in range(self.n):
             for edge in range(self.starts[state], self.starts[state + 1]):
                 if self.low[edge] < FIRST_SURROGATE or self.high[edge] > LAST_SURROGATE:
@@ -99,8 +100,6 @@ class Minimiser:
     def index_sources(self) -> cython.int:
         """Make `before`: for each state, the sources of the edges that lead to it."""
         counts: cython.longlong[::1] = np.zeros(self.n + 1, np.int64)
-        edge: cython.Py_ssize_t
-        state: cython.Py_ssize_t
         for edge in range(self.target.shape[0]):
             if self.target[edge] >= 0:
                 counts[self.target[edge] + 1] += 1
@@ -117,16 +116,14 @@ class Minimiser:
 
     @cython.cfunc
     def keep_live(self) -> cython.int:
-        """Remove edges to states from which no end can be reached, and list the states that are reached."""
-        live: cython.longlong[::1] = self.accepting.copy()
-        queue: cython.longlong[::1] = np.empty(self.n, np.int64)
+        """Find the length of the shortest text from each state to an end. Remove edges to states from which no
+        end can be reached, and list the states that are reached."""
+        queue: cython.longlong[::1] = self.order
         begin: cython.Py_ssize_t = 0
         end: cython.Py_ssize_t = 0
-        state: cython.Py_ssize_t
-        edge: cython.Py_ssize_t
-        source: cython.Py_ssize_t
         for state in range(self.n):
-            if live[state]:
+            if self.accepting[state]:
+                self.shortest[state] = 0
                 queue[end] = state
                 end += 1
         while begin < end:
@@ -134,14 +131,14 @@ class Minimiser:
             begin += 1
             for edge in range(self.before_starts[state], self.before_starts[state + 1]):
                 source = self.before[edge]
-                if not live[source]:
-                    live[source] = 1
+                if self.shortest[source] < 0:
+                    self.shortest[source] = self.shortest[state] + 1
                     queue[end] = source
                     end += 1
         for edge in range(self.target.shape[0]):
-            if self.target[edge] >= 0 and not live[self.target[edge]]:
+            if self.target[edge] >= 0 and self.shortest[self.target[edge]] < 0:
                 self.target[edge] = -1
-        if not live[0]:
+        if self.shortest[0] < 0:
             return 0
         self.color[0] = self.order[0] = 0
         begin, end = 0, 1
@@ -162,38 +159,16 @@ class Minimiser:
         """Color states by acceptance and by the lengths of their shortest and longest texts to an end.
         Return the number of colors.
         """
-        n: cython.Py_ssize_t = self.n
-        shortest: cython.longlong[::1] = np.full(n, -1, np.int64)
-        longest: cython.longlong[::1] = np.zeros(n, np.int64)
-        left: cython.longlong[::1] = np.zeros(n, np.int64)
-        queue: cython.longlong[::1] = np.empty(n, np.int64)
+        longest: cython.longlong[::1] = np.zeros(self.n, np.int64)
+        left: cython.longlong[::1] = np.zeros(self.n, np.int64)
+        queue: cython.longlong[::1] = np.empty(self.n, np.int64)
         begin: cython.Py_ssize_t = 0
         end: cython.Py_ssize_t = 0
-        i: cython.Py_ssize_t
-        state: cython.Py_ssize_t
-        edge: cython.Py_ssize_t
-        source: cython.Py_ssize_t
         for i in range(self.n_reached):
             state = self.order[i]
-            if self.accepting[state]:
-                shortest[state] = 0
-                queue[end] = state
-                end += 1
             for edge in range(self.starts[state], self.starts[state + 1]):
                 if self.target[edge] >= 0:
                     left[state] += 1
-        while begin < end:
-            state = queue[begin]
-            begin += 1
-            for edge in range(self.before_starts[state], self.before_starts[state + 1]):
-                source = self.before[edge]
-                if self.color[source] >= 0 and shortest[source] < 0:
-                    shortest[source] = shortest[state] + 1
-                    queue[end] = source
-                    end += 1
-        begin = end = 0
-        for i in range(self.n_reached):
-            state = self.order[i]
             if not left[state]:
                 queue[end] = state
                 end += 1
@@ -212,7 +187,7 @@ class Minimiser:
         keys: dict = {}
         for i in range(self.n_reached):
             state = self.order[i]
-            key = (self.accepting[state], shortest[state], -1 if left[state] else longest[state])
+            key = (self.accepting[state], self.shortest[state], -1 if left[state] else longest[state])
             self.color[state] = keys.setdefault(key, len(keys))
         return len(keys)
 
@@ -226,9 +201,6 @@ class Minimiser:
         looked at if it has all states of its color: they keep it. With all states in each round,
         `[a-z]{1,256}\\.[a-z]{1,6}[a-z/]*` took 256 rounds over 2,054 states, 0.4 s.
         """
-        i: cython.Py_ssize_t
-        state: cython.Py_ssize_t
-        edge: cython.Py_ssize_t
         color: cython.Py_ssize_t
         group: cython.Py_ssize_t
         most: cython.Py_ssize_t = 0
@@ -290,7 +262,7 @@ class Minimiser:
             for i in range(n_changed):
                 state = changed[i]
                 for edge in range(self.before_starts[state], self.before_starts[state + 1]):
-                    source: cython.Py_ssize_t = self.before[edge]
+                    source = self.before[edge]
                     if self.color[source] >= 0 and not waits[source]:
                         waits[source] = 1
                         todo[n_todo] = source
@@ -300,9 +272,7 @@ class Minimiser:
     @cython.cfunc
     def key(self, state: cython.Py_ssize_t) -> bytes:
         """Return the color of a state, and its edges with the colors to which they lead."""
-        edge: cython.Py_ssize_t
         at: cython.Py_ssize_t = 1
-        to: cython.longlong
         buffer: cython.longlong[::1] = self.buffer
         buffer[0] = self.color[state]
         for edge in range(self.starts[state], self.starts[state + 1]):
@@ -321,10 +291,7 @@ class Minimiser:
         """Return one state for each color, in the order in which they are reached from the first."""
         representative: cython.longlong[::1] = np.full(n_colors, -1, np.int64)
         number: cython.longlong[::1] = np.full(n_colors, -1, np.int64)
-        i: cython.Py_ssize_t
         state: cython.Py_ssize_t
-        edge: cython.Py_ssize_t
-        to: cython.Py_ssize_t
         low: cython.longlong
         high: cython.longlong
         before: cython.longlong

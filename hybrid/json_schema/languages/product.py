@@ -25,8 +25,8 @@ from hybrid.json_schema.languages.until import TooLarge, look
 
 built.check(__name__, EQUIMASK_SOURCE)
 
-_LAST = 0x10FFFF
-_ROUND = 256  # states between two looks at the clock
+LAST = cython.declare(cython.longlong, 0x10FFFF)
+ROUND = cython.declare(cython.Py_ssize_t, 256)  # states between two looks at the clock
 
 
 @cython.cclass
@@ -88,7 +88,6 @@ class Product:
     @cython.cfunc
     def number(self) -> cython.Py_ssize_t:
         """Return the number of the vector `after`; -1 if it is left out."""
-        i: cython.Py_ssize_t
         is_live: cython.bint = False
         for i in range(self.width):
             if self.after[i] >= 0:
@@ -115,19 +114,15 @@ class Product:
     @cython.cfunc
     def follow(self, state: cython.Py_ssize_t) -> cython.int:
         """Find the edges of a vector."""
-        i: cython.Py_ssize_t
-        target: cython.Py_ssize_t
         before: cython.Py_ssize_t = -1
         begin: cython.longlong = 0
-        last: cython.longlong
-        n_first: cython.Py_ssize_t = self.n_found
         for i in range(self.width):
             self.at[i] = self.end[i] = 0
             if self.vectors[state, i] >= 0:
                 self.at[i] = self.starts[self.first[i] + self.vectors[state, i]]
                 self.end[i] = self.starts[self.first[i] + self.vectors[state, i] + 1]
-        while begin <= _LAST:
-            last = _LAST
+        while begin <= LAST:
+            last = LAST
             for i in range(self.width):
                 while self.at[i] < self.end[i] and self.edges[self.at[i], 1] < begin:
                     self.at[i] += 1
@@ -141,11 +136,7 @@ class Product:
                     last = min(last, self.edges[self.at[i], 0] - 1)
             target = self.number()
             if target >= 0:
-                if (
-                    target == before
-                    and self.n_found > n_first
-                    and self.found[self.n_found - 1, 1] == begin - 1
-                ):
+                if target == before:
                     self.found[self.n_found - 1, 1] = last
                 else:
                     if self.n_found == self.found.shape[0]:
@@ -164,7 +155,7 @@ class Product:
         starts: list = [0]
         self.number()
         while state < self.n:
-            if state % _ROUND == 0:
+            if state % ROUND == 0:
                 look()
             self.follow(state)
             starts.append(self.n_found)
