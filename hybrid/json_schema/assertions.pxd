@@ -13,7 +13,6 @@ cdef class Assertions:
     cdef dict _atoms
     cdef dict _referred
     cdef set _under_way
-    cdef object _evaluated
 
     cpdef Formula formula(self, Location location, object schema, tuple path)
     cpdef Formula referred(self, Location location, str keyword)
@@ -30,6 +29,4 @@ cdef class Assertions:
     cdef Formula _object_constant(self, dict value)
     cdef Formula _array_constant(self, list value)
     cdef Formula _properties(self, Location location)
-    cpdef object release(self)
-    cdef object _ways(self)
     cdef Formula _items(self, Location location)

@@ -294,7 +294,7 @@ class Assertions:
             if keyword in schema and keyword in keywords:
                 yield from self._dependent(location, keyword)
         if "unevaluatedProperties" in schema and "unevaluatedProperties" in keywords:
-            yield self._ways().unevaluated_properties(location)
+            yield Evaluated(self).unevaluated_properties(location)
 
     def _properties(self, location: Location) -> Formula:
         named, matched = dict_of(location, "properties"), dict_of(location, "patternProperties")
@@ -333,17 +333,7 @@ class Assertions:
         if "uniqueItems" in schema and flag_of(location, "uniqueItems"):
             yield formulas.atom("unique")
         if "unevaluatedItems" in schema and "unevaluatedItems" in keywords:
-            yield self._ways().unevaluated_items(location)
-
-    def release(self) -> object:
-        """Break the cycle of references with `Evaluated`."""
-        self._evaluated = None
-
-    def _ways(self) -> object:
-        """Return the object that finds what other subschemas have evaluated. Few schemas need it."""
-        if self._evaluated is None:
-            self._evaluated = Evaluated(self)
-        return self._evaluated
+            yield Evaluated(self).unevaluated_items(location)
 
     def _items(self, location: Location) -> Formula:
         schema, lists = location.schema, self.locations.dialect.lists_items

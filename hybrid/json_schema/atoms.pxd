@@ -5,7 +5,6 @@ cdef class PropertySet:
     cdef readonly dict names
     cdef readonly tuple patterns
     cdef readonly Formula rest
-    cdef readonly object number
     cdef dict _after
 
 

@@ -52,11 +52,10 @@ class PropertySet:
         names: for each declared key that may still come, the formula of its value.
         patterns: for each pattern, (formula of strings, formula of the value).
         rest: the formula of the values of all other keys.
-        number: its number among all property sets.
     """
 
-    def __init__(self, names: dict, patterns: tuple, rest: Formula, number: int) -> None:
-        self.names, self.patterns, self.rest, self.number = names, patterns, rest, number
+    def __init__(self, names: dict, patterns: tuple, rest: Formula) -> None:
+        self.names, self.patterns, self.rest = names, patterns, rest
         self._after = {}
 
 
@@ -94,7 +93,7 @@ class PropertySets:
         content = tuple(key)
         found: PropertySet = self._made.get(content)
         if found is None:
-            found = self._made[content] = PropertySet(names, patterns, rest, len(self._made))
+            found = self._made[content] = PropertySet(names, patterns, rest)
         return self._formulas.atom("properties", found)
 
     def after(self, atom: Formula, name: str) -> Formula:

@@ -18,38 +18,12 @@ from typing import Any
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.json_objects import objects_with
 
-_DRAFT_4 = frozenset(
-    [
-        "type",
-        "enum",
-        "allOf",
-        "anyOf",
-        "oneOf",
-        "not",
-        "$ref",
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "multipleOf",
-        "pattern",
-        "format",
-        "minLength",
-        "maxLength",
-        "properties",
-        "patternProperties",
-        "additionalProperties",
-        "required",
-        "minProperties",
-        "maxProperties",
-        "dependencies",
-        "items",
-        "additionalItems",
-        "minItems",
-        "maxItems",
-        "uniqueItems",
-    ]
-)
+_DRAFT_4 = frozenset((
+    "type", "enum", "allOf", "anyOf", "oneOf", "not", "$ref", "minimum", "maximum", "exclusiveMinimum",
+    "exclusiveMaximum", "multipleOf", "pattern", "format", "minLength", "maxLength", "properties",
+    "patternProperties", "additionalProperties", "required", "minProperties", "maxProperties", "dependencies",
+    "items", "additionalItems", "minItems", "maxItems", "uniqueItems",
+))  # fmt: skip
 _DRAFT_6 = _DRAFT_4 | {"const", "contains", "propertyNames"}
 _DRAFT_7 = _DRAFT_6 | {"if"}
 _DRAFT_2019 = (_DRAFT_7 - {"dependencies"}) | {

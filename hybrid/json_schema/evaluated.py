@@ -17,12 +17,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from hybrid.json_schema.atoms import PropertySets, items_atom
-from hybrid.json_schema.formulas import Formula, Formulas
-from hybrid.json_schema.locations import Location, Locations
-from hybrid.json_schema.strings import Strings
+from hybrid.json_schema.atoms import items_atom
+from hybrid.json_schema.formulas import Formula
+from hybrid.json_schema.locations import Location
 
 MOST_TOGETHER = 8
 """Subschemas that evaluate keys by patterns, or items by `contains`, under different conditions."""
@@ -44,28 +43,14 @@ class Items(NamedTuple):
     everything: bool = False
 
 
-class Subschemas(Protocol):
-    """The subschemas of one schema and their formulas: `hybrid.json_schema.assertions.Assertions`."""
-
-    formulas: Formulas
-    locations: Locations
-    sets: PropertySets
-    strings: Strings
-
-    def formula(self, location: Location, schema: Any, path: tuple[Any, ...]) -> Formula:
-        """Return the formula of a subschema."""
-
-    def referred(self, location: Location, keyword: str) -> Formula:
-        """Return the formula of the subschema that a reference leads to."""
-
-    def expand(self, formula: Formula, kind: str) -> Formula:
-        """Return what a formula requires of values of a type."""
-
-
 class Evaluated:
-    """What the subschemas of one schema evaluate."""
+    """What other subschemas evaluate for a keyword of a location.
 
-    def __init__(self, assertions: Subschemas) -> None:
+    Args:
+        assertions: the formulas of the schema's subschemas (`hybrid.json_schema.assertions.Assertions`).
+    """
+
+    def __init__(self, assertions: Any) -> None:
         self._of = assertions
         self._formulas = assertions.formulas
         self._under_way: set[tuple[int, str]] = set()

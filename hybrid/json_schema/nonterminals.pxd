@@ -25,8 +25,6 @@ cdef class Nonterminals:
     cpdef Nonterminal of(self, Formula formula)
     cpdef object check(self)
     cdef Nonterminal _find(self, Formula formula)
-    cdef bint _numbers_empty(self, Formula formula) except -1
-    cdef Formula _simplest(self, Formula formula)
     cdef tuple _closed(self, Formula array, Formula object_, Declared declared)
     cpdef bint may_hold(self, Formula formula) except -1
     cdef object _verdict(self, Nonterminal nonterminal)

@@ -129,7 +129,6 @@ class Nonterminals:
         one: Nonterminal
         for one in self.all:
             one.object = one.array = None
-        self.assertions.release()
 
     def placed(self, error: SchemaRefused, formula: Formula) -> SchemaRefused:
         """Return the error with a place. If it has none yet, it gets the place of a formula's locations."""
@@ -155,10 +154,15 @@ class Nonterminals:
         declared: Declared
         formulas = self.formulas
         null, boolean, number, string, array, object_ = self.assertions.by_type(formula)
-        if not number.is_constant and self._numbers_empty(number):
-            number = formulas.false
-        if not string.is_constant:
-            string = self._simplest(string)
+        keyword = "multipleOf"
+        try:
+            if not number.is_constant and self.numbers.texts(number).is_empty:
+                number = formulas.false
+            keyword = "pattern"
+            if not string.is_constant:
+                string = self.strings.simplest(string)
+        except TooLarge as error:
+            raise SchemaRefused("bounds", keyword, "", f"and similar keywords need {error}") from error
         names: tuple = ()
         if array is not formulas.false or object_ is not formulas.false:
             declared = self._declarations.of(formula)
@@ -188,18 +192,6 @@ class Nonterminals:
             )
         self.check()
         return found
-
-    def _numbers_empty(self, formula: Formula) -> cython.bint:
-        try:
-            return self.numbers.texts(formula).is_empty
-        except TooLarge as error:
-            raise SchemaRefused("bounds", "multipleOf", "", f"and similar keywords need {error}") from error
-
-    def _simplest(self, formula: Formula) -> Formula:
-        try:
-            return self.strings.simplest(formula)
-        except TooLarge as error:
-            raise SchemaRefused("bounds", "pattern", "", f"and similar keywords need {error}") from error
 
     def _closed(self, array: Formula, object_: Formula, declared: Declared) -> tuple:
         """Return objects and arrays that declare keys or items, closed to others, unless a subschema that

@@ -97,7 +97,7 @@ class References:
             return None
         from jsonschema_specifications import REGISTRY
 
-        resource = specification(self._dialect).create_resource(self._schema)
+        resource = specification(self._dialect.uri).create_resource(self._schema)
         name = resource.id() or (_UNNAMED if self._is_dynamic else "")
         registry = REGISTRY if self._documents is None else self._documents.registry
         registry = registry.with_resource(name, resource)
@@ -113,7 +113,7 @@ class References:
             return resolver  # a reference led here, and the resolver has its address already
         if dialect.ref_alone and "$ref" in schema:
             return resolver
-        inner = resolver.in_subresource(specification(dialect).create_resource(schema))
+        inner = resolver.in_subresource(specification(dialect.uri).create_resource(schema))
         if not self._is_dynamic or inner._base_uri == resolver._base_uri:
             return inner
         return resolver._evolve(base_uri=inner._base_uri)  # it records that this resource was left
@@ -208,13 +208,9 @@ class OtherDraft(LookupError):
     """A reference leads to a document of another draft."""
 
 
-def specification(dialect: Dialect) -> Any:
-    """Return the specification of a draft in `referencing`."""
-    return _specification(dialect.uri)
-
-
 @cache
-def _specification(uri: str) -> Any:
+def specification(uri: str) -> Any:
+    """Return the specification of a draft in `referencing`, by the draft's URI."""
     import referencing.jsonschema
 
     return referencing.jsonschema.specification_with(uri)
