@@ -7,6 +7,7 @@ Limits: texts of few digits.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hybrid.json_schema import grammar_of_schema
 from hybrid.json_schema.formulas import Formulas
 from hybrid.json_schema.languages import numbers
 from hybrid.json_schema.languages.number_machines import MOST_ATOMS
@@ -140,3 +142,11 @@ def test_large_divisors_without_twos_and_fives_need_a_state_for_each_residue() -
     for divisor in (1_000_003, 2**31 + 11):
         with pytest.raises(TooLarge):
             number_texts([("multiple", Fraction(divisor))], all, 96_000)
+
+
+def test_numbers_that_no_float_equals_may_be_unique_items() -> None:
+    exact = "0.10000000000000000555"
+    grammar = grammar_of_schema(f'{{"items": {{"enum": [{exact}, 2, true]}}, "uniqueItems": true}}')
+    assert grammar.instances.text([2, Decimal(exact)]) == f"[2,{exact}]"
+    assert grammar.instances.text([Decimal("0.1")]) is None
+    assert grammar.instances.text([Decimal(exact), Decimal(exact)]) is None

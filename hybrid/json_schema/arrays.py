@@ -12,6 +12,8 @@ impossible to end. `conditional.py` makes the arrays whose items must be unique 
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from hybrid.json_schema.atoms import items_atom
@@ -20,6 +22,7 @@ from hybrid.json_schema.conditional import build_conditional
 from hybrid.json_schema.derivatives import after_item, may_end
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import Formula, Formulas
+from hybrid.json_schema.languages.numbers import shortest_text
 from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.splitting import Case, split
 
@@ -179,7 +182,7 @@ def _without_unique(
         return formula, False, None
     values = _few_values(nonterminals, formula)
     if values is not None:
-        return formula, None, [nonterminals.assertions.constant(value) for value in values]
+        return formula, None, values
     if formulas.substitute(formula, {unique: formulas.false}) is not formulas.false:
         return formula, False, None
     return formulas.substitute(formula, {unique: formulas.true}), True, None
@@ -208,12 +211,19 @@ def bound_unique(array: ArrayAutomaton, n_values: int | None) -> None:
         array.counted[0] = counted._replace(most=n_values)
 
 
-def _few_values(nonterminals: Nonterminals, formula: Formula) -> list[Any] | None:
-    """Return all values that items may have, if a conjunct restricts them to a few scalars; otherwise
-    None."""
+def _few_values(nonterminals: Nonterminals, formula: Formula) -> list[Formula] | None:
+    """Return formulas of all values that items may have, if a conjunct restricts them to a few scalars;
+    otherwise None."""
     for part in formula.args if formula.op == "and" else (formula,):
         if part.op == "atom" and part.args[0] == "items" and not part.args[1]:
-            values = nonterminals.of(part.args[2]).few_scalars
+            values = nonterminals.of(part.args[2]).listed
             if values is not None and len(values) <= MOST_UNIQUE:
-                return values
+                return [nonterminals.assertions.constant(_exact(value)) for _, value in sorted(values)]
     return None
+
+
+def _exact(value: Any) -> Any:
+    """Return a value as a schema contains it. Floats are not exact enough."""
+    if not isinstance(value, Fraction):
+        return value
+    return int(value) if value.denominator == 1 else Decimal(shortest_text(value))

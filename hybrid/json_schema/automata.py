@@ -204,23 +204,9 @@ class Nonterminal:
         return self.null or bool(self.booleans) or self.numbers.op != "false" or self.strings.op != "false"
 
     @property
-    def few_scalars(self) -> list[Any] | None:
-        """All its values, if they are scalars that formulas list; otherwise None."""
-        if self.arrays.op != "false" or self.objects.op != "false":
-            return None
-        values = [None, *self.booleans] if self.null else [*self.booleans]
-        if self.numbers.op == "atom" and self.numbers.args[0] == "among":
-            values += [int(x) if x.denominator == 1 else float(x) for x in sorted(self.numbers.args[1])]
-        elif self.numbers.op != "false":
-            return None
-        if self.strings.op == "atom" and self.strings.args[0] == "language":
-            source = self.strings.args[1]
-            return values + sorted(source[1]) if source[0] == "words" else None
-        return values if self.strings.op == "false" else None
-
-    @property
     def listed(self) -> frozenset[tuple[str, Any]] | None:
-        """`few_scalars` as pairs of type and exact value, so that 1, 1.0 and true compare as in JSON."""
+        """All its values, if they are scalars that formulas list, as pairs of type and exact value, so that 1, 1.0
+        and true compare as in JSON; otherwise None."""
         if self.arrays.op != "false" or self.objects.op != "false":
             return None
         found = [("null", None)] if self.null else []
