@@ -7,34 +7,31 @@ cdef class KeyClass:
     cdef object _language
 
 
-cdef class ObjectAutomaton:
-    cdef readonly tuple names
-    cdef readonly list classes
-    cdef public list position
+cdef class Structure:
     cdef public list accepting
-    cdef public list skipped
     cdef public list edges
-    cdef public list extra
-    cdef public bint has_unique_keys
-    cdef public bint keys_may_run_out
     cdef public bint is_growing
     cdef public list is_live
 
     cpdef list steps(self, Py_ssize_t state)
 
 
-cdef class ArrayAutomaton:
-    cdef readonly list accepting
-    cdef readonly list edges
+cdef class ObjectAutomaton(Structure):
+    cdef readonly tuple names
+    cdef readonly list classes
+    cdef public list position
+    cdef public list skipped
+    cdef public list extra
+    cdef public bint has_unique_keys
+    cdef public bint keys_may_run_out
+
+
+cdef class ArrayAutomaton(Structure):
     cdef readonly list counted
     cdef public object is_unique
     cdef public bint is_conditional
     cdef readonly list repeats
     cdef public bint is_marked
-    cdef public bint is_growing
-    cdef public list is_live
-
-    cpdef list steps(self, Py_ssize_t state)
 
 
 cdef class Nonterminal:

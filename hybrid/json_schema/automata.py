@@ -67,36 +67,50 @@ class KeyClass:
         return self.others is not None or is_endless(self._language)
 
 
+@cython.cclass
+class Structure:
+    """What the automata of objects and arrays share; state 0 is the start.
+
+    Attributes:
+        accepting: for each state, whether the object or array may end.
+        edges: for each state, its edges.
+        is_growing: whether it is being built.
+        is_live: for each state, whether an end can be reached from it; set by `productive.py`.
+    """
+
+    def __cinit__(self) -> None:
+        self.accepting, self.edges, self.is_live = [], [], []
+        self.is_growing = True
+
+    def steps(self, state: cython.Py_ssize_t) -> list:
+        """Return pairs (nonterminal, target state) of the edges of a state; None as nonterminal: the edge
+        reads nothing."""
+        raise NotImplementedError
+
+
 @cython.final
 @cython.cclass
-class ObjectAutomaton:
-    """The automaton of a nonterminal's objects; state 0 is the start.
+class ObjectAutomaton(Structure):
+    """The automaton of a nonterminal's objects.
 
     Attributes:
         names: declared keys, in canonical order.
         classes: classes of undeclared keys.
         position: for each state, how many of `names` have passed; undeclared keys come after all of them.
             Declared keys that cannot come, and decide nothing, are passed over without a state.
-        accepting: for each state, whether the object may end.
-        skipped: for each state, the state after the next declared key is passed over, or -1.
-        edges: for each state, the edges for the value of the next declared key.
+        skipped: for each state, the state after the next declared key is passed over, or -1. Its other edges
+            read the value of this key.
         extra: for each state, pairs (number of a key class, its edges).
         has_unique_keys: whether keys must be remembered, so that none is repeated.
         keys_may_run_out: whether, in that case, only repeated keys may be left to complete an unfinished key.
-        is_growing: whether it is being built.
-        is_live: for each state, whether an end can be reached from it; set by `productive.py`.
     """
 
     def __init__(self, names: tuple, classes: list) -> None:
         self.names, self.classes = names, classes
-        self.position, self.accepting, self.skipped = [], [], []
-        self.edges, self.extra, self.is_live = [], [], []
+        self.position, self.skipped, self.extra = [], [], []
         self.has_unique_keys = self.keys_may_run_out = False
-        self.is_growing = True
 
     def steps(self, state: cython.Py_ssize_t) -> list:
-        """Return pairs (nonterminal, target state) of the edges of a state; None as nonterminal: the edge
-        reads nothing."""
         edges: list = self.edges[state]
         skipped, extra = self.skipped[state], self.extra[state]
         if skipped < 0 and not extra:
@@ -122,12 +136,10 @@ class Counted(NamedTuple):
 
 @cython.final
 @cython.cclass
-class ArrayAutomaton:
-    """The automaton of a nonterminal's arrays; state 0 is the start.
+class ArrayAutomaton(Structure):
+    """The automaton of a nonterminal's arrays.
 
     Attributes:
-        accepting: for each state, whether the array may end.
-        edges: for each state, its edges.
         counted: for each state, the count that the rest of the array must satisfy, or None. The edges of a
             counted state lead to a state where enough items have been read.
         is_unique: whether no two items may be equal although the states do not enforce it; None if the
@@ -137,18 +149,14 @@ class ArrayAutomaton:
             equal, or -1.
         is_marked: whether commas and brackets show that two items were equal (`marks.py`). Then the array may
             stand where other arrays must have unique items.
-        is_growing: whether it is being built.
-        is_live: for each state, whether an end can be reached from it; set by `productive.py`.
     """
 
     def __init__(self) -> None:
-        self.accepting, self.edges, self.counted, self.repeats, self.is_live = [], [], [], [], []
+        self.counted, self.repeats = [], []
         self.is_unique: bool | None = False
         self.is_conditional = self.is_marked = False
-        self.is_growing = True
 
     def steps(self, state: cython.Py_ssize_t) -> list:
-        """Return pairs (nonterminal, target state) of the edges of a state."""
         edges: list = self.edges[state]
         if not self.is_conditional or not state:
             return edges
@@ -225,6 +233,6 @@ class Nonterminal:
         return frozenset(found)
 
     @property
-    def automata(self) -> list[ObjectAutomaton | ArrayAutomaton]:
+    def automata(self) -> list[Structure]:
         """The automata of its objects and arrays, as far as they are built."""
         return [one for one in (self.object, self.array) if one is not None]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-from cython.cimports.hybrid.json_schema.automata import ArrayAutomaton, Nonterminal, ObjectAutomaton
+from cython.cimports.hybrid.json_schema.automata import ArrayAutomaton, Nonterminal, ObjectAutomaton, Structure
 from cython.cimports.hybrid.json_schema.emitter import Emitter
 from cython.cimports.hybrid.json_schema.keys import KeyTree
 from cython.cimports.hybrid.json_schema.rows import Rows
@@ -68,7 +68,7 @@ class Writer:
     _todo: list  # the states in `_behind` after which nothing is written yet
     _end: cython.Py_ssize_t
 
-    def __init__(self, emitter: Emitter, automaton: object, depth: cython.Py_ssize_t) -> None:
+    def __init__(self, emitter: Emitter, automaton: Structure, depth: cython.Py_ssize_t) -> None:
         self._emitter, self._rows, self._depth = emitter, emitter.rows, depth
         self._is_live = automaton.is_live
         self._behind, self._todo = {}, []

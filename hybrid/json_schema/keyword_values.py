@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
@@ -35,7 +36,7 @@ def is_number(value: object) -> cython.bint:
     return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
 
 
-def decimal(value: object) -> object:
+def decimal(value: object) -> Any:
     """Return a number of a schema as the decimal that is written there.
 
     Raises:
@@ -56,7 +57,7 @@ def decimal(value: object) -> object:
     return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
 
 
-def decimal_of(location: Location, keyword: str) -> object:
+def decimal_of(location: Location, keyword: str) -> Any:
     """Return a keyword's number."""
     value = location.schema[keyword]
     if not is_number(value) or value in (INFINITY, -INFINITY) or value != value:
@@ -68,7 +69,7 @@ def decimal_of(location: Location, keyword: str) -> object:
         raise location.refused(keyword, why, "limit") from error
 
 
-def flag_of(location: Location, keyword: str) -> object:
+def flag_of(location: Location, keyword: str) -> Any:
     """Return the boolean that a keyword holds."""
     value = location.schema[keyword]
     if not isinstance(value, bool):
@@ -76,7 +77,7 @@ def flag_of(location: Location, keyword: str) -> object:
     return value
 
 
-def count_of(location: Location, keyword: str) -> object:
+def count_of(location: Location, keyword: str) -> Any:
     """Return the non-negative integer that a keyword holds."""
     value = location.schema[keyword]
     if is_number(value) and value >= MOST_COUNTED:

@@ -1,5 +1,5 @@
 from hybrid.json_schema.assertions cimport Assertions
-from hybrid.json_schema.automata cimport Nonterminal
+from hybrid.json_schema.automata cimport Nonterminal, Structure
 from hybrid.json_schema.declared cimport Declarations, Declared
 from hybrid.json_schema.formulas cimport Formula, Formulas
 
@@ -28,6 +28,6 @@ cdef class Nonterminals:
     cdef tuple _closed(self, Formula array, Formula object_, Declared declared)
     cpdef bint may_hold(self, Formula formula) except -1
     cdef object _verdict(self, Nonterminal nonterminal)
-    cdef object _reaches_end(self, object automaton)
+    cdef object _reaches_end(self, Structure automaton)
     cdef object _build(self, Nonterminal nonterminal)
     cpdef list edges(self, list pairs)

@@ -24,7 +24,7 @@ from typing import Any
 import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
 from cython.cimports.hybrid.json_schema.assertions import Assertions
-from cython.cimports.hybrid.json_schema.automata import Nonterminal
+from cython.cimports.hybrid.json_schema.automata import Nonterminal, Structure
 from cython.cimports.hybrid.json_schema.declared import Declarations, Declared
 from cython.cimports.hybrid.json_schema.formulas import Formula
 
@@ -258,7 +258,7 @@ class Nonterminals:
         nonterminal.verdict = verdict
         return verdict
 
-    def _reaches_end(self, automaton: object) -> object:
+    def _reaches_end(self, automaton: Structure) -> object:
         met, todo, is_certain = {0}, [0], True
         while todo:
             state = todo.pop()

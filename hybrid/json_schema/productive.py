@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-from cython.cimports.hybrid.json_schema.automata import ArrayAutomaton, Nonterminal, ObjectAutomaton
+from cython.cimports.hybrid.json_schema.automata import Nonterminal, Structure
 
 from equivalence import built
 from equivalence.arrays.closure import close_backwards
@@ -46,37 +46,25 @@ def find_productive(nonterminals: list) -> None:
                 waiting.setdefault(value, []).append(one)
     for one in nonterminals:
         if one.object is not None:
-            one.object.is_live = _live(one.object, one.object.accepting)
+            one.object.is_live = _live(one.object)
         if one.array is not None:
-            one.array.is_live = _live(one.array, one.array.accepting)
+            one.array.is_live = _live(one.array)
 
 
 @cython.cfunc
-def _steps(automaton: object, state: cython.Py_ssize_t) -> list:
-    """Return the edges of a state."""
-    array: ArrayAutomaton
-    if isinstance(automaton, ArrayAutomaton):
-        array = automaton
-        return array.steps(state)
-    of: ObjectAutomaton = automaton
-    return of.steps(state)
-
-
-@cython.cfunc
-def _reaches_end(automaton: object, missing: set) -> cython.bint:
+def _reaches_end(automaton: Structure | None, missing: set) -> cython.bint:
     """Whether an end can be reached over productive nonterminals; not if there is no automaton. The
     nonterminals that block it are added to `missing`."""
     if automaton is None:
         return False
     value: Nonterminal
-    accepting: list = automaton.accepting
     met: set = {0}
     todo: list = [0]
     while todo:
         state = todo.pop()
-        if accepting[state]:
+        if automaton.accepting[state]:
             return True
-        for edge in _steps(automaton, state):
+        for edge in automaton.steps(state):
             value, target = edge[0], edge[1]
             if value is not None and not value.is_productive:
                 missing.add(value)
@@ -87,16 +75,16 @@ def _reaches_end(automaton: object, missing: set) -> cython.bint:
 
 
 @cython.cfunc
-def _live(automaton: object, accepting: list) -> list:
+def _live(automaton: Structure) -> list:
     """Return for each state whether an end can be reached from it."""
     value: Nonterminal
-    live: list = list(accepting)
+    live: list = list(automaton.accepting)
     n: cython.Py_ssize_t = len(live)
     state: cython.Py_ssize_t
     are_all: cython.bint = True
     for state in range(n - 1, -1, -1):  # most edges lead to states with greater numbers
         if not live[state]:
-            for edge in _steps(automaton, state):
+            for edge in automaton.steps(state):
                 value = edge[0]
                 if live[edge[1]] and (value is None or value.is_productive):
                     live[state] = True
@@ -107,7 +95,7 @@ def _live(automaton: object, accepting: list) -> list:
         return live
     before: list = [[] for _ in live]
     for state in range(n):
-        for edge in _steps(automaton, state):
+        for edge in automaton.steps(state):
             value = edge[0]
             if value is None or value.is_productive:
                 before[edge[1]].append(state)
