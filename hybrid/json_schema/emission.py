@@ -96,6 +96,11 @@ class Writer:
         self._todo.append(state)
         return found
 
+    @cython.cfunc
+    def _close(self, at: cython.Py_ssize_t, close: str) -> object:
+        """Write a closing brace, bracket or mark; the white space before it was read already."""
+        self._rows.letter(self._emitter.literal(at, self._emitter.line(self._depth)), close, self._end)
+
 
 @cython.final
 @cython.cclass
@@ -207,14 +212,10 @@ class ObjectWriter(Writer):
         if known is not None:
             return known
         tree, extras = self._tree(state), self._extras(state)
-        found: cython.Py_ssize_t
-        if not extras:
-            found = self._keys_below.state_of(tree)
-            self._opened[state] = found
-            return found
-        found = self._rows.state()
+        found: cython.Py_ssize_t = self._rows.state() if extras else self._keys_below.state_of(tree)
         self._opened[state] = found
-        self._keys_below.write(tree, found)
+        if extras:
+            self._keys_below.write(tree, found)
         for number, edges in extras:
             behind = self._rows.state()
             self._rows.call(found, self._emitter.key(self._automaton.classes[number]), behind)
@@ -238,20 +239,11 @@ class ObjectWriter(Writer):
     @cython.cfunc
     def _go_on(self, state: cython.Py_ssize_t, behind: cython.Py_ssize_t) -> object:
         """Write what may follow a value: the end of the object, or another key."""
-        emitter, rows = self._emitter, self._rows
-        may_end, has_keys = self._may_end(state), self._has_keys(state)
-        if emitter.is_free:
-            at = emitter.blanks(behind)
-            if may_end:
-                rows.letter(at, "}", self._end)
-            if has_keys:
-                comma = emitter.blanks(emitter.literal(at, ","))
-                rows.letter(comma, '"', self._keys(state))
-            return
-        if may_end:
-            rows.letter(emitter.literal(behind, emitter.line(self._depth)), "}", self._end)
-        if has_keys:
-            rows.letter(emitter.comma(behind, self._depth + 1, ","), '"', self._keys(state))
+        at = self._emitter.blanks(behind)
+        if self._may_end(state):
+            self._close(at, "}")
+        if self._has_keys(state):
+            self._rows.letter(self._emitter.separated(at, self._depth + 1, ","), '"', self._keys(state))
 
 
 @cython.final
@@ -299,7 +291,7 @@ class ArrayWriter(Writer):
             at = emitter.blanks(state)
             self._close_at(at)
             for comma in (",", marks.COMMA) if is_marked else (",",):
-                rows.call(self._separated(at, comma), emitter.value(value, self._depth + 1), state)
+                rows.call(emitter.separated(at, self._depth + 1, comma), emitter.value(value, self._depth + 1), state)
         else:
             after = rows.state()
             items = emitter.repeated_items(value, self._depth + 1, least, most, is_marked)
@@ -327,28 +319,15 @@ class ArrayWriter(Writer):
         rows, automaton = self._rows, self._automaton
         edges = self._live(automaton.edges[state])
         if automaton.accepting[state]:
-            self._byte_at(at, close)
+            self._close(at, close)
         if edges:
-            before = self._separated(at, comma)
+            before = self._emitter.separated(at, self._depth + 1, comma)
             for value, target in edges:
                 rows.call(before, self._emitter.value(value, self._depth + 1), self._after(target))
 
     @cython.cfunc
     def _close_at(self, at: cython.Py_ssize_t) -> object:
         """Write optional white space, then the closing bracket or its mark."""
-        self._byte_at(at, "]")
+        self._close(at, "]")
         if self._automaton.is_marked:
-            self._byte_at(at, marks.CLOSE)
-
-    @cython.cfunc
-    def _byte_at(self, at: cython.Py_ssize_t, close: str) -> object:
-        line = self._emitter.line(self._depth)
-        self._rows.letter(self._emitter.literal(at, line), close, self._end)
-
-    @cython.cfunc
-    def _separated(self, at: cython.Py_ssize_t, comma: str) -> cython.Py_ssize_t:
-        """Return the state after a comma or its mark; the white space before it was read already."""
-        emitter = self._emitter
-        if emitter.is_free:
-            return emitter.blanks(emitter.literal(at, comma))
-        return emitter.literal(at, emitter.layout.comma.replace(",", comma) + emitter.line(self._depth + 1))
+            self._close(at, marks.CLOSE)

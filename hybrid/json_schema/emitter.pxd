@@ -4,7 +4,7 @@ from hybrid.json_schema.rows cimport Rows
 
 cdef class Emitter:
     cdef readonly Rows rows
-    cdef readonly object layout
+    cdef object layout
     cdef object _nonterminals
     cdef object _false
     cdef dict _rules
@@ -25,7 +25,7 @@ cdef class Emitter:
     cdef object _blank_edges(self, Py_ssize_t source, Py_ssize_t target)
     cdef Py_ssize_t literal(self, Py_ssize_t state, str text) except? -1
     cdef str line(self, Py_ssize_t depth)
-    cdef Py_ssize_t comma(self, Py_ssize_t state, Py_ssize_t depth, str comma) except? -1
+    cdef Py_ssize_t separated(self, Py_ssize_t at, Py_ssize_t depth, str comma) except? -1
     cdef Py_ssize_t colon(self, Py_ssize_t state) except? -1
     cdef Py_ssize_t _repeated(self, Py_ssize_t unit, Py_ssize_t least, object most) except -1
     cdef Py_ssize_t repeated_items(self, Nonterminal value, Py_ssize_t depth, Py_ssize_t least, object most, bint is_marked) except -1

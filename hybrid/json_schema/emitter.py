@@ -59,7 +59,7 @@ class Emitter:
         self.layout = layout
         self._nonterminals, self._false = nonterminals, nonterminals.formulas.false
         self.is_free, self._most_blanks = layout.is_free, layout.most_blanks
-        self._has_depth = layout.has_depth
+        self._has_depth = not layout.is_free and layout.indent is not None
         self._rules = {}
         self.todo = []  # nonterminals whose rules are not written yet, with depths and rules
         self._n_counted = 0  # states of strings that have a state for each length
@@ -257,7 +257,7 @@ class Emitter:
         if unit is None:
             unit = self._rules[key] = self.rows.rule(f"item_{value.number}_{len(self._rules)}")
             for comma in (",", marks.COMMA) if is_marked else (",",):
-                before = self.comma(-1 - 2 * unit, depth, comma)
+                before = self.separated(self.blanks(-1 - 2 * unit), depth, comma)
                 self.rows.call(before, self.value(value, depth), -2 - 2 * unit)
         return self._repeated(unit, least, most)
 
@@ -328,14 +328,14 @@ class Emitter:
 
     def line(self, depth: cython.Py_ssize_t) -> str:
         """Return the line break and indentation before a part at a depth, if lines are broken."""
-        return self.layout.line(depth) if self._has_depth else ""
+        return "\n" + " " * (depth * self.layout.indent) if self._has_depth else ""
 
-    def comma(self, state: cython.Py_ssize_t, depth: cython.Py_ssize_t, comma: str) -> cython.Py_ssize_t:
-        """Return the state after a comma or its mark, with the white space around it, at a depth."""
-        layout = self.layout
+    def separated(self, at: cython.Py_ssize_t, depth: cython.Py_ssize_t, comma: str) -> cython.Py_ssize_t:
+        """Return the state after a comma or its mark, and the white space after it, before a part at a depth.
+        The white space before it was read already."""
         if self.is_free:
-            return self.blanks(self.literal(self.blanks(state), comma))
-        return self.literal(state, layout.comma.replace(",", comma) + self.line(depth))
+            return self.blanks(self.literal(at, comma))
+        return self.literal(at, self.layout.comma.replace(",", comma) + self.line(depth))
 
     def colon(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the state after the colon that follows a key."""

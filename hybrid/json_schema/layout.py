@@ -45,15 +45,6 @@ class Layout:
     comma: str = ", "
     colon: str = ": "
 
-    @property
-    def has_depth(self) -> bool:
-        """Whether the text of a value depends on its depth."""
-        return not self.is_free and self.indent is not None
-
-    def line(self, depth: int) -> str:
-        """If lines are broken, the line break and indentation before a part at a depth."""
-        return "\n" + " " * (depth * (self.indent or 0)) if self.has_depth else ""
-
 
 def layout_of(options: Mapping[str, Any]) -> Layout:
     """Return the layout that XGrammar's options ask for.

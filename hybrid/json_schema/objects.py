@@ -58,6 +58,8 @@ class _Builder:
     _texts: object
     _start: Formula
     _names: tuple
+    _properties: list  # the property sets of the start
+    _asked: list  # what the start requires of all keys
     _automaton: ObjectAutomaton
     _numbers: dict  # of each pair of the number of passed keys and a formula
     _todo: list
@@ -72,14 +74,19 @@ class _Builder:
         atom: Formula
         properties: PropertySet
         names: dict = dict.fromkeys(of.names)
-        atoms: list = self._start.ordered_atoms
-        for atom in atoms:
-            if atom.args[0] == "properties":
+        mentioned: list = []
+        self._properties, self._asked = [], []
+        for atom in self._start.ordered_atoms:
+            kind = atom.args[0]
+            if kind == "properties":
                 properties = atom.args[1]
                 names.update(dict.fromkeys(properties.names))
-        for atom in atoms:
-            if atom.args[0] == "has":
-                names.setdefault(atom.args[1])
+                self._properties.append(properties)
+            elif kind == "names":
+                self._asked.append(atom.args[1])
+            elif kind == "has":
+                mentioned.append(atom.args[1])
+        names.update(dict.fromkeys(mentioned))
         self._names = tuple(names)
         self._texts = nonterminals.strings
         classes = self._key_classes()
@@ -142,15 +149,6 @@ class _Builder:
         if n >= self._nonterminals.bounds.states:
             raise SchemaRefused("bounds", "", "", f"has an object of more than {n} states")
         self._nonterminals.check()
-        atoms: list = self._start.ordered_atoms
-        atom: Formula
-        sets: list = []
-        asked: list = []
-        for atom in atoms:
-            if atom.args[0] == "properties":
-                sets.append(atom.args[1])
-            elif atom.args[0] == "names":
-                asked.append(atom.args[1])
         automaton.position = list(range(n + 1))
         automaton.accepting = [False] * n + [True]
         automaton.skipped = [-1 if name in required else i + 1 for i, name in enumerate(names)]
@@ -158,32 +156,24 @@ class _Builder:
         automaton.extra = [*[NO_EDGES] * n, []]
         automaton.edges = [NO_EDGES] * (n + 1)
         for i, name in enumerate(names):
-            if name in forbidden or not self._satisfies_all(asked, name, None):
-                continue
-            automaton.edges[i] = self._edges(sets, name, None, i + 1)
+            if name not in forbidden:
+                automaton.edges[i] = self._edges(name, None, i + 1)
         for number, known in enumerate(automaton.classes):
-            if self._satisfies_all(asked, "", known.truth):
-                edges = self._edges(sets, "", known.truth, n)
-                if edges:
-                    automaton.extra[n].append((number, edges))
+            edges = self._edges("", known.truth, n)
+            if edges:
+                automaton.extra[n].append((number, edges))
         automaton.is_growing = False
 
     @cython.cfunc
-    def _satisfies_all(self, asked: list, name: str, truth: dict | None) -> cython.bint:
-        for one in asked:  # noqa: SIM110 - C functions have no generators
+    def _edges(self, name: str, truth: dict | None, target: object) -> list:
+        """Return the edges of a key of a conjunction."""
+        for one in self._asked:
             if not self._satisfies(one, name, truth):
-                return False
-        return True
-
-    @cython.cfunc
-    def _edges(self, sets: list, name: str, truth: dict | None, target: object) -> list:
-        """Return the edges of a key whose value satisfies all of some property sets."""
-        if len(sets) == 1:
-            value = self._value(sets[0], name, truth)
-        else:
-            value = self._formulas.conjunction([self._value(one, name, truth) for one in sets])
+                return NO_EDGES
+        values: list = [self._value(one, name, truth) for one in self._properties]
+        value: Formula = values[0] if len(values) == 1 else self._formulas.conjunction(values)
         if value is self._formulas.false:
-            return []
+            return NO_EDGES
         return [(self._nonterminals.of(value), target)]
 
     @cython.cfunc
@@ -215,25 +205,19 @@ class _Builder:
         With a state for each, a union of 128 closed objects with their own keys had 16,512 states instead of
         256, more than allowed.
         """
-        atom: Formula
-        closed: dict = {}
-        named: dict = {}
-        for atom in formula.atoms:
-            kind = atom.args[0]
-            if kind == "has":
-                named[atom.args[1]] = None
-            elif kind == "properties":
-                properties: PropertySet = atom.args[1]
-                named.update(dict.fromkeys(properties.names))
-                if properties.rest is self._formulas.false and not properties.patterns:
-                    closed[atom] = self._formulas.false
-        n: cython.Py_ssize_t = len(self._names)
-        if not closed or self._formulas.substitute(formula, closed) is not self._formulas.false:
+        if not self._is_closed(formula):
             return self._all_positions
-        positions = [self._position_of[name] for name in named if name in self._position_of]
-        positions.sort()
-        positions.append(n)
-        return positions
+        atom: Formula
+        properties: PropertySet
+        named: set = set()
+        for atom in formula.atoms:
+            if atom.args[0] == "has":
+                named.add(atom.args[1])
+            elif atom.args[0] == "properties":
+                properties = atom.args[1]
+                named.update(properties.names)
+        positions = sorted([self._position_of[name] for name in named if name in self._position_of])
+        return [*positions, len(self._names)]
 
     @cython.cfunc
     def _declared(self, number: cython.Py_ssize_t, position: cython.Py_ssize_t, formula: Formula) -> object:
@@ -311,23 +295,13 @@ class _Builder:
     def _key_classes(self) -> list:
         """Return the classes of undeclared keys that may come."""
         formulas = self._formulas
-        atom: Formula
         properties: PropertySet
-        asked: dict = {}
-        atoms: list = self._start.ordered_atoms
-        for atom in atoms:
-            if atom.args[0] == "properties":
-                properties = atom.args[1]
-                for pattern, _ in properties.patterns:
-                    asked[pattern] = None
-            elif atom.args[0] == "names":
-                asked[atom.args[1]] = None
+        asked: list = [pattern for properties in self._properties for pattern, _ in properties.patterns]
         fixed = {formulas.true: True, formulas.false: False}
-        languages = [one for one in asked if not one.is_constant]
-        if self._closed_to_others(languages):
-            return []
+        languages = [one for one in dict.fromkeys(asked + self._asked) if not one.is_constant]
         if not languages:
-            return [KeyClass(None, fixed, frozenset(self._names))]
+            closed = self._is_closed(self._start)
+            return [] if closed else [KeyClass(None, fixed, frozenset(self._names))]
         try:
             cells = self._texts.cells(languages, self._names)
         except TooLarge as error:
@@ -342,19 +316,17 @@ class _Builder:
         ]
 
     @cython.cfunc
-    def _closed_to_others(self, languages: list) -> cython.bint:
+    def _is_closed(self, formula: Formula) -> cython.bint:
         """Whether it is obvious that no undeclared key can come."""
-        if languages:
-            return False
         atom: Formula
         properties: PropertySet
         closed: dict = {}
-        for atom in self._start.atoms:
+        for atom in formula.atoms:
             if atom.args[0] == "properties":
                 properties = atom.args[1]
                 if not properties.patterns and properties.rest is self._formulas.false:
                     closed[atom] = self._formulas.false
-        return bool(closed) and self._formulas.substitute(self._start, closed) is self._formulas.false
+        return bool(closed) and self._formulas.substitute(formula, closed) is self._formulas.false
 
 
 def _number_of_atom(condition: tuple) -> object:
