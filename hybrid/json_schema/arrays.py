@@ -19,8 +19,8 @@ from typing import Any
 from hybrid.json_schema.atoms import items_atom
 from hybrid.json_schema.automata import ArrayAutomaton, Counted, Nonterminal
 from hybrid.json_schema.conditional import build_conditional
-from hybrid.json_schema.derivatives import after_item, may_end
-from hybrid.json_schema.errors import SchemaRefused
+from hybrid.json_schema.counting import Counts
+from hybrid.json_schema.derivatives import ArrayStates, after_item, may_end
 from hybrid.json_schema.formulas import Formula, Formulas
 from hybrid.json_schema.languages.numbers import shortest_text
 from hybrid.json_schema.nonterminals import Nonterminals
@@ -47,25 +47,13 @@ def build_array(nonterminals: Nonterminals, of: Nonterminal) -> None:
         automaton.is_growing = False
         return
     by_value = _ByValue(nonterminals, values or [])
-    numbers: dict[_State, int] = {}
-    todo: list[_State] = []
+    states = ArrayStates(nonterminals, automaton)
 
     def state(formula: Formula, used: int) -> int:
-        one = by_value.state(formula, used)
-        number = numbers.get(one)
-        if number is None:
-            number = numbers[one] = len(numbers)
-            automaton.add_state()
-            todo.append(one)
-            if number >= nonterminals.bounds.states:
-                raise SchemaRefused("bounds", "", "", f"has an array of more than {number} states")
-        return number
+        return states.number(by_value.state(formula, used))
 
     state(rest, 0)
-    while todo:
-        formula, used = one = todo.pop()
-        number = numbers[one]
-        nonterminals.check()
+    for number, (formula, used) in states.new():
         counted = _counted(nonterminals, formula)
         if counted is not None:
             automaton.counted[number] = counted
@@ -195,15 +183,11 @@ def _has_at_most(formulas: Formulas, formula: Formula, n: int) -> bool:
     return formulas.substitute(formula, more) is formulas.false
 
 
-def bound_unique(array: ArrayAutomaton, n_values: int | None) -> None:
-    """End an array of unique items when no other value is left.
-
-    Args:
-        array: an array whose items are remembered.
-        n_values: how many values its items have; None: more than an array ever needs.
-    """
+def bound_unique(array: ArrayAutomaton, counts: Counts) -> None:
+    """End an array whose items are remembered and of one kind when no other value is left."""
     counted = array.counted[0]
-    if n_values is None or counted is None:
+    n_values = None if counted is None or not array.is_unique else counts.of(counted.value)
+    if n_values is None:
         return
     if counted.least > n_values:
         array.counted[0], array.edges[0], array.accepting[0] = None, [], False

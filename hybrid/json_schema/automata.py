@@ -163,6 +163,11 @@ class ArrayAutomaton(Structure):
         repeats = self.repeats
         return edges + [(value, repeats[at]) for value, at in edges if repeats[at] not in (-1, at)]
 
+    @property
+    def remembers(self) -> bool:
+        """Whether items must be remembered: always, or only under conditions."""
+        return bool(self.is_unique) or self.is_conditional
+
     def add_state(self) -> None:
         """Add a state without edges."""
         self.accepting.append(False)

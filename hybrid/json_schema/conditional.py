@@ -2,7 +2,7 @@
 
 What: `build_conditional` makes the automaton of arrays for a formula that contains ``("unique",)``
 undecided. Each state has a second one that replaces it once two items were equal (`marks.py`).
-`check_conditional` refuses arrays in which a text might be impossible to end.
+`conditional_always_ends` says whether every text of them can be ended.
 When: for `uniqueItems` below `not`, or in one of several branches.
 Limits: an array is refused if it might have to repeat an item at once, or might run out of unique items.
 """
@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal
 from hybrid.json_schema.counting import Counts
-from hybrid.json_schema.derivatives import after_item, may_end
-from hybrid.json_schema.errors import SchemaRefused
+from hybrid.json_schema.derivatives import ArrayStates, after_item, may_end
 from hybrid.json_schema.formulas import Formula
 from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.splitting import split
@@ -26,55 +25,19 @@ def build_conditional(nonterminals: Nonterminals, automaton: ArrayAutomaton, sta
     """
     formulas = nonterminals.formulas
     unique = formulas.atom("unique")
-    numbers: dict[tuple[Formula, bool], int] = {}
-    todo: list[tuple[Formula, bool]] = []
-
-    def state(formula: Formula, is_first: bool = False) -> int:
-        key = formula, is_first
-        number = numbers.get(key)
-        if number is None:
-            number = numbers[key] = len(numbers)
-            automaton.add_state()
-            todo.append(key)
-            if number >= nonterminals.bounds.states:
-                raise SchemaRefused("bounds", "", "", f"has an array of more than {number} states")
-        return number
-
-    state(start, True)
-    while todo:
-        key = todo.pop()
-        nonterminals.check()
-        formula, number = key[0], numbers[key]
+    states = ArrayStates(nonterminals, automaton)
+    states.number((start, True))
+    for number, (formula, is_first) in states.new():
         automaton.accepting[number] = may_end(formulas, formula)
         again = formulas.substitute(formula, {unique: formulas.false})
-        if not key[1] and again is not formulas.false:
-            automaton.repeats[number] = state(again)
+        if not is_first and again is not formulas.false:
+            automaton.repeats[number] = states.number((again, False))
         cases = split(nonterminals, formula, *after_item(formulas, formula))
-        automaton.edges[number] = nonterminals.edges([(value, state(rest)) for value, rest in cases])
+        edges = [(value, states.number((rest, False))) for value, rest in cases]
+        automaton.edges[number] = nonterminals.edges(edges)
 
 
-def check_conditional(nonterminals: Nonterminals, counts: Counts) -> None:
-    """Refuse arrays that might be impossible to end after some values.
-
-    Raises:
-        SchemaRefused: there is such an array.
-    """
-    for one in nonterminals.all:
-        array = one.array
-        if array is None or not array.is_conditional or not one.is_productive:
-            continue
-        if not _always_ends(array, counts):
-            error = SchemaRefused(
-                "unsupported",
-                "uniqueItems",
-                "",
-                "is not supported here: it applies only in some cases (below 'not' or in a "
-                "branch), and there may be too few different items to end the array",
-            )
-            raise nonterminals.placed(error, one.formula)
-
-
-def _always_ends(array: ArrayAutomaton, counts: Counts) -> bool:
+def conditional_always_ends(array: ArrayAutomaton, counts: Counts) -> bool:
     """Whether an end can be reached from each live state, whatever items came before: by new items, or by an
     item that certainly came before."""
     live, repeats = array.is_live, array.repeats

@@ -1,15 +1,21 @@
-"""The derivative of a formula of arrays by one item.
+"""The derivative of a formula of arrays by one item, and the states that derivatives lead to.
 
 What: `after_item` says what each atom (`hybrid.json_schema.atoms`) becomes after one item, `may_end`
-whether the array may end.
+whether the array may end. `ArrayStates` numbers the states.
 When: for each state of an array (`arrays.py`, `conditional.py`).
 Limits: it does not see whether items are equal.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from hybrid.json_schema.atoms import count_atom, items_atom
+from hybrid.json_schema.automata import ArrayAutomaton
+from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import Formula, Formulas
+from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.splitting import Condition
 
 
@@ -36,3 +42,38 @@ def after_item(formulas: Formulas, formula: Formula) -> tuple[dict[Formula, Form
             inner, prefix = (prefix[0], prefix[1:]) if prefix else (rest, ())
             conditions.append((atom, inner, items_atom(formulas, prefix, rest), formulas.false))
     return decided, conditions
+
+
+class ArrayStates:
+    """Numbers the states of an array that is being built.
+
+    Args:
+        automaton: where they are added.
+    """
+
+    def __init__(self, nonterminals: Nonterminals, automaton: ArrayAutomaton) -> None:
+        self._nonterminals, self._automaton = nonterminals, automaton
+        self._numbers: dict[Any, int] = {}
+        self._todo: list[Any] = []
+
+    def number(self, key: Any) -> int:
+        """Return the number of the state with a key.
+
+        Raises:
+            SchemaRefused: there are too many states.
+        """
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._numbers)
+            self._automaton.add_state()
+            self._todo.append(key)
+            if number >= self._nonterminals.bounds.states:
+                raise SchemaRefused("bounds", "", "", f"has an array of more than {number} states")
+        return number
+
+    def new(self) -> Iterator[tuple[int, Any]]:
+        """Yield the number and the key of each state once, also of those that are added meanwhile."""
+        while self._todo:
+            key = self._todo.pop()
+            self._nonterminals.check()
+            yield self._numbers[key], key

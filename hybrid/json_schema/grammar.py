@@ -23,9 +23,9 @@ from equivalence.network.reading import ReadGrammar
 from hybrid.json_schema.arrays import bound_unique, build_array
 from hybrid.json_schema.assertions import Assertions
 from hybrid.json_schema.automata import Nonterminal
-from hybrid.json_schema.conditional import check_conditional
+from hybrid.json_schema.conditional import conditional_always_ends
 from hybrid.json_schema.counting import Counts, always_ends
-from hybrid.json_schema.dialects import Dialect, dialect_of
+from hybrid.json_schema.dialects import dialect_of
 from hybrid.json_schema.ebnf import ebnf_of, least_bytes
 from hybrid.json_schema.emission import emit
 from hybrid.json_schema.errors import TOO_DEEP, SchemaRefused
@@ -46,8 +46,6 @@ from hybrid.json_schema.rows import Rows
 from hybrid.json_schema.strings import Strings
 
 Convert = Callable[[str], xgrammar.Grammar]
-
-_NOTHING: frozenset[tuple[str, str]] = frozenset()
 
 MOST_LEFT_OUT = 16
 """At most this many keywords of a schema are left out on request."""
@@ -113,9 +111,66 @@ class Source(NamedTuple):
         """
         schema = read_schema(self.schema) if isinstance(self.schema, str) else self.schema
         with until(deadline):
-            dialect = _dialect(schema, self.documents, self.assert_formats, self.left_out)
-            locations = Locations(schema, dialect, self.left_out, self.documents)
-            return _attempt(locations, self.layout, self.strict, self.bounds, deadline, self.left_out)
+            try:
+                return self._made(schema, deadline)
+            except RecursionError as error:
+                raise SchemaRefused("limit", "", "", TOO_DEEP) from error
+
+    def _made(self, schema: Any, deadline: Deadline) -> Made:
+        named = schema
+        if ("", "$schema") in self.left_out:
+            named = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
+        contents = None if self.documents is None else self.documents.contents
+        dialect = dialect_of(named, contents, self.assert_formats)
+        locations = Locations(schema, dialect, self.left_out, self.documents)
+        formulas, bounds = Formulas(), self.bounds
+        strings = Strings(formulas, bounds.language_states)
+        assertions = Assertions(formulas, locations, strings)
+        numbers = Numbers(4 * bounds.language_states)  # states of numbers are small
+        nonterminals = Nonterminals(
+            assertions, numbers, bounds, deadline, self.strict, build_object, build_array
+        )
+        start = nonterminals.of(assertions.root())
+        while True:
+            nonterminals.build_all()
+            unique = [one for one in nonterminals.all if one.array is not None and one.array.remembers]
+            counts = Counts(nonterminals)
+            for one in unique:
+                bound_unique(one.array, counts)
+            find_productive(nonterminals.all)
+            these = repeating(nonterminals)
+            if not declare_few_keys(nonterminals, these):
+                break
+        if self.left_out:
+            refuse_forbidding(locations, self.left_out, self.strict)
+        if not start.is_productive:
+            raise SchemaRefused("unsatisfiable", "", "", "has no valid instance")
+        _check_unique(nonterminals, unique, counts)
+        remember_repeats(nonterminals, these)
+        places = places_of(nonterminals, start, self.layout.is_free) if unique or these else None
+        rows, root = emit(nonterminals, start, self.layout)
+        return Made(nonterminals, start, rows, root, places, tuple(strings.not_asserted))
+
+
+def _check_unique(nonterminals: Nonterminals, unique: list[Nonterminal], counts: Counts) -> None:
+    """Refuse arrays of unique items that might be impossible to end after some values."""
+    for one in unique:
+        array = one.array
+        assert array is not None
+        if not one.is_productive:
+            continue
+        if array.is_conditional:
+            ends = conditional_always_ends(array, counts)
+            why = (
+                "it applies only in some cases (below 'not' or in a branch), and there may be too few "
+                "different items to end the array"
+            )
+        else:
+            ends = array.counted[0] is not None or always_ends(array, counts)
+            why = "there may be no unused value left before the array can end"
+        if not ends:
+            error = SchemaRefused("unsupported", "uniqueItems", "", f"is not supported here: {why}")
+            raise nonterminals.placed(error, one.formula)
 
 
 class SchemaGrammar:
@@ -128,11 +183,11 @@ class SchemaGrammar:
         most_bytes: most bytes of XGrammar's serialised grammar; None: any number.
     """
 
-    def __init__(self, made: Made, source: Source, left_out: tuple[LeftOut, ...]) -> None:
+    def __init__(
+        self, made: Made, source: Source, left_out: tuple[LeftOut, ...], convert: Convert, most_bytes: int | None
+    ) -> None:
         self.places = made.places
-        self.left_out = left_out
-        self.convert: Convert = xgrammar.Grammar.from_ebnf
-        self.most_bytes: int | None = None
+        self.left_out, self.convert, self.most_bytes = left_out, convert, most_bytes
         self._made: Made | None = made
         self._source = source
 
@@ -258,7 +313,7 @@ def grammar_of_schema(
     """
     options, bounds = options or {}, bounds or Bounds()
     strict = bool(options.get("strict_mode", True))
-    source = Source(schema, documents, assert_formats, layout_of(options), strict, bounds, _NOTHING)
+    source = Source(schema, documents, assert_formats, layout_of(options), strict, bounds, frozenset())
     left_out: list[LeftOut] = []
     deadline = deadline or Deadline()
     while True:
@@ -274,21 +329,8 @@ def grammar_of_schema(
             continue
         why = "is not checked: no grammar can describe all valid regular expressions"
         formats = (LeftOut(pointer, "format", why) for pointer in dict.fromkeys(made.not_asserted))
-        found = SchemaGrammar(made, source, (*left_out, *formats))
-        found.most_bytes = most_bytes
-        if convert is not None:
-            found.convert = convert
-        return found
-
-
-def _dialect(
-    schema: Any, documents: Documents | None, assert_formats: bool, names: frozenset[tuple[str, str]]
-) -> Dialect:
-    """Return the dialect of a schema. If `$schema` was left out, the schema is treated as if it named
-    none."""
-    if ("", "$schema") in names:
-        schema = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
-    return dialect_of(schema, None if documents is None else documents.contents, assert_formats)
+        convert = convert or xgrammar.Grammar.from_ebnf
+        return SchemaGrammar(made, source, (*left_out, *formats), convert, most_bytes)
 
 
 def canonical(schema: Any, instance: Any) -> Any:
@@ -343,66 +385,3 @@ def read_schema(text: str) -> Any:
         raise SchemaRefused("invalid", "", "", why) from error
     except RecursionError as error:
         raise SchemaRefused("limit", "", "", TOO_DEEP) from error
-
-
-def _attempt(
-    locations: Locations, layout: Layout, strict: bool, bounds: Bounds, deadline: Deadline,
-    names: frozenset[tuple[str, str]],
-) -> Made:  # fmt: skip
-    try:
-        formulas = Formulas()
-        strings = Strings(formulas, bounds.language_states)
-        assertions = Assertions(formulas, locations, strings)
-        numbers = Numbers(4 * bounds.language_states)  # states of numbers are small
-        nonterminals = Nonterminals(assertions, numbers, bounds, deadline, strict, build_object, build_array)
-        start = nonterminals.of(assertions.root())
-        is_whole = False
-        while not is_whole:
-            nonterminals.build_all()
-            unique = [
-                one
-                for one in nonterminals.all
-                if one.array is not None and (one.array.is_unique or one.array.is_conditional)
-            ]
-            counts = Counts(nonterminals)
-            _bound_unique(unique, counts)
-            find_productive(nonterminals.all)
-            these = repeating(nonterminals)
-            is_whole = not declare_few_keys(nonterminals, these)
-        if names:
-            refuse_forbidding(locations, names, strict)
-        if not start.is_productive:
-            raise SchemaRefused("unsatisfiable", "", "", "has no valid instance")
-        if unique:
-            _check_unique(nonterminals, unique, counts)
-            check_conditional(nonterminals, counts)
-        remember_repeats(nonterminals, these)
-        places = places_of(nonterminals, start, layout.is_free) if unique or these else None
-        rows, root = emit(nonterminals, start, layout)
-    except RecursionError as error:
-        raise SchemaRefused("limit", "", "", TOO_DEEP) from error
-    return Made(nonterminals, start, rows, root, places, tuple(strings.not_asserted))
-
-
-def _bound_unique(unique: list[Nonterminal], counts: Counts) -> None:
-    """End arrays of unique items when their values run out, if all items are of one kind."""
-    for one in unique:
-        if one.array is not None and one.array.is_unique:
-            counted = one.array.counted[0]
-            bound_unique(one.array, None if counted is None else counts.of(counted.value))
-
-
-def _check_unique(nonterminals: Nonterminals, unique: list[Nonterminal], counts: Counts) -> None:
-    """Refuse arrays of unique items of several kinds that might be impossible to end after some values."""
-    for one in unique:
-        array = one.array
-        if array is None or not array.is_unique or array.counted[0] is not None or not one.is_productive:
-            continue
-        if not always_ends(array, counts):
-            error = SchemaRefused(
-                "unsupported",
-                "uniqueItems",
-                "",
-                "is not supported here: there may be no unused value left before the array can end",
-            )
-            raise nonterminals.placed(error, one.formula)

@@ -167,8 +167,8 @@ def _joined(parts: Iterable[_Values]) -> _Values:
 def _remembers(one: Nonterminal) -> bool:
     if not one.is_productive:
         return False
-    unique = one.array is not None and (one.array.is_unique or one.array.is_conditional)
-    return unique or (one.object is not None and one.object.has_unique_keys)
+    in_array = one.array is not None and one.array.remembers
+    return in_array or (one.object is not None and one.object.has_unique_keys)
 
 
 def _items(arrays: list[Nonterminal]) -> Iterator[Nonterminal]:
