@@ -243,14 +243,7 @@ class Emitter:
             rule = self._rules[key] = self.rows.repeat(unit, least, most)
         return rule
 
-    def repeated_items(
-        self,
-        value: Nonterminal,
-        depth: cython.Py_ssize_t,
-        least: cython.Py_ssize_t,
-        most: object,
-        is_marked: cython.bint,
-    ) -> cython.Py_ssize_t:
+    def repeated_items(self, value, depth, least, most, is_marked) -> cython.Py_ssize_t:
         """Return the rule of a number of items, each after a comma or its mark."""
         key = "item", value, depth if self._has_depth else 0, is_marked
         unit = self._rules.get(key)

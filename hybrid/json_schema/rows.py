@@ -120,40 +120,24 @@ class Rows:
         self._n_states += n
         return self._n_states - n
 
-    def empty(self, source: cython.Py_ssize_t, target: cython.Py_ssize_t) -> cython.int:
+    def empty(self, source, target) -> cython.int:
         """Add an edge that reads nothing."""
         return self._edges.add(source, C_EMPTY, 0, 0, target)
 
-    def letter(
-        self, source: cython.Py_ssize_t, letter: cython.Py_UCS4, target: cython.Py_ssize_t
-    ) -> cython.int:
+    def letter(self, source, letter, target) -> cython.int:
         """Add an edge that reads one character."""
         kind = C_BYTES if letter < 0x80 else C_CHARACTERS
         return self._edges.add(source, kind, letter, letter, target)
 
-    def characters(
-        self,
-        source: cython.Py_ssize_t,
-        low: cython.Py_ssize_t,
-        high: cython.Py_ssize_t,
-        target: cython.Py_ssize_t,
-    ) -> cython.int:
+    def characters(self, source, low, high, target) -> cython.int:
         """Add an edge that reads one character of a range."""
         return self._edges.add(source, C_CHARACTERS, low, high, target)
 
-    def call(
-        self, source: cython.Py_ssize_t, rule: cython.Py_ssize_t, target: cython.Py_ssize_t
-    ) -> cython.int:
+    def call(self, source, rule, target) -> cython.int:
         """Add an edge that calls a rule."""
         return self._edges.add(source, C_CALL, rule, 0, target)
 
-    def call_shared(
-        self,
-        calling: dict,
-        source: cython.Py_ssize_t,
-        rule: cython.Py_ssize_t,
-        target: cython.Py_ssize_t,
-    ) -> cython.int:
+    def call_shared(self, calling, source, rule, target) -> cython.int:
         """Add an edge that calls a rule. All calls with the same rule and target share one state that calls.
 
         The network copies small rules to each call. With a call for each source, 997 states were made
@@ -204,12 +188,9 @@ class Rows:
             self.characters(first + ranges[i, 0], ranges[i, 1], ranges[i, 2], first + ranges[i, 3])
 
     def calls(
-        self,
-        first: cython.Py_ssize_t,
-        n_states: cython.Py_ssize_t,
-        edges: cython.const[cython.Py_ssize_t][:, :],
-        rules: Sequence[int],
-    ) -> None:
+        self, first: cython.Py_ssize_t, n_states: cython.Py_ssize_t,
+        edges: cython.const[cython.Py_ssize_t][:, :], rules: Sequence[int],
+    ) -> None:  # fmt: skip
         """Add edges that call rules, in the way of `call_shared`.
 
         Args:

@@ -148,13 +148,7 @@ class PlainWriter:
         self._wide = {}  # for each state that follows, the characters that are not printable ASCII
         self._quote = self._slash = self._backslash = -1
 
-    def add(
-        self,
-        state: cython.Py_ssize_t,
-        low: cython.Py_ssize_t,
-        high: cython.Py_ssize_t,
-        target: cython.Py_ssize_t,
-    ) -> cython.int:
+    def add(self, state, low, high, target) -> cython.int:
         """Add an edge that reads the characters from `low` to `high`. All edges of a state must be added one
         after another, and `end` must follow."""
         if low < 0x20:
@@ -172,15 +166,7 @@ class PlainWriter:
             self._backslash = target
         return 0
 
-    def _within(
-        self,
-        state: cython.Py_ssize_t,
-        low: cython.Py_ssize_t,
-        high: cython.Py_ssize_t,
-        first: cython.Py_ssize_t,
-        last: cython.Py_ssize_t,
-        target: cython.Py_ssize_t,
-    ) -> cython.int:
+    def _within(self, state, low, high, first, last, target) -> cython.int:
         """Add an edge that reads the characters from `low` to `high` that are also from `first` to `last`."""
         if low <= last and high >= first:
             self._rows.characters(state, max(low, first), min(high, last), target)

@@ -88,13 +88,10 @@ def grid_of(language: Automaton, least: int, most: int | None, bound: int) -> Gr
 
 @cython.cfunc
 def _numbered(
-    useful: cython.const[cython.uchar][:, ::1],
-    edges: cython.const[cython.Py_ssize_t][:, ::1],
-    accepts: cython.const[cython.uchar][::1],
-    n_states: cython.Py_ssize_t,
-    least: cython.Py_ssize_t,
+    useful: cython.const[cython.uchar][:, ::1], edges: cython.const[cython.Py_ssize_t][:, ::1],
+    accepts: cython.const[cython.uchar][::1], n_states: cython.Py_ssize_t, least: cython.Py_ssize_t,
     is_endless: cython.bint,
-) -> tuple:
+) -> tuple:  # fmt: skip
     """Number the useful pairs. Return the edges between them, and the numbers of those that accept."""
     n_lengths: cython.Py_ssize_t = useful.shape[0]
     n: cython.Py_ssize_t = useful.shape[1]

@@ -188,13 +188,9 @@ class Residue(Machine):
     within: cython.longlong[:, ::1]  # for each e and divisor, 10^e, if it is less than the divisor
 
     def __init__(
-        self,
-        units: Sequence[int],
-        bits: Sequence[int],
-        scales: Sequence[int],
-        moduli: Sequence[int],
+        self, units: Sequence[int], bits: Sequence[int], scales: Sequence[int], moduli: Sequence[int],
         lower: Sequence[int],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.n, self.places = len(units), len(scales) - 1
         self.lower, self.before = np.array(lower, np.int64), np.cumsum([0, *lower])
         powers = [10**e for e in range(max(self.places + 1, len(lower)))]
@@ -308,7 +304,7 @@ class _Reader:
     bound: cython.Py_ssize_t
     numbers: dict  # of each configuration, as bytes
     configurations: list
-    edges: list
+    edges: list  # the target, the first and the last character in the bits of one integer
     inner: cython.longlong[::1]  # the present configuration
     next: cython.longlong[::1]  # one that follows
 
@@ -320,6 +316,7 @@ class _Reader:
 
     @cython.cfunc
     def read(self, always: cython.longlong, accepts: object) -> tuple:
+        machine: Machine
         starts: list = [0]
         accepting: list = []
         known: dict = {}  # the truth of most configurations is alike
@@ -327,40 +324,28 @@ class _Reader:
         at: cython.Py_ssize_t = 0
         while at < len(self.configurations):
             look()
-            self.take(self.configurations[at])
+            content = cython.cast(cython.p_longlong, PyBytes_AS_STRING(self.configurations[at]))
+            for i in range(self.n + 1):
+                self.inner[i] = content[i]
             at += 1
             where = cython.cast(cython.int, self.inner[0] >> 2)
             is_negative: cython.bint = (self.inner[0] & 1) != 0
             is_nonzero: cython.bint = (self.inner[0] & 2) != 0
             self.follow(where, is_negative, is_nonzero)
-            starts.append(len(self.edges) // 3)
+            starts.append(len(self.edges))
             ends = where in (AFTER_ZERO, WHOLE, FRACTION) and (is_nonzero or not is_negative)
             if ends:
-                bits = always | self.bits_at_end(is_negative)
+                bits = always
+                for i in range(self.n):
+                    machine = self.machines[i]
+                    bits |= machine.end(self.inner[i + 1], is_negative)
                 if bits not in known:
                     known[bits] = bool(accepts(bits))
                 ends = known[bits]
             accepting.append(ends)
-        edges = np.array(self.edges, np.int64).reshape(-1, 3)
+        packed = np.array(self.edges, np.int64)
+        edges = np.stack([packed >> 8 & 255, packed & 255, packed >> 16], axis=1)
         return minimised_table(np.array(starts, np.int64), edges, accepting)
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def take(self, configuration: bytes) -> cython.void:
-        """Make a configuration the present one."""
-        content = cython.cast(cython.p_longlong, PyBytes_AS_STRING(configuration))
-        for i in range(self.n + 1):
-            self.inner[i] = content[i]
-
-    @cython.cfunc
-    def bits_at_end(self, is_negative: cython.bint) -> cython.longlong:
-        """The bits of the number that ends in the present configuration."""
-        machine: Machine
-        bits = NO_BITS
-        for i in range(self.n):
-            machine = self.machines[i]
-            bits |= machine.end(self.inner[i + 1], is_negative)
-        return bits
 
     @cython.cfunc
     def add(self, where: cython.int, is_negative: cython.bint, is_nonzero: cython.bint) -> cython.Py_ssize_t:
@@ -384,12 +369,12 @@ class _Reader:
         machine: Machine
         if where == BEGIN and not is_negative:
             self.next[:] = self.inner
-            self.add_edge(MINUS, MINUS, self.add(BEGIN, True, False))
+            self.edges.append(self.add(BEGIN, True, False) << 16 | MINUS << 8 | MINUS)
         if where in (AFTER_ZERO, WHOLE) and not self.is_integral:
             for i in range(self.n):
                 machine = self.machines[i]
                 self.next[i + 1] = machine.point(self.inner[i + 1])
-            self.add_edge(POINT, POINT, self.add(AFTER_POINT, is_negative, is_nonzero))
+            self.edges.append(self.add(AFTER_POINT, is_negative, is_nonzero) << 16 | POINT << 8 | POINT)
         if where == AFTER_ZERO:
             return 0
         cuts: cython.int = 1 if is_nonzero else 3
@@ -407,29 +392,15 @@ class _Reader:
                 self.next[i + 1] = machine.digit(self.inner[i + 1], digit)
             position = AFTER_ZERO if where == BEGIN and digit == 0 else after
             target = self.add(position, is_negative, is_nonzero or digit > 0)
-            self.add_edge(ZERO + digit, ZERO + end - 1, target)
+            self.edges.append(target << 16 | (ZERO + digit) << 8 | (ZERO + end - 1))
             digit = end
-        return 0
-
-    @cython.cfunc
-    def add_edge(
-        self, first: cython.longlong, last: cython.longlong, target: cython.Py_ssize_t
-    ) -> cython.int:
-        self.edges.append(first)
-        self.edges.append(last)
-        self.edges.append(target)
         return 0
 
 
 def read_numbers(
-    machines: Sequence[Machine],
-    always: int,
-    accepts: Callable[[int], bool],
-    *,
-    is_signed: bool,
-    is_integral: bool,
-    bound: int,
-) -> tuple[Any, ...]:
+    machines: Sequence[Machine], always: int, accepts: Callable[[int], bool], *, is_signed: bool,
+    is_integral: bool, bound: int,
+) -> tuple[Any, ...]:  # fmt: skip
     """Return the minimal automaton of the texts of numbers without exponents.
 
     Args:

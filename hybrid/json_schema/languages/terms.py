@@ -92,15 +92,9 @@ class Terms:
         if kind == REPEAT:
             return term[2] == 0 or self.nullable(term[1])
         if kind == OR:
-            for one in term[1]:  # noqa: SIM110 - C functions have no generators
-                if self.nullable(one):
-                    return True
-            return False
+            return any([self.nullable(one) for one in term[1]])
         if kind == AND:
-            for one in term[1]:  # noqa: SIM110
-                if not self.nullable(one):
-                    return False
-            return True
+            return all([self.nullable(one) for one in term[1]])
         if kind == NOT:
             return not self.nullable(term[1])
         if kind == LOOP:
@@ -175,16 +169,11 @@ class Terms:
         if absorbing in found:
             return absorbing
         if op == AND and C_EMPTY in found:
-            for one in found:
-                if not self.nullable(one):
-                    return C_NOTHING
-            return C_EMPTY
+            return C_EMPTY if all([self.nullable(one) for one in found]) else C_NOTHING
         if op == OR and len(found) > 1:
             self._unite_repeats(found)
         if len(found) < 2:
-            for one in found:
-                return one
-            return neutral
+            return found.pop() if found else neutral
         return self._of((op, frozenset(found)))
 
     def _unite_repeats(self, found: set) -> cython.int:
