@@ -50,7 +50,7 @@ class Counts:
         if one in self._asked:  # it is recursive: values of any depth, or no value at all
             return None
         self._asked.add(one)
-        parts = [int(one.null) + len(one.booleans), self._numbers(one), self._strings(one)]
+        parts = [int(one.null) + len(one.booleans), self._number_language(one).count(MOST_COUNTED), self._strings(one)]
         if one.array is not None:
             parts.append(self._array(one.array, 0))
         if one.object is not None:
@@ -73,9 +73,6 @@ class Counts:
         return frozenset(
             found + [("string", text) for part in languages for text in part.words(MOST_COUNTED) or ()]
         )
-
-    def _numbers(self, one: Nonterminal) -> int | None:
-        return self._number_language(one).count(MOST_COUNTED)
 
     def _strings(self, one: Nonterminal) -> int | None:
         listed = self._nonterminals.strings.listed(one.strings)

@@ -69,10 +69,10 @@ def common_step(formula: Formula) -> Fraction | None:
     """Return a number such that all numbers that satisfy a formula are multiples of it; None: none was
     found."""
     steps = {atom: step for atom in formula.atoms if (step := _step(atom)) is not None}
-    needed = [step for atom, step in steps.items() if not _may_hold(formula, {atom})]
+    needed = [step for atom, step in steps.items() if not _outcomes(formula, {atom})[0]]
     if needed:
         return Fraction(lcm(*(s.numerator for s in needed)), gcd(*(s.denominator for s in needed)))
-    if not steps or _may_hold(formula, set(steps)):
+    if not steps or _outcomes(formula, set(steps))[0]:
         return None
     some = steps.values()
     return Fraction(gcd(*(s.numerator for s in some)), lcm(*(s.denominator for s in some)))
@@ -85,14 +85,9 @@ def _step(atom: Formula) -> Fraction | None:
     return Fraction(atom.args[1]) if atom.args[0] == "multiple" else None
 
 
-def _may_hold(formula: Formula, false: set[Formula]) -> bool:
-    """Whether a formula can hold if some atoms are false and the others are free (each occurrence
-    separately)."""
-    return _outcomes(formula, false)[0]
-
-
 def _outcomes(formula: Formula, false: set[Formula]) -> tuple[bool, bool]:
-    """Whether a formula can be true, and whether it can be false."""
+    """Whether a formula can be true, and whether it can be false, if some atoms are false and the others are
+    free (each occurrence separately)."""
     op, args = formula.op, formula.args
     if op == "atom":
         return formula not in false, True

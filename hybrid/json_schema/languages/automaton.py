@@ -13,7 +13,6 @@ edges, while the alphabet of a pattern has twenty classes.
 
 from __future__ import annotations
 
-import graphlib
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
@@ -118,17 +117,10 @@ class Automaton:
     @property
     def longest(self) -> int | None:
         """Length of the longest text in characters; None if there is no text, or no bound."""
-        if self.is_empty:
-            return None
-        targets = {state: {target for _, _, target in row} for state, row in enumerate(self.rows)}
-        try:
-            order = list(graphlib.TopologicalSorter(targets).static_order())  # targets first
-        except graphlib.CycleError:  # every state is reachable, and an end is reachable from it
-            return None
         lengths: dict[int, int] = {}
-        for state in order:
-            lengths[state] = max((1 + lengths[target] for target in targets[state]), default=0)
-        return lengths[0]
+        for state in ending_states(self):
+            lengths[state] = max((1 + lengths[target] for _, _, target in self.rows[state]), default=0)
+        return lengths.get(0)
 
     def words(self, limit: int) -> list[str] | None:
         """Return all its texts, if there are at most `limit`; else None. The list must not be changed."""
@@ -179,18 +171,6 @@ def minimal(rows: Sequence[Sequence[Edge]], accepting: Sequence[bool]) -> Automa
     return Automaton(*minimised(rows, accepting))
 
 
-def _merged(edges: list[Edge]) -> Row:
-    """Merge neighbours among sorted edges that lead to the same state."""
-    edges.sort()
-    found: list[Edge] = []
-    for low, high, target in edges:
-        if found and found[-1][2] == target and found[-1][1] + 1 >= low:
-            found[-1] = (found[-1][0], high, target)
-        else:
-            found.append((low, high, target))
-    return tuple(found)
-
-
 @lru_cache(maxsize=1)
 def universal() -> Automaton:
     """Return the language of all texts."""
@@ -203,105 +183,28 @@ def empty() -> Automaton:
 
 
 def words(texts: Iterable[str]) -> Automaton:
-    """Return the language of some texts: a trie, whose nodes are merged from the ends (Revuz: Minimisation of
-    Acyclic Deterministic Automata in Linear Time, 1992)."""
-    below: list[dict[int, int]] = [{}]
+    """Return the language of some texts."""
+    nodes: list[dict[int, int]] = [{}]  # of a trie: the target of each character
     ends: set[int] = set()
     for text in texts:
-        state = 0
+        node = 0
         for code in map(ord, text):
-            target = below[state].get(code)
-            if target is None:
-                target = below[state][code] = len(below)
-                below.append({})
-            state = target
-        ends.add(state)
-    if not ends:
-        return empty()
-    merged: dict[object, int] = {}
-    of = [0] * len(below)
-    rows: list[Row] = []
-    accepting: list[bool] = []
-    for state in range(len(below) - 1, -1, -1):  # targets have greater numbers
-        row = [(code, code, of[target]) for code, target in below[state].items()]
-        edges = _merged(row) if len(row) > 1 else tuple(row)
-        key = state in ends, edges
-        found = merged.get(key)
-        if found is None:
-            found = merged[key] = len(rows)
-            rows.append(edges)
-            accepting.append(key[0])
-        of[state] = found
-    return _renumbered(rows, accepting, of[0])
-
-
-def _renumbered(rows: Sequence[Row], accepting: Sequence[bool], first: int) -> Automaton:
-    """Number the states in the order in which they are reached from the first."""
-    number, queue = {first: 0}, [first]
-    for state in queue:
-        for _, _, target in rows[state]:
-            if target not in number:
-                number[target] = len(queue)
-                queue.append(target)
-    return Automaton(
-        tuple(tuple((low, high, number[target]) for low, high, target in rows[state]) for state in queue),
-        tuple(accepting[state] for state in queue),
-    )
+            below = nodes[node]
+            node = below.setdefault(code, len(nodes))
+            if node == len(nodes):
+                nodes.append({})
+        ends.add(node)
+    rows = [[(code, code, target) for code, target in below.items()] for below in nodes]
+    return minimal(rows, [node in ends for node in range(len(nodes))])
 
 
 def without(language: Automaton, texts: Iterable[str]) -> Automaton:
-    """Return a language without some texts. It takes time linear in their characters, and is not always
-    minimal."""
-    finite = language.words(64)
-    if finite is not None:
-        gone = set(texts)
-        return words(text for text in finite if text not in gone)
-    # nodes of a trie of the texts that the language contains; each is a copy of the state that it reaches
-    of = [0]
-    children: list[dict[int, int]] = [{}]
-    ends: set[int] = set()
-    for text in texts:
-        if not language.contains(text):
-            continue
-        node = 0
-        for letter in text:
-            code = ord(letter)
-            child = children[node].get(code)
-            if child is None:
-                child = children[node][code] = len(of)
-                of.append(language.step(of[node], code))
-                children.append({})
-            node = child
-        ends.add(node)
-    if not ends:
+    """Return a language without some texts."""
+    gone = [text for text in texts if language.contains(text)]
+    if not gone:
         return language
-    n = len(of)  # the nodes are numbered before the states
-    behind = [tuple([(low, high, n + target) for low, high, target in row]) for row in language.rows]
-    rows: list[Row] = [
-        _rerouted(behind[of[node]], below) if below else behind[of[node]]
-        for node, below in enumerate(children)
-    ]
-    accepting = [language.accepting[of[node]] and node not in ends for node in range(n)]
-    has_dead = any(not row and not accepts for row, accepts in zip(rows, accepting, strict=True))
-    rows += behind
-    accepting += language.accepting
-    if has_dead:
-        return minimal(rows, accepting)  # some beginnings are dead ends now
-    return Automaton(tuple(rows), tuple(accepting))
-
-
-def _rerouted(row: Row, below: dict[int, int]) -> Row:
-    """Return the edges of a state, with new targets for single characters."""
-    found = []
-    for low, high, target in row:
-        for code in sorted(code for code in below if low <= code <= high):
-            if code > low:
-                found.append((low, code - 1, target))
-            found.append((code, code, below[code]))
-            low = code + 1
-        if low <= high:
-            found.append((low, high, target))
-    return tuple(found)
+    bound = language.n_states + sum(map(len, gone)) + 2
+    return combine([language, words(gone)], lambda signs: signs == (True, False), bound, (0,))
 
 
 @lru_cache(maxsize=1024)
@@ -411,7 +314,8 @@ def is_endless(language: Automaton) -> bool:
 
 
 def ending_states(language: Automaton) -> list[int]:
-    """Return the states that reach no cycle: only finitely many texts continue from them."""
+    """Return the states that reach no cycle: only finitely many texts continue from them. The targets of a
+    state come before it."""
     n = len(language.rows)
     reached: list[set[int]] = [{target for _, _, target in row} for row in language.rows]
     left = [len(targets) for targets in reached]
