@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equivalence.network.characters import CHARACTERS
-from hybrid.json_schema.languages.automaton import Automaton, universal, without
+from hybrid.json_schema.languages.automaton import LAST, Automaton, one_of, universal, without
 from hybrid.json_schema.languages.pattern import pattern
 from hybrid.json_schema.languages.spelling import spelled
 from hybrid.json_schema.rows import CALL, EMPTY, Rows
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.kernels
 
 BOUND = 10_000
 
-SPELLED = ["^[^/]{0,2}$", '^[aé\U0001f600\\u0001"\\\\/]*$', "", "^[\\ud7ff-\\uffff]$", "^[^a]$"]
+SOURCES = ["^[^/]{0,2}$", '^[aé\U0001f600\\u0001"\\\\/]*$', "", "^[\\ud7ff-\\uffff]$", "^[^a]$"]
 
 
 def texts_of(automaton: Automaton, depth: int) -> list[str]:
@@ -42,21 +42,41 @@ def texts_of(automaton: Automaton, depth: int) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("source", SPELLED)
-def test_spellings_parse_to_the_texts_of_the_language(source: str) -> None:
-    language = pattern(source, BOUND)
-    for text in texts_of(spelled(language), 6):
-        assert language.contains(json.loads(f'"{text}"'))
-    for text in ("", "aa", "é", "\x01", '"\\', "\U0001f600", "b", "/", "\n\t", "\uffff"):
+SETS = [
+    ((0, LAST),), ((0, 0x1F), (0x7F, LAST)), ((0, 0x2E), (0x30, LAST)), ((0xD7FF, 0xE000),), ((0xE9, 0xE9),),
+    ((0xFFFF, 0x103FF),), ((0x1F5AB, 0x1F600),), ((0x61, 0x61), (0x3B1, 0x4B2)), ((0x22, 0x22), (0x5C, 0x5C)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("ranges", SETS)
+def test_spellings_parse_to_the_characters_of_the_set(ranges: tuple[tuple[int, int], ...]) -> None:
+    texts, letters = spelled(ranges, True), one_of(ranges)
+    for text in texts_of(texts, 13):
+        assert all(letters.contains(letter) for letter in json.loads(f'"{text}"'))
+    for text in (
+        "",
+        "aa",
+        "é",
+        "\x01",
+        '"\\',
+        "\U0001f600",
+        "b",
+        "/",
+        "\n\t",
+        "\uffff",
+        "\u03b1a",
+        "\U000103ff",
+    ):
         for ascii_only in (True, False):
             spelling = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
-            assert spelled(language).contains(spelling) == language.contains(text)
+            assert texts.contains(spelling) == all(map(letters.contains, text))
+            assert spelled(ranges).contains(spelling) == letters.contains(text)
 
 
 WIDE = [0, 0x1F, 0x7F, 0xE9, 0x3B1, 0xD7FF, 0xE000, 0xFFFF, 0x1F600, 0x10FFFF]
 
 
-@pytest.mark.parametrize("source", SPELLED)
+@pytest.mark.parametrize("source", SOURCES)
 def test_plain_spellings_leave_only_other_characters_out(source: str) -> None:
     language, rows = pattern(source, BOUND), Rows()
     sets: dict[int, tuple[tuple[int, int], ...]] = {}

@@ -50,7 +50,11 @@ class Counts:
         if one in self._asked:  # it is recursive: values of any depth, or no value at all
             return None
         self._asked.add(one)
-        parts = [int(one.null) + len(one.booleans), self._number_language(one).count(MOST_COUNTED), self._strings(one)]
+        parts = [
+            int(one.null) + len(one.booleans),
+            self._number_language(one).count(MOST_COUNTED),
+            self._strings(one),
+        ]
         if one.array is not None:
             parts.append(self._array(one.array, 0))
         if one.object is not None:

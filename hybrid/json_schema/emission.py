@@ -15,7 +15,12 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.equivalence.built import EQUIMASK_SOURCE
-from cython.cimports.hybrid.json_schema.automata import ArrayAutomaton, Nonterminal, ObjectAutomaton, Structure
+from cython.cimports.hybrid.json_schema.automata import (
+    ArrayAutomaton,
+    Nonterminal,
+    ObjectAutomaton,
+    Structure,
+)
 from cython.cimports.hybrid.json_schema.emitter import Emitter
 from cython.cimports.hybrid.json_schema.keys import KeyTree
 from cython.cimports.hybrid.json_schema.rows import Rows
@@ -291,7 +296,11 @@ class ArrayWriter(Writer):
             at = emitter.blanks(state)
             self._close_at(at)
             for comma in (",", marks.COMMA) if is_marked else (",",):
-                rows.call(emitter.separated(at, self._depth + 1, comma), emitter.value(value, self._depth + 1), state)
+                rows.call(
+                    emitter.separated(at, self._depth + 1, comma),
+                    emitter.value(value, self._depth + 1),
+                    state,
+                )
         else:
             after = rows.state()
             items = emitter.repeated_items(value, self._depth + 1, least, most, is_marked)

@@ -22,16 +22,19 @@ from hybrid.json_schema import marks
 from hybrid.json_schema.automata import KeyClass
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.keys import NO_KEYS
-from hybrid.json_schema.languages.automaton import Automaton, one_of, universal
+from hybrid.json_schema.languages.automaton import LAST, Automaton, one_of, universal
 from hybrid.json_schema.languages.counted import CountedLanguage, counted_language
 from hybrid.json_schema.languages.spelling import spelled
 from hybrid.json_schema.languages.syntax import Ranges
 from hybrid.json_schema.layout import Layout
 from hybrid.json_schema.nonterminals import Nonterminals
-from hybrid.json_schema.strings import Piece
+from hybrid.json_schema.strings import ANY_CHARACTER, Piece
 from hybrid.json_schema.texts import write_others, write_plainly
 
 built.check(__name__, EQUIMASK_SOURCE)
+
+ALL = ((0, LAST),)
+"""All characters."""
 
 _FEW_BLANKS = 8
 """A bound of white space up to this has a state for each blank; beyond it, a counter is used."""
@@ -106,12 +109,7 @@ class Emitter:
         rule = self._rules.get(texts)
         if rule is None:
             rule = self._rules[texts] = self.rows.rule(f"number_{len(self._rules)}")
-            first = self.rows.states(texts.n_states)
-            self.rows.edges(first, texts.ranges())
-            self.rows.empty(-1 - 2 * rule, first)
-            for state, accepts in enumerate(texts.accepting):
-                if accepts:
-                    self.rows.empty(first + state, -2 - 2 * rule)
+            self._as_is(texts, -1 - 2 * rule, -2 - 2 * rule)
         return rule
 
     def _strings(self, one: Nonterminal) -> cython.Py_ssize_t:
@@ -150,20 +148,24 @@ class Emitter:
         if piece.is_counted:
             self._counted(piece, source, end)
             return
-        free = characters is not None and characters.rows[0] == ((0, 0x10FFFF, 1),)
-        if free and piece.prefix.rows == ((),) and not piece.least and piece.most is None:
+        if (
+            characters == ANY_CHARACTER
+            and piece.prefix.rows == ((),)
+            and not piece.least
+            and piece.most is None
+        ):
             rows.call(source, self._rest(universal()), end)
             return
         if characters is None:
-            self._spelled(piece.prefix, False, source, end)
+            self._plainly(piece.prefix, source, end, True)
             return
         if piece.prefix.rows == ((),):  # the empty text
             entry = source
         else:
             entry = rows.state()
-            self._spelled(piece.prefix, False, source, entry, closing=False)
+            self._plainly(piece.prefix, source, entry, False)
         after = rows.state()
-        rows.call(entry, self._repeated(self._character(characters, free), piece.least, piece.most), after)
+        rows.call(entry, self._repeated(self._character(characters), piece.least, piece.most), after)
         rows.letter(after, '"', end)
 
     def _counted(self, piece: Piece, source: int, end: int) -> None:
@@ -183,7 +185,7 @@ class Emitter:
                 "bounds", "maxLength", "",
                 f"and patterns of several strings need more than {strings.most_counted} states",
             )  # fmt: skip
-        rules = [self._character(one_of(ranges), False) for ranges in grid.sets]
+        rules = [self._character(one_of(ranges)) for ranges in grid.sets]
         first = self.rows.states(grid.n_states)
         self.rows.calls(first, grid.n_states, grid.edges, rules)
         self.rows.empty(source, first)
@@ -195,22 +197,24 @@ class Emitter:
     def _counted_rule(self, piece: Piece, language: CountedLanguage) -> int:
         rule = self._rules.get(piece)
         if rule is None:
-            characters = [self._character(one_of(ranges), False) for ranges in language.sets]
+            characters = [self._character(one_of(ranges)) for ranges in language.sets]
             units = [characters[number] for number in language.units]
             rule = self._rules[piece] = self.rows.counted(language.automaton, units)
         return rule
 
-    def _spelled(
-        self, language: Automaton, every_spelling: bool, source: int, end: int, closing: bool = True
-    ) -> None:
-        """Add edges that read the spellings of a language, and the closing quote."""
+    def _as_is(self, texts: Automaton, source: int, end: int, closing: bool = False) -> None:
+        """Add edges that read the texts of a language, without escapes, and perhaps a closing quote."""
+        first = self.rows.states(texts.n_states)
+        self.rows.edges(first, texts.ranges())
+        self._connect(source, first, texts, end, closing)
+
+    def _plainly(self, language: Automaton, source: int, end: int, closing: bool) -> None:
+        """Add edges that read the spellings of a language (`write_plainly`), and perhaps a closing quote."""
+        self._connect(source, write_plainly(self.rows, language, self._wide), language, end, closing)
+
+    def _connect(self, source: int, first: int, language: Automaton, end: int, closing: bool) -> None:
+        """Connect the states of a language with the states before and after it."""
         rows = self.rows
-        if every_spelling:
-            texts = spelled(language)
-            first = rows.states(texts.n_states)
-            rows.edges(first, texts.ranges())
-        else:
-            first = write_plainly(rows, language, self._wide)
         rows.empty(source, first)
         for state, accepts in enumerate(language.accepting):
             if accepts and closing:
@@ -219,21 +223,23 @@ class Emitter:
                 rows.empty(first + state, end)
 
     def _wide(self, ranges: Ranges) -> int:
-        """Return the rule of one character that is not printable ASCII, in all spellings."""
+        """Return the rule of one character of some ranges, in all spellings."""
         key = "wide", ranges
         rule = self._rules.get(key)
         if rule is None:
             rule = self._rules[key] = self.rows.rule(f"wide_{len(self._rules)}")
-            self._spelled(one_of(ranges), True, -1 - 2 * rule, -2 - 2 * rule, closing=False)
+            self._as_is(spelled(ranges), -1 - 2 * rule, -2 - 2 * rule)
         return rule
 
-    def _character(self, characters: Automaton, free: bool) -> int:
+    def _character(self, characters: Automaton) -> int:
         """Return the rule of one character of a set."""
+        if characters == ANY_CHARACTER:
+            return self._wide(ALL)
         key = "character", characters
         rule = self._rules.get(key)
         if rule is None:
             rule = self._rules[key] = self.rows.rule(f"character_{len(self._rules)}")
-            self._spelled(characters, free, -1 - 2 * rule, -2 - 2 * rule, closing=False)
+            self._plainly(characters, -1 - 2 * rule, -2 - 2 * rule, False)
         return rule
 
     def _repeated(self, unit: cython.Py_ssize_t, least: cython.Py_ssize_t, most: object) -> cython.Py_ssize_t:
@@ -272,7 +278,11 @@ class Emitter:
         rule = self._rules.get(key)
         if rule is None:
             rule = self._rules[key] = self.rows.rule(f"rest_{len(self._rules)}")
-            self._spelled(language, language.is_universal, -1 - 2 * rule, -2 - 2 * rule)
+            begin, end = -1 - 2 * rule, -2 - 2 * rule
+            if language.is_universal:
+                self._as_is(spelled(ALL, True), begin, end, True)
+            else:
+                self._plainly(language, begin, end, True)
         return rule
 
     def blanks(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:

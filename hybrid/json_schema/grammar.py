@@ -184,7 +184,12 @@ class SchemaGrammar:
     """
 
     def __init__(
-        self, made: Made, source: Source, left_out: tuple[LeftOut, ...], convert: Convert, most_bytes: int | None
+        self,
+        made: Made,
+        source: Source,
+        left_out: tuple[LeftOut, ...],
+        convert: Convert,
+        most_bytes: int | None,
     ) -> None:
         self.places = made.places
         self.left_out, self.convert, self.most_bytes = left_out, convert, most_bytes

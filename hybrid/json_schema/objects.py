@@ -295,8 +295,7 @@ class _Builder:
     def _key_classes(self) -> list:
         """Return the classes of undeclared keys that may come."""
         formulas = self._formulas
-        properties: PropertySet
-        asked: list = [pattern for properties in self._properties for pattern, _ in properties.patterns]
+        asked: list = [pattern for one in self._properties for pattern, _ in one.patterns]
         fixed = {formulas.true: True, formulas.false: False}
         languages = [one for one in dict.fromkeys(asked + self._asked) if not one.is_constant]
         if not languages:

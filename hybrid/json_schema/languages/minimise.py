@@ -116,8 +116,8 @@ class Minimiser:
 
     @cython.cfunc
     def keep_live(self) -> cython.int:
-        """Find the length of the shortest text from each state to an end. Remove edges to states from which no
-        end can be reached, and list the states that are reached."""
+        """Find the length of the shortest text from each state to an end. Remove edges to states from which
+        no end can be reached, and list the states that are reached."""
         queue: cython.longlong[::1] = self.order
         begin: cython.Py_ssize_t = 0
         end: cython.Py_ssize_t = 0

@@ -1,17 +1,20 @@
-"""JSON's spellings of texts: from a language of texts to the automaton of what stands between the quotes.
+"""JSON's spellings of characters, as they stand between the quotes.
 
-What: `spelled` replaces each character by its spellings: itself, a short escape, `\\uXXXX` with digits in
-either case, and two of these for a character beyond U+FFFF. A lone surrogate is not a character and is
-never written.
+What: a character is spelled as itself, as a short escape, or as `\\uXXXX` with digits in either case; a
+character beyond U+FFFF as two of these. A lone surrogate is not a character and is never written.
+`spellings` gives the spellings of a set of characters, and `spelled` their automaton.
 When: for strings without restrictions and for single characters; other languages are written by
 `hybrid.json_schema.texts.write_plainly`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
+from math import prod
 
-from hybrid.json_schema.languages.automaton import LAST, Automaton, Edge, Row
+from hybrid.json_schema.languages.automaton import LAST, Automaton, minimal
+from hybrid.json_schema.languages.syntax import Ranges
 
 _SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 """Short escapes, and the characters that they stand for."""
@@ -19,142 +22,79 @@ _SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": 
 _RAW = ((0x20, 0x21), (0x23, 0x5B), (0x5D, LAST))
 """Characters that may stand for themselves."""
 
-_PLANE = 0x10000
-_LOW = 0x400  # number of low surrogates that may follow each high one
+_BASIC = ((0, 0xD7FF), (0xE000, 0xFFFF))
+"""Characters of one code unit."""
+
+UNITS = ((0, 0xFFFF),)
+"""All code units, also lone surrogates."""
+
+
+def spellings(ranges: Ranges, units: Ranges = _BASIC) -> Iterator[list[Ranges]]:
+    """Yield the spellings of the characters of some ranges, as sequences of sets of characters. Two sets that
+    follow the same beginning are equal or disjoint. `units` are the characters of one code unit."""
+    for low, high in _within(ranges, _RAW):
+        yield [((low, high),)]
+    for letter, stands_for in _SHORT.items():
+        if any(low <= ord(stands_for) <= high for low, high in ranges):
+            yield [_one("\\"), _one(letter)]
+    for low, high in _within(ranges, units):
+        for digits in _products(low, high, (16, 16, 16)):
+            yield [_one("\\"), _one("u"), *map(_digits, digits)]
+    for low, high in _within(ranges, ((0x10000, LAST),)):
+        for a, b, c, d, e, f in _products(low - 0x10000, high - 0x10000, (16, 16, 4, 16, 16)):
+            first, second = (8 + a[0], 8 + a[1]), (12 + d[0], 12 + d[1])  # D800 and more, DC00 and more
+            yield [_one("\\"), _one("u"), *map(_digits, ((13, 13), first, b, c)),
+                   _one("\\"), _one("u"), *map(_digits, ((13, 13), second, e, f))]  # fmt: skip
 
 
 @lru_cache(maxsize=1024)
-def spelled(language: Automaton) -> Automaton:
-    """Return all spellings of all texts of a language. State n of the result is state n of the language.
+def spelled(ranges: Ranges, is_repeated: bool = False) -> Automaton:
+    """Return all spellings of one character of some ranges, or of any number of them."""
+    nodes: list[dict[Ranges, int]] = [{}, {}]  # of a trie: the target of each set of characters
+    end = 0 if is_repeated else 1
+    for spelling in spellings(ranges):
+        node = 0
+        for characters in spelling[:-1]:
+            node = nodes[node].setdefault(characters, len(nodes))
+            if node == len(nodes):
+                nodes.append({})
+        nodes[node][spelling[-1]] = end
+    rows = [[(low, high, to) for ranges, to in below.items() for low, high in ranges] for below in nodes]
+    return minimal(rows, [node == end for node in range(len(nodes))])
 
-    The result is deterministic, but not minimal.
-    """
-    return _Speller(language).spell()
 
-
-class _Speller:
-    """One call of `spelled`."""
-
-    def __init__(self, language: Automaton) -> None:
-        self._language = language
-        self._rows: list[Row] = [()] * language.n_states
-        self._nodes: dict[object, int] = {}
-
-    def spell(self) -> Automaton:
-        language = self._language
-        for state, row in enumerate(language.rows):
-            edges = _within(row, _RAW)
-            escape = self._escape(row)
-            if escape is not None:
-                edges.append((0x5C, 0x5C, escape))
-            self._rows[state] = tuple(sorted(edges))
-        accepting = [*language.accepting, *[False] * (len(self._rows) - language.n_states)]
-        return Automaton(tuple(self._rows), tuple(accepting))
-
-    def _node(self, key: object, edges: list[Edge]) -> int:
-        """Return a state with some edges, made once for each key."""
-        number = self._nodes.get(key)
-        if number is None:
-            number = self._nodes[key] = len(self._rows)
-            self._rows.append(tuple(sorted(edges)))
-        return number
-
-    def _escape(self, row: Row) -> int | None:
-        """Return the state after a backslash."""
-        edges = []
-        for letter, stands_for in _SHORT.items():
-            for low, high, target in row:
-                if low <= ord(stands_for) <= high:
-                    edges.append((ord(letter), ord(letter), target))
-        digits = self._digits(row)
-        if digits is not None:
-            edges.append((ord("u"), ord("u"), digits))
-        return self._node(("escape", tuple(edges)), edges) if edges else None
-
-    def _digits(self, row: Row) -> int | None:
-        """Return the state after `\\u`: four digits, which may be the first half of a surrogate pair."""
-        basic = _within(row, ((0, 0xD7FF), (0xE000, 0xFFFF)))
-        beyond = [
-            (low - _PLANE, high - _PLANE, target) for low, high, target in _within(row, ((_PLANE, LAST),))
-        ]
-        # high surrogates as characters: each leads to the state that reads its low surrogates
-        pairs: list[Edge] = []
-        for low, high in _blocks(beyond, _LOW):
-            begin = low * _LOW
-            inner = [
-                (max(a, begin) - begin, min(b, begin + _LOW - 1) - begin, target)
-                for a, b, target in beyond
-                if a < begin + _LOW and b >= begin
-            ]
-            if inner:
-                pairs.append((0xD800 + low, 0xD800 + high, self._second(inner)))
-        return self._hexadecimal(sorted(basic + pairs), 0x10000, 0)
-
-    def _second(self, row: list[Edge]) -> int:
-        """Return the state after the first half of a pair: `\\u` and a low surrogate follow."""
-        digits = self._hexadecimal([(0xDC00 + a, 0xDC00 + b, target) for a, b, target in row], 0x10000, 0)
-        assert digits is not None
-        letter = self._node(("u", digits), [(ord("u"), ord("u"), digits)])
-        return self._node(("\\", letter), [(0x5C, 0x5C, letter)])
-
-    def _hexadecimal(self, row: list[Edge], span: int, base: int) -> int | None:
-        """Return the state from which hexadecimal digits spell the numbers of a row minus a base, within a
-        span."""
-        if not row:
-            return None
-        if span == 1:
-            return row[0][2]
-        step = span // 16
-        edges: list[Edge] = []
-        whole = row[0][2] if len(row) == 1 and row[0][0] <= base and row[0][1] >= base + span - 1 else None
-        if whole is not None:
-            after = self._hexadecimal([(base, base + step - 1, whole)], step, base)
-            assert after is not None
-            edges = [(*digits, after) for digits in _digit_ranges(0, 15)]
+def _products(low: int, high: int, bases: tuple[int, ...]) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Divide a range of numbers into products of ranges of digits. `bases` has the number of values of each
+    digit after the first."""
+    if not bases:
+        yield ((low, high),)
+        return
+    span = prod(bases)
+    while low <= high:
+        first = low // span
+        last = (high + 1) // span - 1
+        if low % span == 0 and first <= last:
+            yield ((first, last), *((0, base - 1) for base in bases))
         else:
-            for digit in range(16):
-                low = base + digit * step
-                inner = [
-                    (max(a, low), min(b, low + step - 1), target)
-                    for a, b, target in row
-                    if a < low + step and b >= low
-                ]
-                found = self._hexadecimal(inner, step, low)
-                if found is not None:
-                    edges += [(*digits, found) for digits in _digit_ranges(digit, digit)]
-        return self._node((span, tuple(edges)), edges)
+            last = first
+            for rest in _products(low % span, min(high - first * span, span - 1), bases[1:]):
+                yield ((first, first), *rest)
+        low = (last + 1) * span
 
 
-def _blocks(row: list[Edge], size: int) -> list[tuple[int, int]]:
-    """Return runs of aligned blocks that lead to the same state: the first and the last block of each run."""
-    found: dict[int, int] = {}
-    for low, high, _ in row:
-        first, last = low // size, high // size
-        if low % size:
-            found.setdefault(first, first)
-            first += 1
-        if first <= last and (high + 1) % size:
-            found.setdefault(last, last)
-            last -= 1
-        if first <= last:
-            found.setdefault(first, last)
-    return sorted(found.items())
+def _digits(values: tuple[int, int]) -> Ranges:
+    """Return the characters of the hexadecimal digits from one to another."""
+    low, high = values
+    decimal = ((48 + low, 48 + min(high, 9)),) if low < 10 else ()
+    low = max(low, 10)
+    return (*decimal, (55 + low, 55 + high), (87 + low, 87 + high)) if low <= high else decimal
 
 
-def _digit_ranges(low: int, high: int) -> list[tuple[int, int]]:
-    """Return the ranges of characters of the hexadecimal digits from low to high."""
-    if low == 0 and high == 15:
-        return [(48, 57), (65, 70), (97, 102)]
-    if low < 10:
-        return [(48 + low, 48 + high)]
-    return [(55 + low, 55 + high), (87 + low, 87 + high)]
+def _one(letter: str) -> Ranges:
+    return ((ord(letter), ord(letter)),)
 
 
-def _within(row: Row | list[Edge], ranges: tuple[tuple[int, int], ...]) -> list[Edge]:
-    """Return the parts of edges that read characters in some ranges."""
-    return [
-        (max(low, first), min(high, last), target)
-        for low, high, target in row
-        for first, last in ranges
-        if low <= last and high >= first
-    ]
+def _within(ranges: Ranges, others: Ranges) -> Ranges:
+    """Return the characters that are in both."""
+    pairs = [(max(low, first), min(high, last)) for low, high in ranges for first, last in others]
+    return tuple((low, high) for low, high in pairs if low <= high)

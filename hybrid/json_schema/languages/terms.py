@@ -92,9 +92,9 @@ class Terms:
         if kind == REPEAT:
             return term[2] == 0 or self.nullable(term[1])
         if kind == OR:
-            return any([self.nullable(one) for one in term[1]])
+            return any([self.nullable(one) for one in term[1]])  # noqa: C419 - no generators in C
         if kind == AND:
-            return all([self.nullable(one) for one in term[1]])
+            return all([self.nullable(one) for one in term[1]])  # noqa: C419
         if kind == NOT:
             return not self.nullable(term[1])
         if kind == LOOP:
@@ -169,7 +169,8 @@ class Terms:
         if absorbing in found:
             return absorbing
         if op == AND and C_EMPTY in found:
-            return C_EMPTY if all([self.nullable(one) for one in found]) else C_NOTHING
+            is_nullable = all([self.nullable(one) for one in found])  # noqa: C419
+            return C_EMPTY if is_nullable else C_NOTHING
         if op == OR and len(found) > 1:
             self._unite_repeats(found)
         if len(found) < 2:
