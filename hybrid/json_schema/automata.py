@@ -218,8 +218,8 @@ class Nonterminal:
 
     @property
     def listed(self) -> frozenset[tuple[str, Any]] | None:
-        """All its values, if they are scalars that formulas list, as pairs of type and exact value, so that 1,
-        1.0 and true compare as in JSON; otherwise None."""
+        """All its values, if they are scalars that formulas list, as pairs of type and exact value, so that
+        1, 1.0 and true compare as in JSON; otherwise None."""
         if self.arrays.op != "false" or self.objects.op != "false":
             return None
         found = [("null", None)] if self.null else []

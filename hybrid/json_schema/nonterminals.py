@@ -145,12 +145,9 @@ class Nonterminals:
             self._deadline.check(PHASE)
 
     def _find(self, formula: Formula) -> Nonterminal:
-        null: Formula
         boolean: Formula
         number: Formula
         string: Formula
-        array: Formula
-        object_: Formula
         declared: Declared
         formulas = self.formulas
         null, boolean, number, string, array, object_ = self.assertions.by_type(formula)

@@ -179,12 +179,6 @@ class Strings:
         self._automata[source] = language
         return self._formulas.atom("language", source)
 
-    def _automaton(self, source: Any) -> Automaton:
-        found = self._automata.get(source)
-        if found is None:
-            found = self._automata[source] = words(sorted(source[1]))
-        return found
-
     def holds(self, formula: Formula, text: str) -> bool:
         """Whether a text satisfies a formula."""
         return decide(formula, lambda atom: self._atom_holds(atom.args, text))
@@ -220,7 +214,7 @@ class Strings:
 
     def _within_lengths(self, language: Automaton, least: int, most: int | None) -> Iterator[Piece]:
         try:
-            yield from _pieces_of(*with_length(language, least, most, self._bound))
+            automaton, tails = with_length(language, least, most, self._bound)
         except TooLarge:
             piece = Piece(language, None, least, language.longest if most is None else most, True)
             if counted_language(language, least, most) is not None:
@@ -232,6 +226,10 @@ class Strings:
                 yield piece
             elif texts:
                 yield Piece(words(texts))
+            return
+        if not automaton.is_empty:
+            yield Piece(automaton)
+        yield from (Piece(*tail) for tail in tails)
 
     def grid(self, piece: Piece) -> Grid:
         """Return the states of a counted piece.
@@ -275,12 +273,8 @@ class Strings:
         if listed is not None:
             texts = sorted(listed.texts)
             found = without(universal(), texts) if listed.is_inverted else words(texts)
-        elif op == "true":
-            found = universal()
-        elif op == "false":
-            found = words([])
         elif op == "atom":
-            found = self._automaton(args[1])
+            found = self._automata[args[1]]
         elif op == "not":
             found = complement(self._language(args[0]))
         else:
@@ -369,16 +363,12 @@ class Strings:
         joined = words([])
         for language, least, most in self._windows(formula):
             part = self._language(language)
+            if max(least, most or 0) >= self._bound:
+                raise TooLarge(self._bound)
             if least or most is not None:
-                part = self._within(part, least, most)
+                part = intersection([part, window(least, most)], self._bound)
             joined = part if joined.is_empty else combine([joined, part], any, self._bound)
         return joined
-
-    def _within(self, language: Automaton, least: int, most: int | None) -> Automaton:
-        """Return the texts of a language whose length is in a range."""
-        if max(least, most or 0) >= self._bound:
-            raise TooLarge(self._bound)
-        return intersection([language, window(least, most)], self._bound)
 
     def cells(
         self, formulas: Sequence[Formula], names: Sequence[str]
@@ -402,11 +392,3 @@ def _cells(automata: tuple[Automaton, ...], bound: int) -> list[tuple[tuple[bool
 @lru_cache(maxsize=16)
 def _grid(language: Automaton, least: int, most: int | None, bound: int) -> Grid:
     return grid_of(language, least, most, bound)
-
-
-def _pieces_of(automaton: Automaton, tails: Sequence[Any]) -> Iterator[Piece]:
-    """Yield the pieces of an automaton in which some states are followed by counted characters."""
-    if not automaton.is_empty:
-        yield Piece(automaton)
-    for tail in tails:
-        yield Piece(tail.prefix, tail.characters, tail.least, tail.most)

@@ -142,7 +142,14 @@ _HOST_LETTERS = {
 }
 
 _QUOTED = "[\\x20\\x21\\x23-\\x5b\\x5d-\\x7e]"
-_WIDE_LETTER = "[A-Za-z0-9\\u{80}-\\u{10FFFF}]"
+_MAILS = {
+    "email": (_ATOM, _QUOTED, "[A-Za-z0-9]"),
+    "idn-email": (f"(?:{_ATOM}|{_WIDE})", f"(?:{_QUOTED}|{_WIDE})", "[A-Za-z0-9\\u{80}-\\u{10FFFF}]"),
+}
+_URIS = {
+    "uri": ("", True), "uri-reference": ("", False), "iri": (_IRI_CHARACTERS, True),
+    "iri-reference": (_IRI_CHARACTERS, False),
+}  # fmt: skip
 _POINTER = "(?:/(?:[^/~]|~[01])*)*"
 
 _SOURCES = {
@@ -150,37 +157,22 @@ _SOURCES = {
     "time": _TIME,
     "date-time": f"{_DATE}[Tt]{_TIME}",
     "duration": _DURATION,
-    "email": _mail(_ATOM, _QUOTED, "[A-Za-z0-9]"),
-    "idn-email": _mail(f"(?:{_ATOM}|{_WIDE})", f"(?:{_QUOTED}|{_WIDE})", _WIDE_LETTER),
+    **{name: _mail(*parts) for name, parts in _MAILS.items()},
     **{name: _host(letter) for name, letter in _HOST_LETTERS.items()},
     "ipv4": _IPV4,
     "ipv6": _IPV6,
-    "uri": _uri("", True),
-    "uri-reference": _uri("", False),
-    "iri": _uri(_IRI_CHARACTERS, True),
-    "iri-reference": _uri(_IRI_CHARACTERS, False),
+    **{name: _uri(*parts) for name, parts in _URIS.items()},
     "uri-template": _template(),
     "uuid": "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
     "json-pointer": _POINTER,
     "relative-json-pointer": f"(?:0|[1-9][0-9]*)(?:#|{_POINTER})",
 }  # fmt: skip
 
-_WIDE_ATOM, _WIDE_QUOTED = f"(?:{_ATOM}|{_WIDE})", f"(?:{_QUOTED}|{_WIDE})"
-
-_UNDER_LENGTHS = {
-    "email": _mail(_ATOM, _QUOTED, "[A-Za-z0-9]", _IPV4),
-    "idn-email": _mail(_WIDE_ATOM, _WIDE_QUOTED, _WIDE_LETTER, _IPV4),
-    "uri": _uri("", True, ""),
-    "uri-reference": _uri("", False, ""),
-    "iri": _uri(_IRI_CHARACTERS, True, ""),
-    "iri-reference": _uri(_IRI_CHARACTERS, False, ""),
-}
+_UNDER_LENGTHS = {name: _mail(*parts, _IPV4) for name, parts in _MAILS.items()}
+_UNDER_LENGTHS |= {name: _uri(*parts, "") for name, parts in _URIS.items()}
 """Replacements for formats if lengths are bounded: IPv6 addresses would take 150 states for each length."""
 
-_WITHIN_BOUNDS = {
-    "email": _bounded_mail(_ATOM, _QUOTED, "[A-Za-z0-9]"),
-    "idn-email": _bounded_mail(_WIDE_ATOM, _WIDE_QUOTED, _WIDE_LETTER),
-}
+_WITHIN_BOUNDS = {name: _bounded_mail(*parts) for name, parts in _MAILS.items()}
 """Formats whose own bounds imply any `maxLength` from `LONGEST_MAIL` on, so that it need not be counted.
 With a `maxLength` of 1,024, the grammar without bounds would take 25,000 states."""
 
