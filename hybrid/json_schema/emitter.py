@@ -24,11 +24,12 @@ from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.keys import NO_KEYS
 from hybrid.json_schema.languages.automaton import LAST, Automaton, one_of, universal
 from hybrid.json_schema.languages.counted import CountedLanguage, counted_language
+from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.spelling import spelled
 from hybrid.json_schema.languages.syntax import Ranges
 from hybrid.json_schema.layout import Layout
 from hybrid.json_schema.nonterminals import Nonterminals
-from hybrid.json_schema.strings import ANY_CHARACTER, Piece
+from hybrid.json_schema.strings import ANY_CHARACTER
 from hybrid.json_schema.texts import write_others, write_plainly
 
 built.check(__name__, EQUIMASK_SOURCE)

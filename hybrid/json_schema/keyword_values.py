@@ -97,9 +97,7 @@ def list_of(location: Location, keyword: str) -> list:
 
 def dict_of(location: Location, keyword: str) -> dict:
     """Return the object that a keyword holds; empty if the keyword is missing."""
-    value = location.schema.get(keyword)
-    if value is None and keyword not in location.schema:
-        return {}
+    value = location.schema.get(keyword, {})
     if not isinstance(value, dict):
         raise location.refused(keyword, "is not an object", "invalid")
     return value
@@ -107,9 +105,7 @@ def dict_of(location: Location, keyword: str) -> dict:
 
 def names_of(location: Location, keyword: str) -> list:
     """Return the list of keys that a keyword holds; empty if the keyword is missing."""
-    value = location.schema.get(keyword)
-    if value is None and keyword not in location.schema:
-        return []
+    value = location.schema.get(keyword, [])
     if not isinstance(value, list) or not are_texts(value):
         if isinstance(value, bool) and location.schema.get("$schema") is None:
             return []  # a flag of draft 3, which means nothing in later drafts

@@ -32,7 +32,7 @@ from hybrid.json_schema.languages.automaton import (
 from hybrid.json_schema.languages.counted import counted_language
 from hybrid.json_schema.languages.formats import NOT_REGULAR, format_language
 from hybrid.json_schema.languages.grids import MOST_LISTED, Grid, few_words, grid_of
-from hybrid.json_schema.languages.lengths import window, with_length
+from hybrid.json_schema.languages.lengths import Piece, window, with_length
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
 from hybrid.json_schema.languages.until import TooLarge
 from hybrid.json_schema.locations import Location
@@ -76,24 +76,6 @@ def _in_one(parts: Sequence[Listed]) -> Listed:
             counts[text] = counts.get(text, n_others) + (-1 if part.is_inverted else 1)
     is_inverted = n_others == 1
     return Listed(frozenset(t for t, count in counts.items() if (count == 1) != is_inverted), is_inverted)
-
-
-class Piece(NamedTuple):
-    """Some strings of a language: a prefix, then characters of a set.
-
-    Attributes:
-        prefix: the language of the prefix.
-        characters: a language of single characters; None: nothing follows.
-        least, most: how many of these characters follow; most is None if there is no upper bound. If
-            `is_counted`, the length of the text of the prefix.
-        is_counted: whether the piece is only the texts of the prefix with such a length, and nothing follows.
-    """
-
-    prefix: Automaton
-    characters: Automaton | None = None
-    least: int = 0
-    most: int | None = None
-    is_counted: bool = False
 
 
 GRIDS = 6
@@ -229,7 +211,7 @@ class Strings:
             return
         if not automaton.is_empty:
             yield Piece(automaton)
-        yield from (Piece(*tail) for tail in tails)
+        yield from tails
 
     def grid(self, piece: Piece) -> Grid:
         """Return the states of a counted piece.

@@ -29,19 +29,22 @@ MOST_TAILS = 16
 """Most lengths at which looping states may be entered; if there are more, the product is made."""
 
 
-class Tail(NamedTuple):
-    """Texts that start with a text of a language and continue with characters of a set.
+class Piece(NamedTuple):
+    """Some strings of a language: a prefix, then characters of a set.
 
     Attributes:
-        prefix: the language.
-        characters: the set, as a language of single characters.
-        least, most: how many of these characters follow; most is None if there is no upper bound.
+        prefix: the language of the prefix.
+        characters: a language of single characters; None: nothing follows.
+        least, most: how many of these characters follow; most is None if there is no upper bound. If
+            `is_counted`, the length of the text of the prefix.
+        is_counted: whether the piece is only the texts of the prefix with such a length, and nothing follows.
     """
 
     prefix: Automaton
-    characters: Automaton
-    least: int
-    most: int | None
+    characters: Automaton | None = None
+    least: int = 0
+    most: int | None = None
+    is_counted: bool = False
 
 
 def window(least: int, most: int | None) -> Automaton:
@@ -54,7 +57,7 @@ def window(least: int, most: int | None) -> Automaton:
 @lru_cache(maxsize=1024)
 def with_length(
     language: Automaton, least: int, most: int | None, bound: int
-) -> tuple[Automaton, tuple[Tail, ...]]:
+) -> tuple[Automaton, tuple[Piece, ...]]:
     """Return the texts of a language whose length is in a range: those of an automaton, and those of tails.
 
     Raises:
@@ -78,7 +81,7 @@ def with_length(
 
 def _tails(
     language: Automaton, least: int, most: int | None, bound: int
-) -> tuple[Automaton, tuple[Tail, ...]] | None:
+) -> tuple[Automaton, tuple[Piece, ...]] | None:
     """Return the automaton and the tails; None if there are too many tails."""
     looping = {
         state
@@ -116,7 +119,7 @@ def _tails(
         prefix = minimal(rows, [i == number for i in range(len(rows))])
         characters = one_of(tuple((low, high) for low, high, _ in language.rows[state]))
         tails.append(
-            Tail(prefix, characters, max(least - length, 0), None if most is None else most - length)
+            Piece(prefix, characters, max(least - length, 0), None if most is None else most - length)
         )
     return minimal(rows, ends), tuple(tails)
 
