@@ -14,7 +14,7 @@ cdef class TreeWriter:
     cpdef object finish(self)
     cdef object _branch(self, Branch branch, Py_ssize_t state)
     cdef object _spell(self, Py_ssize_t state, str label, Py_ssize_t target)
-    cdef object _sequence(self, Py_ssize_t state, list sets, Py_ssize_t target)
+    cdef object _escaped(self, Py_ssize_t state, str letter, Py_ssize_t target)
 
 
 cdef class PlainWriter:

@@ -22,11 +22,12 @@ from cython.cimports.hybrid.json_schema.rows import Rows
 
 from equivalence import built
 from hybrid.json_schema.languages import automaton
-from hybrid.json_schema.languages.spelling import UNITS, spellings
 
 built.check(__name__, EQUIMASK_SOURCE)
 
 LAST = cython.declare(cython.Py_ssize_t, automaton.LAST)  # the last code point
+
+_SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 @cython.final
@@ -87,28 +88,34 @@ class TreeWriter:
         self._rows.letter(state, label[0], found)
 
     def _spell(self, state: cython.Py_ssize_t, label: str, target: cython.Py_ssize_t) -> object:
-        """Add edges that read a label, characters that are not printable ASCII in all their spellings."""
+        """Add edges that read a label, each character in all its spellings."""
         rows = self._rows
         for i, letter in enumerate(label):
             after = target if i == len(label) - 1 else rows.state()
-            if " " <= letter <= "~":
-                if letter in '"\\/':
-                    rows.text(state, "\\" + letter, after)
-                if letter not in '"\\':
-                    rows.letter(state, letter, after)
-            else:
-                for spelling in spellings(((ord(letter), ord(letter)),), UNITS):
-                    self._sequence(state, spelling, after)
+            short = _SHORT_ESCAPES.get(letter)
+            if short is not None:
+                rows.text(state, short, after)
+            if letter == "/":
+                rows.text(state, "\\/", after)
+            if letter < " " or letter > "~":
+                self._escaped(state, letter, after)
+            if letter >= " " and short is None:
+                rows.characters(state, ord(letter), ord(letter), after)
             state = after
 
-    def _sequence(self, state: cython.Py_ssize_t, sets: list, target: cython.Py_ssize_t) -> object:
-        """Add edges that read one character of each of some sets."""
-        rows = self._rows
-        for i, ranges in enumerate(sets):
-            after = target if i == len(sets) - 1 else rows.state()
-            for low, high in ranges:
-                rows.characters(state, low, high, after)
-            state = after
+    def _escaped(self, state: cython.Py_ssize_t, letter: str, target: cython.Py_ssize_t) -> object:
+        """Add edges that read a character as `\\u` code units with four digits in upper or lower case."""
+        rows, units = self._rows, letter.encode("utf-16-be", "surrogatepass")
+        for i in range(0, len(units), 2):
+            behind = rows.state()
+            rows.text(state, "\\u", behind)
+            state = behind
+            digits = f"{int.from_bytes(units[i : i + 2], 'big'):04x}"
+            for j, digit in enumerate(digits):
+                after = target if i + 2 == len(units) and j == 3 else rows.state()
+                for spelling in {digit, digit.upper()}:
+                    rows.letter(state, spelling, after)
+                state = after
 
 
 @cython.cfunc

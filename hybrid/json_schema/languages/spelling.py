@@ -2,7 +2,7 @@
 
 What: a character is spelled as itself, as a short escape, or as `\\uXXXX` with digits in either case; a
 character beyond U+FFFF as two of these. A lone surrogate is not a character and is never written.
-`spellings` gives the spellings of a set of characters, and `spelled` their automaton.
+`spelled` gives the automaton of all spellings of some characters.
 When: for strings without restrictions and for single characters; other languages are written by
 `hybrid.json_schema.texts.write_plainly`.
 """
@@ -25,19 +25,16 @@ _RAW = ((0x20, 0x21), (0x23, 0x5B), (0x5D, LAST))
 _BASIC = ((0, 0xD7FF), (0xE000, 0xFFFF))
 """Characters of one code unit."""
 
-UNITS = ((0, 0xFFFF),)
-"""All code units, also lone surrogates."""
 
-
-def spellings(ranges: Ranges, units: Ranges = _BASIC) -> Iterator[list[Ranges]]:
+def _spellings(ranges: Ranges) -> Iterator[list[Ranges]]:
     """Yield the spellings of the characters of some ranges, as sequences of sets of characters. Two sets that
-    follow the same beginning are equal or disjoint. `units` are the characters of one code unit."""
+    follow the same beginning are equal or disjoint."""
     for low, high in _within(ranges, _RAW):
         yield [((low, high),)]
     for letter, stands_for in _SHORT.items():
         if any(low <= ord(stands_for) <= high for low, high in ranges):
             yield [_one("\\"), _one(letter)]
-    for low, high in _within(ranges, units):
+    for low, high in _within(ranges, _BASIC):
         for digits in _products(low, high, (16, 16, 16)):
             yield [_one("\\"), _one("u"), *map(_digits, digits)]
     for low, high in _within(ranges, ((0x10000, LAST),)):
@@ -52,7 +49,7 @@ def spelled(ranges: Ranges, is_repeated: bool = False) -> Automaton:
     """Return all spellings of one character of some ranges, or of any number of them."""
     nodes: list[dict[Ranges, int]] = [{}, {}]  # of a trie: the target of each set of characters
     end = 0 if is_repeated else 1
-    for spelling in spellings(ranges):
+    for spelling in _spellings(ranges):
         node = 0
         for characters in spelling[:-1]:
             node = nodes[node].setdefault(characters, len(nodes))
