@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import json
 import re
 import subprocess
@@ -164,6 +165,27 @@ def test_the_reference_has_every_public_name() -> None:
     named = set(re.findall(r"^::: hybrid\.(\w+)$", "\n".join(pages), re.MULTILINE))
     errors = {name for name in hybrid.__all__ if hasattr(equivalence.errors, name)}
     assert named | errors | {"bitmask_dtype"} >= set(hybrid.__all__)
+
+
+CLASSES = [
+    kind
+    for kind in map(vars(hybrid).get, hybrid.__all__)
+    if isinstance(kind, type) and not issubclass(kind, Exception)
+]
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_every_public_method_has_a_signature(kind: type) -> None:
+    for name in [name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))]:
+        given = inspect.signature(getattr(kind, name))
+        assert "args" not in given.parameters, f"{kind.__name__}.{name}{given}"
+
+
+def test_the_signatures_of_compiled_methods() -> None:
+    fill, accept = GrammarMatcher.fill_next_token_bitmask, GrammarMatcher.accept_token
+    assert str(inspect.signature(fill)) == "(self, /, bitmask, index=0, *, debug_print=False)"
+    assert str(inspect.signature(accept)) == "(self, /, token_id, *, debug_print=False)"
+    assert str(accept.__doc__).startswith("Advance by a token")
 
 
 def test_what_is_loaded_from_elsewhere_is_found(tmp_path: Path) -> None:

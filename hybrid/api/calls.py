@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: language_level=3, embedsignature=True, embedsignature.format=clinic
 # mypy: ignore-errors
 """The two calls of every step, `fill_next_token_bitmask` and `accept_token`, with a fast path in compiled
 code.
