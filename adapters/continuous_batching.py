@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 
 import torch
 
+from adapters import score_rows
 from adapters.grammars import compiled_grammars, compiler_of
 from equivalence.arguments import integer_from, shown
 from equivalence.errors import ArgumentError, MatcherError, StrategyError, VocabularyError
-from hybrid import CompiledGrammar, GrammarMatcher, allocate_token_bitmask, apply_token_bitmask_inplace
+from hybrid import CompiledGrammar, GrammarMatcher, allocate_token_bitmask
 
 try:
     from transformers.generation.continuous_batching import cb_logits_processors
@@ -157,13 +158,8 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         rows = tensor_arg[: len(scores)].long()
         if not bool(rows.any()):
             return scores
-        masks = self._bitmask[rows.cpu()].to(scores.device)
         masked = scores.clone(memory_format=torch.contiguous_format)
-        if scores.device.type in ("cpu", "cuda"):
-            apply_token_bitmask_inplace(masked, masks, vocab_size=size)
-        else:  # XGrammar has no kernel there
-            bits = (masks.unsqueeze(-1) >> torch.arange(32, device=scores.device)) & 1
-            masked[:, :size].masked_fill_(~bits.flatten(-2)[:, :size].bool(), -torch.inf)
+        score_rows.apply(masked, self._bitmask[rows.cpu()], size)
         masked[(rows != FREE).nonzero().flatten(), size:] = -torch.inf
         return masked
 

@@ -9,7 +9,6 @@ Limits: the weights are random, so the text is noise that obeys a grammar; the t
 
 from __future__ import annotations
 
-import importlib.resources
 import json
 import re
 import sys
@@ -30,6 +29,7 @@ from rich.text import Text
 
 from adapters.transformers import GrammarLogitsProcessor
 from hybrid import CompiledGrammar, GrammarCompiler, Vocabulary
+from hybrid.cli.shipped import shipped_grammar
 from hybrid.cli.vocabulary_spec import load_vocabulary
 from hybrid.testing.verify import Comparison, compare_along
 
@@ -61,9 +61,7 @@ class Task:
     """One grammar of the demonstration."""
 
     name: str
-    source: str
-    compile: Callable[[GrammarCompiler], CompiledGrammar]
-    plain: Callable[[xgrammar.GrammarCompiler], xgrammar.CompiledGrammar]
+    compile: Callable[[Any], Any]  # with our compiler or with XGrammar's
     judge: Callable[[bytes, bool], str]
     tokens: int
 
@@ -118,37 +116,20 @@ def run(*, tokens: int, seed: int) -> int:
     return 0 if exact and valid else 1
 
 
-def shipped_grammar(name: str) -> str:
-    """Return the text of a grammar that comes with the package."""
-    return (importlib.resources.files("hybrid") / "grammars" / f"{name}.gbnf").read_text(encoding="utf-8")
-
-
 def tasks(tokens: int) -> list[Task]:
     """Return the three tasks: a JSON schema, a regular expression, and the C-like grammar of the package."""
-    c_like = shipped_grammar("c_like")
-    options: dict[str, Any] = {"any_whitespace": False}
+    c_like = shipped_grammar("c_like.gbnf").text
     return [
         Task(
             "JSON schema",
-            json.dumps(SCHEMA),
-            lambda ours: ours.compile_json_schema(SCHEMA, **options),
-            lambda plain: plain.compile_json_schema(SCHEMA, **options),
+            lambda compiler: compiler.compile_json_schema(SCHEMA, any_whitespace=False),
             judge_json,
             tokens,
         ),
-        Task(
-            "regular expression",
-            REGEX,
-            lambda ours: ours.compile_regex(REGEX),
-            lambda plain: plain.compile_regex(REGEX),
-            judge_regex,
-            tokens,
-        ),
+        Task("regular expression", lambda compiler: compiler.compile_regex(REGEX), judge_regex, tokens),
         Task(
             "C-like grammar",
-            c_like,
-            lambda ours: ours.compile_grammar(c_like),
-            lambda plain: plain.compile_grammar(c_like),
+            lambda compiler: compiler.compile_grammar(c_like),
             lambda text, ended: judge_grammar(c_like, text, ended),
             min(tokens, SLOW_MASK_TOKENS),
         ),
@@ -197,7 +178,7 @@ def work(
     seconds = time.perf_counter() - began
     progress.update(bar, description=f"{task.name}: plain XGrammar compiling")
     began = time.perf_counter()
-    plain_compiled = task.plain(plain)
+    plain_compiled = task.compile(plain)
     plain_seconds = time.perf_counter() - began
     progress.update(bar, description=f"{task.name}: generating", total=task.tokens)
     output = model.generate(
@@ -261,18 +242,9 @@ def summary(outcomes: list[Outcome]) -> Table:
     """Return a table with a row for each grammar: classes, times beside plain XGrammar's, and whether all
     masks are equal."""
     table = Table(title="medians; the ratio is plain XGrammar / ours", title_justify="left")
-    for column in (
-        "grammar",
-        "classes",
-        "compile",
-        "plain",
-        "ratio",
-        "mask",
-        "plain",
-        "ratio",
-        "masks equal",
-    ):
-        table.add_column(column, justify="left" if column == "grammar" else "right")
+    table.add_column("grammar")
+    for column in ("classes", "compile", "plain", "ratio", "mask", "plain", "ratio", "masks equal"):
+        table.add_column(column, justify="right")
     for outcome in outcomes:
         ours = sorted(outcome.comparison.times.fill)
         plain = sorted(outcome.comparison.times.plain_fill)

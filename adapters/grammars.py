@@ -125,20 +125,11 @@ def compiler_of(tokenizer: Any) -> GrammarCompiler:
 
 
 def _compiler_of(tokenizer: Any) -> GrammarCompiler:
-    control = control_tokens(tokenizer)
-    return GrammarCompiler(Vocabulary.from_huggingface(tokenizer, special_token_ids=control))
-
-
-def control_tokens(tokenizer: Any) -> set[int]:
-    """Return the ids of a tokenizer's control tokens, such as ``<|im_start|>``.
-
-    Args:
-        tokenizer: a tokenizer of `transformers`. Some of its control tokens, such as those of Llama 3, are
-            only in its table of added tokens.
-    """
+    # some control tokens, such as those of Llama 3, are only in the table of added tokens
     added = getattr(tokenizer, "added_tokens_decoder", {})
-    marked = {number for number, token in added.items() if getattr(token, "special", False)}
-    return marked.union(getattr(tokenizer, "all_special_ids", ()))
+    control = {number for number, token in added.items() if getattr(token, "special", False)}
+    control.update(getattr(tokenizer, "all_special_ids", ()))
+    return GrammarCompiler(Vocabulary.from_huggingface(tokenizer, special_token_ids=control))
 
 
 _compilers = ByIdentity(_compiler_of)

@@ -17,7 +17,7 @@ from adapters.grammars import compiler_of, white_space
 from adapters.mlx_lm import is_wrapper
 from equivalence.arguments import shown
 from equivalence.errors import ArgumentError, UnsupportedGrammar
-from hybrid import CompiledGrammar, GrammarCompiler
+from hybrid import CompiledGrammar
 
 INSTALL = "pip install 'equimask[outlines]'"
 
@@ -55,7 +55,8 @@ def grammar_of(model: Any, output_type: Any) -> CompiledGrammar:
     if isinstance(output_type, CompiledGrammar):
         return output_type
     dsl = _imported("outlines.types.dsl")
-    compiler = _compiler(model)
+    tokenizer = _processor_and_tokenizer(model)[1]
+    compiler = compiler_of(tokenizer._tokenizer if is_wrapper(tokenizer) else tokenizer)
     term = dsl.python_types_to_terms(output_type)
     if isinstance(term, dsl.CFG):
         raise UnsupportedGrammar(
@@ -71,11 +72,6 @@ def grammar_of(model: Any, output_type: Any) -> CompiledGrammar:
             )
         return compiler.compile_json_schema(term.schema, max_whitespace_cnt=white_space(compiler))
     return compiler.compile_regex(dsl.to_regex(term))
-
-
-def _compiler(model: Any) -> GrammarCompiler:
-    tokenizer = _processor_and_tokenizer(model)[1]
-    return compiler_of(tokenizer._tokenizer if is_wrapper(tokenizer) else tokenizer)
 
 
 def _processor_and_tokenizer(model: Any) -> tuple[Any, Any]:

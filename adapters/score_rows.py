@@ -1,8 +1,8 @@
 """Rows of ids and scores: their checks, rows of bitmasks, and the errors about them.
 
 What: `check_call` validates what a decoding loop passes; `bitmask_row` and `unpack` go from ids to bits and
-back; `quoted` and `expected` are the parts of messages that quote a row.
-When: by `adapters.transformers`.
+back; `apply` masks scores; `quoted` and `expected` are the parts of messages that quote a row.
+When: by `adapters.transformers` and `adapters.continuous_batching`.
 Limits: plain functions without state.
 """
 
@@ -18,6 +18,7 @@ from adapters.generations import State
 from equivalence import Vocabulary
 from equivalence.arguments import shown
 from equivalence.errors import ArgumentError, BatchError, BudgetExceeded, HybridError
+from hybrid import apply_token_bitmask_inplace
 
 
 class NoAllowedToken(HybridError, RuntimeError):
@@ -99,3 +100,12 @@ def unpack(bitmask: torch.Tensor, size: int) -> torch.Tensor:
     """Return the bits of a bitmask as booleans, one per id."""
     bits = (bitmask.unsqueeze(-1) >> torch.arange(32, dtype=torch.int32)) & 1
     return bits.flatten(-2)[..., :size].bool()
+
+
+def apply(scores: torch.Tensor, bitmask: torch.Tensor, size: int) -> None:
+    """Set scores to -inf where the bit of one of the first `size` ids is 0. The bitmask is on the CPU."""
+    if scores.device.type in ("cpu", "cuda"):
+        bitmask = bitmask.to(scores.device, non_blocking=True)
+        apply_token_bitmask_inplace(scores, bitmask, vocab_size=size)
+    else:  # XGrammar has no kernel there
+        scores[:, :size].masked_fill_(~unpack(bitmask, size).to(scores.device), -torch.inf)

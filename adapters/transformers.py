@@ -33,7 +33,7 @@ from adapters.opportunistic import Sampling, first_choices, only, sampling_from,
 from adapters.score_rows import HistoryError, NoAllowedToken, RejectedToken
 from equivalence.arguments import integer, integer_from
 from equivalence.errors import ArgumentError, BatchError, MatcherError, VocabularyError
-from hybrid import GrammarMatcher, allocate_token_bitmask, apply_token_bitmask_inplace
+from hybrid import GrammarMatcher, allocate_token_bitmask
 from hybrid.healing import HealingMatcher
 from hybrid.values.arguments import stop_ids
 
@@ -465,10 +465,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             else:
                 self._fill(state, bitmask, index)
         masked = only(scores, chosen)
-        if scores.device.type in ("cpu", "cuda"):
-            apply_token_bitmask_inplace(masked, bitmask.to(scores.device, non_blocking=True), vocab_size=size)
-        else:  # XGrammar has no kernel there
-            masked[:, :size].masked_fill_(~score_rows.unpack(bitmask, size).to(scores.device), -torch.inf)
+        score_rows.apply(masked, bitmask, size)
         masked[:, size:] = -torch.inf
         # This waits for the device, so the next call may overwrite the pinned bitmask.
         for index, empty in enumerate((masked.amax(dim=-1) == -torch.inf).tolist()):

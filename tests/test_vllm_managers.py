@@ -281,7 +281,7 @@ def test_steps_are_those_of_vllms_own_loop(n_spec, parser, monkeypatch):
             if ids or padding:
                 drafts[request.request_id] = [*ids, *padding]
         if round_ == 6:
-            grammars[1].matcher._failed = True
+            grammars[1].matcher.has_failed = True
         chosen = randomness.sample(requests, randomness.randrange(1, len(requests) + 1))
         names = [request.request_id for request in chosen]
         asked = {request.request_id: request for request in requests}, names, drafts
@@ -410,7 +410,7 @@ def guesses(grammar, draw, n: int) -> list[int]:
     """Return drafts that the grammar accepts, ignoring the token limit."""
     twin = grammar.matcher.fork()
     twin.limit_tokens(None)
-    twin._failed = False
+    twin.has_failed = False
     found: list[int] = []
     row = torch.zeros((1, (SIZE + 31) // 32), dtype=torch.int32)
     while len(found) < n and not twin.is_terminated():

@@ -146,7 +146,7 @@ def helpers(monkeypatch):
     def plain(self):
         twin = self.fork()
         twin.limit_tokens(None)
-        twin._failed = False
+        twin.has_failed = False
         return twin
 
     def fork_at(self, tokens):

@@ -80,7 +80,7 @@ def test_only_rows_of_others_are_the_loops(make, is_strided):
     manager, requests, ask = make(is_strided, 6, 2)
     drafts = {"0": [ord("a"), ord("1")], "1": [ord("b")], "2": [ord("1"), -1], "4": [ord("a")]}
     grammar(requests, "3").ended = True
-    grammar(requests, "4").matcher._failed = True
+    grammar(requests, "4").matcher.has_failed = True
     firsts = [0, 3, 6, 9, 12, 15] if is_strided else [0, 3, 5, 8, 9, 11]
     names = list(requests)
     before = masks_filled()

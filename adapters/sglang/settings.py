@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from adapters.engines.settings import Settings
+from adapters.engines.settings import Settings, positive
 
 SETTINGS = Settings("EQUIMASK_SGLANG")
 
-MEBIBYTES = f"{SETTINGS.enabled}_CACHE_MB"
 DEFAULT_MEBIBYTES = 512.0
 
 
@@ -17,4 +16,4 @@ def cache_bytes() -> int:
     Raises:
         ValueError: it is not a positive number.
     """
-    return int(SETTINGS.positive(MEBIBYTES, DEFAULT_MEBIBYTES, "mebibytes") * 2**20)
+    return int(positive(f"{SETTINGS.enabled}_CACHE_MB", DEFAULT_MEBIBYTES, "mebibytes") * 2**20)

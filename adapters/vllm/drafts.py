@@ -66,12 +66,6 @@ def are_wanted(vllm_config: Any) -> bool:
     backend = vllm_config.structured_outputs_config.backend
     has_grammars = backend == "auto" or backend.startswith("xgrammar")
     in_workers = bool(getattr(vllm_config, "use_v2_model_runner", False))
-    if (
-        has_grammars
-        and method in METHODS
-        and not (scheduling or in_workers or executor == "external_launcher")
-    ):
-        return True
     if not has_grammars:
         why = f"the backend of structured outputs is {backend!r}"
     elif speculation is None:
@@ -82,8 +76,10 @@ def are_wanted(vllm_config: Any) -> bool:
         why = "scheduling is asynchronous"
     elif in_workers:
         why = "model runner V2 keeps drafts in the workers (VLLM_USE_V2_MODEL_RUNNER=0 selects V1)"
-    else:
+    elif executor == "external_launcher":
         why = "with the executor external_launcher, each rank would make its own drafts"
+    else:
+        return True
     raise ValueError(
         f"drafts from grammars are enabled ({SETTINGS.drafting}=1, or the proposer {PROPOSER}), but {why}; "
         f"they need one of the methods {', '.join(METHODS)}, synchronous scheduling and the backend "

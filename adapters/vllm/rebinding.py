@@ -32,7 +32,7 @@ from adapters.engines.metrics import serve
 from adapters.engines.notices import add_named_hook
 from adapters.vllm import drafts, ranks, request, steps
 from adapters.vllm.names import OURS, Names
-from adapters.vllm.settings import SETTINGS
+from adapters.vllm.settings import SETTINGS, check_seconds
 
 logger = logging.getLogger("vllm.equimask")
 
@@ -90,7 +90,7 @@ def _answer(backend: ModuleType) -> None:
     Raises:
         CannotRebind: the front end asks in an unknown way.
     """
-    name, seconds = "validate_xgrammar_grammar", SETTINGS.check_seconds()
+    name, seconds = "validate_xgrammar_grammar", check_seconds()
     try:
         front_end, errors = importlib.import_module(FRONT_END), importlib.import_module("vllm.exceptions")
     except ModuleNotFoundError as error:

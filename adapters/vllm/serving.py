@@ -49,17 +49,12 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
             because vLLM makes matchers in the threads that compile.
 
     Attributes:
+        has_failed: whether there was an error, so that only stop tokens are allowed.
         learned: how many of its tokens a draft model has learned (`adapters.vllm.drafts`).
     """
 
-    _failed = False
+    has_failed = False
     learned = 0
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether its masks and steps come from its grammar alone, so that all rows of a step can be filled
-        in one call (`adapters.vllm.steps`) instead of by the methods below."""
-        return not self._failed
 
     def __init__(self, compiled_grammar: Any, **options: Any) -> None:
         options.pop("max_rollback_tokens", None)  # rollback is unlimited, and XGrammar warns, too
@@ -67,7 +62,7 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
 
     def fill_next_token_bitmask(self, bitmask: Any, index: int = 0, *, debug_print: bool = False) -> bool:
         """Overwrite a row with the mask of the next token; after an error, with the stop tokens."""
-        if not self._failed:
+        if not self.has_failed:
             try:
                 return super().fill_next_token_bitmask(bitmask, index, debug_print=debug_print)
             except Exception:  # noqa: BLE001 - any error ends only this request
@@ -77,7 +72,7 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
 
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
         """Advance by a token; False if it is not allowed, or after an error."""
-        if self._failed:
+        if self.has_failed:
             return False
         try:
             return super().accept_token(token_id, debug_print=debug_print)
@@ -87,7 +82,7 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
 
     def rollback(self, num_tokens: int = 1) -> None:
         """Take back the last steps. Does nothing after an error."""
-        if self._failed:
+        if self.has_failed:
             return
         try:
             super().rollback(num_tokens)
@@ -96,7 +91,7 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
 
     def is_terminated(self) -> bool:
         """Whether the sequence has ended. False after an error, so that vLLM offers a token."""
-        if self._failed:
+        if self.has_failed:
             return False
         try:
             return super().is_terminated()
@@ -107,15 +102,10 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
     def reset(self) -> None:
         """Go back to the start, and forget errors."""
         super().reset()
-        self._failed = False
+        self.has_failed = False
         self.learned = 0
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether there was an error, so that only stop tokens are allowed."""
-        return self._failed
 
     def _fail(self, what: str) -> None:
         """Record the error that is being handled."""
-        self._failed = True
+        self.has_failed = True
         logger.exception("The %s of a structured output failed; its request is ended", what)

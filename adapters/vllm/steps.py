@@ -142,7 +142,7 @@ def _step_of(
             and type(made) is grammar
             and not made.is_terminated()
             and type(made.matcher) is kind
-            and made.matcher.is_plain
+            and not made.matcher.has_failed  # else its own methods give the masks
         ):
             found.names.append(name)
             found.matchers.append(made.matcher)

@@ -44,14 +44,10 @@ def warm(make: Callable[[], Any]) -> Any:
     for compiler in compilers:
         for method, text in GRAMMARS:
             try:
-                _follow(getattr(compiler, method)(text))
+                matcher = serving.GrammarMatcher(getattr(compiler, method)(text))
+                size = matcher.compiled_grammar.vocabulary.size
+                follow(matcher.fill_next_token_bitmask, matcher.accept_token, matcher.is_terminated, size)
             except HybridError as error:  # the operator's bounds, or a vocabulary without these texts
                 logger.warning("warm-up: %s failed for a small test grammar: %s", method, error)
     logger.info("equimask is ready for structured outputs, after %.1f s", time.perf_counter() - began)
     return backend
-
-
-def _follow(compiled: Any) -> None:
-    matcher = serving.GrammarMatcher(compiled)
-    size = compiled.tokenizer_info.vocab_size
-    follow(matcher.fill_next_token_bitmask, matcher.accept_token, matcher.is_terminated, size)
