@@ -113,6 +113,8 @@ def test_a_page_tells_of_a_schema_and_a_document(tmp_path: Path, spec: str) -> N
         and "key" in page.text("dt")
         and "most common classes" in page.text("template")
     )
+    named = re.findall(r"<code>(--[a-z-]+)", (tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert named and set(named) <= set(re.findall("--[a-z-]+", run("explain", "--help").output))
 
 
 def test_a_refused_document_is_said_where_and_why(tmp_path: Path, spec: str) -> None:
