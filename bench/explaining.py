@@ -20,7 +20,7 @@ from bench.report import environment, make_console, write_json
 from bench.reporting.tables import Table, size
 from equivalence import HybridError
 from hybrid import GrammarCompiler
-from hybrid.cli.explaining import compiled_by
+from hybrid.api.parallel import compiled_from
 from hybrid.cli.grammar_source import Named, read_named
 from hybrid.cli.vocabulary_spec import load_vocabulary
 from hybrid.pages import facts_of, render
@@ -43,7 +43,7 @@ SAMPLES = {
 def measured(compiler: GrammarCompiler, named: Named, document: bytes | None) -> dict[str, Any]:
     """Make one page. Return its measurements."""
     began = perf_counter()
-    compiled = compiled_by(compiler, named)
+    compiled = compiled_from(compiler, named.source)
     compiling = perf_counter() - began
     began, used = perf_counter(), process_time()
     facts = facts_of(compiled, named.title, named.kind, compiling, document)

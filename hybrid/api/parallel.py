@@ -132,7 +132,8 @@ def _source(compiler: Compiler, place: int, item: Any) -> Source:
     return source
 
 
-def _compiled(compiler: Compiler, source: Source) -> CompiledGrammar:
+def compiled_from(compiler: Compiler, source: Source) -> CompiledGrammar:
+    """Compile one grammar."""
     if source.kind == "serialized":
         return compiler.compile_grammar(xgrammar.Grammar.deserialize_json(source.argument))
     compile_it: Callable[..., CompiledGrammar] = getattr(compiler, METHODS[source.kind])
@@ -154,7 +155,7 @@ def _task(shared: _Shared, source: Source) -> CompiledGrammar | bytes | HybridEr
                 f"{shared.compiler.strategy!r}; use strategy='classifier', or joblib's backend "
                 "'threading'"
             )
-        compiled = _compiled(shared.compiler, source)
+        compiled = compiled_from(shared.compiler, source)
     except HybridError as error:
         return error
     if not shared.is_elsewhere:
@@ -171,7 +172,7 @@ def _received(compiler: Compiler, source: Source, result: Any) -> CompiledGramma
     if result is not None:
         return result
     try:
-        return _compiled(compiler, source)
+        return compiled_from(compiler, source)
     except HybridError as error:
         return error
 

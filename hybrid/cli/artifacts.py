@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from equivalence import ArtifactError, GrammarError, HybridError, Vocabulary
+from equivalence import ArtifactError, GrammarError, HybridError
 from equivalence.store import read_whole
 from hybrid import files as artifact
 from hybrid.api.compiler import GrammarCompiler
@@ -36,7 +36,7 @@ from hybrid.files.description import MOST_BYTES, Description, describe
 from hybrid.lark import FactoredClassifier
 from hybrid.testing.random_walk import Walker
 from hybrid.testing.segmentation import tokenize_greedy
-from hybrid.xgrammar.relaxed import Differences, differences_of
+from hybrid.xgrammar.relaxed import differences_of
 
 SUFFIX = ".equimask"
 """Suffix of the files that are written into a folder."""
@@ -46,16 +46,9 @@ BY_KIND = 0.5
 
 
 def compile_files(
-    console: Console,
-    grammars: Sequence[str],
-    spec: str,
-    output: Path,
-    n_jobs: int,
-    root: str | None,
-    strict: bool,
-    semantics: str = "xgrammar",
-    formats: bool = True,
-) -> int:
+    console: Console, grammars: Sequence[str], spec: str, output: Path, n_jobs: int, root: str | None,
+    strict: bool, semantics: str, formats: bool,
+) -> int:  # fmt: skip
     """Compile grammars to files.
 
     Args:
@@ -112,7 +105,8 @@ def compile_files(
                 if not many:
                     raise
                 failed += 1
-                _print_error(console, word, error)
+                what = f"{word}: {type(error).__name__}: {error}"
+                console.print(what, highlight=False, markup=False, style="red")
                 continue
             _print_written(console, target, compiled)
     return failed
@@ -159,12 +153,8 @@ def _print_written(console: Console, target: Path, compiled: CompiledGrammar) ->
         f"({phases} ms)",
         highlight=False, markup=False, soft_wrap=True,
     )  # fmt: skip
-    if compiled.schema is not None and (compiled.relaxed or compiled.narrowed):
-        print_differences(console, Differences(compiled.relaxed, compiled.narrowed))
-
-
-def _print_error(console: Console, word: str, error: Exception) -> None:
-    console.print(f"{word}: {type(error).__name__}: {error}", highlight=False, markup=False, style="red")
+    if compiled.relaxed or compiled.narrowed:
+        print_differences(console, compiled)
 
 
 def inspect_file(console: Console, path: Path, spec: str | None, sample: Path | None, steps: int) -> None:
@@ -197,19 +187,12 @@ def inspect_file(console: Console, path: Path, spec: str | None, sample: Path | 
     began = time.perf_counter()
     artifact.from_bytes(data, vocabulary)
     again = time.perf_counter() - began
-    console.print(
-        f"loaded in {1e3 * again:.1f} ms (the first time: {first:.2f} s)",
-        highlight=False,
-    )
-    tokens = None if text is None else _tokens_of(vocabulary, text, path)
-    _print_depths(console, compiled, tokens, steps)
-
-
-def _tokens_of(vocabulary: Vocabulary, text: bytes, path: Path) -> list[int]:
+    console.print(f"loaded in {1e3 * again:.1f} ms (the first time: {first:.2f} s)", highlight=False)
     try:
-        return tokenize_greedy(vocabulary, text)
+        tokens = None if text is None else tokenize_greedy(vocabulary, text)
     except ValueError as error:
         raise ArtifactError(f"no tokens of the vocabulary spell {str(path)!r}: {error}") from error
+    _print_depths(console, compiled, tokens, steps)
 
 
 def _print_description(console: Console, path: Path, found: Description) -> None:
@@ -244,13 +227,6 @@ def _print_description(console: Console, path: Path, found: Description) -> None
         print_differences(console, differences_of(found.schema))
 
 
-def _depths_of(compiled: CompiledGrammar, session: Any, met: Counter[int]) -> dict[int, int]:
-    """Return how many stack symbols are read for each configuration."""
-    if isinstance(compiled.classifier, FactoredClassifier):
-        return {config: session.store.depth_read(config) for config in met}
-    return depths_read(session.store, met)
-
-
 def _print_depths(
     console: Console, compiled: CompiledGrammar, tokens: list[int] | None, steps: int
 ) -> None:  # fmt: skip
@@ -283,8 +259,13 @@ def _print_depths(
             whole = b"".join(vocabulary.tokens[token] for token in tokens)
             why = GrammarMatcher(compiled).explain_refusal(whole)
             raise ArtifactError(f"the grammar does not allow the sample after byte {len(read)}: {why}")
+    store: Any = session.store
+    if isinstance(compiled.classifier, FactoredClassifier):
+        read_of = {config: store.depth_read(config) for config in met}
+    else:
+        read_of = depths_read(store, met)
     depths: Counter[int] = Counter()
-    for config, depth in _depths_of(compiled, session, met).items():
+    for config, depth in read_of.items():
         depths[depth] += met[config]
     total = sum(depths.values())
     kind = "a random walk" if tokens is None else "the sample"

@@ -11,6 +11,8 @@ Limits: the model of the demonstration has random weights, so its text is noise 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +23,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from equivalence import HybridError, TokenClasses, Vocabulary, compute_classes
-from equivalence.errors import NotInstalled, VocabularyError
+from equivalence.errors import NotInstalled
 from hybrid.cli.artifacts import SUFFIX, compile_files, inspect_file
 from hybrid.cli.explaining import explain_grammar
 from hybrid.cli.grammar_source import ALLOWED as GRAMMARS
@@ -62,26 +64,21 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the random weights and of the sampling.")] = 0,
 ) -> None:
     """Constrain a model with random weights by three grammars, and check every mask and text."""
-    try:
-        # imported by name, because adapters depend on this package, and not the other way round
-        module = importlib.import_module("adapters.demo")
-    except ModuleNotFoundError as error:
-        if error.name != "jsonschema":
-            raise
-        raise _refused(Console(), NotInstalled("python -m hybrid demo", error.name, "demo")) from error
-    try:
+    with _errors_printed(Console()):
+        try:
+            # imported by name, because adapters depend on this package, and not the other way round
+            module = importlib.import_module("adapters.demo")
+        except ModuleNotFoundError as error:
+            if error.name != "jsonschema":
+                raise
+            raise NotInstalled("python -m hybrid demo", error.name, "demo") from error
         status = module.run(tokens=tokens, seed=seed)
-    except VocabularyError as error:
-        raise _refused(Console(), error) from error
     raise typer.Exit(status)
 
 
 @app.command()
 def classes(
-    grammar: Annotated[
-        str,
-        typer.Argument(help=GRAMMARS),
-    ],
+    grammar: Annotated[str, typer.Argument(help=GRAMMARS)],
     vocabulary: VocabularySpec = "tekken",
     relation: Annotated[
         str, typer.Option(help="Kind of token classes: acceptance or displacement.")
@@ -92,7 +89,7 @@ def classes(
 ) -> None:
     """Print the token classes of a grammar or schema: how many, the largest ones, and the time."""
     console = Console()
-    try:
+    with _errors_printed(console):
         parsed = read_grammar(grammar, root, strict)
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         with Progress(*columns, console=console, transient=True) as progress:
@@ -104,8 +101,6 @@ def classes(
             cold = compute_classes(parsed, words, relation)  # type: ignore[arg-type]
             progress.update(task, description="computing them again, with caches")
             found = compute_classes(parsed, words, relation)  # type: ignore[arg-type]
-    except HybridError as error:
-        raise _refused(console, error) from error
     _print_classes(console, words, found, sum(cold.seconds.values()), top)
 
 
@@ -134,12 +129,10 @@ def compile_command(
     If some of several grammars cannot be written, the others are, and the exit status is 1.
     """
     console = Console()
-    try:
+    with _errors_printed(console):
         failed = compile_files(
             console, grammars, vocabulary, output, n_jobs, root, strict, semantics, formats
         )
-    except (HybridError, OSError) as error:
-        raise _refused(console, error) from error
     if failed:
         raise typer.Exit(1)
 
@@ -156,10 +149,8 @@ def inspect(
 ) -> None:
     """Print what is in a compiled grammar: counts, sizes, digests, and how deep masks read the stack."""
     console = Console()
-    try:
+    with _errors_printed(console):
         inspect_file(console, file, vocabulary, sample, steps)
-    except HybridError as error:
-        raise _refused(console, error) from error
 
 
 @app.command()
@@ -187,12 +178,10 @@ def explain(
     If the document is refused, the exit status is 1, and the output says where and what was expected.
     """
     console = Console()
-    try:
+    with _errors_printed(console):
         taken = explain_grammar(
             console, grammar, text, html, vocabulary, strategy, root, strict, semantics, formats
         )
-    except (HybridError, OSError) as error:
-        raise _refused(console, error) from error
     if not taken:
         raise typer.Exit(1)
 
@@ -208,10 +197,8 @@ def try_command(
 ) -> None:
     """Type a text, and see what may come next and where it is refused. Needs the extra "try"."""
     console = Console()
-    try:
+    with _errors_printed(console):
         try_grammar(console, grammar, vocabulary, root, strict, semantics, formats)
-    except HybridError as error:
-        raise _refused(console, error) from error
 
 
 @app.command(name="grammars")
@@ -223,10 +210,8 @@ def grammars_command(
     """List the grammars that come with the package, or print one."""
     console = Console()
     if show_name is not None:
-        try:
+        with _errors_printed(console):
             typer.echo(shipped_grammar(show_name).text, nl=False)
-        except HybridError as error:
-            raise _refused(console, error) from error
         return
     table = Table()
     for column in ("name", "kind", "description"):
@@ -236,10 +221,14 @@ def grammars_command(
     console.print(table, markup=False)
 
 
-def _refused(console: Console, error: Exception) -> typer.Exit:
-    """Print an error, and return the exception that ends the command."""
-    console.print(f"{type(error).__name__}: {error}", highlight=False, markup=False, style="red")
-    return typer.Exit(2)
+@contextmanager
+def _errors_printed(console: Console) -> Iterator[None]:
+    """A context in which an error is printed, and ends the command with status 2."""
+    try:
+        yield
+    except (HybridError, OSError) as error:
+        console.print(f"{type(error).__name__}: {error}", highlight=False, markup=False, style="red")
+        raise typer.Exit(2) from error
 
 
 def _print_classes(

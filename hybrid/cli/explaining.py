@@ -1,7 +1,6 @@
 """The command ``python -m hybrid explain``: a page about a grammar, or a summary in the terminal.
 
 What: `explain_grammar` compiles a grammar, reads a document, and writes or prints what `hybrid.pages` finds.
-``try`` also uses `compiled_by`.
 When: called by `hybrid.cli.commands`.
 Limits: documents have at most `MOST_BYTES`.
 """
@@ -20,16 +19,15 @@ from rich.text import Text
 from equivalence import ArgumentError
 from equivalence.store import read_whole
 from hybrid.api.compiler import GrammarCompiler
+from hybrid.api.parallel import compiled_from
 from hybrid.cli.differences import print_differences
-from hybrid.cli.grammar_source import Named, read_named
+from hybrid.cli.grammar_source import read_named
 from hybrid.cli.vocabulary_spec import load_vocabulary
-from hybrid.compiled import CompiledGrammar
 from hybrid.explain.characters import shown
 from hybrid.pages import Facts, facts_of, render
 from hybrid.pages.document import LEVELS
 from hybrid.pages.page import duration, size
 from hybrid.testing.segmentation import tokenize_greedy
-from hybrid.xgrammar.relaxed import Differences
 
 MOST_BYTES = 1 << 20
 """Size of the largest document."""
@@ -44,7 +42,7 @@ STRICT = (
 
 def explain_grammar(
     console: Console, grammar: str, text: Path | None, html: Path | None, vocabulary: str, strategy: str,
-    root: str | None, strict: bool, semantics: str = "xgrammar", formats: bool = True,
+    root: str | None, strict: bool, semantics: str, formats: bool,
 ) -> bool:  # fmt: skip
     """Write a page or print a summary.
 
@@ -78,7 +76,7 @@ def explain_grammar(
         ) as compiler:
             progress.update(task, description="compiling")
             began = time.perf_counter()
-            compiled = compiled_by(compiler, named)
+            compiled = compiled_from(compiler, named.source)
             seconds = time.perf_counter() - began
             progress.update(task, description="explaining")
             facts = facts_of(compiled, named.title, named.kind, seconds, document, text_is)
@@ -96,18 +94,6 @@ def explain_grammar(
         if facts.document.refusal is not None:
             console.print(str(facts.document.refusal), highlight=False, markup=False, style="red")
     return facts.document.refusal is None
-
-
-def compiled_by(compiler: GrammarCompiler, named: Named) -> CompiledGrammar:
-    """Compile a grammar from the command line."""
-    kind, argument, options = named.source
-    if kind == "builtin_json":
-        return compiler.compile_builtin_json_grammar()
-    if kind == "lark":
-        return compiler.compile_lark(argument, **dict(options or {}))
-    if kind == "json_schema":
-        return compiler.compile_json_schema(argument, **dict(options or {}))
-    return compiler.compile_grammar(argument)
 
 
 def _read(path: Path) -> bytes:
@@ -149,8 +135,7 @@ def _print(console: Console, facts: Facts) -> None:
         console.print(Text(str(document.refusal), "red"))
     if facts.kind == "JSON schema":
         console.print()
-        found = Differences(facts.relaxed, facts.narrowed)
-        print_differences(console, found, facts.n_relaxed, facts.n_narrowed)
+        print_differences(console, compiled)
         if facts.is_strict:
             console.print(STRICT, style="dim", highlight=False)
     costs = ", ".join(f"{name} {duration(seconds)}" for name, seconds in facts.timings[:6])

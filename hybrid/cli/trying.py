@@ -15,7 +15,7 @@ from rich.console import Console
 from equivalence.errors import NotInstalled
 from hybrid.api.compiler import GrammarCompiler
 from hybrid.api.matcher import GrammarMatcher
-from hybrid.cli.explaining import compiled_by
+from hybrid.api.parallel import compiled_from
 from hybrid.cli.grammar_source import read_named
 from hybrid.cli.vocabulary_spec import load_vocabulary
 from hybrid.compiled import CompiledGrammar
@@ -105,14 +105,9 @@ class Board:
 
 
 def try_grammar(
-    console: Console,
-    grammar: str,
-    vocabulary: str,
-    root: str | None,
-    strict: bool,
-    semantics: str = "xgrammar",
-    formats: bool = True,
-) -> None:
+    console: Console, grammar: str, vocabulary: str, root: str | None, strict: bool, semantics: str,
+    formats: bool,
+) -> None:  # fmt: skip
     """Compile a grammar, and open the screen.
 
     Args:
@@ -131,7 +126,7 @@ def try_grammar(
     named = read_named(grammar, root, strict, semantics)
     with console.status("compiling"):
         compiler = GrammarCompiler(load_vocabulary(vocabulary), assert_formats=formats)
-        compiled = compiled_by(compiler, named)
+        compiled = compiled_from(compiler, named.source)
     application(Board(compiled), f"{shown(named.title)} ({named.kind})").run()
 
 
@@ -190,14 +185,7 @@ def application(board: Board, title: str) -> Any:
     heading: Any = [("class:title", title), ("class:dim", "   type; Tab: insert forced text; Ctrl-C: end")]
     text = Window(BufferControl(buffer, input_processors=[Marks()]), height=Dimension(min=3), wrap_lines=True)
     told = Window(FormattedTextControl(board.fragments), height=Dimension(min=8), wrap_lines=True)
-    body = HSplit(
-        [
-            Window(FormattedTextControl(heading), height=1),
-            Window(height=1, char="\u2500"),
-            text,
-            Window(height=1, char="\u2500"),
-            told,
-        ]
-    )
+    line = Window(height=1, char="\u2500")
+    body = HSplit([Window(FormattedTextControl(heading), height=1), line, text, line, told])
     return Application(Layout(body, focused_element=text), key_bindings=keys, style=Style.from_dict(STYLES),
                        full_screen=True)  # fmt: skip

@@ -1,9 +1,8 @@
-"""The content of a page about a grammar: strategy, token classes, a document, time, memory, and keywords that
-masks do not enforce.
+"""The content of a page about a grammar: strategy, token classes, a document, time and memory.
 
 What: `facts_of` collects `Facts` from a compiled grammar.
 When: for `hybrid.pages.page`, and for the summary that `python -m hybrid explain` prints.
-Limits: those of `hybrid.pages.classes` and `hybrid.pages.document`, and `MOST_RELAXED`.
+Limits: those of `hybrid.pages.classes` and `hybrid.pages.document`.
 """
 
 from __future__ import annotations
@@ -20,10 +19,6 @@ from hybrid.compiled import CompiledGrammar
 from hybrid.pages.classes import ClassRow, ClassTable
 from hybrid.pages.document import Document, read_document
 from hybrid.testing.random_walk import Walker
-from hybrid.xgrammar.relaxed import Narrowing, Relaxation
-
-MOST_RELAXED = 200
-"""Most keywords that a page lists as not enforced, and most that it lists as forbidding valid values."""
 
 WALKED = 48
 """Most tokens of a random text, before it is completed."""
@@ -57,10 +52,6 @@ class Facts:
         singles: how many classes have one token, and some of these tokens.
         document: a text that was read.
         document_is: which text this is, in words.
-        relaxed: some keywords of a JSON schema that are not enforced.
-        n_relaxed: how many there are.
-        narrowed: some keywords of a JSON schema that forbid valid values.
-        n_narrowed: how many there are.
         memory: pairs of a description and a number of bytes.
     """
 
@@ -76,10 +67,6 @@ class Facts:
     singles: ClassRow
     document: Document
     document_is: str
-    relaxed: tuple[Relaxation, ...]
-    n_relaxed: int
-    narrowed: tuple[Narrowing, ...]
-    n_narrowed: int
     memory: list[tuple[str, int]]
 
     @property
@@ -129,12 +116,10 @@ def facts_of(
     if text is None:
         text, text_is = _some_text(compiled)
     document = read_document(compiled, table, text, is_whole=is_given)
-    relaxed, narrowed = compiled.relaxed, compiled.narrowed
     return Facts(
         title, kind, compiled, compile_seconds, 0.0 if known else classified - began,
         time.perf_counter() - classified, table.n_classes, table.n_never, table.rows(), table.singles(),
-        document, text_is, relaxed[:MOST_RELAXED], len(relaxed), narrowed[:MOST_RELAXED],
-        len(narrowed), _memory(compiled, compiled_bytes),
+        document, text_is, _memory(compiled, compiled_bytes),
     )  # fmt: skip
 
 

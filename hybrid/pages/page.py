@@ -20,6 +20,9 @@ from hybrid.pages.facts import Facts
 MOST_BYTES = 2 * 2**20
 """Largest size of a page."""
 
+MOST_KEYWORDS = 200
+"""Most keywords that a page lists as not enforced, and most that it lists as forbidding valid values."""
+
 
 def render(facts: Facts) -> str:
     """Return the page. If it would be larger than `MOST_BYTES`, fewer places are described.
@@ -35,10 +38,7 @@ def render(facts: Facts) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["duration"] = duration
-    environment.filters["size"] = size
-    environment.filters["count"] = lambda value: f"{value:,}"
-    environment.filters["cut"] = shown
+    environment.filters.update(duration=duration, size=size, count="{:,}".format, cut=shown)
     template = environment.from_string(_source("page.html"))
     style, script = _source("page.css"), _source("page.js")
     n_spots = len(facts.document.spots)
@@ -48,6 +48,7 @@ def render(facts: Facts) -> str:
             document=facts.document,
             compiled=facts.compiled,
             spots=facts.document.spots[:n_spots],
+            most_keywords=MOST_KEYWORDS,
             style=style,
             script=script,
             style_hash=_hash(style),
