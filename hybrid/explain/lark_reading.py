@@ -188,7 +188,10 @@ class LarkReading:
         lexeme = bytes(self._text[max(at.begins, 0) :]).decode("utf-8", "replace")
         begins: frozenset[int] | None = None
         if at.begins < 0:
-            begins = self._begins_anew(at.state)
+            fixed, state = self._fixed, at.state
+            # the bytes that lead to the same state as at the start may follow an emitted lexeme
+            anew = (fixed.step[state] == fixed.step[0]) & (fixed.emitted[state] == fixed.emitted[0])
+            begins = self._goes_on(state) & self._bytes(anew)
             found[self._described(at.last, 1)] = self._goes_on(at.state) - begins
             self._add_followers(found, at.stack, begins)
         elif not lexeme:
@@ -198,7 +201,8 @@ class LarkReading:
             for terminal in self._taken(at.stack):
                 literal = names.literals[terminal]
                 if literal is None and terminal in coming:
-                    found[self._described(terminal, 1)] = self._continues(at.state)
+                    goes_on = self._goes_on(at.state) & self._bytes(self._fixed.emitted[at.state] == 0)
+                    found[self._described(terminal, 1)] = goes_on
                 elif literal is not None and literal != lexeme:
                     if _begins(literal, lexeme, names.any_case[terminal]):
                         found[self._described(terminal, len(lexeme))] = literal[len(lexeme) :].encode()
@@ -212,7 +216,11 @@ class LarkReading:
             firsts: frozenset[int] = frozenset().union(*map(self._firsts, names.ignored))
             ignored = Expected("terminal", f"{IGNORED} ({words})")
             found[ignored] = firsts if begins is None else firsts & begins
-        return self._sorted(found)
+        order = {"literal": 0, "terminal": 1}
+        expected = sorted(
+            found, key=lambda one: (not one.read, order[one.kind], one.text.startswith(IGNORED))
+        )
+        return Located(expected, found, (), NO_RULES)
 
     def _add_followers(
         self, found: dict[Expected, Rest], stack: tuple[int, ...], begins: frozenset[int] | None
@@ -225,13 +233,6 @@ class LarkReading:
             if firsts:
                 rest: Rest = firsts if literal is None else literal.encode()
                 found.setdefault(self._described(terminal, 0), rest)
-
-    def _sorted(self, found: dict[Expected, Rest]) -> Located:
-        order = {"literal": 0, "terminal": 1}
-        expected = sorted(
-            found, key=lambda one: (not one.read, order[one.kind], one.text.startswith(IGNORED))
-        )
-        return Located(expected, found, (), NO_RULES)
 
     def _taken(self, stack: tuple[int, ...]) -> list[int]:
         """The terminals that the parser accepts on a stack."""
@@ -269,21 +270,9 @@ class LarkReading:
             known = self._lexing.ended[state] = frozenset(firsts), self._bytes(begins)
         return known
 
-    def _continues(self, state: int) -> frozenset[int]:
-        """The bytes that may continue the current lexeme, without ending it before."""
-        fixed = self._fixed
-        return self._goes_on(state) & self._bytes(fixed.emitted[state] == 0)
-
     def _goes_on(self, state: int) -> frozenset[int]:
         """The bytes that the lexer accepts in a state."""
         return self._bytes(self._fixed.step[state] >= 0)
-
-    def _begins_anew(self, state: int) -> frozenset[int]:
-        """The bytes that lead to the same state as at the start: those that may follow an emitted lexeme."""
-        fixed = self._fixed
-        return self._goes_on(state) & self._bytes(
-            (fixed.step[state] == fixed.step[0]) & (fixed.emitted[state] == fixed.emitted[0])
-        )
 
     def _bytes(self, columns: NDArray[np.bool_]) -> frozenset[int]:
         """The bytes that belong to some byte classes."""
@@ -312,9 +301,8 @@ class LarkReading:
     def _described(self, terminal: int, n_read: int) -> Expected:
         literal = self._names.literals[terminal]
         if literal is not None:
-            return Expected(
-                "literal", literal, n_read, (), ANY_CASE if self._names.any_case[terminal] else ""
-            )
+            case = ANY_CASE if self._names.any_case[terminal] else ""
+            return Expected("literal", literal, n_read, (), case)
         return Expected("terminal", self._name(terminal), min(n_read, 1), (), self._names.patterns[terminal])
 
     def _name(self, terminal: int) -> str:

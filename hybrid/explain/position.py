@@ -13,7 +13,7 @@ may restrict it further.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,20 +37,12 @@ MOST_LITERAL = 200
 """Most bytes of a literal that the matcher checks, or that probing finds."""
 
 
-class Stands(Protocol):
-    """The methods of a matcher that are needed here; `hybrid.GrammarMatcher` has them."""
-
-    def fork(self) -> Any: ...
-    def rollback(self, num_tokens: int = 1) -> None: ...
-    def accept_string(self, input_str: str | bytes) -> bool: ...
-    def fill_next_token_bitmask(self, bitmask: Any, index: int = 0) -> bool: ...
-    def forced_within(self, deadline: Deadline) -> str: ...
-    def is_completed(self) -> bool: ...
-    def is_terminated(self) -> bool: ...
+Matcher = Any
+"""A `hybrid.GrammarMatcher`; its module imports this one."""
 
 
 def explain(
-    matcher: Stands, words: Words, text: bytes, tokens: Sequence[bytes], singles: NDArray[np.int64],
+    matcher: Matcher, words: Words, text: bytes, tokens: Sequence[bytes], singles: NDArray[np.int64],
     is_schema: bool, deadline: Deadline,
 ) -> Explanation:  # fmt: skip
     """Explain what is allowed where a matcher is. The matcher's state does not change.
@@ -94,7 +86,7 @@ def explain(
 
 
 def _next_bytes(
-    fork: Stands, allowed: NDArray[np.uint8], singles: NDArray[np.int64], deadline: Deadline
+    fork: Matcher, allowed: NDArray[np.uint8], singles: NDArray[np.int64], deadline: Deadline
 ) -> frozenset[int]:
     """The bytes that may come next. The mask tells this for bytes that are tokens; the others are tried."""
     found = set(np.flatnonzero((singles >= 0) & (allowed[singles] == 1)).tolist())
@@ -107,7 +99,7 @@ def _next_bytes(
     return frozenset(found)
 
 
-def _held(fork: Stands, found: Located, following: frozenset[int], deadline: Deadline) -> list[Expected]:
+def _held(fork: Matcher, found: Located, following: frozenset[int], deadline: Deadline) -> list[Expected]:
     """The words that the matcher confirms, and the allowed bytes that none of them covers."""
     kept: list[Expected] = []
     covered: set[int] = set()
@@ -132,10 +124,10 @@ def _held(fork: Stands, found: Located, following: frozenset[int], deadline: Dea
     return kept
 
 
-def _forced(matcher: Stands, deadline: Deadline) -> str:
+def _forced(matcher: Matcher, deadline: Deadline) -> str:
     """The text that must come next; empty inside of a character."""
     try:
-        return matcher.forced_within(deadline)
+        return str(matcher.forced_within(deadline))
     except UnicodeDecodeError:
         return ""
 
@@ -145,21 +137,17 @@ def _cases(byte: int) -> bytes:
     return bytes([byte]).lower() + bytes([byte]).upper()
 
 
-def _probed(matcher: Stands, following: frozenset[int], deadline: Deadline) -> list[Expected]:
+def _probed(matcher: Matcher, following: frozenset[int], deadline: Deadline) -> list[Expected]:
     """Find literals by probing: try each byte, and see what must follow it."""
     if len(following) > MOST_PROBED:
         return [Expected("bytes", spans(following))]
     found, rest = [], set()
     for byte in sorted(following):
-        fork = matcher.fork()
         forced = ""
-        if (
-            byte < 0x80
-            and not deadline.is_over
-            and fork.accept_string(bytes([byte]))
-            and not fork.is_terminated()
-        ):
-            forced = _forced(fork, deadline)[:MOST_LITERAL]
+        if byte < 0x80 and not deadline.is_over:
+            fork = matcher.fork()
+            if fork.accept_string(bytes([byte])) and not fork.is_terminated():
+                forced = _forced(fork, deadline)[:MOST_LITERAL]
         if forced:
             found.append(Expected("literal", chr(byte) + forced))
         else:

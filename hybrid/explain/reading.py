@@ -224,9 +224,8 @@ class Reading:
             found = []
             for number, edge in enumerate(edges):
                 if edge.kind <= BYTE:
-                    found += self._step(
-                        place.node, number, b"" if edge.kind == CLASS else 0, place.frame, byte
-                    )
+                    done: int | bytes = b"" if edge.kind == CLASS else 0
+                    found += self._step(place.node, number, done, place.frame, byte)
             return found
         if edges[place.edge].kind > BYTE:
             return []

@@ -71,13 +71,8 @@ def _refusal(text: bytes, offset: int, at: Any, deadline: Deadline, cut_short: b
         start -= 1
     found = text[start : start + 4 * SHOWN].decode("utf-8", "replace")[:SHOWN]
     whole = text[:start].decode("utf-8", "replace")
-    return Refusal(
-        offset,
-        whole.count("\n") + 1,
-        len(whole) - (whole.rfind("\n") + 1) + 1,
-        text[offset] if offset < len(text) else None,
-        found.split("\n")[0] or found,
-        before[-SHOWN:],
-        at.explain_within(deadline),
-        cut_short,
-    )
+    line, column = whole.count("\n") + 1, len(whole) - whole.rfind("\n")
+    byte = text[offset] if offset < len(text) else None
+    shown = found.split("\n")[0] or found
+    told = at.explain_within(deadline)
+    return Refusal(offset, line, column, byte, shown, before[-SHOWN:], told, cut_short)

@@ -180,9 +180,8 @@ class Rules:
         elif kind == serial.STAR:
             again = self._node()
             add(Edge(EMPTY, None, again))
-            self.edges[again] += [
-                Edge(CLASS, (bool(body[0]), _pairs(body)), again), Edge(EMPTY, None, target)
-            ]  # fmt: skip
+            self.edges[again].append(Edge(CLASS, (bool(body[0]), _pairs(body)), again))
+            self.edges[again].append(Edge(EMPTY, None, target))
         elif kind in (serial.EMPTY, serial.BYTES):
             add(Edge(EMPTY, None, target))
         elif kind == serial.RULE:
@@ -213,9 +212,7 @@ class Rules:
         kind, values = self._expression(body)
         if kind == serial.PATTERN:
             self.patterns[rule] = "".join(map(chr, values[1:]))
-        helpers: list[int] = [rule]
-        for _ in made.automata[1:]:
-            helpers.append(self._helper(rule))
+        helpers = [rule, *(self._helper(rule) for _ in made.automata[1:])]
         for unit, least, most in made.repeats:
             number = self._helper(rule)
             helpers.append(number)

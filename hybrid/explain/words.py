@@ -44,16 +44,12 @@ class Wording:
         self._singles: dict[tuple[int, ...], NDArray[np.int64]] = {}
 
     @cached_property
-    def _rules(self) -> Rules | str:
+    def _named(self) -> Rules | Names | str:
+        """The rules, or the terminals of a Lark grammar; or why there are none."""
         try:
+            if isinstance(self._grammar, LarkGrammar):
+                return names_of(self._grammar)
             return Rules(self._grammar, self._has_network)
-        except Untold as why:
-            return str(why)
-
-    @cached_property
-    def _names(self) -> Names | str:
-        try:
-            return names_of(self._grammar)
         except Untold as why:
             return str(why)
 
@@ -70,27 +66,17 @@ class Wording:
             TimeUp: the grammar's names are still being read; a later call may have them.
             Untold: there are no words for this grammar.
         """
-        is_lark = isinstance(self._grammar, LarkGrammar)
-        if deadline.left is not None and ("_names" if is_lark else "_rules") not in self.__dict__:
-            maker = threading.Thread(target=self._make, args=(is_lark,), daemon=True)
+        if deadline.left is not None and "_named" not in self.__dict__:
+            # in a thread, because neither Lark nor the reading of a large grammar can be interrupted
+            maker = threading.Thread(target=lambda: self._named, daemon=True)
             maker.start()
             maker.join(deadline.left)
             if maker.is_alive():
                 raise TimeUp
-        if is_lark:
-            names = self._names
-            if isinstance(names, str):
-                raise Untold(names)
-            return LarkReading(self._fixed, names, self._lexing)
-        rules = self._rules
-        if isinstance(rules, str):
-            raise Untold(rules)
-        return Reading(rules)
-
-    def _make(self, is_lark: bool) -> None:
-        """Make what readings need. This runs in a thread, because neither Lark nor the reading of a large
-        grammar can be interrupted."""
-        _ = self._names if is_lark else self._rules
+        named = self._named
+        if isinstance(named, str):
+            raise Untold(named)
+        return LarkReading(self._fixed, named, self._lexing) if isinstance(named, Names) else Reading(named)
 
 
 class Words:
@@ -110,9 +96,9 @@ class Words:
         """The words for the end of a text that the grammar allows; `Located.cut_short` if time ran out."""
         if not self._wording.has_names:
             return Located([], {})
-        if not text.startswith(self._why_text()):
+        # texts that begin with one without words have none, either
+        if not self._why or not text.startswith(self._text):
             self._why = ""
-        if not self._why:
             try:
                 return self._read(text, deadline)
             except TimeUp as why:
@@ -120,10 +106,6 @@ class Words:
             except Untold as why:
                 self._why, self._text, self._reading = str(why), text, None
         return Located([], {}, (), f"names of rules and literals are missing: {self._why}")
-
-    def _why_text(self) -> bytes:
-        """The text for which there are no words; texts that begin with it have none, either."""
-        return self._text if self._why else b""
 
     def _read(self, text: bytes, deadline: Deadline) -> Located:
         if self._reading is None:

@@ -59,10 +59,10 @@ def read(arrays: Arrays, vocabulary: Vocabulary, relation: str, sizes: dict[str,
     groups = np.searchsorted(order.token_starts, starts)
     if np.array_equal(order.token_starts[groups], starts):
         runs = ClassRuns(groups.astype(np.int64), numbers)
-        classes = TokenClasses(
-            None, n, representatives, relation, {}, sizes, runs=runs, order=order
-        )  # fmt: skip
-        of_representatives = numbers[_run_of(vocabulary.trie.group_of_token[representatives], groups)]
+        classes = TokenClasses(None, n, representatives, relation, {}, sizes, runs=runs, order=order)
+        # ids without a group get any run
+        of_group = np.maximum(vocabulary.trie.group_of_token[representatives], 0)
+        of_representatives = numbers[np.searchsorted(groups, of_group, side="right") - 1]
     else:  # a stop id that is also text is not in the class of the ids with equal bytes
         given = np.full(vocabulary.size, -1, np.int32)
         given[order.tokens] = np.repeat(numbers, lengths)
@@ -73,8 +73,3 @@ def read(arrays: Arrays, vocabulary: Vocabulary, relation: str, sizes: dict[str,
     ):
         raise malformed("a class does not have its representative")
     return classes
-
-
-def _run_of(groups: Any, begins: Any) -> Any:
-    """Find the run of each group; any run for ids without a group."""
-    return np.searchsorted(begins, np.maximum(groups, 0), side="right") - 1

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from equivalence.errors import ArtifactError
 from hybrid.files import class_runs, lark_files
 from hybrid.files.checks import TEXTS
-from hybrid.files.container import BODY, Arrays, malformed, unpack, unpack_header
+from hybrid.files.container import BODY, malformed, unpack, unpack_header
 from hybrid.files.schema_text import schema_of
 from hybrid.xgrammar.relaxed import SchemaText
 
@@ -76,11 +76,21 @@ def _describe(data: bytes) -> Description:
     _, begin = unpack_header(data)
     header, arrays = unpack(data, MOST_BYTES, TEXTS)
     members = header.pop("members")
-    if header.get("notation") == "lark":
-        return _describe_lark(header, members, arrays, begin - BODY, len(data))
-    missing = {name for names in PARTS.values() for name in names} - set(arrays)
+    is_lark = header.get("notation") == "lark"
+    all_parts, width = (lark_files.PARTS, 4) if is_lark else (PARTS, 8)
+    missing = {name for names in all_parts.values() for name in names} - set(arrays)
     if missing:
         raise malformed(f"members {', '.join(sorted(missing))} are missing")
+    parts = {
+        part: (
+            sum(arrays[name].size * (1 if name in TEXTS else width) for name in names),
+            sum(members[name][2] for name in names),
+        )
+        for part, names in all_parts.items()
+    }
+    parts["header"] = (0, begin - BODY)
+    if is_lark:
+        return Description(header, lark_files.counts_of(arrays), np.empty(0, np.int64), parts, len(data))
     rows = {name: len(array) for name, array in arrays.items()}
     counts = {
         "classes": rows["representatives"],
@@ -93,30 +103,4 @@ def _describe(data: bytes) -> Description:
     }
     bits = np.unpackbits(arrays["masks"].astype("<u4").view(np.uint8), axis=None)
     mask_classes = bits.reshape(rows["masks"], -1).sum(axis=1, dtype=np.int64)
-    parts = {
-        part: (
-            sum(arrays[name].size * (1 if name in TEXTS else 8) for name in names),
-            sum(members[name][2] for name in names),
-        )
-        for part, names in PARTS.items()
-    }
-    parts["header"] = (0, begin - BODY)
     return Description(header, counts, mask_classes, parts, len(data), schema_of(header, arrays))
-
-
-def _describe_lark(
-    header: dict[str, Any], members: dict[str, Any], arrays: Arrays, header_bytes: int, file_bytes: int
-) -> Description:
-    names = {name for part in lark_files.PARTS.values() for name in part}
-    if missing := names - set(arrays):
-        raise malformed(f"members {', '.join(sorted(missing))} are missing")
-    parts = {
-        part: (
-            sum(arrays[name].size * (1 if name == "grammar" else 4) for name in names),
-            sum(members[name][2] for name in names),
-        )
-        for part, names in lark_files.PARTS.items()
-    }
-    parts["header"] = (0, header_bytes)
-    counts = lark_files.counts_of(arrays)
-    return Description(header, counts, np.empty(0, np.int64), parts, file_bytes)

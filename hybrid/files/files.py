@@ -18,7 +18,6 @@ import time
 from typing import Any
 
 import numpy as np
-import xgrammar
 
 from equivalence import ArtifactError, HybridError, StrategyError, TokenClasses, Vocabulary
 from equivalence.parser.automaton import Automaton
@@ -197,15 +196,15 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
         raise malformed("its header is not complete")
     reason, relation = map(str, texts)
     classes = class_runs.read(arrays, vocabulary, relation, sizes)
+    text = _grammar_text(header, arrays)
     if header.get("notation") == "lark":
-        text = _grammar_text(header, arrays)
         lark_classifier = lark_files.classifier_of(arrays, classes, vocabulary, budget.table_bytes)
         return OnLark(
             reason=reason, vocabulary=vocabulary, grammar=lark_files.grammar_of(text), classes=classes,
             classifier=lark_classifier, timings={"load": time.perf_counter() - began},
             mask_seconds=budget.mask_seconds,
         )  # fmt: skip
-    grammar = _grammar(header, arrays, vocabulary)
+    grammar = grammar_text.grammar_of(text, vocabulary.size)
     distinct, grouped = distinct_classes(classes, vocabulary)
     fixed = _fixed(header, arrays, distinct, vocabulary)
     known = _summaries(header, arrays, fixed)
@@ -232,10 +231,6 @@ def _grammar_text(header: dict[str, Any], arrays: Arrays) -> bytes:
             f"its grammar's digest is {_digest(text)}, but its header says {header.get('grammar')}"
         )
     return text
-
-
-def _grammar(header: dict[str, Any], arrays: Arrays, vocabulary: Vocabulary) -> xgrammar.Grammar:
-    return grammar_text.grammar_of(_grammar_text(header, arrays), vocabulary.size)
 
 
 def _fixed(header: dict[str, Any], arrays: Arrays, texts: list[bytes], vocabulary: Vocabulary) -> Fixed:

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import accumulate
+from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from hybrid.compile.durations import BOUNDS
-from hybrid.metrics.families import FAMILIES, begin_to_look, look
+from hybrid.metrics.families import FAMILIES, Spread, begin_to_look, look
+
+MADE = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily, "histogram": HistogramMetricFamily}
 
 
 class Collector:
@@ -34,16 +37,11 @@ class Collector:
         for family in FAMILIES:
             values = family.values(found)
             labels = list(family.labels)
-            if family.kind == "histogram":
-                histogram = HistogramMetricFamily(family.name, family.help, labels=labels)
-                for names, spread in values.items():
-                    below = accumulate(spread.counts)
-                    buckets = list(zip((*map(str, BOUNDS), "+Inf"), below, strict=True))
-                    histogram.add_metric(list(names), buckets, spread.sum)
-                yield histogram
-                continue
-            made = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
-            simple = made(family.name, family.help, labels=labels)
+            made: Any = MADE[family.kind](family.name, family.help, labels=labels)
             for names, value in values.items():
-                simple.add_metric(list(names), value)
-            yield simple
+                if isinstance(value, Spread):
+                    buckets = zip((*map(str, BOUNDS), "+Inf"), accumulate(value.counts), strict=True)
+                    made.add_metric(list(names), list(buckets), value.sum)
+                else:
+                    made.add_metric(list(names), value)
+            yield made

@@ -128,7 +128,7 @@ def _errors(found: dict[str, Any]) -> Values:
 
 _BY = ("strategy", "semantics")
 
-_HISTOGRAMS = (
+FAMILIES = (
     Family(
         "equimask_compile_seconds", "histogram", "Time of a compilation.",
         _BY, _spreads("compile_seconds"),
@@ -138,9 +138,6 @@ _HISTOGRAMS = (
         "Time of a grammar's first mask, after its compilation.",
         _BY, _spreads("first_mask_seconds"),
     ),
-)  # fmt: skip
-
-_CALLS = (
     Family("equimask_masks", "counter", "Masks filled.", (), _one("masks")),
     Family(
         "equimask_cache_hits", "counter", "Calls that found their grammar.",
@@ -173,9 +170,6 @@ _CALLS = (
         ("cause",), _named(overdue=("overdue",), cancelled=("cancelled",)),
     ),
     Family("equimask_errors", "counter", "Compilations that ended with an error.", ("type",), _errors),
-)  # fmt: skip
-
-_KEYWORDS = (
     Family(
         "equimask_refusals", "counter", "Schemas that were refused because of a keyword.",
         ("keyword",), _each("refusals"),
@@ -189,9 +183,6 @@ _KEYWORDS = (
         "Schemas whose relaxations were not counted, because they were too long or too many.",
         (), _one("unread"),
     ),
-)  # fmt: skip
-
-_BYTES = (
     Family(
         "equimask_memory_bytes", "gauge", "Bytes of compiled grammars kept in memory.",
         (), _one("bytes", "memory"),
@@ -205,8 +196,6 @@ _BYTES = (
         (), _one("bytes", "disk"), "max",
     ),
 )  # fmt: skip
-
-FAMILIES = _HISTOGRAMS + _CALLS + _KEYWORDS + _BYTES
 """All metrics."""
 
 

@@ -51,24 +51,16 @@ class Disagreement:
         )
 
 
-def _seconds() -> array[float]:
-    return array("d")
-
-
-@dataclass
 class Times:
     """The seconds of each call, in the order of the calls; `numpy.asarray` reads them."""
 
-    fill: array[float] = field(default_factory=_seconds)
-    plain_fill: array[float] = field(default_factory=_seconds)
-    accept: array[float] = field(default_factory=_seconds)
-    plain_accept: array[float] = field(default_factory=_seconds)
+    def __init__(self) -> None:
+        self.fill, self.plain_fill = array("d"), array("d")
+        self.accept, self.plain_accept = array("d"), array("d")
 
     def extend(self, other: Times) -> None:
-        self.fill.extend(other.fill)
-        self.plain_fill.extend(other.plain_fill)
-        self.accept.extend(other.accept)
-        self.plain_accept.extend(other.plain_accept)
+        for name, seconds in vars(other).items():
+            getattr(self, name).extend(seconds)
 
 
 @dataclass
@@ -109,21 +101,14 @@ class Comparison:
 
     def add(self, other: Comparison) -> None:
         """Add the outcome of another comparison to this one."""
-        self.masks += other.masks
-        self.equal += other.equal
-        self.accepted += other.accepted
-        self.complete = self.complete and other.complete
-        self.contradiction_count += other.contradiction_count
-        self.difference_count += other.difference_count
-        self.contradicted_masks += other.contradicted_masks
-        self.different_masks += other.different_masks
-        for mine, theirs in (
-            (self.contradictions, other.contradictions),
-            (self.differences, other.differences),
-            (self.shared_errors, other.shared_errors),
-        ):
-            mine.extend(theirs[: max(0, KEEP - len(mine))])
-        self.times.extend(other.times)
+        for name, theirs in vars(other).items():
+            mine = getattr(self, name)
+            if isinstance(theirs, Times):
+                mine.extend(theirs)
+            elif isinstance(theirs, list):
+                mine.extend(theirs[: max(0, KEEP - len(mine))])
+            else:
+                setattr(self, name, mine and theirs if isinstance(mine, bool) else mine + theirs)
 
     def __str__(self) -> str:
         return (

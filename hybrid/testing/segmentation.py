@@ -9,21 +9,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
 from weakref import WeakKeyDictionary
 
-
-class HasTokens(Protocol):
-    """What these functions need from a vocabulary."""
-
-    @property
-    def tokens(self) -> Sequence[bytes]: ...
-
-    @property
-    def stop_token_ids(self) -> Sequence[int]: ...
+from equivalence import Vocabulary
 
 
-def tokenize_greedy(vocabulary: HasTokens, data: bytes) -> list[int]:
+def tokenize_greedy(vocabulary: Vocabulary, data: bytes) -> list[int]:
     """Cut bytes into tokens, always taking the longest token.
 
     A vocabulary may lack some single bytes. If no tokens spell the text after the longest token, the longest
@@ -35,7 +26,7 @@ def tokenize_greedy(vocabulary: HasTokens, data: bytes) -> list[int]:
     return _segmenter(vocabulary).segment(data, lambda candidates: candidates[-1][0])
 
 
-def tokenize_random(vocabulary: HasTokens, data: bytes, seed: int | str) -> list[int]:
+def tokenize_random(vocabulary: Vocabulary, data: bytes, seed: int | str) -> list[int]:
     """Cut bytes into tokens, drawing each from all tokens that fit; equal seeds give equal ids.
 
     Ids with the same bytes are equally likely.
@@ -101,10 +92,10 @@ class _Segmenter:
         return spelled
 
 
-_segmenters: WeakKeyDictionary[HasTokens, _Segmenter] = WeakKeyDictionary()
+_segmenters: WeakKeyDictionary[Vocabulary, _Segmenter] = WeakKeyDictionary()
 
 
-def _segmenter(vocabulary: HasTokens) -> _Segmenter:
+def _segmenter(vocabulary: Vocabulary) -> _Segmenter:
     """Return the dictionary of a vocabulary, made once (0.1 s for a real one)."""
     known = _segmenters.get(vocabulary)
     if known is None:

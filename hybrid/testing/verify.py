@@ -19,7 +19,7 @@ import sys
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -45,13 +45,6 @@ __all__ = [
 
 TEXT_KEPT = 240
 """Bytes kept of the text that leads to a disagreement (its ids are kept in full)."""
-
-
-class HasClasses(Protocol):
-    """What the class check needs: the class of each token; -1 for a token that is never allowed."""
-
-    @property
-    def class_of_token(self) -> npt.NDArray[np.int32]: ...
 
 
 def compare_along(
@@ -81,10 +74,8 @@ def compare_along(
     pair = _Pair(compiled, plain_compiled, matcher)
     result = pair.result
     for place, token_id in enumerate(token_ids):
-        if not pair.compare_masks() or not pair.advance(int(token_id)):
-            result.complete = False
-            return result
-        if result.difference_count > max_differences or perf_counter() >= deadline:
+        agreed = pair.compare_masks() and pair.advance(int(token_id))
+        if not agreed or result.difference_count > max_differences or perf_counter() >= deadline:
             result.complete = False
             return result
         if pair.plain.is_terminated():
@@ -351,13 +342,13 @@ def _octets(words: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(ordered).view(np.uint8)
 
 
-def union_of_classes(classes: HasClasses, bitmask: npt.ArrayLike, *, ignore_ids: Iterable[int] = ()) -> bool:
+def union_of_classes(classes: Any, bitmask: npt.ArrayLike, *, ignore_ids: Iterable[int] = ()) -> bool:
     """Whether a mask is a union of classes: the bits of each class are all 1 or all 0.
 
     The bits of class -1 must be 0.
 
     Args:
-        classes: anything with ``class_of_token``.
+        classes: anything with ``class_of_token``, -1 for a token that is never allowed.
         bitmask: one row of a bitmask, int32 words (numpy, or a torch tensor on the CPU).
         ignore_ids: ids to leave out, such as stop tokens, which have no class.
     """
@@ -365,7 +356,7 @@ def union_of_classes(classes: HasClasses, bitmask: npt.ArrayLike, *, ignore_ids:
 
 
 def split_classes(
-    classes: HasClasses, bitmask: npt.ArrayLike, *, ignore_ids: Iterable[int] = ()
+    classes: Any, bitmask: npt.ArrayLike, *, ignore_ids: Iterable[int] = ()
 ) -> npt.NDArray[np.int64]:
     """Return the classes that a mask splits, ascending; -1 stands for tokens that should never be allowed.
 
