@@ -283,6 +283,22 @@ def test_tokens_that_begin_alike_are_read_apart() -> None:
     assert matcher.left == b"" and matcher.accept_token(8) and matcher.is_terminated()
 
 
+@pytest.mark.parametrize("kind", ["classifier", "engine"])
+def test_a_tree_of_drafts(kind: str) -> None:
+    matcher = HealingMatcher(compiled_by(kind, "words"), "y")
+    words = (len(VOCABULARY.tokens) + 31) // 32
+    token = [0, *(VOCABULARY.tokens.index(text) for text in (b"y", b"a", b"x"))]
+    child, sibling = [1, 2, -1, -1], [-1, -1, 3, -1]
+    found = torch.full((4, words), 7, dtype=torch.int32)
+    assert matcher.traverse_draft_tree(*map(torch.tensor, (child, sibling, token)), found)
+    assert matcher.left == b"y" and not found[3].any(), "the grammar does not allow x"
+    expected = allocate_token_bitmask(3, VOCABULARY.size)
+    for row in range(3):
+        assert not row or matcher.accept_token(token[row])
+        matcher.fill_next_token_bitmask(expected, row)
+    assert torch.equal(found[:3], expected)
+
+
 def test_beginnings() -> None:
     vocabulary = Vocabulary.from_bytes([b"b", b"a", b"ab", b"abc", b"", b"ab", b"ac"], stop_token_ids=4)
     found = beginnings_of(vocabulary)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from equivalence import ArgumentError, BitmaskError
 from equivalence.arguments import shown
-from hybrid.api.calls import count_masks
+from hybrid.api.calls import Calls, count_masks
 from hybrid.api.draft_rows import fill_trees
 
 NO_TEMPERATURE = -1.0
@@ -90,7 +90,7 @@ def traverse(
     if heat is not None:
         heat[:] = NO_TEMPERATURE
     late = begun + time_threshold if time_threshold > 0 else None
-    if heat is None and (late is None or time.monotonic() < late):
+    if isinstance(matcher, Calls) and heat is None and (late is None or time.monotonic() < late):
         children, siblings, tokens = (np.ascontiguousarray(part)[None, :] for part in parts)
         if not fill_trees([matcher], rows, [0], children, siblings, tokens, True, late is None):
             return True
