@@ -290,7 +290,7 @@ def test_a_tree_of_drafts(kind: str) -> None:
     token = [0, *(VOCABULARY.tokens.index(text) for text in (b"y", b"a", b"x"))]
     child, sibling = [1, 2, -1, -1], [-1, -1, 3, -1]
     found = torch.full((4, words), 7, dtype=torch.int32)
-    assert matcher.traverse_draft_tree(*map(torch.tensor, (child, sibling, token)), found)
+    assert matcher.traverse_draft_tree(torch.tensor(child), torch.tensor(sibling), torch.tensor(token), found)
     assert matcher.left == b"y" and not found[3].any(), "the grammar does not allow x"
     expected = allocate_token_bitmask(3, VOCABULARY.size)
     for row in range(3):

@@ -8,6 +8,7 @@ caller may also fill rows of one bitmask from several threads, because the work 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import accumulate
@@ -214,17 +215,20 @@ class BatchGrammarMatcher:
         """
         matchers = checked(matchers)
         counts = _counts(matchers, num_tokens, "num_tokens", 0)
-        for matcher, count in _sums(matchers, counts):
-            matcher._check_made(count)
+        sums: Counter[GrammarMatcher] = Counter()  # a matcher may be given several times
+        for matcher, count in zip(matchers, counts, strict=True):
+            sums[matcher] += count
+        for matcher, count in sums.items():
+            matcher._follower.check_made(count)
         for matcher, count in zip(matchers, counts, strict=True):
             matcher.rollback(count)
 
 
 def checked(matchers: Any) -> list[Any]:
     """The matchers as a list, or `ArgumentError`."""
-    found = list(matchers) if isinstance(matchers, Iterable) else None
-    if found is None:
+    if not isinstance(matchers, Iterable):
         raise ArgumentError(f"matchers must be a list of hybrid.GrammarMatcher, but is {shown(matchers)}")
+    found = list(matchers)
     if not all(issubclass(kind, GrammarMatcher) for kind in set(map(type, found))):
         for place, matcher in enumerate(found):
             if not isinstance(matcher, GrammarMatcher):
@@ -326,11 +330,3 @@ def _advanced(
                 matcher.rollback(1)
         raise
     return taken
-
-
-def _sums(matchers: list[GrammarMatcher], counts: list[int]) -> Iterable[tuple[GrammarMatcher, int]]:
-    """Each matcher with the sum of its counts: a matcher may be given several times."""
-    sums: dict[int, list[Any]] = {}
-    for matcher, count in zip(matchers, counts, strict=True):
-        sums.setdefault(id(matcher), [matcher, 0])[1] += count
-    return [(matcher, count) for matcher, count in sums.values()]

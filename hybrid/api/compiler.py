@@ -385,13 +385,12 @@ class GrammarCompiler:
         """The request of a call for a schema. `own` has the arguments that only "json-schema" knows."""
         semantics = self.semantics if semantics is None else check_semantics(semantics)
         options = self._with_white_space(options, semantics)
+        relax, formats, registry = own
         if semantics == "json-schema":
-            relax, formats, registry = own
             formats = self.assert_formats if formats is None else formats
             return ExactSchemaRequest(
                 schema, options, strict, relax, formats, registry, settings=self._settings, static=static
             )
-        relax, formats, registry = own
         if relax:
             raise HybridError(
                 "relax=True is an option of semantics='json-schema' only: XGrammar always ignores "
@@ -469,10 +468,8 @@ class GrammarCompiler:
         """
         found = self._statistics.snapshot()
         found["memory"].update(bytes=self._memory.size_bytes, limit_bytes=self._memory.limit_bytes)
-        disk = self._disk
-        found["disk"].update(
-            bytes=0 if disk is None else disk.size_bytes, limit_bytes=0 if disk is None else disk.limit_bytes
-        )
+        size, limit = (0, 0) if self._disk is None else (self._disk.size_bytes, self._disk.limit_bytes)
+        found["disk"].update(bytes=size, limit_bytes=limit)
         return found
 
     def clear_cache(self) -> None:

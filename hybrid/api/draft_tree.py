@@ -11,7 +11,7 @@ XGrammar would loop forever or read outside of them. Nodes that the root does no
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,27 +26,8 @@ NO_TEMPERATURE = -1.0
 """The value that XGrammar writes if no temperature is set."""
 
 
-class Traversed(Protocol):
-    """The methods that a matcher must have: a `GrammarMatcher`, or a matcher that begins with a prefix."""
-
-    @property
-    def temperature(self) -> float | None:
-        """The temperature that the grammar asks for here."""
-
-    def accept_token(self, token_id: int) -> bool:
-        """Read a token if the grammar allows it."""
-
-    def rollback(self, num_tokens: int = 1) -> None:
-        """Take tokens back."""
-
-    def is_terminated(self) -> bool:
-        """Whether the text has ended."""
-
-    def _rows_of(self, token_bitmask: Any) -> Any:
-        """The rows of a bitmask that fits the vocabulary."""
-
-    def _fill(self, words: NDArray[np.uint32]) -> Any:
-        """Write the mask to a row."""
+Matcher = Any
+"""A `hybrid.GrammarMatcher` or a `hybrid.healing.HealingMatcher`; their modules import this one."""
 
 
 class _Tree(NamedTuple):
@@ -56,7 +37,7 @@ class _Tree(NamedTuple):
 
 
 def traverse(
-    matcher: Traversed,
+    matcher: Matcher,
     retrieve_next_token: Any,
     retrieve_next_sibling: Any,
     draft_tokens: Any,
@@ -83,11 +64,11 @@ def traverse(
             f"{tuple(token_bitmask.shape)}"
         )
     heat = None if temperatures is None else temperatures_of(temperatures)
-    if heat is not None and len(heat) != nodes:
-        raise ArgumentError(
-            f"temperatures must have one element for each of the {nodes} nodes, but has {len(heat)}"
-        )
     if heat is not None:
+        if len(heat) != nodes:
+            raise ArgumentError(
+                f"temperatures must have one element for each of the {nodes} nodes, but has {len(heat)}"
+            )
         heat[:] = NO_TEMPERATURE
     late = begun + time_threshold if time_threshold > 0 else None
     if isinstance(matcher, Calls) and heat is None and (late is None or time.monotonic() < late):
@@ -104,7 +85,7 @@ class _Walk:
 
     def __init__(
         self,
-        matcher: Traversed,
+        matcher: Matcher,
         tree: _Tree,
         words: NDArray[np.uint32],
         temperatures: NDArray[np.float32] | None,
@@ -156,14 +137,14 @@ class _Walk:
             return False
         if self._late is not None and time.monotonic() > self._late:
             return None
-        taken = self._matcher.accept_token(token)
+        taken: bool = self._matcher.accept_token(token)
         self._read += taken
         return taken
 
 
-def temperature_or_none(matcher: Traversed) -> float:
+def temperature_or_none(matcher: Matcher) -> float:
     """The temperature that the grammar asks for here, -1 for none."""
-    found = matcher.temperature
+    found: float | None = matcher.temperature
     return NO_TEMPERATURE if found is None else found
 
 

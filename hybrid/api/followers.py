@@ -25,19 +25,14 @@ def follower_of(
         free_end: whether the sequence ends as soon as it can.
         temperature: the temperature where the grammar sets none.
     """
-    found = _of_grammar(compiled, stops, free_end, temperature)
+    classifier = compiled.classifier
+    found: Follower
+    if classifier is None:
+        found = EngineFollower(compiled, stops, free_end, temperature)
+    elif classifier.has_handed_over:
+        found = EngineFollower(compiled.fallback, stops, free_end, temperature)
+    else:
+        found = ClassifierFollower(compiled, stops, free_end, temperature)
     if compiled.places is None:
         return found
     return RememberingFollower(found, compiled.places, compiled.vocabulary, stops)
-
-
-def _of_grammar(
-    compiled: CompiledGrammar, stops: tuple[int, ...], free_end: bool, temperature: float | None
-) -> Follower:
-    """The follower of the grammar, without remembered items and keys."""
-    classifier = compiled.classifier
-    if classifier is None:
-        return EngineFollower(compiled, stops, free_end, temperature)
-    if classifier.has_handed_over:
-        return EngineFollower(compiled.fallback, stops, free_end, temperature)
-    return ClassifierFollower(compiled, stops, free_end, temperature)

@@ -154,8 +154,7 @@ class GrammarMatcher(Calls):
 
     def _fill_by_class(self, words: NDArray[np.uint32]) -> Gather | None:
         """Write the mask by class; see `Follower.fill_by_class`."""
-        gather: Gather | None = self._answer(lambda follower: follower.fill_by_class(words))
-        return gather
+        return self._answer(lambda follower: follower.fill_by_class(words))
 
     def _row(self, bitmask: Any, index: Any) -> NDArray[np.uint32]:
         """The words of a row, checked now."""
@@ -207,10 +206,6 @@ class GrammarMatcher(Calls):
             self._follower.rollback(num_tokens)
         except Outgrown as outgrown:
             self._follower = outgrown.follower  # the new follower has taken them back
-
-    def _check_made(self, num_tokens: int) -> None:
-        """Raise `MatcherError` if fewer steps were made."""
-        self._follower.check_made(num_tokens)
 
     def traverse_draft_tree(
         self,
@@ -460,12 +455,6 @@ class GrammarMatcher(Calls):
             self._words = Words(self._compiled.wording)
         return self._words
 
-    def _fork_to_explain(self) -> GrammarMatcher:
-        """A fork that shares this matcher's cache of words."""
-        twin = self.fork()
-        twin._words = self._known_words()
-        return twin
-
     def explain_refusal(self, text: str | bytes, *, is_whole: bool = False) -> Refusal | None:
         """Find the first byte of a text that is not allowed from here, and say what was expected in its
         place.
@@ -484,8 +473,10 @@ class GrammarMatcher(Calls):
             ArgumentError: as `accept_string`.
             BudgetExceeded: as `fill_next_token_bitmask`.
         """
-        whole = flag(is_whole, "is_whole")
-        return find_refusal(self._fork_to_explain(), encoded(text), whole, self._deadline_of_words())
+        whole, data = flag(is_whole, "is_whole"), encoded(text)
+        twin = self.fork()
+        twin._words = self._known_words()  # the two share a cache
+        return find_refusal(twin, data, whole, self._deadline_of_words())
 
     def get_captures(self, *, deduplicate: bool = True) -> Any:
         """The spans captured so far, as in XGrammar."""

@@ -35,7 +35,6 @@ from equivalence.trie.trie import stored_trie
 from hybrid.compile.request import METHODS
 from hybrid.compiled import CompiledGrammar
 from hybrid.files import can_be_written, from_bytes, to_bytes
-from hybrid.values.budget import Budget, OnBudget
 
 Compiler = Any
 """A `hybrid.GrammarCompiler`; its module imports this one."""
@@ -177,6 +176,13 @@ def _received(compiler: Compiler, source: Source, result: Any) -> CompiledGramma
         return error
 
 
+SENT = (
+    "strategy", "budget", "n_jobs", "on_demand", "on_budget", "deterministic", "semantics",
+    "max_whitespace_cnt", "assert_formats",
+)  # fmt: skip
+"""The options of a compiler that those in other processes have, too; they are its attributes."""
+
+
 class _Parcel(NamedTuple):
     """Everything from which another process makes a compiler."""
 
@@ -186,17 +192,7 @@ class _Parcel(NamedTuple):
     lengths: bytes
     stops: tuple[int, ...]
     folder: str
-    strategy: str
-    budget: Budget
-    n_jobs: int
-    on_demand: bool
-    cache_dir: str | None
-    cache_dir_limit_bytes: int
-    on_budget: OnBudget
-    deterministic: bool
-    semantics: str
-    max_whitespace_cnt: int | None
-    assert_formats: bool
+    options: dict[str, Any]
 
 
 class _Shared:
@@ -222,18 +218,16 @@ class _Shared:
         if folder is None:
             folder = self._temporary = tempfile.mkdtemp(prefix="equimask-")
             stored_trie(lambda: vocabulary.trie, vocabulary.flat, vocabulary.fingerprint, folder)
-        cache_dir, limit = None, -1
-        if compiler._disk is not None:
-            cache_dir, limit = os.fspath(compiler._disk.folder), compiler._disk.limit_bytes
+        options = {name: getattr(compiler, name) for name in SENT}
+        disk = compiler._disk
+        if disk is not None:
+            options |= {"cache_dir": os.fspath(disk.folder), "cache_dir_limit_bytes": disk.limit_bytes}
             with contextlib.suppress(OSError):  # writing an entry reports the error
-                os.makedirs(cache_dir, exist_ok=True)
+                os.makedirs(disk.folder, exist_ok=True)
         data, offsets = vocabulary.flat
         return _Parcel(
             type(compiler), vocabulary.fingerprint, data.tobytes(),
-            np.diff(offsets).astype(np.uint16).tobytes(), vocabulary.stop_token_ids, folder,
-            compiler.strategy, compiler.budget,
-            compiler.n_jobs, compiler.on_demand, cache_dir, limit, compiler.on_budget, compiler.deterministic,
-            compiler.semantics, compiler.max_whitespace_cnt, compiler.assert_formats,
+            np.diff(offsets).astype(np.uint16).tobytes(), vocabulary.stop_token_ids, folder, options,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -255,19 +249,8 @@ def _unpacked(parcel: _Parcel) -> _Shared:
             tokens = [parcel.data[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
             folder = parcel.folder if os.path.isdir(parcel.folder) else None  # may not exist on this machine
             vocabulary = Vocabulary(tokens, parcel.stops, (), None, folder).prepare()
-            cache_dir = parcel.cache_dir
-            if cache_dir is not None and not os.path.isdir(cache_dir):
-                cache_dir = None  # this is another machine
-            _last[:] = [
-                (
-                    key,
-                    parcel.kind(
-                        vocabulary, strategy=parcel.strategy, budget=parcel.budget, n_jobs=parcel.n_jobs,
-                        on_demand=parcel.on_demand, on_budget=parcel.on_budget, cache_enabled=False,
-                        deterministic=parcel.deterministic, semantics=parcel.semantics,
-                        max_whitespace_cnt=parcel.max_whitespace_cnt, assert_formats=parcel.assert_formats,
-                        cache_dir=cache_dir, cache_dir_limit_bytes=parcel.cache_dir_limit_bytes,
-                    ),
-                )
-            ]  # fmt: skip
+            options = {**parcel.options, "cache_enabled": False}
+            if not os.path.isdir(options.get("cache_dir", "")):
+                options["cache_dir"] = None  # there is none, or this is another machine
+            _last[:] = [(key, parcel.kind(vocabulary, **options))]
         return _Shared(_last[0][1], True)

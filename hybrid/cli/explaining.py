@@ -42,7 +42,7 @@ STRICT = (
 
 def explain_grammar(
     console: Console, grammar: str, text: Path | None, html: Path | None, vocabulary: str, strategy: str,
-    root: str | None, strict: bool, semantics: str, formats: bool,
+    root: str | None, strict: bool, semantics: str = "xgrammar", formats: bool = True,
 ) -> bool:  # fmt: skip
     """Write a page or print a summary.
 

@@ -27,7 +27,7 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields
 from functools import lru_cache
 from importlib import metadata
@@ -35,9 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from equivalence import ArtifactError, HybridError, Vocabulary, forking
-from equivalence.deadline import Deadline
 from equivalence.store import read_whole, write_whole
-from hybrid.compile import single_flight
 from hybrid.compiled import CompiledGrammar
 from hybrid.files import can_be_written, from_bytes, to_bytes
 from hybrid.files.container import VERSION
@@ -86,7 +84,7 @@ class DiskCache:
         budget: bounds of the compilations, and of the grammars that are read.
         settings: the other settings that results depend on, in a form for JSON.
         count: called with the name of each event: "disk_hits", "disk_misses", "disk_evictions",
-            "disk_writes", "disk_damaged", "disk_failures", "disk_shared", "disk_overdue".
+            "disk_writes", "disk_damaged", "disk_failures", "disk_shared".
 
     Raises:
         HybridError: the folder or the bound is not valid.
@@ -140,26 +138,6 @@ class DiskCache:
         """The file of an entry."""
         return self.folder / f"compiled-{entry.hex()}.equimask"
 
-    @contextlib.contextmanager
-    def alone(self, entry: bytes, deadline: Deadline, seconds: float | None) -> Iterator[single_flight.Turn]:
-        """A context in which no other process makes this entry; waits until it can be entered.
-
-        Args:
-            entry: the digest of the entry.
-            deadline, seconds: those of the call; see `single_flight.alone`.
-
-        Raises:
-            BudgetExceeded: the deadline ended or was cancelled during the wait.
-        """
-        with single_flight.alone(self.path(entry), deadline, seconds) as turn:
-            if turn == "overdue":
-                self._count("disk_overdue")
-            yield turn
-
-    def claimed(self, entry: bytes) -> contextlib.AbstractContextManager[bool]:
-        """Whether this process should make an entry: there is none, and no other process is making it."""
-        return single_flight.claimed(self.path(entry))
-
     def load_again(self, entry: bytes) -> CompiledGrammar | None:
         """`load` an entry that was missing, and that another process may have written since."""
         return self.load(entry, "disk_shared") if os.path.isfile(self.path(entry)) else None
@@ -178,7 +156,13 @@ class DiskCache:
                 raise OSError(f"{path.name} is not a file")
             if found.st_size > self.limit_bytes:
                 raise ArtifactError(f"it has {found.st_size} bytes, more than any entry can have")
-            compiled = self._read(path, entry)
+            data = read_whole(path, self.limit_bytes)
+            begin = len(MAGIC) + KEY_BYTES
+            if data[: len(MAGIC)] != MAGIC:
+                raise ArtifactError("it does not begin like an entry")
+            if data[len(MAGIC) : begin] != entry:
+                raise ArtifactError("it belongs to another key, or its key is damaged")
+            compiled = from_bytes(data[begin:], self._vocabulary, budget=self._budget)
             self._count(found_as)
         except ArtifactError as error:
             logger.warning("%s cannot be used and is compiled again: %s", path.name, error)
@@ -214,13 +198,12 @@ class DiskCache:
             return
         self._count("disk_writes")
         with self._lock:
-            is_counted = self._uncounted >= 0
-            if is_counted:
+            is_due = self._uncounted < 0
+            if not is_due:
                 self._uncounted += size
                 self._bytes += size
-            is_counted = is_counted and self._uncounted <= self.limit_bytes // UNCOUNTED
-            is_counted = is_counted and self._bytes <= self.limit_bytes
-        if not is_counted:
+                is_due = self._uncounted > self.limit_bytes // UNCOUNTED or self._bytes > self.limit_bytes
+        if is_due:
             self._look(path.name)
 
     @property
@@ -230,15 +213,6 @@ class DiskCache:
         if self._uncounted < 0:
             self._look("")
         return self._bytes
-
-    def _read(self, path: Path, entry: bytes) -> CompiledGrammar:
-        data = read_whole(path, self.limit_bytes)
-        begin = len(MAGIC) + KEY_BYTES
-        if data[: len(MAGIC)] != MAGIC:
-            raise ArtifactError("it does not begin like an entry")
-        if data[len(MAGIC) : begin] != entry:
-            raise ArtifactError("it belongs to another key, or its key is damaged")
-        return from_bytes(data[begin:], self._vocabulary, budget=self._budget)
 
     def _look(self, newest: str) -> None:
         """List the folder; if it is too large, delete the least recently used entries, but not the newest."""

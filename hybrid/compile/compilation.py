@@ -15,7 +15,7 @@ from typing import Any
 
 import xgrammar
 
-from equivalence import BudgetExceeded, GrammarError, UnsupportedGrammar, Vocabulary
+from equivalence import BudgetExceeded, GrammarError, UnsupportedGrammar
 from equivalence.classes.classes import TokenClasses, network_within
 from equivalence.deadline import Deadline
 from equivalence.network import Network, serial
@@ -31,15 +31,7 @@ from hybrid.classifier.token_ids import IdClassifier
 from hybrid.classifier.walk_tables import walk_tables
 from hybrid.compile.engine_strategies import EngineStrategies
 from hybrid.compile.refusals import refuse_beyond_stacks, refuse_unknown_ids
-from hybrid.compile.settings import Settings
-from hybrid.compiled import (
-    CompiledGrammar,
-    OnClassifier,
-    OnLark,
-    OnWalks,
-    reason_of,
-)
-from hybrid.guard import Guard
+from hybrid.compiled import CompiledGrammar, OnClassifier, OnLark, OnWalks, reason_of
 from hybrid.json_schema import SchemaGrammar, in_xgrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar, build
 from hybrid.lark import fixed_tables as lark_tables
@@ -47,18 +39,13 @@ from hybrid.xgrammar.sanitize import as_changed, refuse_endless_rules, shield_ro
 
 
 class Compilation(EngineStrategies):
-    """The compilations of one compiler.
+    """The compilations of one compiler; for the arguments see `EngineStrategies`.
 
-    Args:
-        vocabulary: the vocabulary.
-        settings: the compiler's settings.
-        guard: calls XGrammar.
+    Attributes:
+        on_phase: called with the name of each phase, "classes" or "summaries", when a classifier is built.
     """
 
-    def __init__(self, vocabulary: Vocabulary, settings: Settings, guard: Guard | None = None) -> None:
-        super().__init__(vocabulary, settings, guard)
-        self.on_phase: Callable[[str], None] = _nothing
-        """Called with the name of each phase, "classes" or "summaries", when a classifier is built."""
+    on_phase: Callable[[str], None] = staticmethod(lambda phase: None)
 
     def decide(
         self,
@@ -79,8 +66,11 @@ class Compilation(EngineStrategies):
         try:
             read = (printed(grammar) if self.settings.walks else None) or read_grammar(grammar)
         except GrammarError as error:
+            if self.settings.strategy == "representatives":
+                raise
             # a grammar of unknown layout is not read, not even to refuse what crashes XGrammar's compiler
-            return self._unread(in_xgrammar(grammar), error, timings, deadline)
+            whole = in_xgrammar(grammar)
+            return self.on_engine(whole, whole, f"no token classes: {error}", timings, deadline)
         deadline.check("reading the grammar")
         # lists of all expressions are made only if they are needed
         types = read.types
@@ -99,14 +89,6 @@ class Compilation(EngineStrategies):
             safe = as_changed(grammar, serialized, changed)
             return self.on_engine(grammar, safe, "requested by strategy='engine'", timings, deadline)
         return self.on_classes(grammar, serialized, changed, features, timings, deadline)
-
-    def _unread(
-        self, grammar: xgrammar.Grammar, error: Exception, timings: dict[str, float], deadline: Deadline
-    ) -> CompiledGrammar:
-        """Let XGrammar run a grammar that we cannot read."""
-        if self.settings.strategy == "representatives":
-            raise error
-        return self.on_engine(grammar, grammar, f"no token classes: {error}", timings, deadline)
 
     def on_lark(self, grammar: LarkGrammar, deadline: Deadline) -> CompiledGrammar:
         """Build the classifier of a Lark grammar. No other strategy can run it."""
@@ -245,7 +227,3 @@ class Compilation(EngineStrategies):
 def _kind(ids: NamedIds | None) -> Callable[..., Classifier]:
     """The class of classifiers for a grammar: whether it names token ids."""
     return Classifier if ids is None else partial(IdClassifier, ids)
-
-
-def _nothing(phase: str) -> None:
-    """The default of `Compilation.on_phase`."""

@@ -23,12 +23,7 @@ from equivalence.network.optimised import OptimisedBy
 from equivalence.network.reading import ReadGrammar
 from hybrid.compile.refusals import beyond_stacks
 from hybrid.compile.settings import Settings
-from hybrid.compiled import (
-    CompiledGrammar,
-    OnEngine,
-    OnRepresentatives,
-    reason_of,
-)
+from hybrid.compiled import CompiledGrammar, OnEngine, OnRepresentatives, reason_of
 from hybrid.guard import Guard
 from hybrid.representatives.engines import Engines
 from hybrid.values.budget import OWN_SHARE
@@ -45,11 +40,9 @@ class EngineStrategies:
         guard: calls XGrammar.
     """
 
-    def __init__(self, vocabulary: Vocabulary, settings: Settings, guard: Guard | None = None) -> None:
-        self.vocabulary = vocabulary
-        self.settings = settings
-        self.guard = Guard(settings.budget) if guard is None else guard
-        self._engines = Engines(vocabulary, settings.n_jobs, self.guard)
+    def __init__(self, vocabulary: Vocabulary, settings: Settings, guard: Guard) -> None:
+        self.vocabulary, self.settings, self.guard = vocabulary, settings, guard
+        self._engines = Engines(vocabulary, settings.n_jobs, guard)
 
     def begin(self) -> Deadline:
         """The deadline of a compile call that starts now. Deadlines of compile calls are made only here."""

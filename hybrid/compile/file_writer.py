@@ -8,7 +8,7 @@ masks come from its classes, and they are the same.
 
 The thread exists only while there is work. After each grammar it sleeps for as long as the grammar took, so
 other threads get at least half of a processor. Other processes that compile the same grammar meanwhile leave
-the work to one of them (`DiskCache.claimed`).
+the work to one of them (`single_flight.claimed`).
 
 Rejected: giving the thread a lower priority. It would hold a grammar's lock while the system runs others.
 """
@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from equivalence import HybridError, forking
 from equivalence.deadline import Deadline
-from hybrid.compile import shutdown
+from hybrid.compile import shutdown, single_flight
 from hybrid.compile.cache import DiskCache
 from hybrid.compiled import OnWalks
 from hybrid.values.budget import Budget
@@ -128,7 +128,7 @@ class FileWriter:
 
     def _write(self, compiled: OnWalks, entry: bytes) -> None:
         """Write a grammar, unless another process does so or has done so."""
-        with self._disk.claimed(entry) as is_ours:
+        with single_flight.claimed(self._disk.path(entry)) as is_ours:
             if is_ours:
                 compiled.compute_classes(Deadline(self._budget.seconds))
                 self._disk.keep(entry, compiled)

@@ -39,16 +39,14 @@ class _UnderWay:
         deadline: the deadline of the compilation. It has the seconds of the call that started it, and is
             cancelled when no call wants the grammar any more.
         asking: number of calls that want it.
-        among: the dict that lists it.
-        generation: the generation of the cache when it started.
+        among: the dict that lists it: another one than the cache's if that was cleared since.
     """
 
-    def __init__(self, seconds: float | None, among: dict[Any, _UnderWay], generation: int) -> None:
+    def __init__(self, seconds: float | None, among: dict[Any, _UnderWay]) -> None:
         self.future: Future[CompiledGrammar] | None = None
         self.deadline = Deadline(seconds)
         self.asking = 1
         self.among = among
-        self.generation = generation
 
     def give(self, found: CompiledGrammar | BaseException) -> None:
         """Set the result or error, unless that was done before. Later calls do not find this object."""
@@ -80,7 +78,6 @@ class MemoryCache:
         self._kept: OrderedDict[Any, tuple[CompiledGrammar, int]] = OrderedDict()
         self._bytes = 0
         self._uncounted: list[Any] = []  # keys that are measured next
-        self._generation = 0
         self._under_way: dict[Any, _UnderWay] = {}
         forking.in_child(self._in_child)
 
@@ -136,7 +133,7 @@ class MemoryCache:
                         under_way.asking += 1
                         under_way.future = under_way.future or Future()
                     else:
-                        mine = self._under_way[key] = _UnderWay(asked.left, self._under_way, self._generation)
+                        mine = self._under_way[key] = _UnderWay(asked.left, self._under_way)
                 if known is not None:
                     count("memory_hits")
                     for _ in range(evicted):
@@ -174,7 +171,7 @@ class MemoryCache:
         try:
             with asked.when_cancelled(partial(self._withdraw, key, mine)):
                 compiled = compile_it(mine.deadline)
-            self._keep(key, compiled, mine.generation, count)
+            self._keep(key, compiled, mine.among, count)
             self._end(key, mine)
             mine.give(compiled)
             return compiled
@@ -223,15 +220,16 @@ class MemoryCache:
         with self._lock:
             self._kept.clear()
             self._bytes = 0
-            self._generation += 1
             # waiting calls have these already; later calls compile again
             self._under_way = {}
 
-    def _keep(self, key: Any, compiled: CompiledGrammar, generation: int, count: Count) -> None:
+    def _keep(
+        self, key: Any, compiled: CompiledGrammar, among: dict[Any, _UnderWay], count: Count
+    ) -> None:  # fmt: skip
         size = compiled.memory_size_bytes
         with self._lock:
             # a compilation that started before the cache was cleared is not kept
-            if size > self.limit_bytes or key in self._kept or generation != self._generation:
+            if size > self.limit_bytes or key in self._kept or among is not self._under_way:
                 return
             self._kept[key] = compiled, size
             self._bytes += size

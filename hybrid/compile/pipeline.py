@@ -17,6 +17,7 @@ from functools import partial
 
 from equivalence import BudgetExceeded, GrammarError
 from equivalence.deadline.deadline import Deadline, free_frames
+from hybrid.compile import single_flight
 from hybrid.compile.cache import DiskCache
 from hybrid.compile.collection_threshold import raise_threshold, restore_threshold
 from hybrid.compile.compilation import Compilation
@@ -56,9 +57,6 @@ class Pipeline:
         self._compilation = compilation
         self._memory, self._disk = memory, disk
         self._writer, self._statistics = writer, statistics
-        settings = compilation.settings
-        # whether a static grammar whose states exceed the budget is an error
-        self._must = settings.on_budget == "raise"
 
     def run(self, request: Request, deadline: Deadline) -> CompiledGrammar:
         """The compiled grammar of a request.
@@ -93,7 +91,9 @@ class Pipeline:
 
     def _promote(self, request: Request, compiled: CompiledGrammar, deadline: Deadline) -> None:
         """Complete a static grammar, and write it again with all its states."""
-        outcome = promote_static(compiled, self._compilation.settings.budget, deadline, self._must)
+        settings = self._compilation.settings
+        must = settings.on_budget == "raise"
+        outcome = promote_static(compiled, settings.budget, deadline, must)
         if outcome:
             self._statistics.count(f"promotions_{outcome}")
         if outcome == "done" and self._disk is not None:
@@ -114,7 +114,10 @@ class Pipeline:
                 return self._loaded(request, found, began)
             if not request.is_written_at_once:
                 return self._made(request, entry, deadline, began)
-            with disk.alone(entry, deadline, self._compilation.settings.seconds) as turn:
+            seconds = self._compilation.settings.seconds
+            with single_flight.alone(disk.path(entry), deadline, seconds) as turn:
+                if turn == "overdue":
+                    self._statistics.count("disk_overdue")
                 if (found := disk.load_again(entry)) is not None:
                     return self._loaded(request, found, began)
                 return self._made(request, entry, deadline, began, OVERDUE if turn == "overdue" else "")
@@ -124,7 +127,7 @@ class Pipeline:
 
     def _loaded(self, request: Request, found: CompiledGrammar, began: float) -> CompiledGrammar:
         """Count a grammar that was read from disk."""
-        found = _timed(found, {"total": time.perf_counter() - began})
+        found.timings["total"] = time.perf_counter() - began
         self._statistics.loaded(found)
         self._await(found)
         _log("loaded", request, found)
@@ -141,7 +144,7 @@ class Pipeline:
                 compiled = request.compiled(self._compilation, deadline)
         finally:
             restore_threshold(usual)
-        disk, timings = self._disk, {}
+        disk, timings = self._disk, compiled.timings  # which nobody else has seen yet
         is_walked = isinstance(compiled, OnWalks)  # files need classes, which are computed later
         if disk is not None and entry is not None and not is_walked and not deadline.is_over:
             stored = time.perf_counter()
@@ -149,7 +152,7 @@ class Pipeline:
             timings["store"] = time.perf_counter() - stored
         if why:
             compiled.note(why)  # the file does not have it
-        compiled = _timed(compiled, {**timings, "total": time.perf_counter() - began})
+        timings["total"] = time.perf_counter() - began
         self._statistics.compiled(compiled)
         self._await(compiled)
         writer = self._writer
@@ -169,12 +172,6 @@ class Pipeline:
     def _await(self, compiled: CompiledGrammar) -> None:
         labels = compiled.strategy, semantics_of(compiled)
         compiled.await_first_mask(partial(self._statistics.first_mask, labels))
-
-
-def _timed(compiled: CompiledGrammar, timings: dict[str, float]) -> CompiledGrammar:
-    """Add timings to a compiled grammar that nobody else has seen yet."""
-    compiled.timings.update(timings)
-    return compiled
 
 
 def _log(what: str, request: Request, compiled: CompiledGrammar) -> None:

@@ -165,14 +165,10 @@ class Converted(Parsed):
         """The function of XGrammar's library to call in another process, and its arguments."""
 
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
-        return self.converted(guard, deadline)
-
-    def converted(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
-        """Call `Guard.convert`, and add advice to its errors."""
         try:
             return guard.convert(self, deadline)
         except (GrammarError, RuntimeError, TypeError) as error:
-            told = way_out(str(error), self.title, self.given, SCHEMA_OPTIONS)
+            told = way_out(str(error), self.title, self.given, SCHEMA_OPTIONS)  # advice
             if told is None:
                 raise
             raise GrammarError(f"XGrammar refuses the {self.title}: {told}") from error
@@ -203,7 +199,6 @@ class EbnfRequest(Converted):
     """A grammar in EBNF."""
 
     notation: ClassVar[str] = "ebnf"
-    title: ClassVar[str] = "grammar"
     text: str
     root_rule_name: str = "root"
 
@@ -295,7 +290,7 @@ class StructuralTagRequest(Converted):
         text = self._text()
         if self.vocabulary is not None:
             text = with_token_ids(text, self.vocabulary)
-        return replace(self, arguments=(text,)).converted(guard, deadline)
+        return Converted.parse(replace(self, arguments=(text,)), guard, deadline)
 
     @property
     def given(self) -> object:

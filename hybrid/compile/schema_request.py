@@ -80,7 +80,7 @@ class JsonSchemaRequest(Converted):
 
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
         text = self.text.text  # so that a model class is asked only once
-        return self.changed(schema=text).converted(guard, deadline)
+        return Converted.parse(self.changed(schema=text), guard, deadline)
 
     @property
     def given(self) -> object:

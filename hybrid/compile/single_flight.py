@@ -36,15 +36,9 @@ POLL_SECONDS = 0.001, 0.05
 
 Turn = Literal["ours", "after", "overdue", "unlocked"]
 """How a wait has ended. "ours": this process holds the lock, and nobody did before. "after": another process
-held
-it, and is finished. "overdue": the other process takes too long. "unlocked": there are no locks here."""
+held it, and is finished. "overdue": the other process takes too long. "unlocked": there are no locks here."""
 
 logger = logging.getLogger(__name__)
-
-
-def lock_file(path: Path) -> Path:
-    """The lock file for a file that is to be written."""
-    return path.with_name(f"{path.name}.lock")
 
 
 @contextlib.contextmanager
@@ -59,8 +53,7 @@ def alone(path: Path, deadline: Deadline, seconds: float | None = None) -> Itera
     Raises:
         BudgetExceeded: the deadline ended or was cancelled during the wait.
     """
-    lock = _Lock(path)
-    with lock.held():
+    with contextlib.closing(_Lock(path)) as lock:
         bounds = [SHARE * bound for bound in (deadline.left, seconds) if bound is not None]
         yield lock.wait(deadline, min([MOST_SECONDS, *bounds]))
 
@@ -71,8 +64,7 @@ def claimed(path: Path) -> Iterator[bool]:
 
     Nobody else makes it inside of the context.
     """
-    lock = _Lock(path)
-    with lock.held():
+    with contextlib.closing(_Lock(path)) as lock:
         yield lock.take() is not False and not os.path.isfile(path)
 
 
@@ -80,7 +72,7 @@ class _Lock:
     """The lock for a file that is to be written."""
 
     def __init__(self, path: Path) -> None:
-        self._path = lock_file(path)
+        self._path = path.with_name(f"{path.name}.lock")
         self._lock: Any = None
 
     def take(self) -> bool | None:
@@ -97,9 +89,8 @@ class _Lock:
         except (OSError, NotImplementedError) as error:
             logger.debug(
                 "cannot lock files in %s, so processes may compile the same grammar at the same time: %s",
-                self._path.parent,
-                error,
-            )
+                self._path.parent, error,
+            )  # fmt: skip
             return None
         # filelock's substitute for missing system locks would survive a killed process
         return None if isinstance(self._lock, filelock.SoftFileLock) else True
@@ -117,19 +108,11 @@ class _Lock:
                 return "overdue"
             time.sleep(pause)
             pause = min(2 * pause, longest)
-        self.release()  # others that wait need not wait for this process, too
+        self.close()  # others that wait need not wait for this process, too
         return "unlocked" if taken is None else "after"
 
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """A context that releases the lock at its end."""
-        try:
-            yield
-        finally:
-            self.release()
-
-    def release(self) -> None:
-        """Release the lock and delete its file, because there is one for each grammar."""
+    def close(self) -> None:
+        """Release the lock if it is held, and delete its file, because there is one for each grammar."""
         if self._lock is None or not self._lock.is_locked:
             return
         # filelock notices if it locked a deleted file, and locks a new one

@@ -100,17 +100,19 @@ class Statistics:
 
     def first_mask(self, labels: tuple[str, str], seconds: float) -> None:
         """Count the first mask of a grammar; the labels are its strategy and semantics."""
-        self._later(Statistics._count_first_mask, labels, seconds)
+        self._later(lambda of: of._first_mask.add(labels, seconds))
 
     def failed(self, error: Exception) -> None:
         """Count a compilation that failed."""
-        self._later(Statistics._count_error, type(error).__name__)
+        name = type(error).__name__
+        self._later(lambda of: _add(of._errors, name, 1))
         if isinstance(error, SchemaRefused):
             self.refused([error.keyword])
 
     def refused(self, keywords: Iterable[str]) -> None:
         """Count a schema that was refused because of these keywords."""
-        self._later(Statistics._count_refused, keywords_of(keywords))
+        known = keywords_of(keywords)
+        self._later(lambda of: of._refusals.update(known))
 
     def _later(self, count: Callable[..., None], *arguments: Any) -> None:
         """Put an event into `_waiting`."""
@@ -189,15 +191,6 @@ class Statistics:
         sums = self._seconds
         for phase, seconds in timings.items():  # there are few phases
             sums[phase] = sums.get(phase, 0.0) + seconds
-
-    def _count_first_mask(self, labels: tuple[str, str], seconds: float) -> None:
-        self._first_mask.add(labels, seconds)
-
-    def _count_error(self, name: str) -> None:
-        _add(self._errors, name, 1)
-
-    def _count_refused(self, keywords: set[str]) -> None:
-        self._refusals.update(keywords)
 
 
 _lock = forking.listed(threading.RLock(), forking.Order.BRIEF)
