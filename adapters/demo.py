@@ -31,7 +31,8 @@ from adapters.transformers import GrammarLogitsProcessor
 from hybrid import CompiledGrammar, GrammarCompiler, Vocabulary
 from hybrid.cli.shipped import shipped_grammar
 from hybrid.cli.vocabulary_spec import load_vocabulary
-from hybrid.testing.verify import Comparison, compare_along
+from hybrid.testing.comparison import Comparison
+from hybrid.testing.verify import compare_along
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,14 +17,8 @@ import xgrammar
 
 from hybrid.testing.comparison import KEEP, Comparison
 from hybrid.testing.random_walk import Walker
-from hybrid.testing.verify import (
-    compare_along,
-    compare_walk,
-    split_classes,
-    tokenize_greedy,
-    tokenize_random,
-    union_of_classes,
-)
+from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
+from hybrid.testing.verify import compare_along, compare_walk
 
 STOP = 256
 """The stop token of the test vocabulary, which is not text."""
@@ -312,34 +305,3 @@ def test_sums_keep_full_counts(compiler: xgrammar.GrammarCompiler) -> None:
     assert (total.masks, total.difference_count, total.different_masks) == (1400, 1400, 1400)
     assert len(total.differences) == KEEP
     assert len(total.times.fill) == 1400
-
-
-@pytest.mark.parametrize(
-    ("allowed", "split"),
-    [
-        ([], []),
-        ([0, 1], []),
-        ([0, 1, 2, 40], []),
-        ([0], [0]),
-        ([1, 40], [0, 1]),
-        ([3], [-1]),
-        ([2, 3], [-1, 1]),
-    ],
-)
-def test_masks_that_split_classes(allowed: list[int], split: list[int]) -> None:
-    of_token = np.full(41, -1, np.int32)
-    of_token[[0, 1]] = 0
-    of_token[[2, 40]] = 1
-    of_token[5:9] = 2
-    bits = np.zeros(64, np.uint8)
-    bits[allowed] = 1
-    mask = np.packbits(bits, bitorder="little").view(np.int32)
-    classes = SimpleNamespace(class_of_token=of_token)
-    assert split_classes(classes, mask).tolist() == split
-    assert union_of_classes(classes, mask[None]) == (not split)
-    assert union_of_classes(classes, mask, ignore_ids=range(41))
-
-
-def test_a_mask_of_another_size_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"must have 2 words .*, but has 3"):
-        union_of_classes(SimpleNamespace(class_of_token=np.zeros(41, np.int32)), np.zeros(3, np.int32))

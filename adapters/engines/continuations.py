@@ -52,16 +52,12 @@ class Continuations:
         most: most tokens of a draft.
         encode: the model's tokenizer, for forced text; None takes the longest token that fits.
         options: options of each `hybrid.drafts.DraftModel`.
-
-    Attributes:
-        continued: how many tokens were added to drafts.
     """
 
     def __init__(self, most: int, encode: Encode | None = None, **options: Any) -> None:
         self.most = most
         self._options: dict[str, Any] = {"most_bytes": MODEL_BYTES, "encode": encode, **options}
         self._models: OrderedDict[CompiledGrammar, DraftModel] = OrderedDict()
-        self.continued = 0
 
     def model(self, grammar: CompiledGrammar) -> DraftModel:
         """Return the draft model of a grammar."""
@@ -104,5 +100,4 @@ class Continuations:
         finally:
             if read:
                 matcher.rollback(read)
-        self.continued += len(found) - len(draft)
         return found

@@ -59,14 +59,6 @@ class CompiledGrammar(xgrammar.CompiledGrammar):
         return self.hybrid.reason
 
     @cached_property
-    def on_engine(self) -> hybrid.CompiledGrammar:
-        """The same grammar on plain XGrammar, for matchers that no other strategy can serve."""
-        if self.hybrid.strategy == "engine":
-            return self.hybrid
-        compiler = hybrid.GrammarCompiler(self.hybrid.vocabulary, strategy="engine", cache_enabled=False)
-        return compiler.compile_grammar(self._parsed)
-
-    @cached_property
     def plain(self) -> xgrammar.CompiledGrammar:
         """Plain XGrammar's compiled grammar, compiled at the first access."""
         compiler = xgrammar.GrammarCompiler(self._tokenizer_info, cache_enabled=False)

@@ -2,7 +2,7 @@
 
 What: runs one of our matchers and a plain `xgrammar.GrammarMatcher` side by side along a token sequence
 (`compare_along`) or a random walk (`compare_walk`). It compares every mask over all ids and every answer of
-``accept_token``, and times both. `union_of_classes` checks a mask against token classes.
+``accept_token``, and times both.
 When: in tests, in benchmarks before any number is reported, and in the demonstration.
 Limits: it shows that masks agree in the states that it visits, and proves nothing about others.
 
@@ -17,31 +17,18 @@ import math
 import random
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hybrid.testing.comparison import KEEP, Comparison, Disagreement, Times
+from hybrid.testing.comparison import KEEP, Comparison, Disagreement
 from hybrid.testing.random_walk import Walker
-from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
 
 if TYPE_CHECKING:
     import xgrammar
-
-__all__ = [
-    "Comparison",
-    "Disagreement",
-    "Times",
-    "compare_along",
-    "compare_walk",
-    "split_classes",
-    "tokenize_greedy",
-    "tokenize_random",
-    "union_of_classes",
-]
 
 TEXT_KEPT = 240
 """Bytes kept of the text that leads to a disagreement (its ids are kept in full)."""
@@ -340,41 +327,3 @@ def _ids_of_set_bits(words: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
 def _octets(words: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
     ordered = words if sys.byteorder == "little" else words.astype("<i4")
     return np.ascontiguousarray(ordered).view(np.uint8)
-
-
-def union_of_classes(classes: Any, bitmask: npt.ArrayLike, *, ignore_ids: Iterable[int] = ()) -> bool:
-    """Whether a mask is a union of classes: the bits of each class are all 1 or all 0.
-
-    The bits of class -1 must be 0.
-
-    Args:
-        classes: anything with ``class_of_token``, -1 for a token that is never allowed.
-        bitmask: one row of a bitmask, int32 words (numpy, or a torch tensor on the CPU).
-        ignore_ids: ids to leave out, such as stop tokens, which have no class.
-    """
-    return split_classes(classes, bitmask, ignore_ids=ignore_ids).size == 0
-
-
-def split_classes(
-    classes: Any, bitmask: npt.ArrayLike, *, ignore_ids: Iterable[int] = ()
-) -> npt.NDArray[np.int64]:
-    """Return the classes that a mask splits, ascending; -1 stands for tokens that should never be allowed.
-
-    The arguments are those of `union_of_classes`.
-    """
-    of_token = np.asarray(classes.class_of_token, np.int64)
-    words = np.ascontiguousarray(np.asarray(bitmask, np.int32).reshape(-1))
-    if words.size != -(-of_token.size // 32):
-        raise ValueError(
-            f"the bitmask must have {-(-of_token.size // 32)} words for {of_token.size} tokens, but "
-            f"has {words.size}; pass one row of it"
-        )
-    bits = _bits(words, of_token.size)
-    kept = np.ones(of_token.size, np.bool_)
-    kept[np.fromiter(ignore_ids, np.int64)] = False
-    sizes = np.bincount(of_token[kept] + 1)
-    allowed = np.bincount(of_token[kept] + 1, weights=bits[kept], minlength=sizes.size)
-    split = (allowed != 0) & (allowed != sizes)
-    split[:1] = allowed[:1] != 0
-    found: npt.NDArray[np.int64] = np.flatnonzero(split).astype(np.int64) - 1
-    return found
