@@ -19,7 +19,7 @@ from equivalence import BudgetExceeded, GrammarError, UnsupportedGrammar
 from equivalence.classes.classes import TokenClasses, network_within
 from equivalence.deadline import Deadline
 from equivalence.network import Network, serial
-from equivalence.network.features import Features, features_of
+from equivalence.network.features import features_of
 from equivalence.network.optimised import OptimisedBy
 from equivalence.network.reading import ReadGrammar, read_grammar
 from equivalence.network.token_ids import ids_as_bytes
@@ -29,7 +29,7 @@ from hybrid.classifier.named_ids import NamedIds
 from hybrid.classifier.reachable import reachable_of
 from hybrid.classifier.token_ids import IdClassifier
 from hybrid.classifier.walk_tables import walk_tables
-from hybrid.compile.engine_strategies import EngineStrategies
+from hybrid.compile.engine_strategies import EngineStrategies, Job
 from hybrid.compile.refusals import refuse_beyond_stacks, refuse_unknown_ids
 from hybrid.compiled import CompiledGrammar, OnClassifier, OnLark, OnWalks, reason_of
 from hybrid.json_schema import SchemaGrammar, in_xgrammar
@@ -61,34 +61,32 @@ class Compilation(EngineStrategies):
             parsing: the seconds that parsing it took.
             printed: reads the grammar in the form in which XGrammar prints it, if possible; enough for walks.
         """
-        timings = {"parse": parsing}
+        job = Job(grammar, parsing, deadline)
         began = time.perf_counter()
         try:
-            read = (printed(grammar) if self.settings.walks else None) or read_grammar(grammar)
+            job.read = read = (printed(grammar) if self.settings.walks else None) or read_grammar(grammar)
         except GrammarError as error:
             if self.settings.strategy == "representatives":
                 raise
             # a grammar of unknown layout is not read, not even to refuse what crashes XGrammar's compiler
-            whole = in_xgrammar(grammar)
-            return self.on_engine(whole, whole, f"no token classes: {error}", timings, deadline)
+            return self.on_engine(job, in_xgrammar(grammar), f"no token classes: {error}")
         deadline.check("reading the grammar")
         # lists of all expressions are made only if they are needed
         types = read.types
         if serial.REPEAT in types:
             refuse_endless_rules(read)
-        features = features_of(read, types)
-        if features.named:
-            refuse_unknown_ids(features, self.vocabulary)
+        job.features = features_of(read, types)
+        if job.features.named:
+            refuse_unknown_ids(job.features, self.vocabulary)
         deadline.check("reading the grammar")
-        timings["serialize"] = time.perf_counter() - began
+        job.timings["serialize"] = time.perf_counter() - began
         if self.settings.strategy in ("auto", "classifier"):
-            return self._on_classifier(grammar, read, features, timings, deadline)
-        serialized, grammar = read.whole(), in_xgrammar(grammar)
-        changed = shield_root(serialized)
+            return self._on_classifier(job)
         if self.settings.strategy == "engine":
-            safe = as_changed(grammar, serialized, changed)
-            return self.on_engine(grammar, safe, "requested by strategy='engine'", timings, deadline)
-        return self.on_classes(grammar, serialized, changed, features, timings, deadline)
+            serialized = read.whole()
+            safe = as_changed(in_xgrammar(grammar), serialized, shield_root(serialized))
+            return self.on_engine(job, safe, "requested by strategy='engine'")
+        return self.on_classes(job)
 
     def on_lark(self, grammar: LarkGrammar, deadline: Deadline) -> CompiledGrammar:
         """Build the classifier of a Lark grammar. No other strategy can run it."""
@@ -107,27 +105,21 @@ class Compilation(EngineStrategies):
             classifier=classifier, timings=timings, mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
 
-    def _on_classifier(
-        self,
-        grammar: xgrammar.Grammar | SchemaGrammar,
-        read: ReadGrammar,
-        features: Features,
-        timings: dict[str, float],
-        deadline: Deadline,
-    ) -> CompiledGrammar:
+    def _on_classifier(self, job: Job) -> CompiledGrammar:
         """Build a classifier, or compile the grammar on the next possible strategy."""
         classes = classifier = None
         refused = unexplored = ""
-        given, ids = read, None
+        read, features, timings, deadline = job.read, job.features, job.timings, job.deadline
+        ids = None
         with self.own_part(deadline) as own:
             try:
                 self.on_phase("classes")
                 refuse_beyond_stacks(features, read.features)
                 if features.only_ids:
-                    read, symbols = ids_as_bytes(given)
+                    read, symbols = ids_as_bytes(read)
                     ids = NamedIds(symbols, self.vocabulary)
                 if self.settings.walks:
-                    walked = self._on_walks(grammar, read, features, ids, timings, own, deadline)
+                    walked = self._on_walks(job, read, ids, own)
                     if isinstance(walked, CompiledGrammar):
                         return walked
                     classes, network, unexplored = None, None, walked
@@ -143,12 +135,7 @@ class Compilation(EngineStrategies):
                 self.refuse_to_fall_back(error, deadline)
                 refused = str(error)
         if classifier is None or classes is None:  # the memory used so far has been freed
-            serialized = given.whole()
-            changed = shield_root(serialized)
-            return self.on_classes(
-                in_xgrammar(grammar), serialized, changed, features, timings, deadline,
-                f"no classifier: {refused}", None if ids else classes, unexplored,
-            )  # fmt: skip
+            return self.on_classes(job, f"no classifier: {refused}", None if ids else classes, unexplored)
         timings.update(classes.seconds)
         timings["classifier"] = time.perf_counter() - began
         classes = ids.refined(classes, self.vocabulary) if ids else classes.trimmed()
@@ -159,20 +146,13 @@ class Compilation(EngineStrategies):
             reason += f"; states are computed on demand, because {cause}"
 
         return OnClassifier(
-            reason=reason, vocabulary=self.vocabulary, grammar=grammar, classes=classes, features=features,
-            classifier=classifier, budget=self.settings.budget, timings=timings,
+            reason=reason, vocabulary=self.vocabulary, grammar=job.grammar, classes=classes,
+            features=features, classifier=classifier, budget=self.settings.budget, timings=timings,
             mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
 
     def _on_walks(
-        self,
-        grammar: xgrammar.Grammar | SchemaGrammar,
-        read: ReadGrammar,
-        features: Features,
-        ids: NamedIds | None,
-        timings: dict[str, float],
-        own: Deadline,
-        deadline: Deadline,
+        self, job: Job, read: ReadGrammar, ids: NamedIds | None, own: Deadline
     ) -> CompiledGrammar | str:
         """A classifier that gets its masks from walks until there are classes; or the reason why not."""
         budget = self.settings.budget
@@ -185,15 +165,15 @@ class Compilation(EngineStrategies):
             built = time.perf_counter()
             fixed = walk_tables(network, self.vocabulary, own)
         except (UnsupportedGrammar, BudgetExceeded) as error:
-            self.refuse_to_fall_back(error, deadline)
+            self.refuse_to_fall_back(error, job.deadline)
             return str(error)
         classifier = _kind(ids)(fixed, None, self.vocabulary, budget.table_bytes)
-        timings |= {"network": built - began, "classifier": time.perf_counter() - built}
+        job.timings |= {"network": built - began, "classifier": time.perf_counter() - built}
         return OnWalks(
             reason=f"masks are computed by walking the vocabulary ({self.vocabulary.size} ids); token "
             "classes are not needed",
-            vocabulary=self.vocabulary, grammar=grammar, timings=timings, mask_seconds=budget.mask_seconds,
-            features=features, classifier=classifier, budget=budget,
+            vocabulary=self.vocabulary, grammar=job.grammar, timings=job.timings,
+            mask_seconds=budget.mask_seconds, features=job.features, classifier=classifier, budget=budget,
             deferred=DeferredClasses(network, classifier, budget, ids),
         )  # fmt: skip
 

@@ -25,10 +25,31 @@ from hybrid.compile.refusals import beyond_stacks
 from hybrid.compile.settings import Settings
 from hybrid.compiled import CompiledGrammar, OnEngine, OnRepresentatives, reason_of
 from hybrid.guard import Guard
+from hybrid.json_schema import SchemaGrammar, in_xgrammar
 from hybrid.representatives.engines import Engines
 from hybrid.values.budget import OWN_SHARE
 from hybrid.values.gather import Gather
-from hybrid.xgrammar.sanitize import as_changed, classes_as_rules, without_lookahead
+from hybrid.xgrammar.sanitize import as_changed, classes_as_rules, shield_root, without_lookahead
+
+
+class Job:
+    """A grammar that is being compiled.
+
+    Attributes:
+        grammar: the grammar.
+        timings: the seconds of each phase so far.
+        deadline: the deadline of the call.
+        read, features: what XGrammar's serialised form says, and what it needs; set as soon as it is read.
+    """
+
+    read: ReadGrammar
+    features: Features
+
+    def __init__(
+        self, grammar: xgrammar.Grammar | SchemaGrammar, parsing: float, deadline: Deadline
+    ) -> None:  # fmt: skip
+        self.grammar, self.deadline = grammar, deadline
+        self.timings = {"parse": parsing}
 
 
 class EngineStrategies:
@@ -78,80 +99,65 @@ class EngineStrategies:
         return classes, network, ""
 
     def on_classes(
-        self,
-        grammar: xgrammar.Grammar,
-        serialized: dict[str, Any],
-        changed: bool,
-        features: Features,
-        timings: dict[str, float],
-        deadline: Deadline,
-        cause: str = "",
-        classes: TokenClasses | None = None,
-        unexplored: str = "",
+        self, job: Job, cause: str = "", classes: TokenClasses | None = None, unexplored: str = ""
     ) -> CompiledGrammar:
-        """Compile a grammar on representatives, or else on the engine.
+        """Compile a grammar that was read on representatives, or else on the engine.
 
         Args:
+            job: the grammar.
+            cause: why it has no classifier; "" if none was asked for.
             classes: the token classes, if they are known.
             unexplored: why exploring cannot give classes, if that is known.
 
         Raises:
             UnsupportedGrammar, BudgetExceeded: it has no classes, and representatives were asked for.
         """
-        if features.beyond_stacks:
-            classes, unexplored = None, beyond_stacks(features)
+        serialized = job.read.whole()
+        changed, grammar = shield_root(serialized), in_xgrammar(job.grammar)
+        if job.features.beyond_stacks:
+            classes, unexplored = None, beyond_stacks(job.features)
             if self.settings.strategy == "representatives":
                 raise UnsupportedGrammar(unexplored)
         elif classes is None and not unexplored:
-            with self.own_part(deadline) as own:
-                classes, _, unexplored = self.explored(serialized, own, deadline)
+            with self.own_part(job.deadline) as own:
+                classes, _, unexplored = self.explored(serialized, own, job.deadline)
         if classes is None:
             safe = as_changed(grammar, serialized, changed)
             reason = f"no token classes: {unexplored}"
             if cause and not cause.endswith(f": {unexplored}"):
                 reason += f"; {cause}"
-            return self.on_engine(grammar, safe, reason, timings, deadline)
-        timings.update(classes.seconds)
+            return self.on_engine(job, safe, reason)
+        job.timings.update(classes.seconds)
         changed = without_lookahead(serialized) or changed
         safe = as_changed(grammar, serialized, classes_as_rules(serialized) or changed)
-        return self._on_representatives(grammar, safe, classes.trimmed(), timings, cause, deadline)
+        return self._on_representatives(job, safe, classes.trimmed(), cause)
 
-    def on_engine(
-        self,
-        grammar: xgrammar.Grammar,
-        safe: xgrammar.Grammar,
-        reason: str,
-        timings: dict[str, float],
-        deadline: Deadline,
-    ) -> CompiledGrammar:
+    def on_engine(self, job: Job, safe: xgrammar.Grammar, reason: str) -> CompiledGrammar:
+        """Let XGrammar compile a grammar in a form in which it is safe."""
         began = time.perf_counter()
         # it is written for the estimate, and for the process that tries it
-        deadline.check("writing the grammar for XGrammar's compiler", 2 * timings.get("serialize", 0.0))
-        engine = self._engines.whole(safe, deadline)
-        timings["compile"] = time.perf_counter() - began
+        seconds = 2 * job.timings.get("serialize", 0.0)
+        job.deadline.check("writing the grammar for XGrammar's compiler", seconds)
+        engine = self._engines.whole(safe, job.deadline)
+        job.timings["compile"] = time.perf_counter() - began
         return OnEngine(
-            reason=reason, vocabulary=self.vocabulary, grammar=grammar, engine=engine, timings=timings,
-            mask_seconds=self.settings.budget.mask_seconds,
+            reason=reason, vocabulary=self.vocabulary, grammar=in_xgrammar(job.grammar), engine=engine,
+            timings=job.timings, mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
 
     def _on_representatives(
-        self,
-        grammar: xgrammar.Grammar,
-        safe: xgrammar.Grammar,
-        classes: TokenClasses,
-        timings: dict[str, float],
-        cause: str,
-        deadline: Deadline,
+        self, job: Job, safe: xgrammar.Grammar, classes: TokenClasses, cause: str
     ) -> CompiledGrammar:
-        deadline.check("the gather")
+        job.deadline.check("the gather")
         began = time.perf_counter()
         gather = Gather(classes, self.vocabulary.size)
         gathered = time.perf_counter()
-        engine, stop = self._engines.over(classes, safe, deadline)
-        timings["gather"] = gathered - began
-        timings["compile"] = time.perf_counter() - gathered
+        engine, stop = self._engines.over(classes, safe, job.deadline)
+        job.timings["gather"] = gathered - began
+        job.timings["compile"] = time.perf_counter() - gathered
         return OnRepresentatives(
             reason=reason_of(classes, self.vocabulary) + (f"; {cause}" if cause else ""),
-            vocabulary=self.vocabulary, grammar=grammar, engine=engine, engine_stop=stop, classes=classes,
-            gather=gather, timings=timings, mask_seconds=self.settings.budget.mask_seconds,
+            vocabulary=self.vocabulary, grammar=in_xgrammar(job.grammar), engine=engine, engine_stop=stop,
+            classes=classes, gather=gather, timings=job.timings,
+            mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
