@@ -14,6 +14,7 @@ way to pass a candidate generator.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -89,13 +90,11 @@ class DraftCandidates(CandidateGenerator):
         self._follow(input_ids)
         # the model chooses one more token than the draft has
         room = self._most if self._max_length is None else self._max_length - input_ids.shape[1] - 1
-        draft = (
-            [] if self._is_lost or room <= 0 else self._drafts.propose(self._matcher, min(self._most, room))
-        )
-        for at, token in enumerate(draft):
-            if token in self._stops:
-                del draft[at:]  # some versions would continue after it
-                break
+        if self._is_lost or room <= 0:
+            return input_ids, None
+        proposed = self._drafts.propose(self._matcher, min(self._most, room))
+        # some versions would continue after a stop token
+        draft = [*takewhile(lambda token: token not in self._stops, proposed)]
         if not draft:
             return input_ids, None
         candidates = torch.cat([input_ids, input_ids.new_tensor([draft])], dim=1)

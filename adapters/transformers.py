@@ -283,8 +283,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
                 )
             return self._begin(host)
         found = now.find(host)
-        sources = [state for state in found if state is not None]
-        if len(sources) < count:
+        if None in found:
             if length <= now.longest + 1 and self._all_legal(host, start):
                 raise HistoryError(
                     "cannot tell where the prompt ends: the rows begin with the current prompt "
@@ -295,13 +294,11 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             return self._begin(host)
         assert self._last_ids is not None
         back = length <= self._last_ids.shape[1]
-        rows = self._move(sources, host)
+        rows = self._move(now, found, host)
         # A loop only goes back to tokens that were chosen under a mask; anything else is a new prompt.
         if back and any(self._is_foreign(state) for state in rows):
+            self._suspects = {}
             return self._begin(host)
-        for index, state in enumerate(rows):
-            if state.ended == "rejected" and state.fed == length - start - 1:
-                self._suspects[index] = True
         now.keep(rows, length)
         return now
 
@@ -316,20 +313,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         if now is None or now.prompt.shape[1] != start or not np.array_equal(now.prompt, host[:, :start]):
             now = self._begin(host[:, :start])
         found = now.find(host) if length > start else [None] * len(host)
-        known = [index for index, state in enumerate(found) if state is not None]
-        moved = dict(zip(known, self._move([s for s in found if s is not None], host[known]), strict=True))
-        rows = []
-        for index, row in enumerate(host):
-            state = moved.get(index)
-            if state is None:
-                state = self._new_state(now, index)
-                for token in row[start:].tolist():
-                    if not state.append(token):
-                        self._suspects[index] = False
-            elif state.ended == "rejected" and state.fed == length - start - 1:
-                self._suspects[index] = True
-            rows.append(state)
-        now.keep(rows, length)
+        now.keep(self._move(now, found, host), length)
         return now
 
     def _begin(self, host: Ids) -> Generation:
@@ -374,11 +358,18 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         healing = HealingMatcher(grammar, prefix, override_stop_tokens=self._override)
         return cast(GrammarMatcher, healing)  # it has all methods that are used here
 
-    def _move(self, sources: list[State], host: Ids) -> list[State]:
-        """Return states for the rows, made from states from which they can be reached."""
+    def _move(self, generation: Generation, sources: list[State | None], host: Ids) -> list[State]:
+        """Return states for the rows, made from states from which they can be reached, or else new ones."""
         waiting = Counter(map(id, sources))
         rows = []
-        for source, row in zip(sources, host, strict=True):
+        for index, (source, row) in enumerate(zip(sources, host, strict=True)):
+            if source is None:
+                state = self._new_state(generation, index)
+                for token in row[state.prompt_length :].tolist():
+                    if not state.append(token):
+                        self._suspects[index] = False
+                rows.append(state)
+                continue
             waiting[id(source)] -= 1
             # The last user of a state gets the state itself, others get a copy. A state that must go back is
             # always copied, because another row may still need it: groups of a diverse beam search take
@@ -388,6 +379,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
                 state.rewind(len(row) - 1)
             if state.length < len(row):
                 state.append(int(row[-1]))
+            if state.ended == "rejected" and state.fed == len(row) - state.prompt_length - 1:
+                self._suspects[index] = True
             rows.append(state)
         return rows
 

@@ -154,14 +154,9 @@ class Grammar(XGrammarGrammar):
         stats = self.grammar_stats
         if stats:
             stats = dataclasses.replace(stats, is_cache_hit=True, tree_traversal_time=[])
-        return type(self)(
-            matcher_of(self.ctx, self.override_stop_tokens),
-            self.vocab_size,
-            self.ctx,
-            self.override_stop_tokens,
-            self.key_string,
-            stats,
-        )
+        stops = self.override_stop_tokens
+        matcher = matcher_of(self.ctx, stops)
+        return type(self)(matcher, self.vocab_size, self.ctx, stops, self.key_string, stats)
 
     def _fail(self, what: str) -> None:
         """Record the error that is being handled."""

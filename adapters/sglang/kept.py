@@ -40,17 +40,16 @@ class Kept(MutableMapping[Key, Any]):
         """Return the grammar, which now counts as used. SGLang's backends call this."""
         if key not in self._entries:
             return default
-        value, size = self._entries[key]
-        self._put(key, value, size)
+        value = self._entries[key][0]
+        self._put(key, value)
         return value
 
     def __getitem__(self, key: Key) -> Any:
         return self._entries[key][0]
 
     def __setitem__(self, key: Key, value: Any) -> None:
-        size = self._entries[key][1] if key in self._entries else 0
         if self._is_final(value):
-            self._put(key, value, size)
+            self._put(key, value)
         elif key in self._entries:
             del self[key]
 
@@ -66,11 +65,10 @@ class Kept(MutableMapping[Key, Any]):
     def __contains__(self, key: object) -> bool:
         return key in self._entries
 
-    def _put(self, key: Key, value: Any, size_before: int) -> None:
+    def _put(self, key: Key, value: Any) -> None:
         size = self._size_of(key, value)
-        self._entries[key] = value, size
-        self._entries.move_to_end(key)
-        self.bytes += size - size_before
+        self.bytes += size - self._entries.pop(key, (None, 0))[1]
+        self._entries[key] = value, size  # as the last one
         while self.bytes > self.limit and len(self._entries) > 1:
             _, (_, gone) = self._entries.popitem(last=False)
             self.bytes -= gone

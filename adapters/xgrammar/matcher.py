@@ -73,13 +73,13 @@ class GrammarMatcher(hybrid.GrammarMatcher):
         default_temperature: float | None = None,
     ) -> None:
         compiled = grammar_of(compiled_grammar)
-        options: dict[str, Any] = {
-            "override_stop_tokens": override_stop_tokens,
-            "terminate_without_stop_token": terminate_without_stop_token,
-            "max_rollback_tokens": max_rollback_tokens,
-            "default_temperature": default_temperature,
-        }
-        super().__init__(compiled.hybrid, **options)
+        super().__init__(
+            compiled.hybrid,
+            override_stop_tokens=override_stop_tokens,
+            terminate_without_stop_token=terminate_without_stop_token,
+            max_rollback_tokens=max_rollback_tokens,
+            default_temperature=default_temperature,
+        )
         if not compiled.tokenizer_info.vocab_size:
             self._size = self._width = 0
 

@@ -9,23 +9,16 @@ own vocabulary. Keep the object and pass it again.
 
 from __future__ import annotations
 
-from functools import cache
-
 import xgrammar
 
 from adapters.by_identity import ByIdentity
 from hybrid import Vocabulary
 
 
-@cache
-def without_ids() -> Vocabulary:
-    """Make a vocabulary for a tokenizer without ids, for reading texts only. It has one id that is never
-    allowed."""
-    return Vocabulary.from_bytes([b""])
-
-
 def _made_of(info: xgrammar.TokenizerInfo) -> Vocabulary:
-    return Vocabulary.from_tokenizer_info(info) if info.vocab_size else without_ids()
+    if info.vocab_size:
+        return Vocabulary.from_tokenizer_info(info)
+    return Vocabulary.from_bytes([b""])  # for reading texts only: one id that is never allowed
 
 
 _vocabularies = ByIdentity(_made_of)

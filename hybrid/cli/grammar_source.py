@@ -32,10 +32,7 @@ def read_grammar(text_or_file: str, root: str = "root", strict: bool = True) -> 
     """
     if text_or_file == BUILTIN_JSON:
         return xgrammar.Grammar.builtin_json_grammar()
-    text = text_or_file
-    if is_file(text):
-        text = read_text(text)
-    schema = _as_json(text)
+    text, schema = _read(text_or_file)
     try:
         if schema is not None:
             return xgrammar.Grammar.from_json_schema(json.dumps(schema), strict_mode=strict)
@@ -83,8 +80,7 @@ def read_named(
         return Named(Source("builtin_json"), "JSON", "built-in grammar", None)
     if is_file(text_or_file) and text_or_file.endswith(LARK_SUFFIX):
         return Named(read_source(text_or_file, root), title, "Lark grammar", None)
-    text = read_text(text_or_file) if is_file(text_or_file) else text_or_file
-    schema = _as_json(text)
+    text, schema = _read(text_or_file)
     if schema is None:
         return Named(read_source(text_or_file, root), title, "EBNF grammar", None)
     source = Source("json_schema", json.dumps(schema), {"strict_mode": strict, "semantics": semantics})
@@ -119,7 +115,7 @@ def read_source(
     if is_file(text_or_file) and text_or_file.endswith(LARK_SUFFIX):
         return Source("lark", read_text(text_or_file), {"start": "start" if root is None else root})
     if semantics != "xgrammar" and text_or_file != BUILTIN_JSON:
-        schema = _as_json(read_text(text_or_file) if is_file(text_or_file) else text_or_file)
+        _, schema = _read(text_or_file)
         if schema is not None:
             options = {"strict_mode": strict, "semantics": semantics}
             return Source("json_schema", json.dumps(schema), options)
@@ -143,16 +139,17 @@ def is_file(word: str) -> bool:
     return len(word) < 4096 and "\n" not in word and os.path.isfile(word)
 
 
-def _as_json(text: str) -> Any:
-    """Return the schema if the text is one, else None. In a file of MaskBench's form, it is under the key
-    "schema"."""
+def _read(text_or_file: str) -> tuple[str, Any]:
+    """Return a text, and the schema if it is one, else None. In a file of MaskBench's form, it is under the
+    key "schema"."""
+    text = read_text(text_or_file) if is_file(text_or_file) else text_or_file
     try:
         value = json.loads(text)
     except ValueError:
-        return None
+        return text, None
     if isinstance(value, dict) and "schema" in value and "tests" in value:
-        return value["schema"]
-    return value if isinstance(value, (dict, bool)) else None
+        return text, value["schema"]
+    return text, value if isinstance(value, (dict, bool)) else None
 
 
 def _short(text: str) -> str:

@@ -21,37 +21,23 @@ from equivalence.errors import ArtifactError, GrammarError
 from equivalence.network import serial
 from equivalence.network.dialect import refuse_other_layout
 from equivalence.network.reading import read_grammar
-from equivalence.network.serial import (
-    BYTES,
-    CHOICES,
-    CLASS,
-    EMPTY,
-    EXCLUDED,
-    N_TYPES,
-    NOT_COMPILED,
-    PATTERN,
-    REPEAT,
-    RULE,
-    SEQUENCE,
-    STAR,
-    SUBSTRING,
-    TAGS,
-    TOKEN_TAGS,
-    TOKENS,
-)
 from hybrid.files.container import AGAIN, malformed
 from hybrid.xgrammar.sanitize import refuse_endless_rules
 
-FIXED_LENGTHS = {EMPTY: 0, RULE: 1, REPEAT: 3}
+FIXED_LENGTHS = {serial.EMPTY: 0, serial.RULE: 1, serial.REPEAT: 3}
 
 PARTS = {
-    SEQUENCE: (BYTES, CLASS, STAR, RULE, REPEAT, TOKENS, EXCLUDED, PATTERN, SUBSTRING),
-    CHOICES: (EMPTY, SEQUENCE, BYTES),  # byte strings if a dispatch lists what it excludes
-}
+    serial.SEQUENCE: (
+        serial.BYTES, serial.CLASS, serial.STAR, serial.RULE, serial.REPEAT, serial.TOKENS, serial.EXCLUDED,
+        serial.PATTERN, serial.SUBSTRING,
+    ),
+    # byte strings if a dispatch lists what it excludes
+    serial.CHOICES: (serial.EMPTY, serial.SEQUENCE, serial.BYTES),
+}  # fmt: skip
 """The types of the parts of sequences and choices: those that XGrammar's parsers make, and that its compiler
 relies on."""
 
-BODIES = (CHOICES, TAGS, TOKEN_TAGS, PATTERN, SUBSTRING)
+BODIES = (serial.CHOICES, serial.TAGS, serial.TOKEN_TAGS, serial.PATTERN, serial.SUBSTRING)
 """The types that the body of a rule may have."""
 
 LAST_CODE = 0x10FFFF
@@ -78,7 +64,8 @@ def written(grammar: xgrammar.Grammar) -> bytes:
     """Return the text of a grammar, without the data that XGrammar's compiler adds."""
     text = str(grammar.serialize_json())
     if _COMPILED in text:
-        text = json.dumps({**json.loads(text), **NOT_COMPILED}, separators=(",", ":"), ensure_ascii=False)
+        content = {**json.loads(text), **serial.NOT_COMPILED}
+        text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -135,11 +122,11 @@ def _check(content: dict[str, Any], n_tokens: int) -> None:
     empty = _integers(content[serial.MAY_BE_EMPTY], "rules that may be empty")
     if len(empty) and not 0 <= empty.min() <= empty.max() < len(rules):
         raise malformed("a rule of its grammar that may be empty does not exist")
-    if content[serial.MARKERS] or any(content[name] != value for name, value in NOT_COMPILED.items()):
+    if content[serial.MARKERS] or any(content[name] != value for name, value in serial.NOT_COMPILED.items()):
         raise malformed("its grammar has markers, or automata of XGrammar's")
     types = _check_expressions(data, starts, len(rules), n_tokens, numbers[:, 0])
     lookaheads = numbers[numbers[:, 1] >= 0, 1]
-    if not np.isin(types[numbers[:, 0]], BODIES).all() or (types[lookaheads] != SEQUENCE).any():
+    if not np.isin(types[numbers[:, 0]], BODIES).all() or (types[lookaheads] != serial.SEQUENCE).any():
         raise malformed("a rule of its grammar has a body or a lookahead of another type")
 
 
@@ -153,7 +140,7 @@ def _check_expressions(
     ends = starts + 2 + lengths
     if lengths.min() < 0 or (ends > np.append(starts[1:], len(data))).any():
         raise malformed("an expression of its grammar is longer than there is room for")
-    if types.min() < 0 or types.max() >= N_TYPES:
+    if types.min() < 0 or types.max() >= serial.N_TYPES:
         raise malformed("its grammar has expressions of an unknown type")
     for fixed, length in FIXED_LENGTHS.items():
         if (lengths[types == fixed] != length).any():
@@ -163,19 +150,20 @@ def _check_expressions(
     place: Integers = np.arange(len(owner)) - begins[owner]
     values, type_of = data[starts[owner] + 2 + place], types[owner]
     least, most = np.zeros(len(values), np.int64), np.full(len(values), LAST_CODE)
-    least[type_of == BYTES], most[type_of == BYTES] = -128, 255  # C++ may write bytes as signed numbers
-    most[(type_of == TOKENS) | (type_of == EXCLUDED)] = n_tokens - 1
-    most[(type_of == RULE) | ((type_of == REPEAT) & (place == 0))] = n_rules - 1
-    counts = (type_of == REPEAT) & (place > 0)
+    is_bytes = type_of == serial.BYTES
+    least[is_bytes], most[is_bytes] = -128, 255  # C++ may write bytes as signed numbers
+    most[(type_of == serial.TOKENS) | (type_of == serial.EXCLUDED)] = n_tokens - 1
+    most[(type_of == serial.RULE) | ((type_of == serial.REPEAT) & (place == 0))] = n_rules - 1
+    counts = (type_of == serial.REPEAT) & (place > 0)
     least[counts & (place == 2)], most[counts] = -1, MOST
-    parts = (type_of == SEQUENCE) | (type_of == CHOICES)
+    parts = (type_of == serial.SEQUENCE) | (type_of == serial.CHOICES)
     most[parts] = owner[parts] - 1  # parts are written before the whole: no expression contains itself
-    for one in np.flatnonzero((types == TAGS) | (types == TOKEN_TAGS)).tolist():
+    for one in np.flatnonzero((types == serial.TAGS) | (types == serial.TOKEN_TAGS)).tolist():
         own = slice(int(begins[one]), int(begins[one] + lengths[one]))
         most[own] = _bounds(int(types[one]), values[own].tolist(), one, n_rules, n_tokens)
     if ((values < least) | (values > most)).any():
         raise malformed("an expression of its grammar holds a number out of range")
-    classes = (types == CLASS) | (types == STAR)
+    classes = (types == serial.CLASS) | (types == serial.STAR)
     if (lengths[classes] % 2 == 0).any() or (data[starts[classes] + 2] > 1).any():
         raise malformed("a class of characters of its grammar is not in pairs")
     for whole, allowed in PARTS.items():
@@ -183,7 +171,7 @@ def _check_expressions(
             raise malformed(f"an expression of its grammar of type {whole} has parts of another type")
     is_body = np.zeros(len(starts), bool)
     is_body[bodies] = True
-    if (types[values[is_body[owner] & (type_of == CHOICES)]] == BYTES).any():
+    if (types[values[is_body[owner] & (type_of == serial.CHOICES)]] == serial.BYTES).any():
         raise malformed("a choice of its grammar is not a sequence")
     _check_depth(values[parts], owner[parts], len(starts))
     return types
@@ -194,7 +182,7 @@ def _bounds(expression_type: int, values: list[int], number: int, n_rules: int, 
 
     A dispatch is [(expression, rule) ..., loop, expression], or [n, (id, rule) n times, loop, m, id m times].
     """
-    if expression_type == TAGS:
+    if expression_type == serial.TAGS:
         pairs = len(values) // 2 - 1
         found = [number - 1, n_rules - 1] * pairs + [1, number - 1]
     else:
