@@ -312,7 +312,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             )
         if now is None or now.prompt.shape[1] != start or not np.array_equal(now.prompt, host[:, :start]):
             now = self._begin(host[:, :start])
-        found = now.find(host) if length > start else [None] * len(host)
+        found: list[State | None] = now.find(host) if length > start else [None] * len(host)
         now.keep(self._move(now, found, host), length)
         return now
 

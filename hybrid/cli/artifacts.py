@@ -82,13 +82,11 @@ def compile_files(
         if many:
             output.mkdir(parents=True, exist_ok=True)
             progress.update(task, description="compiling")
-            read = [place for place, one in enumerate(found) if not isinstance(one, HybridError)]
-            compiled_ones = compiler.compile_many(
-                [found[place] for place in read], n_jobs, on_error="return",
+            made = compiler.compile_many(
+                [one for one in found if not isinstance(one, HybridError)], n_jobs, on_error="return",
                 progress=lambda done, total: progress.update(task, completed=done),
             )  # fmt: skip
-            for place, compiled in zip(read, compiled_ones, strict=True):
-                found[place] = compiled
+            found = [one if isinstance(one, HybridError) else made.pop(0) for one in found]
         elif not isinstance(found[0], HybridError):
             phases = ("classes", "summaries")
             compiler.on_phase = lambda phase: progress.update(

@@ -152,18 +152,13 @@ class LarkReading:
                     raise Untold("the parser does not accept the text")
                 stack, last = after, terminal
             self._text.append(byte)
-            if at.state == 0 or len(emitted):
-                begins = self._beginning(state)
-            self._at.append(_At(state, stack, last, self.length if state == 0 else begins))
-
-    def _beginning(self, state: int) -> int:
-        """Where the current lexeme begins, after a byte that may be its first; -1 if it is the rest of the
-        last terminal, which was emitted before its end because nothing else was possible."""
-        column = self._fixed.class_of_byte[self._text[-1]]
-        if state == 0:
-            return self.length
-        begun_here = self._fixed.step[0, column] == state and not self._fixed.emitted[0, column]
-        return self.length - 1 if begun_here else -1
+            if state == 0:
+                begins = self.length
+            elif at.state == 0 or len(emitted):
+                # -1 if it is the rest of the last terminal, emitted early as nothing else was possible
+                begun_here = fixed.step[0, column] == state and not fixed.emitted[0, column]
+                begins = self.length - 1 if begun_here else -1
+            self._at.append(_At(state, stack, last, begins))
 
     def _shifted(self, stack: tuple[int, ...], terminal: int) -> tuple[int, ...] | None:
         fixed, states = self._fixed, list(stack)
