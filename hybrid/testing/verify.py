@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 import random
-import sys
 from array import array
 from collections.abc import Callable, Sequence
 from time import perf_counter
@@ -107,7 +106,8 @@ def compare_walk(
         if failed or perf_counter() >= deadline:
             result.complete = False
             return result
-        allowed = _bits(pair.agreed_mask(), pair.size)
+        # continue with our mask if only contradictions were found
+        allowed = _bits(pair.mask if pair.clean else pair.plain_mask, pair.size)
         moved = False
         while not moved and allowed.any():
             token_id = walker.draw_from(allowed)
@@ -222,7 +222,7 @@ class _Pair:
         if self.size % 32:
             self._xor[-1] &= self._last_word
         if self._xor.any():
-            self._judge(_ids_of_set_bits(self._xor))
+            self._judge(np.flatnonzero(_bits(self._xor, self.size)))
         else:
             self.result.equal += 1
         if not need_apply and not _bits(self.mask, self.size).all():
@@ -247,10 +247,6 @@ class _Pair:
         result.contradicted_masks += contradictions > 0
         result.different_masks += differences > 0
         self.clean = not differences
-
-    def agreed_mask(self) -> npt.NDArray[np.int32]:
-        """Return the mask to continue with: ours if only contradictions were found, XGrammar's otherwise."""
-        return self.mask if self.clean else self.plain_mask
 
     def advance(self, token_id: int) -> bool:
         """Give a token to both. Return whether both accept it."""
@@ -311,19 +307,5 @@ def _matcher_of(compiled: Any) -> Any:
 def _bits(words: npt.NDArray[np.int32], size: int) -> npt.NDArray[np.bool_]:
     """Return a flag for each id from the words of a mask (bit i of the mask is bit i % 32 of word i //
     32)."""
-    return np.unpackbits(_octets(words), bitorder="little")[:size].view(np.bool_)
-
-
-def _ids_of_set_bits(words: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """Return the ids of the set bits, ascending, looking only at words that are not zero."""
-    places = np.flatnonzero(words)
-    rows, columns = np.nonzero(
-        np.unpackbits(_octets(words[places]).reshape(-1, 4), axis=1, bitorder="little")
-    )
-    ids: npt.NDArray[np.int64] = places[rows] * 32 + columns
-    return ids
-
-
-def _octets(words: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
-    ordered = words if sys.byteorder == "little" else words.astype("<i4")
-    return np.ascontiguousarray(ordered).view(np.uint8)
+    octets = np.ascontiguousarray(words, "<i4").view(np.uint8)
+    return np.unpackbits(octets, bitorder="little")[:size].view(np.bool_)
