@@ -75,71 +75,51 @@ def traverse(
         children, siblings, tokens = (np.ascontiguousarray(part)[None, :] for part in parts)
         if not fill_trees([matcher], rows, [0], children, siblings, tokens, True, late is None):
             return True
-    whole = _Walk(matcher, tree, rows.words, heat, late).run()
+    whole = _walk(matcher, tree, rows.words, heat, late)
     count_masks(nodes)
     return whole
 
 
-class _Walk:
-    """One traversal. It visits nodes in the order of XGrammar's recursion, but is not recursive."""
-
-    def __init__(
-        self,
-        matcher: Matcher,
-        tree: _Tree,
-        words: NDArray[np.uint32],
-        temperatures: NDArray[np.float32] | None,
-        late: float | None,
-    ) -> None:
-        self._matcher, self._tree, self._words = matcher, tree, words
-        self._temperatures, self._late = temperatures, late
-        self._read = 0  # draft tokens that the matcher has read
-
-    def run(self) -> bool:
-        """Visit all nodes; False if the time was over. The matcher is where it was, even after an error."""
-        child, sibling, _ = self._tree
-        waiting = [(0, -1)]  # nodes and their parents; (-1, -1) takes a token back
-        try:
-            while waiting:
-                node, parent = waiting.pop()
-                if node < 0:
-                    self._matcher.rollback(1)
-                    self._read -= 1
-                    continue
-                before = self._read
-                is_allowed = self._enters(node, parent)
-                if is_allowed is None:
-                    return False
-                if sibling[node] >= 0:
-                    waiting.append((sibling[node], parent))
-                if self._read > before:
-                    waiting.append((-1, -1))
-                if not is_allowed or self._matcher.is_terminated():
-                    self._words[node] = 0
-                    continue
-                self._matcher._fill(self._words[node])
-                if self._temperatures is not None:
-                    self._temperatures[node] = temperature_or_none(self._matcher)
-                if child[node] >= 0:
-                    waiting.append((child[node], node))
-        finally:
-            if self._read:
-                self._matcher.rollback(self._read)
-        return True
-
-    def _enters(self, node: int, parent: int) -> bool | None:
-        """Read a node's token; return whether the grammar allows it, or None if the time is over."""
-        if not node:
-            return True
-        token = self._tree.token[node]
-        row = self._words[parent]
-        if not 0 <= token < 32 * len(row) or not int(row[token >> 5]) >> (token & 31) & 1:
-            return False
-        if self._late is not None and time.monotonic() > self._late:
-            return None
-        taken: bool = self._matcher.accept_token(token)
-        self._read += taken
-        return taken
+def _walk(
+    matcher: Matcher, tree: _Tree, words: NDArray[np.uint32], heat: NDArray[np.float32] | None,
+    late: float | None,
+) -> bool:  # fmt: skip
+    """Fill the rows of all nodes, in the order of XGrammar's recursion; False if the time was over. The
+    matcher is where it was, even after an error."""
+    waiting = [(0, -1)]  # nodes and their parents; (-1, -1) takes a token back
+    n_read = 0  # draft tokens that the matcher has read
+    try:
+        while waiting:
+            node, parent = waiting.pop()
+            if node < 0:
+                matcher.rollback(1)
+                n_read -= 1
+                continue
+            is_allowed, is_read = True, False
+            if node:
+                token, row = tree.token[node], words[parent]
+                is_allowed = 0 <= token < 32 * len(row) and int(row[token >> 5]) >> (token & 31) & 1 == 1
+                if is_allowed:
+                    if late is not None and time.monotonic() > late:
+                        return False
+                    is_allowed = is_read = matcher.accept_token(token)
+                    n_read += is_read
+            if tree.sibling[node] >= 0:
+                waiting.append((tree.sibling[node], parent))
+            if is_read:
+                waiting.append((-1, -1))
+            if not is_allowed or matcher.is_terminated():
+                words[node] = 0
+                continue
+            matcher._fill(words[node])
+            if heat is not None:
+                heat[node] = temperature_or_none(matcher)
+            if tree.child[node] >= 0:
+                waiting.append((tree.child[node], node))
+    finally:
+        if n_read:
+            matcher.rollback(n_read)
+    return True
 
 
 def temperature_or_none(matcher: Matcher) -> float:
