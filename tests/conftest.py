@@ -104,6 +104,21 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.fixture(params=["classifier", "representatives", "engine"])
+def strategy(request: pytest.FixtureRequest) -> str:
+    """Each strategy that runs XGrammar's grammars."""
+    return str(request.param)
+
+
+@pytest.fixture(params=["classifier", "representatives", "engine", "lark"])
+def matcher(request: pytest.FixtureRequest) -> Any:
+    """A matcher of the grammar of `tests.misuse` on each strategy."""
+    from hybrid import GrammarMatcher
+    from tests.misuse import compiled_by
+
+    return GrammarMatcher(compiled_by(request.param))
+
+
 @pytest.fixture(scope="module")
 def model() -> Any:
     """A small model with random weights over `tests.generating.VOCABULARY`."""

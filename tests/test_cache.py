@@ -120,16 +120,6 @@ def test_whatever_the_result_depends_on_tells_entries_apart(
         assert disk(other) == (0, 1, 1)
 
 
-def test_two_vocabularies_share_a_folder(tmp_path: Path) -> None:
-    vocabularies = (VOCABULARY, OTHER_VOCABULARY)
-    for _ in range(2):
-        for vocabulary in vocabularies:
-            compiled = compiler_in(tmp_path, vocabulary).compile_json_schema(SCHEMA)
-            wanted = GrammarCompiler(vocabulary).compile_json_schema(SCHEMA)
-            assert masks_along(compiled, 1, 80) == masks_along(wanted, 1, 80)
-    assert len(entries(tmp_path)) == 2
-
-
 def test_models_are_found_by_their_schema(tmp_path: Path) -> None:
     one, other = create_model("Item", a=(int, ...)), create_model("Item", b=(int, ...))
     compiler_in(tmp_path).compile_json_schema(one)
@@ -174,14 +164,6 @@ def test_what_an_artefact_does_not_carry_is_not_written(tmp_path: Path) -> None:
     assert not entries(tmp_path)
     compiler._disk.keep(bytes(KEY_BYTES), SaysMore(**facts))
     assert len(entries(tmp_path)) == 1
-
-
-def test_errors_are_not_kept(tmp_path: Path) -> None:
-    compiler = compiler_in(tmp_path)
-    for _ in range(2):
-        with pytest.raises(GrammarError):
-            compiler.compile_regex("(")
-    assert not entries(tmp_path) and compiler.stats()["errors"] == {"GrammarError": 2}
 
 
 def test_disk_without_memory(tmp_path: Path) -> None:

@@ -141,13 +141,6 @@ def test_async_methods_give_what_the_others_give(
         assert compiler.stats()["compilations"] == 1
 
 
-def test_errors_come_from_the_future() -> None:
-    with GrammarCompiler(VOCABULARY) as compiler:
-        future = compiler.compile_regex_async("(")
-        with pytest.raises(GrammarError):
-            future.result(60)
-
-
 def test_n_jobs_are_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = GrammarCompiler(VOCABULARY, n_jobs=2)
     assert compiler._background._pool is None, "no thread before the first call"

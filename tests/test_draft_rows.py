@@ -32,7 +32,7 @@ from hybrid import (
     allocate_token_bitmask,
 )
 from hybrid.api.draft_rows import fill_trees
-from tests.misuse import SUBJECTS, WORDS, A, B, buffer, compiled_by, unmoved, untouched
+from tests.misuse import WORDS, A, B, buffer, unmoved, untouched
 
 pytestmark = pytest.mark.kernels
 
@@ -216,11 +216,6 @@ def test_trees_of_many_matchers_are_filled_in_one_call(strategy: str, writes_zer
             expected[~expected.any(dim=1)] = buffer(3)
         assert found[8 * at : 8 * at + 4].equal(expected)
     assert untouched(found[4:8].clone(), found[12:16].clone())
-
-
-@pytest.fixture(params=SUBJECTS)
-def matcher(request: pytest.FixtureRequest) -> GrammarMatcher:
-    return GrammarMatcher(compiled_by(request.param))
 
 
 WRONG: dict[str, tuple[Any, Any, type[HybridError], str]] = {

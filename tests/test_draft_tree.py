@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from equivalence import ArgumentError, BitmaskError, HybridError
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
-from tests.misuse import PATTERN, SUBJECTS, WORDS, buffer, compiled_by, unmoved, untouched
+from tests.misuse import PATTERN, WORDS, buffer, unmoved, untouched
 
 pytestmark = pytest.mark.kernels
 
@@ -89,11 +89,6 @@ def test_random_trees(data: st.DataObject, prefix: str, unaided: bool, text: str
         assert warm.equal(heat)
         ours.rollback()
         assert ours.accept_string(prefix)  # nothing else had been read
-
-
-@pytest.fixture(params=SUBJECTS)
-def matcher(request: pytest.FixtureRequest) -> GrammarMatcher:
-    return GrammarMatcher(compiled_by(request.param))
 
 
 def chain(nodes: int) -> dict[str, Any]:

@@ -56,6 +56,13 @@ def compiled(kind: str) -> CompiledGrammar:
     return compiler.compile_grammar(GRAMMAR)
 
 
+def opened(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the header and the arrays of a file, as `pack` takes them."""
+    header, arrays = unpack(data, 1 << 30)
+    header.pop("members")
+    return header, arrays
+
+
 def use_grammar(data: bytes) -> str:
     """Load a grammar and fill some masks; nested texts read the stack, and numbers use counters."""
     found = from_bytes(data, VOCABULARY)
@@ -75,8 +82,7 @@ def use_grammar(data: bytes) -> str:
 @pytest.mark.parametrize("kind", ["ahead", "on demand", "lark"])
 def test_forged_arrays_of_compiled_grammars(kind: str) -> None:
     whole = to_bytes(compiled(kind))
-    header, arrays = unpack(whole, 1 << 30)
-    header.pop("members")
+    header, arrays = opened(whole)
     forged = [("nothing", whole)]
     for name, array in arrays.items():
         if name not in ("grammar", "schema"):
@@ -92,8 +98,7 @@ def test_forged_arrays_of_compiled_grammars(kind: str) -> None:
 def test_kinds_that_are_there_many_times() -> None:
     """Repeated kinds are refused: scratch arrays have room for each kind once, so such a file wrote past
     their end."""
-    header, arrays = unpack(to_bytes(compiled("lark")), 1 << 30)
-    header.pop("members")
+    header, arrays = opened(to_bytes(compiled("lark")))
     many = {name: np.repeat(arrays[name], 3000) for name in ("top_kind", "top_color", "top_skip")}
     many["top_lengths"] = 3000 * arrays["top_lengths"].astype(np.int64)
     found = outcomes([("many", pack(header, {**arrays, **many}))], use_grammar)
@@ -106,8 +111,7 @@ def test_a_forged_entry_of_a_folder_is_made_anew(tmp_path: Path) -> None:
     (entry,) = tmp_path.glob("compiled-*")
     data = entry.read_bytes()
     begin = len(MAGIC) + KEY_BYTES
-    header, arrays = unpack(data[begin:], 1 << 30)
-    header.pop("members")
+    header, arrays = opened(data[begin:])
     entry.write_bytes(data[:begin] + pack(header, {**arrays, "edges": arrays["edges"].astype(np.int64) - 99}))
     with GrammarCompiler(VOCABULARY, strategy="classifier", cache_dir=tmp_path) as compiler:
         assert compiler.compile_grammar(GRAMMAR).strategy == "classifier"
@@ -118,8 +122,7 @@ def test_a_forged_entry_of_a_folder_is_made_anew(tmp_path: Path) -> None:
 
 def test_small_files_that_would_take_much_memory() -> None:
     """A file of some KB can describe a million empty lists of a million states, which took terabytes."""
-    header, arrays = unpack(to_bytes(compiled("lark")), 1 << 30)
-    header.pop("members")
+    header, arrays = opened(to_bytes(compiled("lark")))
     lists = np.concatenate([arrays["list_lengths"], np.zeros(10**6, np.int64)])
     states = np.concatenate([arrays["goto"], np.full((10**5, arrays["goto"].shape[1]), -1)])
     more = np.zeros((len(states) - len(arrays["goto"]), arrays["action"].shape[1]), np.int64)
@@ -129,9 +132,8 @@ def test_small_files_that_would_take_much_memory() -> None:
     with pytest.raises(ArtifactError, match="lists of"):
         from_bytes(pack(header, bomb), VOCABULARY)
     # narrow integers count with the width to which they are converted
-    wide = {**unpack(to_bytes(compiled("ahead")), 1 << 30)[1], "final": np.zeros(4 * 10**7, np.uint8)}
-    header = unpack(to_bytes(compiled("ahead")), 1 << 30)[0]
-    header.pop("members")
+    header, arrays = opened(to_bytes(compiled("ahead")))
+    wide = {**arrays, "final": np.zeros(4 * 10**7, np.uint8)}
     tracemalloc.start()
     try:
         with pytest.raises(ArtifactError, match=r"Budget\.table_bytes"):
@@ -166,8 +168,7 @@ def replaced(text: str, path: tuple[Any, ...], other: Any) -> str:
 
 
 def with_text(text: str) -> bytes:
-    header, arrays = unpack(to_bytes(compiled("ahead")), 1 << 30)
-    header.pop("members")
+    header, arrays = opened(to_bytes(compiled("ahead")))
     data = text.encode()
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
     return pack({**header, "grammar": digest}, {**arrays, "grammar": np.frombuffer(data, np.uint8)})

@@ -8,7 +8,6 @@ Limits: small synthetic vocabularies; real ones are compared in ``test_equality.
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import xgrammar
 
@@ -25,7 +24,6 @@ from tests.matchers import (
     SIZE,
     SPECIAL,
     STOP,
-    STRATEGIES,
     SUFFIXED,
     VOCABULARY,
     A,
@@ -39,11 +37,6 @@ from tests.matchers import (
 )
 
 pytestmark = pytest.mark.kernels
-
-
-@pytest.fixture(params=STRATEGIES)
-def strategy(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 # After the end, and what is refused.
@@ -79,12 +72,6 @@ def test_an_id_is_not_cut_to_32_bits(strategy: str, token_id: int) -> None:
     matcher = Sides.of(strategy).ours
     assert matcher.accept_token(token_id) is False
     assert matcher.accept_token(A)
-
-
-def test_ids_of_numpy_are_ids(strategy: str) -> None:
-    sides = Sides.of(strategy)
-    assert sides.same("accept_token", np.int64(A)) and sides.same("accept_token", np.int32(B))
-    assert sides.same("accept_token", np.int64(STOP)) and sides.same("is_terminated")
 
 
 # What is never allowed, and whether a mask needs applying.
@@ -162,13 +149,6 @@ def test_a_text_is_one_step(strategy: str) -> None:
     sides.same("rollback", 1)
     assert sides.mask() == [A, AB, ABC]
     assert sides.same("rollback", 1) is RuntimeError
-
-
-def test_a_token_is_one_step_whatever_its_length(strategy: str) -> None:
-    sides = Sides.of(strategy)
-    assert sides.same("accept_token", ABC)
-    sides.same("rollback", 1)
-    assert sides.mask() == [A, AB, ABC]
 
 
 def test_no_text_is_a_step_too(strategy: str) -> None:
@@ -255,12 +235,6 @@ def test_captures(strategy: str) -> None:
     assert sides.same("get_captures") == [("number", b"123")]
     sides.same("rollback", 3)
     sides.same("get_captures")
-
-
-def test_temperature_is_the_default_where_the_grammar_sets_none(strategy: str) -> None:
-    sides = Sides.of(strategy, default_temperature=0.5)
-    assert sides.ours.temperature == sides.plain.temperature == 0.5
-    assert Sides.of(strategy).ours.temperature is None
 
 
 def test_only_compiled_grammars_of_ours_have_matchers() -> None:

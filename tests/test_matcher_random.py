@@ -23,11 +23,6 @@ from tests.random_grammars import GrammarCase, grammar_cases
 pytestmark = pytest.mark.kernels
 
 
-@pytest.fixture(params=STRATEGIES)
-def strategy(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 class Traced:
     """Our matcher and plain XGrammar's under one sequence of operations; everything observable is
     compared."""

@@ -27,7 +27,6 @@ from tests.matchers import (
     PADDING,
     SIZE,
     STOP,
-    STRATEGIES,
     TEXT_STOPS,
     A,
     B,
@@ -38,11 +37,6 @@ from tests.matchers import (
 )
 
 pytestmark = pytest.mark.kernels
-
-
-@pytest.fixture(params=STRATEGIES)
-def strategy(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 def test_stop_tokens_are_allowed_where_the_grammar_can_end(strategy: str) -> None:
@@ -81,12 +75,6 @@ def test_a_stop_token_without_text_that_is_overridden_is_nothing(strategy: str) 
     assert sides.state()[:2] == (False, True)
     sides.same("rollback", 1)
     assert sides.mask() == [A, AB, ABC]
-
-
-def test_one_id_may_override(strategy: str) -> None:
-    sides = Sides.of(strategy, override_stop_tokens=X)
-    assert sides.ours.stop_token_ids == sides.plain.stop_token_ids == [X]
-    assert sides.same("accept_token", AB) and sides.mask() == [C, ONE, X, C1]
 
 
 def test_a_stop_token_that_is_text_ends_the_match(strategy: str) -> None:

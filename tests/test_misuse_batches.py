@@ -23,7 +23,6 @@ from tests.misuse import (
     FIRST,
     PATTERN,
     STOP,
-    SUBJECTS,
     VOCABULARY,
     WORDS,
     A,
@@ -35,11 +34,6 @@ from tests.misuse import (
 )  # fmt: skip
 
 pytestmark = pytest.mark.kernels
-
-
-@pytest.fixture(params=SUBJECTS)
-def matcher(request: pytest.FixtureRequest) -> GrammarMatcher:
-    return GrammarMatcher(compiled_by(request.param))
 
 
 # Batches.

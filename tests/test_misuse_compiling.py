@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,15 @@ import torch
 import xgrammar
 
 from adapters.transformers import GrammarLogitsProcessor
-from equivalence import ArgumentError, ArtifactError, BatchError, GrammarError, HybridError, VocabularyError
+from equivalence import (
+    ArgumentError,
+    ArtifactError,
+    BatchError,
+    GrammarError,
+    HybridError,
+    StrategyError,
+    VocabularyError,
+)
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
 from tests.misuse import SUBJECTS, VOCABULARY, compiled_by
 
@@ -102,12 +111,16 @@ COMPILERS: dict[str, dict[str, Any]] = {
     "-2 bytes": {"cache_limit_bytes": -2},
     "bytes True": {"cache_limit_bytes": True},
     "bytes on disk in text": {"cache_dir": "folder", "cache_dir_limit_bytes": "1"},
+    "0 bytes on disk": {"cache_dir": "folder", "cache_dir_limit_bytes": 0},
     "a folder of 5": {"cache_dir": 5},
+    "no folder": {"cache_dir": ""},
     "maybe cached": {"cache_enabled": "false"},
     "maybe on demand": {"on_demand": None},
     "maybe deterministic": {"deterministic": 1},
     "budget 5": {"budget": 5},
+    "budget None": {"budget": None},
     "strategy None": {"strategy": None},
+    "no such strategy": {"strategy": "fast"},
     "strategy in a list": {"strategy": ["auto"]},
     "on_budget None": {"on_budget": None},
 }
@@ -116,7 +129,10 @@ COMPILERS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("options", COMPILERS.values(), ids=COMPILERS)
 def test_wrong_compilers(options: dict[str, Any]) -> None:
     """One of these arguments would have started a million threads."""
-    with pytest.raises(HybridError, match=r" must be .*, but is "):
+    name, value = list(options.items())[-1]
+    error = StrategyError if name == "strategy" else HybridError
+    said = f"{name.replace('max_threads', 'n_jobs')} must be .*, but is {re.escape(repr(value))}"
+    with pytest.raises(error, match=said):
         GrammarCompiler(VOCABULARY, **options)
 
 

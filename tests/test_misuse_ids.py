@@ -19,14 +19,9 @@ import xgrammar
 
 from equivalence import ArgumentError, BitmaskError, HybridError, MatcherError, VocabularyError
 from hybrid import BatchGrammarMatcher, GrammarMatcher, allocate_token_bitmask
-from tests.misuse import LATE, SIZE, STOP, SUBJECTS, VOCABULARY, A, compiled_by, unmoved
+from tests.misuse import LATE, SIZE, STOP, VOCABULARY, A, unmoved
 
 pytestmark = pytest.mark.kernels
-
-
-@pytest.fixture(params=SUBJECTS)
-def matcher(request: pytest.FixtureRequest) -> GrammarMatcher:
-    return GrammarMatcher(compiled_by(request.param))
 
 
 # Ids, texts and counts.
