@@ -36,16 +36,8 @@ SCHEMA = {
 def _tokenizer() -> PreTrainedTokenizerFast:
     """Return a byte-level tokenizer: all bytes and a few merges; `<eos>` and `<pad>` are added tokens."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    merges = [
-        ("t", "r"),
-        ("u", "e"),
-        ("tr", "ue"),
-        ("y", "e"),
-        ("ye", "s"),
-        ("n", "o"),
-        ("a", "b"),
-        ('"', ":"),
-    ]
+    pairs = ("t r", "u e", "tr ue", "y e", "ye s", "n o", "a b", '" :')
+    merges = [(a, b) for a, b in map(str.split, pairs)]
     vocabulary = {text: number for number, text in enumerate([*letters, *(a + b for a, b in merges)])}
     tokenizer = Tokenizer(models.BPE(vocabulary, merges))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -67,21 +59,12 @@ ANYTHING = COMPILER.compile_regex("[a-z ]*")
 
 def make_model(seed: int, vocab_size: int = len(TOKENIZER)) -> LlamaForCausalLM:
     torch.manual_seed(seed)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=vocab_size,
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            max_position_embeddings=256,
-            initializer_range=0.5,
-            bos_token_id=None,
-            eos_token_id=EOS,
-            pad_token_id=PAD,
-        )
-    )
-    return model.eval()
+    config = LlamaConfig(
+        vocab_size=vocab_size, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+        num_attention_heads=2, max_position_embeddings=256, initializer_range=0.5, bos_token_id=None,
+        eos_token_id=EOS, pad_token_id=PAD,
+    )  # fmt: skip
+    return LlamaForCausalLM(config).eval()
 
 
 class Oracle(LogitsProcessor):
@@ -94,12 +77,8 @@ class Oracle(LogitsProcessor):
         prompt_length: int,
         stops=(EOS,),
     ) -> None:
-        self.processor, self.grammars, self.prompt_length, self.stops = (
-            processor,
-            grammars,
-            prompt_length,
-            stops,
-        )
+        self.processor, self.grammars = processor, grammars
+        self.prompt_length, self.stops = prompt_length, stops
         self.lengths: list[int] = []
 
     def __call__(self, input_ids, scores):

@@ -96,10 +96,19 @@ def _outcome(call: Callable[..., Any], *arguments: Any) -> Any:
         return RuntimeError
 
 
-def allowed(matcher: Any, size: int) -> tuple[bool, list[int]]:
-    """What ``fill`` returns, and the ids whose bit is set; the row held other bits before."""
+def allowed(matcher: Any, size: int, tokens_left: int = 0) -> tuple[bool, list[int]]:
+    """What ``fill`` returns, and the ids whose bit is set; the row held other bits before.
+
+    Args:
+        matcher: a matcher of ours or of XGrammar.
+        size: number of ids.
+        tokens_left: if it is not 0, the mask is the closing mask for so many tokens.
+    """
     bitmask = allocate_token_bitmask(1, size)
     bitmask.fill_(0x55555555)
-    needed = matcher.fill_next_token_bitmask(bitmask)
+    if tokens_left:
+        needed = matcher.fill_closing_bitmask(bitmask, tokens_left)
+    else:
+        needed = matcher.fill_next_token_bitmask(bitmask)
     bits = np.unpackbits(bitmask.numpy().view(np.uint8), bitorder="little")
     return bool(needed), np.flatnonzero(bits[:size]).tolist()

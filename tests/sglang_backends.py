@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType, SimpleNamespace
@@ -20,24 +19,10 @@ import pytest
 import torch
 
 import adapters
+from tests.engines import SIZE, STOP, TEXTS, bits
 from tests.sglang_stand_in import BASE, XGrammarGrammarBackend, stand_in
 
 Put = Callable[..., tuple[Any, dict[str, ModuleType]]]
-
-TEXTS = [bytes([byte]) for byte in range(256)] + [b"</s>", b"<tool>", b"</tool>", b'{"', b'":', b"<eot>", b""]
-STOP, EOT, SIZE = 256, 261, 288
-
-EBNF = 'root ::= "a" root "b" | [0-9]{1,3}'
-SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}'
-TAG = json.dumps({
-    "type": "structural_tag",
-    "format": {
-        "type": "triggered_tags", "triggers": ["<tool>"],
-        "tags": [{"begin": "<tool>", "content": {"type": "json_schema", "json_schema": json.loads(SCHEMA)},
-                  "end": "</tool>"}],
-    },
-})  # fmt: skip
-DIGITS = [*range(ord("0"), ord("9") + 1)]
 
 
 def taken_out() -> dict[str, ModuleType]:
@@ -82,15 +67,23 @@ def maker(put: Put) -> Callable[..., Any]:
     return made
 
 
+@pytest.fixture(name="sglang")
+def fixture_sglang(monkeypatch):
+    """The function of `installed`."""
+    with installed(monkeypatch) as put:
+        yield put
+
+
+@pytest.fixture(name="make")
+def fixture_make(sglang):
+    """The function of `maker`."""
+    return maker(sglang)
+
+
 def stock(override=None, **options):
     """Return SGLang's own backend, as the stand-in implements it."""
     tokenizer = SimpleNamespace(texts=TEXTS, override=override)
     return XGrammarGrammarBackend(tokenizer, SIZE, model_eos_token_ids=[STOP], **options)
-
-
-def bits(row: torch.Tensor) -> list[int]:
-    words = row.numpy().view("uint32")
-    return [i for i in range(SIZE) if words[i >> 5] >> (i & 31) & 1]
 
 
 def mask_of(grammar) -> list[int]:

@@ -1,28 +1,13 @@
 """The adapter of SGLang, over a stand-in: how SGLang finds it, what requests get, and what is cached."""
 
 import json
-import subprocess
 import sys
 import time
-from importlib.metadata import EntryPoint
-from pathlib import Path
 
 import pytest
 
-from tests.sglang_backends import (
-    DIGITS,
-    EBNF,
-    EOT,
-    SCHEMA,
-    SIZE,
-    STOP,
-    TAG,
-    bits,
-    installed,
-    maker,
-    mask_of,
-    stock,
-)
+from tests.engines import DIGITS, EBNF, EOT, SCHEMA, SIZE, STOP, TAG, bits
+from tests.sglang_backends import fixture_make, fixture_sglang, mask_of, stock  # noqa: F401
 from tests.sglang_stand_in import (
     BASE,
     CHOICES,
@@ -35,25 +20,6 @@ from tests.sglang_stand_in import (
     request_of,
     rows_of,
 )
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-ROOT = Path(__file__).parent.parent
-
-
-@pytest.fixture
-def sglang(monkeypatch):
-    with installed(monkeypatch) as put:
-        yield put
-
-
-@pytest.fixture
-def make(sglang):
-    return maker(sglang)
-
 
 # --- How it is found -------------------------------------------------------------------------------------
 
@@ -93,44 +59,10 @@ def test_it_is_loud_where_the_name_is_taken(sglang):
     assert modules[CHOICES].GRAMMAR_BACKEND_CHOICES == ["xgrammar", "none"]
 
 
-def test_the_entry_point_names_what_registers(sglang):
-    adapter, _ = sglang()
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    group = project["entry-points"]["sglang.srt.plugins"]
-    assert EntryPoint("equimask", group["equimask"], "sglang.srt.plugins").load() is adapter.register
-    assert any(one.startswith("sglang") for one in project["optional-dependencies"]["sglang"])
-
-
-def in_new_process(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize("parser", [None, "bang"])
 def test_its_pool_is_as_large_as_there_are_cores(make, monkeypatch, parser):
     monkeypatch.setattr("joblib.cpu_count", lambda: 3)
     assert make(reasoning_parser=parser).executor._max_workers == 7
-
-
-def test_the_entry_point_imports_nothing_heavy():
-    code = (
-        "import sys; before = set(sys.modules); import importlib.machinery, types; "
-        "sglang = types.ModuleType('sglang'); "
-        "sglang.__spec__ = importlib.machinery.ModuleSpec('sglang', None); sys.modules['sglang'] = sglang; "
-    )
-    code += (
-        "import adapters.sglang; print(*sorted({name.split('.')[0] for name in set(sys.modules) - before}))"
-    )
-    found = set(in_new_process(code).split())
-    assert "adapters" in found
-    assert not found & {"numpy", "torch", "xgrammar", "transformers", "hybrid", "equivalence", "lark"}
-
-
-def test_without_sglang_the_import_says_how_to_install():
-    code = "import sys; sys.modules['sglang'] = None\ntry:\n import adapters.sglang\n"
-    code += "except ImportError as error:\n print(error.name, error)"
-    assert 'pip install "equimask[sglang]"' in in_new_process(code)
 
 
 # --- What it makes ---------------------------------------------------------------------------------------

@@ -3,12 +3,9 @@
 import json
 import logging
 import os
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import EntryPoint
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -16,53 +13,31 @@ import torch
 import xgrammar
 
 from equivalence import BudgetExceeded
-from tests.vllm_stand_in import BACKEND, MANAGER, MODULES, config, stand_in
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-ROOT = Path(__file__).parent.parent
-
-TEXTS = [bytes([byte]) for byte in range(256)] + [b"</s>", b"<tool>", b"</tool>", b'{"', b'":', b"<eot>", b""]
-STOP, TOOL, UNTOOL, EOT, SIZE = 256, 257, 258, 261, 288
-
-EBNF = 'root ::= "a" root "b" | [0-9]{1,3}'
-SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}'
-TAG = json.dumps({
-    "type": "structural_tag",
-    "format": {
-        "type": "triggered_tags", "triggers": ["<tool>"],
-        "tags": [{"begin": "<tool>", "content": {"type": "json_schema", "json_schema": json.loads(SCHEMA)},
-                  "end": "</tool>"}],
-    },
-})  # fmt: skip
+from tests.engines import DIGITS, EBNF, EOT, SCHEMA, SIZE, STOP, TAG, TEXTS, TOOL, UNTOOL, bits
+from tests.vllm_stand_in import BACKEND, MANAGER, MODULES, config, installed
 
 
 @pytest.fixture
 def vllm(monkeypatch):
-    """A function that installs a stand-in for vLLM and imports the adapter anew; the adapter is removed at
-    the end."""
-
-    def put(backend: str = BACKEND, manager: str = MANAGER) -> tuple[ModuleType, ModuleType, ModuleType]:
-        modules = stand_in(backend, manager)
-        for name in [*sys.modules]:
-            if name.startswith(("vllm.", "adapters.vllm")):
-                monkeypatch.delitem(sys.modules, name)
-        for name, module in modules.items():
-            monkeypatch.setitem(sys.modules, name, module)
-        import adapters.vllm
-
-        return adapters.vllm, modules[MODULES[2]], modules[MODULES[3]]
-
+    """A function that installs a stand-in for vLLM, and returns the adapter and two modules of vLLM."""
     for name in ("EQUIMASK_VLLM", "EQUIMASK_VLLM_COMPILE_SECONDS", "EQUIMASK_VLLM_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("EQUIMASK_VLLM_METRICS", "0")
-    yield put
-    for name in [*sys.modules]:
-        if name.startswith("adapters.vllm"):
-            del sys.modules[name]
+    with installed(monkeypatch) as put:
+
+        def three(**sources: str) -> tuple[ModuleType, ModuleType, ModuleType]:
+            adapter, modules = put(**sources)
+            return adapter, modules[MODULES[2]], modules[MODULES[3]]
+
+        yield three
+
+
+@pytest.fixture
+def manager(vllm):
+    """The stand-in's module of managers, with the adapter registered."""
+    adapter, module, _ = vllm()
+    adapter.register()
+    return module
 
 
 def small(backend: str = "auto"):
@@ -73,8 +48,7 @@ def mask_of(matcher) -> list[int]:
     """The allowed ids."""
     row = torch.zeros((2, SIZE // 32), dtype=torch.int32)
     matcher.fill_next_token_bitmask(row, 1)
-    bits = row[1].numpy().view("uint32")
-    return [i for i in range(SIZE) if bits[i >> 5] >> (i & 31) & 1]
+    return bits(row[1])
 
 
 # --- What is bound ---------------------------------------------------------------------------------------
@@ -119,9 +93,7 @@ def test_masks_are_those_of_the_same_backend_without_us(vllm, kind, text, docume
 
 
 @pytest.mark.parametrize("executor", ["mp", "uni", "external_launcher"])
-def test_ranks_that_schedule_for_themselves_decide_alike(vllm, executor):
-    adapter, manager, _ = vllm()
-    adapter.register()
+def test_ranks_that_schedule_for_themselves_decide_alike(manager, executor):
     engine = small()
     engine.parallel_config = SimpleNamespace(distributed_executor_backend=executor)
     made = manager.StructuredOutputManager(engine)
@@ -130,9 +102,7 @@ def test_ranks_that_schedule_for_themselves_decide_alike(vllm, executor):
     assert found == 2 * [executor == "external_launcher"]
 
 
-def test_special_tokens_are_text_for_tags_only(vllm):
-    adapter, manager, _ = vllm()
-    adapter.register()
+def test_special_tokens_are_text_for_tags_only(manager):
     made = manager.StructuredOutputManager(small())
     tag, anything = made.grammar_init("tag", TAG), made.grammar_init("ebnf", "root ::= [^x]*")
     assert TOOL in mask_of(tag) and tag.accept_token(TOOL)
@@ -140,9 +110,7 @@ def test_special_tokens_are_text_for_tags_only(vllm):
     assert ord("<") in mask_of(anything)
 
 
-def test_each_request_has_stop_tokens_of_its_own(vllm):
-    adapter, manager, _ = vllm()
-    adapter.register()
+def test_each_request_has_stop_tokens_of_its_own(manager):
     made = manager.StructuredOutputManager(small())
     first, second = (
         made.grammar_init("ebnf", "root ::= [0-9]+", {EOT}),
@@ -175,9 +143,7 @@ def test_to_register_twice_changes_nothing(vllm):
     assert bound == (backend.xgr, manager.XgrammarBackend, manager.StructuredOutputManager.__init__)
 
 
-def test_many_threads_compile_at_once(vllm):
-    adapter, manager, _ = vllm()
-    adapter.register()
+def test_many_threads_compile_at_once(manager):
     made = manager.StructuredOutputManager(small())
     made.grammar_init("ebnf", EBNF)
 
@@ -195,9 +161,7 @@ def test_many_threads_compile_at_once(vllm):
 # --- What is warm ----------------------------------------------------------------------------------------
 
 
-def test_the_first_request_finds_the_backend_that_is_warm(vllm):
-    adapter, manager, _ = vllm()
-    adapter.register()
+def test_the_first_request_finds_the_backend_that_is_warm(manager):
     settings = small()
     made = manager.StructuredOutputManager(settings)
     warm = manager.XgrammarBackend.kept
@@ -207,9 +171,7 @@ def test_the_first_request_finds_the_backend_that_is_warm(vllm):
     assert made.backend is warm and manager.XgrammarBackend.kept is None
 
 
-def test_another_engine_gets_a_backend_of_its_own(vllm):
-    adapter, manager, _ = vllm()
-    adapter.register()
+def test_another_engine_gets_a_backend_of_its_own(manager):
     first, second = manager.StructuredOutputManager(small()), manager.StructuredOutputManager(small())
     for made in (first, second):
         made.grammar_init("ebnf", EBNF)
@@ -217,26 +179,15 @@ def test_another_engine_gets_a_backend_of_its_own(vllm):
     assert first.backend is not second.backend
 
 
-@pytest.mark.parametrize("backend", ["guidance", "outlines"])
-def test_nothing_is_made_for_engines_that_other_backends_serve(vllm, backend):
-    adapter, manager, _ = vllm()
-    adapter.register()
-    manager.StructuredOutputManager(small(backend))
-    assert manager.XgrammarBackend.kept is None
-
-
-def test_nothing_is_made_without_a_tokenizer(vllm):
-    adapter, manager, _ = vllm()
-    adapter.register()
-    settings = small()
-    settings.model_config.skip_tokenizer_init = True
+@pytest.mark.parametrize("backend", ["guidance", "outlines", "auto"])
+def test_nothing_is_made_for_other_backends_or_without_a_tokenizer(manager, backend):
+    settings = small(backend)
+    settings.model_config.skip_tokenizer_init = backend == "auto"
     manager.StructuredOutputManager(settings)
     assert manager.XgrammarBackend.kept is None
 
 
-def test_an_engine_starts_with_a_tokenizer_that_xgrammar_refuses(vllm, caplog):
-    adapter, manager, _ = vllm()
-    adapter.register()
+def test_an_engine_starts_with_a_tokenizer_that_xgrammar_refuses(manager, caplog):
     settings = small()
     settings.model_config.tokenizer.texts = None
     with caplog.at_level(logging.ERROR, "vllm.equimask"):
@@ -269,7 +220,7 @@ def test_a_backend_with_compilers_of_its_own_is_an_error_at_start(vllm):
     ],
 )  # fmt: skip
 def test_it_is_loud_where_vllm_is_another(vllm, backend, manager, why):
-    adapter, first, second = vllm(backend, manager)
+    adapter, first, second = vllm(backend=backend, manager=manager)
     before = dict(vars(first)), dict(vars(second))
     with pytest.raises(adapter.CannotRebind, match=why) as caught:
         adapter.register()
@@ -334,7 +285,7 @@ def test_a_grammar_that_takes_too_long_fails_alone(vllm, monkeypatch):
     with pytest.raises(BudgetExceeded) as caught:
         made.grammar_init("json", slow)
     assert isinstance(caught.value, RuntimeError) and time.monotonic() - began < 20
-    assert mask_of(made.grammar_init("ebnf", EBNF)) == [*range(ord("0"), ord("9") + 1), ord("a")]
+    assert mask_of(made.grammar_init("ebnf", EBNF)) == [*DIGITS, ord("a")]
 
 
 def test_an_engine_starts_where_nothing_compiles_in_time(vllm, monkeypatch, caplog):
@@ -353,10 +304,8 @@ def test_an_engine_starts_where_nothing_compiles_in_time(vllm, monkeypatch, capl
 
 
 @pytest.fixture
-def two(vllm):
+def two(manager):
     """Two matchers of one grammar that have read one token."""
-    adapter, manager, _ = vllm()
-    adapter.register()
     made = manager.StructuredOutputManager(small())
     matchers = [made.grammar_init("ebnf", EBNF, stops) for stops in ({STOP, EOT}, None)]
     for matcher in matchers:
@@ -398,47 +347,3 @@ def test_a_mask_that_fails_writes_its_own_row_only(two, monkeypatch):
         context.setattr(GrammarMatcher, "fill_next_token_bitmask", fail)
         assert two[0].fill_next_token_bitmask(rows, 1) is True
     assert (rows[[0, 2]] == 5).all() and not (rows[1] == 5).any()
-
-
-# --- How it is found -------------------------------------------------------------------------------------
-
-
-def in_new_process(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_the_entry_point_names_what_registers(vllm):
-    adapter, _, _ = vllm()
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    group = project["entry-points"]["vllm.general_plugins"]
-    assert EntryPoint("equimask", group["equimask"], "vllm.general_plugins").load() is adapter.register
-    assert any(one.startswith("vllm") for one in project["optional-dependencies"]["vllm"])
-
-
-def test_the_entry_point_imports_nothing_heavy():
-    code = (
-        "import sys; before = set(sys.modules); import importlib.machinery, types; "
-        "vllm = types.ModuleType('vllm'); "
-        "vllm.__spec__ = importlib.machinery.ModuleSpec('vllm', None); sys.modules['vllm'] = vllm; "
-    )
-    code += "import adapters.vllm; print(*sorted({name.split('.')[0] for name in set(sys.modules) - before}))"
-    found = set(in_new_process(code).split())
-    assert "adapters" in found
-    assert not found & {
-        "numpy",
-        "torch",
-        "xgrammar",
-        "transformers",
-        "numba",
-        "hybrid",
-        "equivalence",
-        "lark",
-    }
-
-
-def test_without_vllm_the_import_says_how_to_install():
-    code = "import sys; sys.modules['vllm'] = None\ntry:\n import adapters.vllm\n"
-    code += "except ImportError as error:\n print(error.name, error)"
-    assert 'pip install "equimask[vllm]"' in in_new_process(code)

@@ -131,6 +131,16 @@ def assert_alike(ours: Any, plain: Any) -> list[int]:
     return allowed(theirs[1])
 
 
+def walk_alike(ours: Any, plain: Any, draw: random.Random, n: int) -> None:
+    """Let both read the same random tokens, and compare their answers before each."""
+    for _ in range(n):
+        choice = [one for one in assert_alike(ours, plain) if one != STOP]
+        if not choice:
+            break
+        token = draw.choice(choice)
+        assert ours.accept_token(token) is plain.accept_token(token) is True
+
+
 # --- masks and answers ---------------------------------------------------------------------------------
 
 
@@ -355,13 +365,7 @@ def test_what_xgrammar_compiled_is_taken_over(name: str, strategy: str) -> None:
     taken = xgr.wrap(plainly(name), tokenizer_info=INFO, strategy=strategy)
     rng = random.Random(f"{name} {strategy}")
     for _ in range(3):
-        matchers = xgr.GrammarMatcher(taken), xgrammar.GrammarMatcher(plainly(name))
-        for _ in range(20):
-            choice = [one for one in assert_alike(*matchers) if one != STOP]
-            if not choice:
-                break
-            token = rng.choice(choice)
-            assert [matcher.accept_token(token) for matcher in matchers] == [True, True]
+        walk_alike(xgr.GrammarMatcher(taken), xgrammar.GrammarMatcher(plainly(name)), rng, 20)
 
 
 @pytest.mark.parametrize("name", ["schema", "ebnf", "tag", "tag by tokens", "lark with a budget"])
@@ -378,14 +382,7 @@ def test_compiled_grammars_tell_what_xgrammars_do(name: str) -> None:
         xgr.wrap(plain, tokenizer_info=INFO),
     ):
         assert type(back) is xgr.CompiledGrammar and back.serialize_json() == back.plain.serialize_json()
-        rng = random.Random(name)
-        matchers = xgr.GrammarMatcher(back), xgrammar.GrammarMatcher(plain)
-        for _ in range(12):
-            choice = [one for one in assert_alike(*matchers) if one != STOP]
-            if not choice:
-                break
-            token = rng.choice(choice)
-            assert [matcher.accept_token(token) for matcher in matchers] == [True, True]
+        walk_alike(xgr.GrammarMatcher(back), xgrammar.GrammarMatcher(plain), random.Random(name), 12)
     # XGrammar's own classes take ours, by what it compiles for them
     assert filled(xgrammar.GrammarMatcher(ours)) == filled(xgrammar.GrammarMatcher(plain))
     empty = xgr.testing._get_allow_empty_rule_ids

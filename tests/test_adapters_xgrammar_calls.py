@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import torch
 import xgrammar
 
 import adapters.xgrammar as xgr
-from equivalence import HybridError
 from tests.test_adapters_xgrammar import EBNF, INFO, STOP, TEXTS, allowed, compiled, filled
 
 
@@ -61,36 +59,3 @@ def test_rollback_beyond_the_start_is_refused_as_in_xgrammar(steps: int) -> None
     with pytest.raises(RuntimeError):
         ours.rollback(steps)
     assert filled(ours) == filled(plain)
-
-
-WRONG = {
-    "stop tokens are text": lambda matcher: ended_by(matcher, "ab"),
-    "stop tokens are no integers": lambda matcher: ended_by(matcher, [0.5]),
-    "stop tokens out of range": lambda matcher: ended_by(matcher, [10**6]),
-    "a string is none": lambda matcher: matcher.accept_string(1),
-    "a token is none": lambda matcher: matcher.accept_token("a"),
-    "steps are none": lambda matcher: matcher.rollback("1"),
-    "no bitmask": lambda matcher: matcher.fill_next_token_bitmask(None),
-    "a list for a bitmask": lambda matcher: matcher.fill_next_token_bitmask([0]),
-    "a bitmask of 64 bits": lambda matcher: matcher.fill_next_token_bitmask(torch.zeros(1, 9).long()),
-    "a row that is none": lambda matcher: matcher.fill_next_token_bitmask(
-        xgr.allocate_token_bitmask(1, INFO.vocab_size), "0"
-    ),
-}
-
-
-def ended_by(matcher: xgrammar.GrammarMatcher, stops: object) -> xgrammar.GrammarMatcher:
-    """Another matcher of the same module, with other stop tokens."""
-    is_ours = isinstance(matcher, xgr.GrammarMatcher)
-    made = compiled("ebnf", "auto") if is_ours else xgrammar.GrammarCompiler(INFO).compile_grammar(EBNF)
-    return type(matcher)(made, override_stop_tokens=stops)
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_what_is_refused_is_refused_with_an_error_of_xgrammars_type(name: str) -> None:
-    plain, ours = pair()
-    with pytest.raises((RuntimeError, TypeError)) as expected:
-        WRONG[name](plain)
-    with pytest.raises(expected.type) as found:
-        WRONG[name](ours)
-    assert isinstance(found.value, HybridError)

@@ -42,30 +42,40 @@ BROKEN: dict[str, Any] = {
     "cache": lambda module: module.GrammarCompiler(INFO, cache_limit_bytes=-5),
     "threads": lambda module: module.BatchGrammarMatcher(0),
     "compiled": lambda module: module.GrammarMatcher(INFO),
+}
+OF_MATCHERS: dict[str, Any] = {
     "temperature": lambda module: module.GrammarMatcher(plainly("ebnf"), default_temperature=-1.0),
     "stop token": lambda module: module.GrammarMatcher(plainly("ebnf"), override_stop_tokens=[999]),
     "no stop token": lambda module: module.GrammarMatcher(plainly("ebnf"), override_stop_tokens=[]),
+    "stop tokens in text": lambda module: module.GrammarMatcher(plainly("ebnf"), override_stop_tokens="ab"),
+    "half a stop token": lambda module: module.GrammarMatcher(plainly("ebnf"), override_stop_tokens=[0.5]),
     "most steps back": lambda module: module.GrammarMatcher(plainly("ebnf"), max_rollback_tokens="a"),
     "token": lambda module: module.GrammarMatcher(plainly("ebnf")).accept_token("a"),
     "text": lambda module: module.GrammarMatcher(plainly("ebnf")).accept_string(5),
     "rollback": lambda module: module.GrammarMatcher(plainly("ebnf")).rollback(1),
+    "steps in text": lambda module: module.GrammarMatcher(plainly("ebnf")).rollback("1"),
+    "no bitmask": lambda module: filled_of(module, None),
+    "a list": lambda module: filled_of(module, [0]),
     "bitmask": lambda module: filled_of(module, torch.zeros((1, 9), dtype=torch.int64)),
     "width": lambda module: filled_of(module, torch.zeros((1, 8), dtype=torch.int32)),
     "row": lambda module: filled_of(module, torch.zeros((1, 9), dtype=torch.int32), 1),
+    "row in text": lambda module: filled_of(module, torch.zeros((1, 9), dtype=torch.int32), "0"),
 }
 
 
-def filled_of(module: Any, bitmask: torch.Tensor, index: int = 0) -> bool:
+def filled_of(module: Any, bitmask: Any, index: Any = 0) -> bool:
     return module.GrammarMatcher(plainly("ebnf")).fill_next_token_bitmask(bitmask, index)
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", [*BROKEN, *OF_MATCHERS])
 def test_errors_are_of_a_type_that_programs_for_xgrammar_catch(name: str) -> None:
+    call = {**BROKEN, **OF_MATCHERS}[name]
     with pytest.raises(Exception) as theirs:
-        BROKEN[name](xgrammar)
+        call(xgrammar)
     with pytest.raises(theirs.type) as ours:
-        BROKEN[name](xgr)
+        call(xgr)
     assert ours.value.__cause__ is not ours.value
+    assert isinstance(ours.value, HybridError) or name in BROKEN
 
 
 def test_errors_of_ours_stay_what_they_are() -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import pytest
 import xgrammar
 from hypothesis import HealthCheck, assume, given, settings
@@ -84,11 +83,9 @@ def spelled(matcher: GrammarMatcher, tokens: list[int]) -> bytes:
 def closing(matcher: GrammarMatcher, left: int) -> list[int]:
     """Return the ids of the closing mask."""
     size = matcher.compiled_grammar.vocabulary.size
-    bitmask = allocate_token_bitmask(1, size)
-    needed = matcher.fill_closing_bitmask(bitmask, left)
-    bits = np.unpackbits(bitmask.numpy().view(np.uint8), bitorder="little")[:size]
-    assert needed == (not bits.all())
-    return np.flatnonzero(bits).tolist()
+    needed, ids = allowed(matcher, size, left)
+    assert needed == (len(ids) < size)
+    return ids
 
 
 def expected(matcher: GrammarMatcher, left: int) -> list[int]:
@@ -447,19 +444,14 @@ def test_what_is_held_is_counted(strategy: str) -> None:
 
 def test_threads_share_what_is_known() -> None:
     compiled = GrammarCompiler(VOCABULARY).compile_json_schema(NESTED)
-    found: list[bool] = []
 
-    def work(seed: int) -> None:
+    def work(seed: int) -> bool:
         matcher = GrammarMatcher(compiled)
         walk(matcher, 40, seed)
-        found.append(matcher.is_completed())
+        return matcher.is_completed()
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [True] * 6
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(work, range(6)))
 
 
 def test_there_are_no_frames_of_a_tail_that_is_not_there() -> None:

@@ -10,8 +10,8 @@ Limits: small vocabularies; ``python -m bench drafts`` measures how good drafts 
 from __future__ import annotations
 
 import random
-import threading
 from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import numpy as np
@@ -258,10 +258,8 @@ def test_text_that_may_be_part_of_a_longer_token_counts_less() -> None:
 @pytest.mark.parametrize("kind", STRATEGIES)
 def test_text_without_end_is_drafted_in_time(kind: str) -> None:
     compiled = GrammarCompiler(VOCABULARY, strategy=kind).compile_grammar('root ::= "a" root')
-    for free_end in (
-        False,
-        True,
-    ):  # XGrammar's search for forced text would not end here, so it is not started
+    # XGrammar's search for forced text would not end here, so it is not started
+    for free_end in (False, True):
         matcher = GrammarMatcher(compiled, terminate_without_stop_token=free_end)
         draft = DraftModel(compiled, threshold=0).propose(matcher, 5)
         assert draft == encode("aaaaa") if kind == "classifier" else draft == []
@@ -356,27 +354,19 @@ def test_tables_begun_anew(kind: str) -> None:
 
 def test_threads() -> None:
     compiled = compiled_by("classifier")
-    model, errors = DraftModel(compiled), []
+    model = DraftModel(compiled)
 
     def serve(seed: int) -> None:
         rng = random.Random(seed)
-        try:
-            for _ in range(10):
-                matcher = GrammarMatcher(compiled)
-                while not matcher.is_terminated():
-                    twin = matcher.fork()
-                    assert all(twin.accept_token(token) for token in model.propose(matcher))
-                    walk(matcher, rng, 1, model)
-        except BaseException as error:
-            errors.append(error)
-            raise
+        for _ in range(10):
+            matcher = GrammarMatcher(compiled)
+            while not matcher.is_terminated():
+                twin = matcher.fork()
+                assert all(twin.accept_token(token) for token in model.propose(matcher))
+                walk(matcher, rng, 1, model)
 
-    threads = [threading.Thread(target=serve, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(serve, range(4)))
 
 
 def test_what_takes_too_much_is_not_drafted(monkeypatch) -> None:

@@ -9,6 +9,7 @@ Limits: the model's texts mean nothing; grammars are small, so that all their te
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import weakref
@@ -54,20 +55,15 @@ def calls(model, monkeypatch):
 
 
 def generated(
-    model, compiled: CompiledGrammar, prompt: str, drafts=None, seed: int | None = None
+    model, compiled: CompiledGrammar, prompt: str, drafts=None, *, of_processor: dict | None = None, **options
 ) -> list[int]:
-    """Generate ids after a prompt, greedily or by sampling with a seed."""
+    """Generate ids after a prompt, greedily unless options say otherwise."""
     inputs = TOKENIZER([prompt], return_tensors="pt")
-    options = {} if drafts is None else {"custom_generate": drafts}
-    if seed is not None:
-        torch.manual_seed(seed)
-        options |= {"do_sample": True, "temperature": 0.7, "top_k": 0}
+    processor = GrammarLogitsProcessor(compiled, **(of_processor or {}))
     output = model.generate(
-        **inputs,
-        logits_processor=[GrammarLogitsProcessor(compiled)],
-        max_new_tokens=60,
-        **{"do_sample": False, **options},
-    )
+        **inputs, logits_processor=[processor], custom_generate=drafts,
+        **{"do_sample": False, "max_new_tokens": 60, **options},
+    )  # fmt: skip
     return output[0, inputs["input_ids"].shape[1] :].tolist()
 
 
@@ -88,41 +84,27 @@ def test_greedy_texts_are_equal_token_by_token(model, calls, compiled: CompiledG
 def test_sampled_texts_are_texts(model) -> None:
     drafts = GrammarDrafts(DraftModel(LOOSE), most=4)
     for seed in range(6):
-        ids = generated(model, LOOSE, "x", drafts, seed)
+        torch.manual_seed(seed)
+        ids = generated(model, LOOSE, "x", drafts, do_sample=True, temperature=0.7, top_k=0)
         matcher = GrammarMatcher(LOOSE)
         assert all(matcher.accept_token(token) for token in ids)
         assert matcher.is_terminated() or len(ids) == 60
 
 
 def test_the_limit_of_tokens_is_kept(model) -> None:
-    inputs = TOKENIZER(["{"], return_tensors="pt")
     drafts = GrammarDrafts(DraftModel(LOOSE, threshold=0))
     for most in (1, 2, 5):
-        options = {"logits_processor": [GrammarLogitsProcessor(LOOSE)], "max_new_tokens": most}
-        plain = model.generate(**inputs, **options, do_sample=False)
-        assert torch.equal(
-            model.generate(**inputs, **options, do_sample=False, custom_generate=drafts), plain
-        )
+        plain, drafted = (generated(model, LOOSE, "{", one, max_new_tokens=most) for one in (None, drafts))
+        assert plain == drafted
 
 
 def test_stop_strings_end_a_text_at_the_same_token(model) -> None:
-    inputs = TOKENIZER(["{"], return_tensors="pt")
     drafts = GrammarDrafts(DraftModel(LOOSE, threshold=0))
-    options = {"max_new_tokens": 40, "do_sample": False}
-    whole = generated(model, LOOSE, "{")
+    whole = generated(model, LOOSE, "{", max_new_tokens=40)
     ended = 0
-    for stop in ('":', "1", TOKENIZER.decode(whole[5:7])):
-        texts = []
-        for custom in (None, drafts, drafts):
-            texts.append(
-                model.generate(
-                    **inputs,
-                    logits_processor=[GrammarLogitsProcessor(LOOSE)],
-                    stopping_criteria=[StopStringCriteria(TOKENIZER, [stop])],
-                    custom_generate=custom,
-                    **options,
-                )[0].tolist()
-            )
+    for stop in ('":', "1", TOKENIZER.decode(whole[4:6])):
+        options = {"stopping_criteria": [StopStringCriteria(TOKENIZER, [stop])], "max_new_tokens": 40}
+        texts = [generated(model, LOOSE, "{", custom, **options) for custom in (None, drafts, drafts)]
         assert texts[0] == texts[1] == texts[2]
         ended += len(texts[0]) < len(whole)
     assert ended, "no text was ended: the test shows nothing"
@@ -131,37 +113,19 @@ def test_stop_strings_end_a_text_at_the_same_token(model) -> None:
 @pytest.mark.parametrize("options", [{"opportunistic": 0}, {"prefix": "ab"}, {"max_new_tokens": 60}], ids=str)
 def test_drafts_go_with_every_option_of_the_processor(model, options: dict) -> None:
     drafts = GrammarDrafts(DraftModel(LOOSE, threshold=0))
-    inputs = TOKENIZER(["Give me"], return_tensors="pt")
-    texts = []
-    for custom in (None, drafts, drafts):
-        processor = GrammarLogitsProcessor(LOOSE, **options)
-        texts.append(
-            model.generate(
-                **inputs,
-                logits_processor=[processor],
-                max_new_tokens=60,
-                do_sample=False,
-                custom_generate=custom,
-            )[0].tolist()
-        )
+    texts = [
+        generated(model, LOOSE, "Give me", custom, of_processor=options) for custom in (None, drafts, drafts)
+    ]
     assert texts[0] == texts[1] == texts[2] and drafts.last.kept > 0
 
 
 def test_drafts_of_another_grammar_are_refused(model) -> None:
-    inputs = TOKENIZER(["a"], return_tensors="pt")
     again = GrammarCompiler(JSON.vocabulary, cache_enabled=False).compile_grammar('root ::= "a" | "b"')
     twin = GrammarCompiler(JSON.vocabulary, cache_enabled=False).compile_grammar('root ::= "a" | "b"')
     for compiled, fits in ((LOOSE, False), (twin, True)):
-        options = {
-            "logits_processor": [GrammarLogitsProcessor(compiled)],
-            "custom_generate": GrammarDrafts(DraftModel(again)),
-            "max_new_tokens": 3,
-        }
-        if fits:
-            model.generate(**inputs, **options)
-        else:
-            with pytest.raises(ArgumentError, match="must have the same grammar and vocabulary"):
-                model.generate(**inputs, **options)
+        refused = pytest.raises(ArgumentError, match="must have the same grammar and vocabulary")
+        with contextlib.nullcontext() if fits else refused:
+            generated(model, compiled, "a", GrammarDrafts(DraftModel(again)), max_new_tokens=3)
 
 
 def test_misuse(model) -> None:

@@ -11,15 +11,15 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from equivalence import HybridError, UnsupportedGrammar, Vocabulary
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.drafts import Draft, DraftModel, verify
 from hybrid.healing import HealingMatcher
+from tests import matchers
 from tests.matchers import STRATEGIES
 from tests.random_grammars import GrammarCase, grammar_cases
 
@@ -39,14 +39,7 @@ def compiled_of(case: GrammarCase, strategy: str) -> CompiledGrammar:
 
 
 def allowed(matcher: GrammarMatcher | HealingMatcher, tokens_left: int = 0) -> list[int]:
-    size = matcher.compiled_grammar.vocabulary.size
-    bitmask = allocate_token_bitmask(1, size)
-    if tokens_left:
-        matcher.fill_closing_bitmask(bitmask, tokens_left)
-    else:
-        matcher.fill_next_token_bitmask(bitmask)
-    bits = np.unpackbits(bitmask.numpy().view(np.uint8)[0], bitorder="little")
-    return np.flatnonzero(bits[:size]).tolist()
+    return matchers.allowed(matcher, matcher.compiled_grammar.vocabulary.size, tokens_left)[1]
 
 
 def choice(text: Sequence[int], matcher: GrammarMatcher | HealingMatcher) -> int:

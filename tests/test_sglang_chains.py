@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.sglang_backends import SIZE, STOP, TEXTS, bits, installed
+from tests.engines import SIZE, STOP, TEXTS, bits
+from tests.sglang_backends import installed
 from tests.sglang_stand_in import BASE, SPECULATION, request_of
 
 WORKER = "sglang.srt.speculative.ngram_worker"

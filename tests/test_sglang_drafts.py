@@ -7,19 +7,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tests.sglang_backends import EBNF, SIZE, STOP, TEXTS, bits, installed, maker, stock
+from tests.engines import EBNF, SIZE, STOP, TEXTS, bits
+from tests.sglang_backends import fixture_make, fixture_sglang, stock  # noqa: F401
 from tests.sglang_stand_in import SPECULATION, XGrammarGrammar, generate_token_bitmask, request_of
-
-
-@pytest.fixture
-def sglang(monkeypatch):
-    with installed(monkeypatch) as put:
-        yield put
-
-
-@pytest.fixture
-def make(sglang):
-    return maker(sglang)
 
 
 def fail(*_, **__):

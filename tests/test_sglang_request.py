@@ -1,6 +1,5 @@
 """Requests in the SGLang adapter, with a stand-in for SGLang: stop tokens, limits, notices."""
 
-import json
 import logging
 import random
 import sys
@@ -10,7 +9,8 @@ import pytest
 import torch
 
 from adapters.engines import notices
-from tests.sglang_backends import DIGITS, EBNF, EOT, SCHEMA, SIZE, STOP, bits, installed, maker, mask_of
+from tests.engines import DIGITS, EBNF, EOT, LOOSE, SCHEMA, SHORTEST, SIZE, STOP, TIGHT, TWO, bits
+from tests.sglang_backends import installed, maker, mask_of
 from tests.sglang_stand_in import (
     FINISH_ABORT,
     MANAGER,
@@ -21,13 +21,6 @@ from tests.sglang_stand_in import (
     rows_of,
 )
 
-LOOSE = json.dumps({"type": "object", "properties": {"a": {"type": "integer", "not": {"const": 1}}}})
-TWO = json.dumps({
-    "type": "object", "required": ["a", "b"],
-    "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"type": "integer"}}},
-})  # fmt: skip
-TIGHT = json.dumps({"type": "object", "properties": {"a": {"type": "string", "pattern": "[0-9]"}}})
-SHORTEST = len('{"a":"","b":[]}') - 2  # '{"' and '":' are tokens
 TILDE = ord("~")
 
 

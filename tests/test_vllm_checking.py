@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.vllm_stand_in import BACKEND, FRONT_END, FRONT_MODULES, MANAGER, MODULES, stand_in
+from tests.vllm_stand_in import BACKEND, FRONT_END, FRONT_MODULES, MODULES, installed
 
 SERVED = {
     "multipleOf": {"type": "integer", "multipleOf": 3},
@@ -31,25 +31,24 @@ LONG = {"anyOf": [{"type": "string", "pattern": f"^([a-z]{{1,{k}}}[0-9]){{1,60}}
 
 @pytest.fixture
 def vllm(monkeypatch):
-    """Return a function that installs a stand-in for vLLM among the modules."""
-
-    def put(backend: str = BACKEND, manager: str = MANAGER, front_end: str = FRONT_END):
-        modules = stand_in(backend, manager, front_end)
-        for name in [*sys.modules]:
-            if name.startswith(("vllm.", "adapters.vllm")):
-                monkeypatch.delitem(sys.modules, name)
-        for name, module in modules.items():
-            monkeypatch.setitem(sys.modules, name, module)
-        import adapters.vllm
-
-        return adapters.vllm, modules[MODULES[3]], modules[FRONT_MODULES[0]]
-
+    """A function that installs a stand-in for vLLM, and returns the adapter and two modules of vLLM."""
     monkeypatch.delenv("EQUIMASK_VLLM", raising=False)
     monkeypatch.setenv("EQUIMASK_VLLM_SEMANTICS", "json-schema")
-    yield put
-    for name in [*sys.modules]:
-        if name.startswith("adapters.vllm"):
-            del sys.modules[name]
+    with installed(monkeypatch) as put:
+
+        def three(**sources: str):
+            adapter, modules = put(**sources)
+            return adapter, modules[MODULES[3]], modules[FRONT_MODULES[0]]
+
+        yield three
+
+
+@pytest.fixture
+def front_end(vllm):
+    """The stand-in's module that checks requests, with the adapter registered."""
+    adapter, _, module = vllm()
+    adapter.register()
+    return module
 
 
 def asked_for(front_end, backend: str | None = "xgrammar", **kinds):
@@ -63,9 +62,7 @@ def asked_for(front_end, backend: str | None = "xgrammar", **kinds):
 @pytest.mark.parametrize("name", SERVED)
 @pytest.mark.parametrize("backend", ["xgrammar", "auto"])
 @pytest.mark.parametrize("as_text", [False, True])
-def test_schemas_that_are_compiled_are_served(vllm, name, backend, as_text):
-    adapter, _, front_end = vllm()
-    adapter.register()
+def test_schemas_that_are_compiled_are_served(front_end, name, backend, as_text):
     schema = json.dumps(SERVED[name]) if as_text else SERVED[name]
     assert not asked_for(front_end, backend, json=schema).structured_outputs.was_asked
 
@@ -79,9 +76,7 @@ def test_schemas_that_are_compiled_are_served(vllm, name, backend, as_text):
         ({"type": "strng"}, "'type'"),
     ],
 )
-def test_schemas_that_are_not_compiled_are_refused_with_the_place(vllm, schema, why):
-    adapter, _, front_end = vllm()
-    adapter.register()
+def test_schemas_that_are_not_compiled_are_refused_with_the_place(front_end, schema, why):
     refused = sys.modules[FRONT_MODULES[1]].VLLMValidationError
     with pytest.raises(refused, match="cannot be served") as caught:
         asked_for(front_end, json=schema)
@@ -128,7 +123,7 @@ def test_to_register_twice_binds_once(vllm):
     ],
 )
 def test_it_is_loud_where_the_front_end_is_another(vllm, backend, front_end, why):
-    adapter, module, _ = vllm(backend, front_end=front_end)
+    adapter, module, _ = vllm(backend=backend, front_end=front_end)
     before = dict(vars(module))
     with pytest.raises(adapter.CannotRebind, match=why):
         adapter.register()
@@ -164,9 +159,7 @@ def test_what_is_not_decided_in_time_is_left_to_the_engine(vllm, monkeypatch, ca
     assert time.process_time() - began < 0.1
 
 
-def test_an_error_of_ours_refuses_nobody(vllm, monkeypatch, caplog):
-    adapter, _, front_end = vllm()
-    adapter.register()
+def test_an_error_of_ours_refuses_nobody(front_end, monkeypatch, caplog):
     from adapters.vllm import checking
 
     monkeypatch.setattr(checking, "grammar_of_schema", lambda *_, **__: 1 / 0)

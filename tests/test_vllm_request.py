@@ -6,22 +6,16 @@ import random
 import sys
 from types import ModuleType, SimpleNamespace
 
-import numpy as np
 import pytest
+import torch
 
 from adapters.engines import notices
 from tests import test_adapters_vllm as shared
-from tests.test_adapters_vllm import EBNF, EOT, SIZE, STOP, small
+from tests.engines import EBNF, EOT, LOOSE, SHORTEST, STOP, TIGHT, TWO, bits
+from tests.test_adapters_vllm import small
 
 vllm = shared.vllm  # the fixture
 
-LOOSE = json.dumps({"type": "object", "properties": {"a": {"type": "integer", "not": {"const": 1}}}})
-SCHEMA = json.dumps({
-    "type": "object", "required": ["a", "b"],
-    "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"type": "integer"}}},
-})  # fmt: skip
-TIGHT = json.dumps({"type": "object", "properties": {"a": {"type": "string", "pattern": "[0-9]"}}})
-SHORTEST = len('{"a":"","b":[]}') - 2  # '{"' and '":' are tokens
 UNIQUE = json.dumps({"type": "array", "items": {"type": "string"}, "uniqueItems": True})
 
 
@@ -42,14 +36,10 @@ def engine(vllm, monkeypatch):
     return make
 
 
-def allowed(rows) -> list[list[int]]:
-    bits = np.unpackbits(np.ascontiguousarray(rows).view(np.uint8), axis=1, bitorder="little")[:, :SIZE]
-    return [np.flatnonzero(row).tolist() for row in bits]
-
-
 def step(manager, request, drafts=()) -> list[list[int]]:
     name = request.request_id
-    return allowed(manager.grammar_bitmask({name: request}, [name], {name: [*drafts]} if drafts else {}))
+    rows = manager.grammar_bitmask({name: request}, [name], {name: [*drafts]} if drafts else {})
+    return [*map(bits, torch.from_numpy(rows))]
 
 
 def take(request, token: int) -> None:
@@ -69,7 +59,7 @@ def test_a_request_hears_what_is_not_enforced(engine, caplog):
         for number in range(2):  # the second one finds the grammar compiled
             manager.grammar_init("json", LOOSE, request_id=f"chat-{number}")
         manager.grammar_init("json", TIGHT, request_id="tight")
-        manager.grammar_init("json", SCHEMA, request_id="strict")
+        manager.grammar_init("json", TWO, request_id="strict")
         manager.grammar_init("ebnf", EBNF, request_id="ebnf")
     lines = [record.getMessage() for record in caplog.records if "Request" in record.getMessage()]
     assert lines == [
@@ -105,7 +95,7 @@ def test_what_goes_wrong_there_does_not_end_the_engine(engine, monkeypatch, capl
 
 def test_texts_are_not_closed_unless_the_operator_says_so(engine):
     manager = engine()
-    request = manager.grammar_init("json", SCHEMA, request_id="a", max_tokens=3)
+    request = manager.grammar_init("json", TWO, request_id="a", max_tokens=3)
     assert request.structured_output_request.grammar.matcher.tokens_left is None
     with pytest.raises(ValueError, match=r"EQUIMASK_VLLM_CLOSE must be 0 .*, but is 'yes'"):
         engine(CLOSE="yes")
@@ -119,7 +109,7 @@ def test_texts_end_within_the_tokens_of_a_request(engine, more, n_drafts):
     for seed in range(8):
         draw = random.Random(seed)
         stops = {STOP, EOT} if seed % 2 else None
-        request = manager.grammar_init("json", SCHEMA, stops, request_id="a", max_tokens=most)
+        request = manager.grammar_init("json", TWO, stops, request_id="a", max_tokens=most)
         matcher = request.structured_output_request.grammar.matcher
         while not matcher.is_terminated():
             assert request.num_output_tokens < most
@@ -161,7 +151,7 @@ def helpers(monkeypatch):
 
 def test_the_models_length_is_a_limit_too(engine):
     manager = engine(CLOSE="1")
-    request = manager.grammar_init("json", SCHEMA, request_id="a", max_tokens=900, num_prompt_tokens=950)
+    request = manager.grammar_init("json", TWO, request_id="a", max_tokens=900, num_prompt_tokens=950)
     assert request.structured_output_request.grammar.matcher.tokens_left == 50
 
 
@@ -170,7 +160,7 @@ def test_tokens_of_thoughts_count(engine):
     manager = engine(CLOSE="1")
     manager.reasoner_cls = object
     most = SHORTEST + 30
-    request = manager.grammar_init("json", SCHEMA, request_id="a", max_tokens=most)
+    request = manager.grammar_init("json", TWO, request_id="a", max_tokens=most)
     matcher = request.structured_output_request.grammar.matcher
     asked = request.structured_output_request
     asked.reasoning_ended = False
@@ -195,7 +185,7 @@ def test_tokens_of_thoughts_count(engine):
 def test_thoughts_that_leave_too_little_room_are_told(engine, caplog):
     manager = engine(CLOSE="1")
     manager.reasoner_cls = object
-    request = manager.grammar_init("json", SCHEMA, request_id="a", max_tokens=60)
+    request = manager.grammar_init("json", TWO, request_id="a", max_tokens=60)
     request.structured_output_request.reasoning_ended = True
     request.num_output_tokens = 55
     rows = step(manager, request)
@@ -214,8 +204,8 @@ def test_grammars_that_are_not_closed_go_on_by_name(engine, caplog):
     manager = engine(CLOSE="1", SEMANTICS="json-schema")
     notices.add_hook(told.append)
     unique = manager.grammar_init("json", UNIQUE, request_id="unique", max_tokens=20)
-    short = manager.grammar_init("json", SCHEMA, request_id="short", max_tokens=SHORTEST - 6)
-    fits = manager.grammar_init("json", SCHEMA, request_id="fits", max_tokens=SHORTEST)
+    short = manager.grammar_init("json", TWO, request_id="short", max_tokens=SHORTEST - 6)
+    fits = manager.grammar_init("json", TWO, request_id="fits", max_tokens=SHORTEST)
     assert [(one.request_id, one.relaxed) for one in told] == [("unique", ()), ("short", ())]
     assert "must not be repeated" in str(told[0].not_closing)
     assert "fits into 7 tokens" in str(told[1].not_closing)
@@ -236,7 +226,7 @@ def test_a_limit_that_takes_too_much_is_told_once(engine, monkeypatch, caplog):
         raise BudgetExceeded("closing in time needs more than 9 bytes")
 
     manager = engine(CLOSE="1")
-    request = manager.grammar_init("json", SCHEMA, request_id="a", max_tokens=SHORTEST + 2)
+    request = manager.grammar_init("json", TWO, request_id="a", max_tokens=SHORTEST + 2)
     monkeypatch.setattr(Completion, "restrict", fail)
     for _ in range(3):
         assert step(manager, request)[0]

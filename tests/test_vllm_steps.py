@@ -15,7 +15,8 @@ import pytest
 import torch
 
 from hybrid.api.calls import masks_filled
-from tests.test_adapters_vllm import EBNF, SIZE, STOP, small, vllm  # noqa: F401
+from tests.engines import EBNF, SIZE, STOP
+from tests.test_adapters_vllm import small, vllm  # noqa: F401
 
 WORDS = SIZE // 32
 BY_LOOP = 0x600D

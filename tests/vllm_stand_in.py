@@ -8,6 +8,9 @@ Limits: everything else of vLLM is missing.
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 
@@ -132,6 +135,28 @@ def stand_in(
     exec(front_end, vars(made[FRONT_MODULES[0]]))
     vars(made[FRONT_MODULES[1]])["VLLMValidationError"] = type("VLLMValidationError", (ValueError,), {})
     return made
+
+
+@contextlib.contextmanager
+def installed(monkeypatch) -> Iterator[Callable[..., tuple[ModuleType, dict[str, ModuleType]]]]:
+    """Yield a function that installs a stand-in for vLLM, made with its arguments, and imports the adapter
+    anew; remove the adapter afterwards."""
+
+    def put(**sources: str) -> tuple[ModuleType, dict[str, ModuleType]]:
+        modules = stand_in(**sources)
+        for name in [*sys.modules]:
+            if name.startswith(("vllm.", "adapters.vllm")):
+                monkeypatch.delitem(sys.modules, name)
+        for name, module in modules.items():
+            monkeypatch.setitem(sys.modules, name, module)
+        import adapters.vllm
+
+        return adapters.vllm, modules
+
+    yield put
+    for name in [*sys.modules]:
+        if name.startswith("adapters.vllm"):
+            del sys.modules[name]
 
 
 def config(texts: list[bytes], *, stops: list[int], special: set[int], size: int, backend: str = "auto"):

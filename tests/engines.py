@@ -1,0 +1,38 @@
+"""What the tests of the adapters of vLLM and SGLang ask for: a small vocabulary, grammars and schemas.
+
+When: in tests with a stand-in for an engine (`tests.vllm_stand_in`, `tests.sglang_stand_in`).
+"""
+
+from __future__ import annotations
+
+import json
+
+TEXTS = [bytes([byte]) for byte in range(256)] + [b"</s>", b"<tool>", b"</tool>", b'{"', b'":', b"<eot>", b""]
+STOP, TOOL, UNTOOL, EOT, SIZE = 256, 257, 258, 261, 288
+DIGITS = [*range(ord("0"), ord("9") + 1)]
+
+EBNF = 'root ::= "a" root "b" | [0-9]{1,3}'
+SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}'
+TAG = json.dumps({
+    "type": "structural_tag",
+    "format": {
+        "type": "triggered_tags", "triggers": ["<tool>"],
+        "tags": [{"begin": "<tool>", "content": {"type": "json_schema", "json_schema": json.loads(SCHEMA)},
+                  "end": "</tool>"}],
+    },
+})  # fmt: skip
+TWO = json.dumps({
+    "type": "object", "required": ["a", "b"],
+    "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"type": "integer"}}},
+})  # fmt: skip
+SHORTEST = len('{"a":"","b":[]}') - 2
+"""Tokens of the shortest text of `TWO`: '{"' and '":' are tokens."""
+
+LOOSE = json.dumps({"type": "object", "properties": {"a": {"type": "integer", "not": {"const": 1}}}})
+TIGHT = json.dumps({"type": "object", "properties": {"a": {"type": "string", "pattern": "[0-9]"}}})
+
+
+def bits(row) -> list[int]:
+    """The allowed ids of a row of a mask."""
+    words = row.numpy().view("uint32")
+    return [i for i in range(SIZE) if words[i >> 5] >> (i & 31) & 1]
