@@ -9,31 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from bench import report, schemas, workloads
-from bench.__main__ import app
 from bench.cases import load_grammars
 from bench.request import Request
 from equivalence.vocabulary import Vocabulary
 from hybrid.testing.comparison import Comparison, Disagreement
-
-WORDS = [
-    b'"a"',
-    b'": ',
-    b'{"',
-    b'"}',
-    b", ",
-    b'", "',
-    b"true",
-    b"12",
-    b"hello",
-    b" world",
-    b"]}",
-    b"}]",
-    b"end",
-]
-STOP = 256
+from tests.benches import (  # noqa: F401 - some are fixtures
+    fixture_vocabulary,
+    fixture_vocabulary_file,
+    recorded,
+    run,
+    write_schemas,
+)
 
 OBJECT_SCHEMA = {
     "type": "object",
@@ -49,48 +37,29 @@ ws ::= [ \\n]*
 """
 
 
-@pytest.fixture(scope="module")
-def vocabulary() -> Vocabulary:
-    tokens = [bytes([value]) for value in range(256)] + [b"", *WORDS]
-    return Vocabulary.from_bytes(tokens, stop_token_ids=[STOP])
-
-
-@pytest.fixture
-def vocabulary_file(vocabulary: Vocabulary, tmp_path: Path) -> str:
-    path = tmp_path / "made.npz"
-    vocabulary.save(path)
-    return str(path)
-
-
 @pytest.fixture
 def schema_folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "schemas"
-    folder.mkdir()
     contents: dict[str, Any] = {
         "object": (OBJECT_SCHEMA, [(True, {"a": "hello world", "b": [1, 22]}), (False, {"a": 3})]),
         "order": (OBJECT_SCHEMA, [(True, {"b": [], "a": "é\ud800"})]),
         "choice": ({"enum": ["x", "yy", 3, None]}, [(True, "yy"), (True, None)]),
         "refused": (REFUSED_SCHEMA, [(True, 1)]),
     }
-    for name, (schema, tests) in contents.items():
-        cases = [{"description": "", "valid": valid, "data": data} for valid, data in tests]
-        text = json.dumps({"description": name, "meta": {}, "schema": schema, "tests": cases})
-        (folder / f"{name}.json").write_text(text)
-    return folder
+    return write_schemas(tmp_path / "schemas", contents)
 
 
-def run(*arguments: object) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+def differ(*_: object, **__: object) -> Comparison:
+    """Stand-in for a comparison: one bit differs."""
+    item = Disagreement("mask", 3, 104, b"h", (1, 2, 3), b"\x01\x02\x03", True, False, False)
+    return Comparison(masks=4, accepted=3, differences=[item], difference_count=1, different_masks=1)
 
 
 def test_schemas(vocabulary_file: str, schema_folder: Path, tmp_path: Path) -> None:
-    target = tmp_path / "records" / "schemas.json"
-    done = run(
-        *("schemas", "--vocabulary", vocabulary_file, "--schemas", schema_folder, "--json", target),
+    output, record = recorded(
+        tmp_path / "records" / "schemas.json",
+        *("schemas", "--vocabulary", vocabulary_file, "--schemas", schema_folder),
         *("--walks", 2, "--walk-steps", 30, "--threads", 1),
     )
-    assert done.exit_code == 0, done.output
-    record = json.loads(target.read_text())
     assert record["benchmark"] == "schemas"
     assert record["arguments"]["threads"] == 1
     assert record["machine"]["cores"] >= 1
@@ -120,21 +89,19 @@ def test_schemas(vocabulary_file: str, schema_folder: Path, tmp_path: Path) -> N
     assert summary["spreads"]["first mask, ours"]["count"] == 3
     assert summary["masks"] == sum(row["masks"] for row in rows.values())
     assert summary["differences"] == 0
-    assert "0 differences" in done.output
-    assert "through one document" in " ".join(done.output.split())
+    assert "0 differences" in output
+    assert "through one document" in " ".join(output.split())
 
 
 def test_schemas_on_two_strategies_beside_llguidance(
     vocabulary_file: str, schema_folder: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("llguidance")
-    target = tmp_path / "out.json"
-    done = run(
-        *("schemas", "--vocabulary", vocabulary_file, "--schemas", schema_folder, "--json", target),
+    output, record = recorded(
+        tmp_path / "out.json",
+        *("schemas", "--vocabulary", vocabulary_file, "--schemas", schema_folder),
         *("--threads", 1, "--beside", "representatives", "--llguidance", "--cold-caches"),
     )
-    assert done.exit_code == 0, done.output
-    record = json.loads(target.read_text())
     rows = {row["name"]: row for row in record["rows"]}
     for name in ("object", "choice"):
         beside = rows[name]["beside"]["representatives"]
@@ -151,7 +118,7 @@ def test_schemas_on_two_strategies_beside_llguidance(
     spreads = summary["spreads"]
     assert spreads["first mask, llguidance"]["count"] == spreads["first mask, representatives"]["count"] == 3
     assert summary["standings"]["llguidance"]["refused"] == 1
-    assert "schemas refused" in done.output
+    assert "schemas refused" in output
     cold = summary["cold_caches"]
     assert len(cold) == 16 and all(spread["count"] > 0 for spread in cold.values())
     assert {"mask, llguidance, cold", "token, ours, warm", "row of 64, XGrammar, cold"} < set(cold)
@@ -160,10 +127,6 @@ def test_schemas_on_two_strategies_beside_llguidance(
 def test_a_difference_is_printed_and_ends_with_status_1(
     vocabulary_file: str, schema_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def differ(*_: object, **__: object) -> Comparison:
-        item = Disagreement("mask", 3, 104, b"h", (1, 2, 3), b"\x01\x02\x03", True, False, False)
-        return Comparison(masks=4, accepted=3, differences=[item], difference_count=1, different_masks=1)
-
     monkeypatch.setattr("hybrid.testing.verify.compare_along", differ)
     target = tmp_path / "out.json"
     done = run(
@@ -224,13 +187,12 @@ def test_grammar(grammar: str, vocabulary_file: str, tmp_path: Path) -> None:
     text = "begin foo = 12; bar=3;\nend" if grammar == "file" else '{"a": [true, 12], "hello": " world"}'
     sample.write_text(text)
     other.write_text(text + "?")
-    done = run(
+    _, record = recorded(
+        target,
         *("grammar", "--grammar", ebnf if grammar == "file" else grammar, "--vocabulary", vocabulary_file),
-        *("--sample", sample, "--sample", other, "--json", target, "--walks", 2, "--walk-steps", 40),
+        *("--sample", sample, "--sample", other, "--walks", 2, "--walk-steps", 40),
         *("--rounds", 2, "--builds", 0, "--batch", 8),
     )
-    assert done.exit_code == 0, done.output
-    record = json.loads(target.read_text())
     assert [row["complete"] for row in record["rows"]] == [True, True, False, False]
     for row in record["rows"]:
         assert row["accepted"] == row["tokens"] - (not row["complete"])
@@ -265,13 +227,13 @@ def test_what_is_wrong_with_arguments_is_said_without_a_traceback(
 
 def test_a_refused_grammar_is_reported(vocabulary_file: str, tmp_path: Path) -> None:
     (tmp_path / "bad.ebnf").write_text("root ::= nowhere")
-    target = tmp_path / "out.json"
-    done = run(
+    _, record = recorded(
+        tmp_path / "out.json",
         *("grammar", "--vocabulary", vocabulary_file, "--grammar", tmp_path / "bad.ebnf"),
-        *("--json", target, "--no-warm"),
+        "--no-warm",
+        status=1,
     )
-    assert done.exit_code == 1
-    assert len(json.loads(target.read_text())["refusals"]) == 2
+    assert len(record["refusals"]) == 2
 
 
 def test_spreads_and_units() -> None:
@@ -339,13 +301,12 @@ def test_equality_of_schemas_and_grammars(vocabulary_file: str, schema_folder: P
     (folder / "without_text.gbnf").write_text(GRAMMAR)
     (folder / "left_out.gbnf").write_text("nonsense")
     target = tmp_path / "out.json"
-    done = run(
+    output, record = recorded(
+        target,
         *("equality", "--vocabulary", vocabulary_file, "--schemas", schema_folder, "--grammars", folder),
         *("--without", "left_out", "--strategy", "representatives", "--walks", 2, "--walk-steps", 30),
         *("--json", target),
     )
-    assert done.exit_code == 0, done.output
-    record = json.loads(target.read_text())
     assert (record["schemas"], record["grammars"], record["difference_count"]) == (4, 4, 0)
     rows = {row["name"]: row for row in record["rows"]}
     assert {name for name, row in rows.items() if "refused" in row} == {"refused", "wrong"}
@@ -358,19 +319,17 @@ def test_equality_of_schemas_and_grammars(vocabulary_file: str, schema_folder: P
     assert {kind: line["grammars"] for kind, line in kinds.items()} == {"schema": 4, "ebnf": 3, "regex": 1}
     assert kinds["ebnf"]["on_classes"] == 3 and kinds["regex"]["refused"] == 1
     assert kinds["ebnf"]["masks"] + kinds["schema"]["masks"] == record["masks"] == record["equal"]
-    assert "0 differences" in done.output
+    assert "0 differences" in output
 
 
 def test_equality_says_where_the_time_ended(vocabulary_file: str, tmp_path: Path) -> None:
     grammar = tmp_path / "made.gbnf"
     grammar.write_text(GRAMMAR)
-    target = tmp_path / "out.json"
-    done = run(
+    _, record = recorded(
+        tmp_path / "out.json",
         *("equality", "--vocabulary", vocabulary_file, "--vocabulary", vocabulary_file),
-        *("--grammars", grammar, "--seconds", 1e-6, "--walks", 9, "--json", target),
+        *("--grammars", grammar, "--seconds", 1e-6, "--walks", 9),
     )
-    assert done.exit_code == 0, done.output
-    record = json.loads(target.read_text())
     assert [row["within_seconds"] for row in record["rows"]] == [False, False]
     assert record["masks"] < 10
     assert record["summary"][0]["ended_early"] == 2, "both vocabularies have one name here"

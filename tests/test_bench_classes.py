@@ -7,59 +7,42 @@ import os
 import stat
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import xgrammar
-from typer.testing import CliRunner
 
 from bench import memory, scaling
-from bench.__main__ import app
 from bench.peers import cfgzip
 from bench.workloads import load_vocabulary
 from equivalence import Vocabulary, compute_classes
-from hybrid.testing.comparison import Comparison, Disagreement
-from tests.test_bench import GRAMMAR, OBJECT_SCHEMA, REFUSED_SCHEMA, WORDS
+from tests.benches import (  # noqa: F401 - some are fixtures
+    fixture_vocabulary,
+    fixture_vocabulary_file,
+    recorded,
+    run,
+    write_schemas,
+)
+from tests.test_bench import GRAMMAR, OBJECT_SCHEMA, REFUSED_SCHEMA, differ
 
 STOP = 256
-
-
-@pytest.fixture(scope="module")
-def vocabulary() -> Vocabulary:
-    tokens = [bytes([value]) for value in range(256)] + [b"", *WORDS]
-    return Vocabulary.from_bytes(tokens, stop_token_ids=[STOP])
-
-
-@pytest.fixture
-def vocabulary_file(vocabulary: Vocabulary, tmp_path: Path) -> str:
-    path = tmp_path / "made.vocab.npz"
-    vocabulary.save(path)
-    return str(path)
-
-
-def run(*arguments: object) -> Any:
-    return CliRunner().invoke(app, ["classes", *(str(argument) for argument in arguments)])
 
 
 def test_the_record_says_what_compute_classes_says(
     vocabulary: Vocabulary, vocabulary_file: str, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "schemas"
-    folder.mkdir()
-    for name, schema in {"a_object": OBJECT_SCHEMA, "b_refused": REFUSED_SCHEMA, "a_flag": True}.items():
-        tests = [{"valid": True, "data": {"a": "hello"}}]
-        (folder / f"{name}.json").write_text(json.dumps({"schema": schema, "tests": tests}))
+    schemas = {"a_object": OBJECT_SCHEMA, "b_refused": REFUSED_SCHEMA, "a_flag": True}
+    labelled = {name: (schema, [(True, {"a": "hello"})]) for name, schema in schemas.items()}
+    folder = write_schemas(tmp_path / "schemas", labelled)
     grammar = tmp_path / "made.gbnf"
     grammar.write_text(GRAMMAR)
-    target = tmp_path / "out.json"
-    done = run(
+    output, record = recorded(
+        tmp_path / "out.json",
+        "classes",
         *("--vocabulary", vocabulary_file, "--grammars", grammar, "--schemas", folder),
         *("--walk-steps", 20, "--repeats", 2, "--displacement"),
-        *("--no-memory", "--json", target),
+        "--no-memory",
     )
-    assert done.exit_code == 0, done.output
-    record = json.loads(target.read_text())
     rows = {row["name"]: row for row in record["grammars"]}
     wanted = compute_classes(xgrammar.Grammar.from_ebnf(GRAMMAR), vocabulary)
     found = rows["made"]
@@ -74,22 +57,16 @@ def test_the_record_says_what_compute_classes_says(
     schemas = record["schemas"]["made"]
     assert schemas["summary"]["refused"] == ["b_refused"]
     assert schemas["summary"]["counts"]["classes"]["count"] == 2
-    assert "0 grammars with differences" in done.output
+    assert "0 grammars with differences" in output
 
 
 def test_a_difference_ends_with_status_1(
     vocabulary_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def differ(*_: object, **__: object) -> Comparison:
-        item = Disagreement("mask", 3, 104, b"h", (1, 2, 3), b"\x01\x02\x03", True, False, False)
-        return Comparison(masks=4, accepted=3, differences=[item], difference_count=1, different_masks=1)
-
     monkeypatch.setattr("hybrid.testing.verify.compare_walk", differ)
-    done = run(
-        "--vocabulary", vocabulary_file, "--no-memory", "--json", tmp_path / "out.json", "--repeats", 1
-    )
-    assert done.exit_code == 1
-    assert "DIFFERENCE made, builtin:json" in done.output
+    named = ("--vocabulary", vocabulary_file, "--no-memory", "--repeats", 1)
+    output, _ = recorded(tmp_path / "out.json", "classes", *named, status=1)
+    assert "DIFFERENCE made, builtin:json" in output
 
 
 # --- Memory, growth ------------------------------------------------------------------------------
@@ -127,19 +104,19 @@ def test_made_schemas_are_equal_every_time_and_use_all_kinds() -> None:
 def test_growth(vocabulary_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scaling, "SMALLEST_VOCABULARY", 100)
     monkeypatch.setattr(scaling.by_properties, "__defaults__", ((1, 4),))
-    target = tmp_path / "out.json"
     larger = tmp_path / "larger.npz"
     known = load_vocabulary(vocabulary_file)
     Vocabulary.from_bytes([*known.tokens, *(b"%d" % n for n in range(1000, 1130))]).save(larger)
-    done = run(
-        *("--vocabulary", vocabulary_file, "--no-memory", "--json", target, "--scaling", "--repeats", 1),
+    output, record = recorded(
+        tmp_path / "out.json",
+        "classes",
+        *("--vocabulary", vocabulary_file, "--no-memory", "--scaling", "--repeats", 1),
         *("--walks", 0, "--growth-vocabulary", larger),
     )
-    assert done.exit_code == 0, done.output
-    found = json.loads(target.read_text())["scaling"]
+    found = record["scaling"]
     assert [row["size"] for row in found["properties"]["rows"]] == [1, 1, 4, 4]
     assert [row["size"] for row in found["vocabulary"]["rows"]] == [100, 200, 400]
-    assert "Growth with the vocabulary" in done.output
+    assert "Growth with the vocabulary" in output
 
 
 def test_the_exponent_is_the_slope() -> None:
@@ -243,6 +220,8 @@ def test_a_missing_peer_is_said_before_anything_is_measured(
     vocabulary_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    done = run("--vocabulary", vocabulary_file, "--peer", "cfgzip", "--json", tmp_path / "out.json")
+    done = run(
+        "classes", "--vocabulary", vocabulary_file, "--peer", "cfgzip", "--json", tmp_path / "out.json"
+    )
     assert done.exit_code == 2
     assert "cfgzip-preprocess" in done.output

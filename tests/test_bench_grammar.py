@@ -8,30 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from bench import documents, report, serving
-from bench.__main__ import app
 from bench.grammar import agree
 from equivalence.vocabulary import Vocabulary
 from hybrid import GrammarCompiler
+from tests.benches import recorded, vocabulary_with
 
 ROOT = Path(__file__).parent.parent
 STOP = 256
 WORDS = [
-    b"foo",
-    b"bar = ",
-    b" = ",
-    b";\n",
-    b"12",
-    b"begin",
-    b"end",
-    b"begin a",
-    b'"}',
-    b'{"',
-    b'": ',
-    b"true",
-]
+    b"foo", b"bar = ", b" = ", b";\n", b"12", b"begin", b"end", b"begin a", b'"}', b'{"', b'": ', b"true",
+]  # fmt: skip
 
 GRAMMAR = """root ::= (ws stmt)* ws
 stmt ::= [a-z]+ ws "=" ws [0-9]+ ";"
@@ -40,24 +28,14 @@ ws ::= [ \\n]*
 TEXTS = [b"foo = 12;\nbar=3;", b"a=1; ", b"begin = 1;\n\nend = 22;", b"x = 0;"]
 
 
-def made(extra: list[bytes]) -> Vocabulary:
-    return Vocabulary.from_bytes(
-        [bytes([value]) for value in range(256)] + [b"", *WORDS, *extra], stop_token_ids=[STOP]
-    )
-
-
 @pytest.fixture(scope="module")
 def vocabulary() -> Vocabulary:
-    return made([])
+    return vocabulary_with(*WORDS)
 
 
 @pytest.fixture(scope="module")
 def compiled(vocabulary: Vocabulary) -> Any:
     return GrammarCompiler(vocabulary, strategy="classifier").compile_grammar(GRAMMAR)
-
-
-def run(*arguments: object) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.mark.parametrize("name", ["c_like", "arithmetic"])
@@ -87,13 +65,13 @@ def test_all_measurements(tmp_path: Path, vocabulary: Vocabulary) -> None:
     for number, text in enumerate([*TEXTS, b"no sentence"]):
         (folder / f"{number}.txt").write_bytes(text)
     target = tmp_path / "out.json"
-    done = run(
-        *("grammar", "--grammar", grammar, "--sample", folder, "--vocabulary", spec, "--json", target),
+    output, record = recorded(
+        target,
+        *("grammar", "--grammar", grammar, "--sample", folder, "--vocabulary", spec),
         *("--walks", 1, "--walk-steps", 30, "--our-walks", 2, "--rounds", 2, "--batch", 3, "--builds", 1),
         *("--plain-masks", 20, "--no-warm"),
     )
-    assert done.exit_code == 0, done.output
-    summary = json.loads(target.read_text())["summary"]
+    summary = record["summary"]
     assert summary["differences"] == summary["our_differences"] == 0
     assert summary["compared_sides"] == ["classifier", "on demand", "representatives"]
     assert summary["documents"] == 4
@@ -117,20 +95,20 @@ def test_all_measurements(tmp_path: Path, vocabulary: Vocabulary) -> None:
         building = summary["building"][way]
         assert len(building["seconds"]) == 1 and building["classes"] == summary["classes"]
         assert building["artefact"] > 0 and building["load"] > 0
-    assert "XGrammar / equimask" in done.output
-    assert "4.txt, longest match: accepted up to token" in done.output
+    assert "XGrammar / equimask" in output
+    assert "4.txt, longest match: accepted up to token" in output
 
 
 def test_without_documents_nothing_is_timed(tmp_path: Path, vocabulary: Vocabulary) -> None:
     spec, grammar, target = tmp_path / "one.npz", tmp_path / "made.gbnf", tmp_path / "out.json"
     vocabulary.save(spec)
     grammar.write_text(GRAMMAR)
-    done = run(
-        *("grammar", "--grammar", grammar, "--vocabulary", spec, "--json", target, "--no-warm"),
+    _, record = recorded(
+        target,
+        *("grammar", "--grammar", grammar, "--vocabulary", spec, "--no-warm"),
         *("--our-walks", 1, "--walk-steps", 20, "--builds", 0, "--strategy", "representatives"),
     )
-    assert done.exit_code == 0, done.output
-    summary = json.loads(target.read_text())["summary"]
+    summary = record["summary"]
     assert "measured" not in summary
     assert summary["compared_sides"] == ["representatives"]
 

@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 from lark import Lark
-from typer.testing import CliRunner
 
 from bench import documents, lark, lark_checks, serving, workloads
-from bench.__main__ import app
 from bench.lark_judge import Judge
 from bench.peers import llguidance
 from equivalence.vocabulary import Vocabulary
 from hybrid import GrammarCompiler
+from tests import benches
+from tests.benches import vocabulary_with
 
 WORDS = [b"let", b"let ", b" = ", b"x1", b"12", b";\n", b"/* ", b" */", b'"a', b'";', b"++", b"le", b"\xc3"]
-STOP = 256
 
 GRAMMAR = """start: (assignment ";")*
 assignment: "let" NAME "=" value
@@ -42,9 +41,7 @@ TEXT = 'let x1 = 12 + "a b"; /* one\ntwo */\nlet y = x1;\n'
 
 @pytest.fixture(scope="module")
 def vocabulary() -> Vocabulary:
-    return Vocabulary.from_bytes(
-        [bytes([value]) for value in range(256)] + [b"", *WORDS], stop_token_ids=[STOP]
-    )
+    return vocabulary_with(*WORDS)
 
 
 @pytest.fixture(scope="module")
@@ -170,10 +167,10 @@ def run(tmp_path: Path, vocabulary: Vocabulary, *arguments: str) -> tuple[int, s
     for number in range(4):
         (folder / f"{number}.made").write_text(TEXT * (number + 1), encoding="utf-8")
     (folder / "wrong.made").write_text("let", encoding="utf-8")
-    named = ["--grammar", f"made={text}", "--vocabulary", str(spec), "--json", str(record)]
+    named = ["lark", "--grammar", f"made={text}", "--vocabulary", spec, "--json", record]
     if "--documents" not in arguments:
         named += ["--documents", f"made={folder}"]
-    result = CliRunner().invoke(app, ["lark", *named, *arguments])
+    result = benches.run(*named, *arguments)
     return result.exit_code, result.output, json.loads(record.read_text()) if record.exists() else None
 
 

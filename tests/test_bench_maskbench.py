@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from bench import workloads
-from bench.__main__ import app
 from bench.json_schema import files, measuring, order, running, summary, texts
 from bench.json_schema.engines import make, missing
 from bench.json_schema.judge import Judge, judged
 from bench.json_schema.worker import every_byte
 from bench.testsuite import Count, count, read
-from equivalence.vocabulary import Vocabulary
+from tests import benches
+from tests.benches import vocabulary_with, write_schemas
 
 SCHEMAS: dict[str, tuple[Any, list[tuple[bool, Any]]]] = {
     # The converter closes objects that do not say otherwise, and keeps to the order of properties.
@@ -37,20 +36,14 @@ ENGINE = "equimask:xgrammar"
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A folder laid out like MaskBench's, and a vocabulary beside it."""
-    folder = tmp_path / "data"
-    folder.mkdir()
-    for name, (schema, instances) in SCHEMAS.items():
-        tests = [{"valid": valid, "data": instance} for valid, instance in instances]
-        (folder / f"{name}.json").write_text(json.dumps({"schema": schema, "tests": tests}))
-    tokens = [bytes([value]) for value in range(256)] + [b"", b'{"', b'": ', b'"a"', b"12", b"}"]
-    Vocabulary.from_bytes(tokens, stop_token_ids=[256]).save(tmp_path / "made.npz")
-    return folder
+    vocabulary_with(b'{"', b'": ', b'"a"', b"12", b"}").save(tmp_path / "made.npz")
+    return write_schemas(tmp_path / "data", SCHEMAS)
 
 
 def run(folder: Path, *arguments: object) -> tuple[Any, Any]:
     target = folder.parent / "out.json"
     named = ("maskbench", "--data", folder, "--json", target, "--engines", ENGINE)
-    done = CliRunner().invoke(app, [str(argument) for argument in (*named, *arguments)])
+    done = benches.run(*named, *arguments)
     return done, json.loads(target.read_text()) if target.exists() else None
 
 
@@ -119,13 +112,8 @@ def test_workers_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             lane.end()
         assert rows["first"]["outcome"] == rows["last"]["outcome"] == "done"
         assert rows["first"]["pid"] != rows["last"]["pid"]
-    assert [rows[name]["outcome"] for name in names] == [
-        "done",
-        "over time",
-        "crashed",
-        "over memory",
-        "done",
-    ]
+    ends = "done, over time, crashed, over memory, done"
+    assert ", ".join(rows[name]["outcome"] for name in names) == ends
     assert rows["hangs"]["first_mask"] == 1.0  # its earlier output
     counted = summary.Standing()
     for name, row in rows.items():
@@ -287,10 +275,8 @@ def test_the_test_suite(tmp_path: Path) -> None:
             tests = [{"description": "", "data": 3, "valid": False}, *tests[:1]]
         file.write_text(json.dumps([{"description": part, "schema": schema, "tests": tests}]))
     target = tmp_path / "out.json"
-    named = ["testsuite", "--data", folder, "--json", target, "--engines", ENGINE, "--draft", "draft7"]
-    done = CliRunner().invoke(app, list(map(str, named)))
-    assert done.exit_code == 0, done.output
-    told = json.loads(target.read_text())["rows"][ENGINE]
+    named = ("testsuite", "--data", folder, "--engines", ENGINE, "--draft", "draft7")
+    told = benches.recorded(target, *named)[1]["rows"][ENGINE]
     assert told["parts"]["draft7"]["type"] == {
         "right": 2, "wrong": 0, "refused": 0, "ended": 0,
     }  # fmt: skip

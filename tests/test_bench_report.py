@@ -25,7 +25,7 @@ from bench.report import make_console
 from bench.reporting import differences, inputs, jobs, markdown, questions
 from bench.reporting.standings import OURS, Standing
 from bench.reporting.tables import together
-from equivalence.vocabulary import Vocabulary
+from tests.benches import vocabulary_with, write_schemas
 
 pytest.importorskip("matplotlib", reason="pages have pictures; pip install 'equimask[bench]'")
 
@@ -104,29 +104,30 @@ def run_there(job: jobs.Job, folder: Path, key: str) -> jobs.Done:
     return done
 
 
+SMALLER = {
+    name: text.split()
+    for name, text in {
+        "grammar": "--builds 0 --rounds 1 --batch 2 --plain-masks 5 --max-tokens 9",
+        "lark": "--builds 0 --rounds 1 --batch 2 --judged-files 1 --judged-steps 2",
+        "generating": "--batch 1 --tokens 4 --repeats 1",
+        "strategies": "--most 2",
+        "classes": "--no-memory",
+        "maskbench": "--engines equimask:xgrammar",
+        "growth": "--most-depth 2 --at-once 2",
+    }.items()
+}
+
+
 def run_here(job: jobs.Job, folder: Path, key: str) -> jobs.Done:
     """Run a job in this process, without the parts that start other processes; the job of question d
     fails."""
     arguments = [*job.arguments, "--json", str(folder / f"{job.name}.json")]
     if job.program != "bench":
         return run_there(job, folder, key)
-    if arguments[0] in ("grammar", "lark"):
-        arguments += ["--builds", "0", "--rounds", "1", "--batch", "2"]
-        arguments += ["--judged-files", "1", "--judged-steps", "2"] if arguments[0] == "lark" else []
-        arguments += ["--plain-masks", "5", "--max-tokens", "9"] if arguments[0] == "grammar" else []
-    if arguments[0] == "generating":
-        arguments += ["--batch", "1", "--tokens", "4", "--repeats", "1"]
-    if arguments[0] == "strategies":
-        arguments += ["--most", "2"]
+    arguments += SMALLER.get(arguments[0], ())
     if arguments[0] in ("tools", "lengths"):
         large = arguments.index("--tools" if arguments[0] == "tools" else "--longest") + 1
         arguments[large] = "2" if arguments[0] == "tools" else "100"
-    if arguments[0] == "classes":
-        arguments += ["--no-memory"]
-    if arguments[0] == "maskbench":
-        arguments += ["--engines", "equimask:xgrammar"]
-    if arguments[0] == "growth":
-        arguments += ["--most-depth", "2", "--at-once", "2"]
     if arguments[0] == "starting":
         arguments = ["starting", "--no-such-option", HOSTILE]
     result = CliRunner().invoke(app, arguments)
@@ -146,13 +147,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of everything, made twice; the file ``ran`` lists the jobs of both runs."""
     folder = tmp_path_factory.mktemp("report")
     words = [b'{"', b'": ', b'"a"', b"12", b"}", b"int ", b"SELECT "]
-    tokens = [bytes([value]) for value in range(256)] + [b"", *words]
-    Vocabulary.from_bytes(tokens, stop_token_ids=[256]).save(folder / "tiny.npz")
-    (folder / "schemas").mkdir()
-    tests = [{"valid": True, "data": {"a": 1}}, {"valid": False, "data": {"a": "x"}}]
-    for name in ("Made_easy---one", "Made_easy---two", f"{HOSTILE}---three".replace("/", "")):
-        text = json.dumps({"schema": SCHEMA | {"title": name}, "tests": tests})
-        (folder / "schemas" / f"{name}.json").write_text(text)
+    vocabulary_with(*words).save(folder / "tiny.npz")
+    names = ("Made_easy---one", "Made_easy---two", f"{HOSTILE}---three".replace("/", ""))
+    labelled = [(True, {"a": 1}), (False, {"a": "x"})]
+    write_schemas(folder / "schemas", {name: (SCHEMA | {"title": name}, labelled) for name in names})
     (folder / "json").mkdir()
     for number in range(2):
         (folder / "json" / f"{number}.json").write_text(f'{{"a": {number}}}')
@@ -172,18 +170,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "README.md").write_text(f"Before\n{markdown.BEGIN}\nold\n{markdown.END}\nBehind\n")
         for _ in range(2):
             arguments = ["report", "--quick", "--out", folder / "out", "--vocabulary", folder / "tiny.npz"]
-            arguments += [
-                "--schemas",
-                folder / "schemas",
-                "--documents",
-                f"json={folder / 'json'}",
-                "--limit",
-                2,
-                "--markdown",
-                folder / "page.md",
-                "--readme",
-                folder / "README.md",
-            ]
+            arguments += ["--schemas", folder / "schemas", "--documents", f"json={folder / 'json'}"]
+            arguments += ["--limit", 2, "--markdown", folder / "page.md", "--readme", folder / "README.md"]
             result = CliRunner().invoke(app, list(map(str, arguments)))
             assert result.exit_code == 1, result.output  # only for the job that fails
             assert re.findall("did not end well: (.*)", result.output) == ["starting-tiny"], result.output

@@ -13,15 +13,14 @@ from typing import Any
 
 import pytest
 import xgrammar
-from typer.testing import CliRunner
 
 from bench import burst, picture, schema_rows, schemas, workloads
-from bench.__main__ import app
 from bench.reporting.requests import new_schemas
 from bench.request import Calls, Request, run_document, start
 from equivalence.vocabulary import Vocabulary
+from tests import benches
+from tests.benches import vocabulary_with, write_schemas
 
-STOP = 256
 OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}}
 """An object that may have other properties, unless strict_mode forbids them."""
 
@@ -30,32 +29,34 @@ REFUSED = {"type": "no such type"}
 
 @pytest.fixture(scope="module")
 def vocabulary() -> Vocabulary:
-    tokens = [bytes([value]) for value in range(256)] + [b"", b'{"', b'": ', b'"a"', b"12", b"}"]
-    return Vocabulary.from_bytes(tokens, stop_token_ids=[STOP])
+    return vocabulary_with(b'{"', b'": ', b'"a"', b"12", b"}")
 
 
 @pytest.fixture
 def folder(vocabulary: Vocabulary, tmp_path: Path) -> Path:
     vocabulary.save(tmp_path / "made.npz")
-    found = tmp_path / "schemas"
-    found.mkdir()
     contents: dict[str, tuple[Any, list[Any]]] = {
         "open": (OPEN, [{"a": 12, "b": 1}, {"a": 1}]),
         "number": ({"type": "integer"}, [12]),
         "choice": ({"enum": ["x", "y"]}, ["x"]),
         "refused": (REFUSED, [1]),
     }
-    for name, (schema, instances) in contents.items():
-        tests = [{"valid": True, "data": data} for data in instances]
-        (found / f"{name}.json").write_text(json.dumps({"schema": schema, "tests": tests}))
-    return found
+    labelled = {name: (schema, [(True, data) for data in all_]) for name, (schema, all_) in contents.items()}
+    return write_schemas(tmp_path / "schemas", labelled)
 
 
 def run(folder: Path, *arguments: object) -> tuple[Any, Any]:
     target = folder.parent / "out.json"
     named = ("schemas", "--vocabulary", folder.parent / "made.npz", "--schemas", folder, "--json", target)
-    done = CliRunner().invoke(app, [str(argument) for argument in (*named, *arguments)])
+    done = benches.run(*named, *arguments)
     return done, json.loads(target.read_text()) if target.exists() else None
+
+
+def ran(folder: Path, *arguments: object) -> tuple[str, Any]:
+    """Run the benchmark to its end; return its output, white space in one piece, and its record."""
+    done, record = run(folder, *arguments)
+    assert done.exit_code == 0, done.output
+    return " ".join(done.output.split()), record
 
 
 def test_everybody_has_the_defaults_of_its_library(vocabulary: Vocabulary) -> None:
@@ -78,16 +79,14 @@ def test_strict_mode_is_on_unless_it_is_turned_off(folder: Path) -> None:
         ((), 2, "strict_mode default"),
         (("--no-strict",), 4, "strict_mode False"),
     ):
-        done, record = run(folder, *arguments, "--no-llguidance")
-        assert done.exit_code == 0, done.output
+        output, record = ran(folder, *arguments, "--no-llguidance")
         rows = {row["name"]: row for row in record["rows"]}
         assert rows["open"]["instances_accepted"] == accepted
-        assert text in record["summary"]["options"] and text in done.output
+        assert text in record["summary"]["options"] and text in output
 
 
 def test_requests_of_all_engines_are_in_the_record(folder: Path) -> None:
-    done, record = run(folder, "--no-llguidance", "--walks", 1, "--walk-steps", 10)
-    assert done.exit_code == 0, done.output
+    output, record = ran(folder, "--no-llguidance", "--walks", 1, "--walk-steps", 10)
     for row in record["rows"]:
         for one in row["requests"].values():
             if row["name"] == "refused":
@@ -108,7 +107,7 @@ def test_requests_of_all_engines_are_in_the_record(folder: Path) -> None:
     spreads = record["summary"]["spreads"]
     assert spreads["first mask and one document, XGrammar, CPU"]["count"] == 3
     assert spreads["mask in the document, ours"]["count"] > 0
-    assert "schemas refused" in done.output
+    assert "schemas refused" in output
 
 
 def test_xgrammar_meets_nothing_but_the_schemas_in_its_best_state(
@@ -133,8 +132,7 @@ def test_xgrammar_meets_nothing_but_the_schemas_in_its_best_state(
 
 
 def test_memory_is_changed_before_each_request_in_situ(folder: Path) -> None:
-    done, record = run(folder, "--no-llguidance", "--in-situ", "--limit", 1)
-    assert done.exit_code == 0, done.output
+    _, record = ran(folder, "--no-llguidance", "--in-situ", "--limit", 1)
     assert "64 MiB changed before each request" in record["summary"]["options"]
     assert (
         "back to back" in schemas.SchemaBench(Vocabulary.from_bytes([b"a", b""], stop_token_ids=[1])).settings
@@ -142,8 +140,7 @@ def test_memory_is_changed_before_each_request_in_situ(folder: Path) -> None:
 
 
 def test_states_of_xgrammar_are_columns_of_their_own(folder: Path) -> None:
-    done, record = run(folder, "--no-llguidance", "--xgrammar-states", "--max-plain-seconds", 60)
-    assert done.exit_code == 0, done.output
+    _, record = ran(folder, "--no-llguidance", "--xgrammar-states", "--max-plain-seconds", 60)
     table = new_schemas("some", record)
     assert [str(one).split(" 0.")[0] for one in table.columns[1:]] == [
         "equimask", "XGrammar", "XGrammar, one thread", "XGrammar, warmed",
@@ -228,26 +225,24 @@ def test_times_of_calls_are_those_of_whole_documents() -> None:
 
 
 def test_bursts_of_the_command(folder: Path) -> None:
-    done, record = run(folder, "--burst", 2, "--no-llguidance")
-    assert done.exit_code == 0, done.output
+    output, record = ran(folder, "--burst", 2, "--no-llguidance")
     summary = record["summary"]
     assert len(record["bursts"]) == 2
     assert (summary["masks"], summary["differences"]) == (3, 0)
     for engine in ("ours", "XGrammar"):
         assert summary["engines"][engine]["first_mask"]["count"] == 3
         assert summary["engines"][engine]["refused"] == 1
-    assert "2 bursts of 2 new schemas on 2 threads" in " ".join(done.output.split())
+    assert "2 bursts of 2 new schemas on 2 threads" in output
 
 
 def test_bursts_on_several_numbers_of_threads_meet_no_cache(folder: Path) -> None:
     threads = ("--burst-threads", 1, "--burst-threads", 3)
-    done, record = run(folder, "--burst", 4, *threads, "--no-llguidance")
-    assert done.exit_code == 0, done.output
+    output, record = ran(folder, "--burst", 4, *threads, "--no-llguidance")
     summary = record["summary"]
     assert (summary["masks"], summary["differences"]) == (6, 0)
     assert summary["engines"] == summary["by_threads"]["1"] and len(record["bursts"]) == 1
     assert summary["by_threads"]["3"]["ours"]["first_mask"]["count"] == 3
-    assert "times as fast as on 1 threads" in " ".join(done.output.split())
+    assert "times as fast as on 1 threads" in output
     assert burst.renamed([True, {"type": "null"}], "b") == [True, {"type": "null", "title": "b"}]
 
 
@@ -315,8 +310,7 @@ def test_what_would_fail_at_the_end_is_refused_at_the_beginning(
 def test_the_picture_is_small_and_names_all_engines(folder: Path) -> None:
     pytest.importorskip("matplotlib")
     path = folder.parent / "pictures" / "out.svg"
-    done, _ = run(folder, "--picture", path, "--no-llguidance")
-    assert done.exit_code == 0, done.output
+    ran(folder, "--picture", path, "--no-llguidance")
     text = path.read_text()
     assert "equimask (3 schemas)" in text and "XGrammar (3 schemas)" in text
     assert len(text) < 40_000
@@ -330,8 +324,7 @@ def test_another_xgrammar_serves_the_same_schemas(folder: Path, tmp_path: Path) 
     other.mkdir()
     package = Path(xgrammar.__file__).parent
     (other / "xgrammar").symlink_to(package)
-    done, record = run(folder, "--no-llguidance", "--xgrammar-elsewhere", other)
-    assert done.exit_code == 0, done.output
+    _, record = ran(folder, "--no-llguidance", "--xgrammar-elsewhere", other)
     name = f"XGrammar {metadata.version('xgrammar')}"
     rows = {row["name"]: row["requests"] for row in record["rows"]}
     for schema, requests in rows.items():
@@ -352,10 +345,8 @@ def test_a_folder_without_xgrammar_is_refused(folder: Path, tmp_path: Path) -> N
 
 def test_strategies_beside_each_other(folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "strategies.json"
-    named = ("strategies", "--vocabulary", folder.parent / "made.npz", "--schemas", folder, "--json", target)
-    done = CliRunner().invoke(app, [str(argument) for argument in (*named, "--most", 3)])
-    assert done.exit_code == 0, done.output
-    record = json.loads(target.read_text())
+    named = ("strategies", "--vocabulary", folder.parent / "made.npz", "--schemas", folder)
+    _, record = benches.recorded(target, *named, "--most", 3)
     assert record["differences"] == 0
     assert set(record["rows"]) == {"open", "number", "choice"}  # the fourth is refused
     for counts in record["rows"].values():

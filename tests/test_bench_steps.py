@@ -12,14 +12,14 @@ from typer.testing import CliRunner
 
 from bench import steps
 from bench.__main__ import app
-from equivalence import Vocabulary
+from tests.benches import vocabulary_with
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[int, Any]]:
     """Run the command over bytes, with few calls; return its exit status and its record."""
     path, target = tmp_path / "bytes.vocab.npz", tmp_path / "out.json"
-    Vocabulary.from_bytes([*(bytes([byte]) for byte in range(256)), b""], stop_token_ids=[256]).save(path)
+    vocabulary_with().save(path)
     monkeypatch.setattr(steps, "TURNS", {"warm": (1, 2), "cold": (1, 1), "busy": (1, 1)})
     monkeypatch.setattr(steps, "TOUCHED_BYTES", 1 << 16)
 

@@ -1,0 +1,64 @@
+"""Helpers for the tests of benchmarks: run a command, read its record, and write folders of schemas.
+
+When: in ``test_bench*.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from bench.__main__ import app
+from equivalence import Vocabulary
+
+WORDS = [
+    b'"a"', b'": ', b'{"', b'"}', b", ", b'", "', b"true", b"12", b"hello", b" world", b"]}", b"}]", b"end",
+]  # fmt: skip
+
+
+@pytest.fixture(name="vocabulary", scope="module")
+def fixture_vocabulary() -> Vocabulary:
+    """All bytes and some words."""
+    return vocabulary_with(*WORDS)
+
+
+@pytest.fixture(name="vocabulary_file")
+def fixture_vocabulary_file(vocabulary: Vocabulary, tmp_path: Path) -> str:
+    """The path of a file of it."""
+    vocabulary.save(tmp_path / "made.npz")
+    return str(tmp_path / "made.npz")
+
+
+def run(*arguments: object) -> Result:
+    """Run a benchmark."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def recorded(target: Path, *arguments: object, status: int = 0) -> tuple[str, Any]:
+    """Run a benchmark that ends with a status; return its output and its record."""
+    done = run(*arguments, "--json", target)
+    assert done.exit_code == status, done.output
+    return done.output, json.loads(target.read_text())
+
+
+def vocabulary_with(*words: bytes) -> Vocabulary:
+    """All bytes, a stop token (256), and words."""
+    return Vocabulary.from_bytes(
+        [*(bytes([value]) for value in range(256)), b"", *words], stop_token_ids=[256]
+    )
+
+
+def write_schemas(folder: Path, schemas: Mapping[str, tuple[Any, Iterable[tuple[bool, Any]]]]) -> Path:
+    """Write files of schemas with labelled instances, as MaskBench has them, to a new folder."""
+    folder.mkdir()
+    for name, (schema, instances) in schemas.items():
+        tests = [{"description": "", "valid": valid, "data": data} for valid, data in instances]
+        text = json.dumps({"description": name, "meta": {}, "schema": schema, "tests": tests})
+        (folder / f"{name}.json").write_text(text)
+    return folder
