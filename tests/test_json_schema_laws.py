@@ -8,17 +8,20 @@ can distinguish them.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
 import pytest
 import xgrammar
 
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.json_schema import SchemaRefused, grammar_of_schema
+from tests.matchers import allowed
 from tests.random_schemas import random_instance, random_schema
 from tests.test_json_schema_meaning import BYTES, OPEN, STOP, written
 
@@ -62,21 +65,14 @@ def test_an_instance_has_a_text_if_and_only_if_it_is_valid(block: int) -> None:
     assert compiled >= 15
 
 
-def allowed_in(bitmask: Any) -> list[int]:
-    """The tokens that a mask allows."""
-    words = bitmask[0].tolist()
-    return [i for i in range(BYTES.size) if words[i // 32] >> (i % 32) & 1]
-
-
 def walked(compiled: CompiledGrammar, chance: random.Random) -> bytes | None:
     """A random text along masks, or None if it grows too long."""
-    matcher, bitmask, text = GrammarMatcher(compiled), allocate_token_bitmask(1, BYTES.size), bytearray()
+    matcher, text = GrammarMatcher(compiled), bytearray()
     for _ in range(150):
-        matcher.fill_next_token_bitmask(bitmask)
-        allowed = allowed_in(bitmask)
-        assert allowed, f"a dead end behind {bytes(text)!r}"
-        closing = [one for one in allowed if one in CLOSING]
-        token = chance.choice(closing if closing and chance.random() < 0.6 else allowed)
+        ids = allowed(matcher, BYTES.size)[1]
+        assert ids, f"a dead end behind {bytes(text)!r}"
+        closing = [one for one in ids if one in CLOSING]
+        token = chance.choice(closing if closing and chance.random() < 0.6 else ids)
         assert matcher.accept_token(token)
         if token == STOP:
             return bytes(text)
@@ -84,18 +80,20 @@ def walked(compiled: CompiledGrammar, chance: random.Random) -> bytes | None:
     return None
 
 
+def compiled_from(seeds: range) -> Iterator[tuple[Any, Any, list[Any], list[bool], CompiledGrammar]]:
+    """Yield the schemas among some drawn ones that are compiled, with what belongs to them."""
+    compiler = GrammarCompiler(BYTES, semantics="json-schema")
+    for seed in seeds:
+        found = drawn(seed)
+        with contextlib.suppress(SchemaRefused):
+            if found is not None:
+                yield (*found, compiler.compile_json_schema(found[0], **OPEN))
+
+
 @pytest.mark.parametrize("block", range(4))
 def test_texts_are_accepted_and_walks_are_valid(block: int) -> None:
-    compiler, chance, ended = GrammarCompiler(BYTES, semantics="json-schema"), random.Random(block), 0
-    for i in range(12):
-        found = drawn(100_000 * (block + 1) + i)
-        if found is None:
-            continue
-        schema, judge, instances, verdicts = found
-        try:
-            compiled = compiler.compile_json_schema(schema, **OPEN)
-        except SchemaRefused:
-            continue
+    chance, ended, first = random.Random(block), 0, 100_000 * (block + 1)
+    for schema, judge, instances, verdicts, compiled in compiled_from(range(first, first + 12)):
         texts = grammar_of_schema(schema, OPEN).instances
         for instance, verdict in zip(instances[:15], verdicts, strict=False):
             text = texts.text(instance) or json.dumps(instance)
@@ -120,15 +118,8 @@ def _is_long_number(text: bytes) -> bool:
 @pytest.mark.parametrize("block", range(3))
 def test_masks_are_those_of_xgrammar_over_the_same_grammar(block: int) -> None:
     info = BYTES.tokenizer_info
-    for i in range(6):
-        found = drawn(900_000 + 100 * block + i)
-        if found is None:
-            continue
-        schema, _, instances, verdicts = found
-        try:
-            compiled = GrammarCompiler(BYTES, semantics="json-schema").compile_json_schema(schema, **OPEN)
-        except SchemaRefused:
-            continue
+    first = 900_000 + 100 * block
+    for schema, _, instances, verdicts, compiled in compiled_from(range(first, first + 6)):
         grammar = grammar_of_schema(schema, OPEN)
         if grammar.places is not None:
             continue  # the grammar alone allows repeated items and keys
@@ -136,14 +127,8 @@ def test_masks_are_those_of_xgrammar_over_the_same_grammar(block: int) -> None:
         valid = [one for one, verdict in zip(instances, verdicts, strict=True) if verdict][:3]
         for text in (grammar.instances.text(one) for one in valid):
             ours, theirs = GrammarMatcher(compiled), xgrammar.GrammarMatcher(engine)
-            mine, yours = (
-                allocate_token_bitmask(1, BYTES.size),
-                xgrammar.allocate_token_bitmask(1, BYTES.size),
-            )
             for byte in (text or "").encode():
-                ours.fill_next_token_bitmask(mine)
-                theirs.fill_next_token_bitmask(yours)
-                assert allowed_in(mine) == allowed_in(yours), (schema, text)
+                assert allowed(ours, BYTES.size)[1] == allowed(theirs, BYTES.size)[1], (schema, text)
                 assert ours.accept_token(byte)
                 assert theirs.accept_token(byte)
 

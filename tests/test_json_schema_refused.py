@@ -29,46 +29,25 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ({"pattern": "(a)\\1"}, "unsupported", "pattern", ""),
     ({"pattern": "("}, "invalid", "pattern", ""),
     ({"pattern": "^(a|b)*a(a|b){20}$"}, "bounds", "pattern", ""),
-    (
-        {
-            "properties": {
-                name: {"type": "string", "pattern": "^(\\S{1,40} ){0,30}\\S{1,40}$", "maxLength": length}
-                for name, length in (("a", 70), ("b", 90))
-            }
-        },
-        "bounds",
-        "maxLength",
-        "",
-    ),
+    ({"properties": {name: {"type": "string", "pattern": "^(\\S{1,40} ){0,30}\\S{1,40}$",
+     "maxLength": length} for name, length in (("a", 70), ("b", 90))}}, "bounds", "maxLength", ""),
     ({"type": "text"}, "invalid", "type", ""),
     ({"minLength": -1}, "invalid", "minLength", ""),
     ({"uniqueItems": 1}, "invalid", "uniqueItems", ""),
-    (
-        {"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1, "exclusiveMinimum": 2},
-        "invalid",
-        "exclusiveMinimum",
-        "",
-    ),
+    ({"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1, "exclusiveMinimum": 2}, "invalid",
+     "exclusiveMinimum", ""),
     ({"minimum": "1"}, "invalid", "minimum", ""),
     ({"$ref": "#/x"}, "invalid", "$ref", ""),
     ({"items": {"$ref": "https://example.org/x.json"}}, "unsupported", "$ref", "/items"),
     ({"$ref": "#"}, "invalid", "$ref", ""),
     ({"$schema": "http://json-schema.org/draft-03/schema#"}, "unsupported", "$schema", ""),
-    (
-        {"properties": {"l": {"type": "array", "not": {"uniqueItems": True}, "maxItems": 3}}},
-        "unsupported",
-        "uniqueItems",
-        "/properties/l",
-    ),
+    ({"properties": {"l": {"type": "array", "not": {"uniqueItems": True}, "maxItems": 3}}}, "unsupported",
+     "uniqueItems", "/properties/l"),
     ({"minProperties": 3, "propertyNames": {"pattern": "^[a-z]{2}$"}}, "unsupported", "minProperties", ""),
     ({"type": "string", "minLength": 3, "maxLength": 1}, "unsatisfiable", "", ""),
     (False, "unsatisfiable", "", ""),
-    (
-        {"allOf": [{"type": "object", "required": ["a"]}, {"properties": {"a": False}}]},
-        "unsatisfiable",
-        "",
-        "",
-    ),
+    ({"allOf": [{"type": "object", "required": ["a"]}, {"properties": {"a": False}}]}, "unsatisfiable", "",
+     ""),
     ("{", "invalid", "", ""),
     ('{"maxLength": NaN}', "invalid", "", ""),
     ({"const": float("inf")}, "limit", "", ""),
@@ -83,7 +62,7 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ({"type": "string", "pattern": "^[\\ud800-\\udfff]$"}, "unsatisfiable", "", ""),
     ({"type": "string", "pattern": "(?:(?=b)|c)^a"}, "unsatisfiable", "", ""),
     ([1], "invalid", "", ""),
-]
+]  # fmt: skip
 
 
 RUNS_OUT = {
@@ -147,32 +126,18 @@ BEHIND = {"type": "string", "pattern": "(?<=x)y"}
     ("schema", "keyword", "why", "is_strict"),
     [
         ({"not": BEHIND}, "pattern", "negation", False),
-        (
-            {
-                "$defs": {"x": {"allOf": [BEHIND]}},
-                "properties": {"a": {"$ref": "#/$defs/x"}, "b": {"not": {"$ref": "#/$defs/x"}}},
-            },
-            "pattern",
-            "negation",
-            False,
-        ),
-        (
-            {"patternProperties": {"(?<=x)y": {}}, "additionalProperties": False},
-            "patternProperties",
-            "additionalProperties",
-            False,
-        ),
+        ({"$defs": {"x": {"allOf": [BEHIND]}},
+         "properties": {"a": {"$ref": "#/$defs/x"}, "b": {"not": {"$ref": "#/$defs/x"}}}}, "pattern",
+         "negation", False),
+        ({"patternProperties": {"(?<=x)y": {}}, "additionalProperties": False}, "patternProperties",
+         "additionalProperties", False),
         ({"allOf": [NOWHERE], "unevaluatedProperties": False}, "$ref", "unevaluatedProperties", False),
         ({"anyOf": [NOWHERE, {}], "unevaluatedItems": False}, "$ref", "unevaluatedItems", False),
         ({"allOf": [NOWHERE, {"properties": {"a": {}}}]}, "$ref", "strict_mode", True),
-        (
-            {"properties": {"a": {}}, "patternProperties": {"(?<=x)y": {}}},
-            "patternProperties",
-            "strict",
-            True,
-        ),
+        ({"properties": {"a": {}}, "patternProperties": {"(?<=x)y": {}}}, "patternProperties", "strict",
+         True),
     ],
-)
+)  # fmt: skip
 def test_what_would_forbid_valid_instances_is_not_left_out(
     schema: dict[str, Any], keyword: str, why: str, is_strict: bool
 ) -> None:

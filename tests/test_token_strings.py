@@ -30,34 +30,18 @@ def anything(*excluded: Any) -> dict[str, Any]:
 FORMS: dict[str, tuple[Any, Any]] = {
     "token": (token("<t>"), token(2)),
     "not ascii": (token("é"), token(4)),
-    "nested": (
-        {"type": "sequence", "elements": [token("a"), {"type": "optional", "content": token("b")}]},
-        {"type": "sequence", "elements": [token(0), {"type": "optional", "content": token(1)}]},
-    ),
+    "nested": ({"type": "sequence", "elements": [token("a"), {"type": "optional", "content": token("b")}]},
+     {"type": "sequence", "elements": [token(0), {"type": "optional", "content": token(1)}]}),
     "excluded": (anything("<t>", 3, "b"), anything(2, 3, 1)),
-    "tags by tokens": (
-        {
-            "type": "token_triggered_tags",
-            "trigger_tokens": ["<t>"],
-            "exclude_tokens": ["b"],
-            "tags": [{"begin": token("<t>"), "content": anything("</t>"), "end": token("</t>")}],
-        },
-        {
-            "type": "token_triggered_tags",
-            "trigger_tokens": [2],
-            "exclude_tokens": [1],
-            "tags": [{"begin": token(2), "content": anything(3), "end": token(3)}],
-        },
-    ),
-    "dispatch": (
-        {"type": "token_dispatch", "rules": [["<t>", token("a")]], "exclude_tokens": ["b"]},
-        {"type": "token_dispatch", "rules": [[2, token(0)]], "exclude_tokens": [1]},
-    ),
-    "dispatch by text": (
-        {"type": "dispatch", "rules": [["<t>", token("a")]]},
-        {"type": "dispatch", "rules": [["<t>", token(0)]]},
-    ),
-}
+    "tags by tokens": ({"type": "token_triggered_tags", "trigger_tokens": ["<t>"], "exclude_tokens": ["b"],
+     "tags": [{"begin": token("<t>"), "content": anything("</t>"), "end": token("</t>")}]},
+     {"type": "token_triggered_tags", "trigger_tokens": [2], "exclude_tokens": [1],
+     "tags": [{"begin": token(2), "content": anything(3), "end": token(3)}]}),
+    "dispatch": ({"type": "token_dispatch", "rules": [["<t>", token("a")]], "exclude_tokens": ["b"]},
+     {"type": "token_dispatch", "rules": [[2, token(0)]], "exclude_tokens": [1]}),
+    "dispatch by text": ({"type": "dispatch", "rules": [["<t>", token("a")]]},
+     {"type": "dispatch", "rules": [["<t>", token(0)]]}),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -61,38 +61,22 @@ TEXTS = (
     DeepText("JSON brackets", None, lambda n: b"[" * (n // 2) + b"]" * (n // 2)),
     DeepText("JSON objects", None, lambda n: b'{"a":' * (n // 2) + b"1" + b"}" * (n // 2)),
     DeepText("JSON in turn", None, lambda n: b'[{"a":' * (n // 2) + b"1" + b"}]" * (n // 2)),
-    DeepText(
-        "ambiguous lists", 'root ::= e\ne ::= e e | "(" e ")" | "a" | "a" "a"', lambda n: b"a" * (4 * n)
-    ),
-    DeepText(
-        "ambiguous sums",
-        'root ::= e\ne ::= e e | "(" e ")" | "a" | e "+" e',
-        lambda n: b"(a+a" * (n // 2) + b")" * (n // 2),
-    ),
-    DeepText(
-        "ambiguous ends",
-        'root ::= e\ne ::= "(" e ")" | e "+" e | e "*" e | "(" e ")" "!" | "a"',
-        lambda n: b"(a+a*a)+" * (n // 8) + b"a" + b"+(a" * (n // 4) + b")" * (n // 4),
-    ),
-    DeepText(
-        "dangling else",
-        'root ::= s\ns ::= "if" " " s ("else" " " s)? | "x;"',
-        lambda n: b"if " * (n // 3) + b"x;" + b"else x;" * (n // 8),
-    ),
+    DeepText("ambiguous lists", 'root ::= e\ne ::= e e | "(" e ")" | "a" | "a" "a"',
+     lambda n: b"a" * (4 * n)),
+    DeepText("ambiguous sums", 'root ::= e\ne ::= e e | "(" e ")" | "a" | e "+" e',
+     lambda n: b"(a+a" * (n // 2) + b")" * (n // 2)),
+    DeepText("ambiguous ends", 'root ::= e\ne ::= "(" e ")" | e "+" e | e "*" e | "(" e ")" "!" | "a"',
+     lambda n: b"(a+a*a)+" * (n // 8) + b"a" + b"+(a" * (n // 4) + b")" * (n // 4)),
+    DeepText("dangling else", 'root ::= s\ns ::= "if" " " s ("else" " " s)? | "x;"',
+     lambda n: b"if " * (n // 3) + b"x;" + b"else x;" * (n // 8)),
     DeepText("empty words", 'root ::= a+\na ::= b a b | b\nb ::= "x" | "x" b | ""', lambda n: b"x" * (4 * n)),
-    DeepText(
-        "palindrome",
-        'root ::= "a" root "a" | "b" root "b" | ""',
-        lambda n: b"ab" * (n // 2) + b"ba" * (n // 2),
-    ),
+    DeepText("palindrome", 'root ::= "a" root "a" | "b" root "b" | ""',
+     lambda n: b"ab" * (n // 2) + b"ba" * (n // 2)),
     DeepText("counter", 'root ::= ("a" | "b"){0,3000} "c"', lambda n: b"ab" * min(n, 1500) + b"c"),
-    DeepText(
-        "nested counters",
-        'root ::= x{0,50}\nx ::= "[" x{0,50} "]" | "a"',
-        lambda n: (b"[" + b"a" * 40) * (n // 12) + b"]" * (n // 12),
-    ),
+    DeepText("nested counters", 'root ::= x{0,50}\nx ::= "[" x{0,50} "]" | "a"',
+     lambda n: (b"[" + b"a" * 40) * (n // 12) + b"]" * (n // 12)),
     DeepText("ambiguous counter", 'root ::= ("a"{1,20} "b"?){0,500}', lambda n: b"aab" * min(n, 400)),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("size", [24, pytest.param(1000, marks=pytest.mark.slow)])
