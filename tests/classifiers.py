@@ -24,23 +24,8 @@ SMALL = Budget(states=4_000)
 """Enough for all but the most ambiguous random grammars."""
 
 LETTERS = [
-    b"a",
-    b"b",
-    b"ab",
-    b"aa",
-    b"(",
-    b")",
-    b"((",
-    b"))",
-    b"+",
-    b"a+",
-    b"x",
-    b"xx",
-    b"",
-    b"aaa",
-    b"+a",
-    b")+",
-]
+    b"a", b"b", b"ab", b"aa", b"(", b")", b"((", b"))", b"+", b"a+", b"x", b"xx", b"", b"aaa", b"+a", b")+",
+]  # fmt: skip
 STOP = LETTERS.index(b"")
 
 NESTED = 'root ::= ("(" root ")" | "a"{2,9} | "+" root "x")*'

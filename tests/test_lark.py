@@ -62,21 +62,9 @@ def vocabulary_of(texts: list[bytes]) -> Vocabulary:
 
 
 WORDS = [
-    b"let",
-    b" in",
-    b"in ",
-    b" = ",
-    b"((",
-    b"))",
-    b"x+",
-    b"1.",
-    b".5",
-    b"le",
-    b"tin",
-    b") + (",
-    b"12",
+    b"let", b" in", b"in ", b" = ", b"((", b"))", b"x+", b"1.", b".5", b"le", b"tin", b") + (", b"12",
     b"let x",
-]
+]  # fmt: skip
 VOCABULARY = vocabulary_of([*(bytes([byte]) for byte in range(128)), *WORDS])
 
 

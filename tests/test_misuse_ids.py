@@ -124,19 +124,8 @@ def test_counts_out_of_range_take_nothing_back(matcher: GrammarMatcher, count: A
 # Temperatures.
 
 NO_TEMPERATURES: list[Any] = [
-    -1,
-    -0.5,
-    float("nan"),
-    float("inf"),
-    1e39,
-    -1e300,
-    True,
-    "1",
-    b"1",
-    [1],
-    object(),
-    1j,
-]
+    -1, -0.5, float("nan"), float("inf"), 1e39, -1e300, True, "1", b"1", [1], object(), 1j,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("temperature", NO_TEMPERATURES, ids=lambda value: type(value).__name__)

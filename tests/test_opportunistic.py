@@ -86,14 +86,9 @@ def test_sampled_texts_are_texts(model) -> None:
 
 
 SAMPLINGS = (
-    Sampling(0.7),
-    Sampling(1.0, top_k=3),
-    Sampling(1.3, top_p=0.6),
-    Sampling(0.9, min_p=0.3),
-    Sampling(0.8, top_k=4, top_p=0.7, min_p=0.1),
-    Sampling(1.0, top_k=1),
-    Sampling(1.0, top_p=0.0),
-)
+    Sampling(0.7), Sampling(1.0, top_k=3), Sampling(1.3, top_p=0.6), Sampling(0.9, min_p=0.3),
+    Sampling(0.8, top_k=4, top_p=0.7, min_p=0.1), Sampling(1.0, top_k=1), Sampling(1.0, top_p=0.0),
+)  # fmt: skip
 
 
 def warped(masked: torch.Tensor, sampling: Sampling) -> torch.Tensor:

@@ -282,16 +282,9 @@ class Clocks:
 
 
 TRAFFIC: list[Any] = [
-    ("regex", "[a-c]{2,9}"),
-    ("json_schema", json.dumps(SCHEMA)),
-    ("grammar", NESTED),
-    ("grammar", "root ::= Token(97) root?"),
-    (
-        "grammar",
-        'root ::= "a"',
-    ),
-    ("regex", "("),
-]
+    ("regex", "[a-c]{2,9}"), ("json_schema", json.dumps(SCHEMA)), ("grammar", NESTED),
+    ("grammar", "root ::= Token(97) root?"), ("grammar", 'root ::= "a"'), ("regex", "("),
+]  # fmt: skip
 
 
 def served(deterministic: bool, threads: int) -> Iterator[Any]:

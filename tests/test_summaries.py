@@ -89,18 +89,8 @@ def test_masks_stay_equal(case: GrammarCase, seed: int) -> None:
 
 
 TOKENS = [
-    *(bytes([b]) for b in range(256)),
-    b'":',
-    b'"}',
-    b"}]",
-    b"]}",
-    b"ab",
-    b"((",
-    b"))",
-    b"12",
-    b"e1",
-    b" = ",
-]
+    *(bytes([b]) for b in range(256)), b'":', b'"}', b"}]", b"]}", b"ab", b"((", b"))", b"12", b"e1", b" = ",
+]  # fmt: skip
 SMALL = Vocabulary.from_bytes(TOKENS)
 
 

@@ -337,16 +337,8 @@ def test_grammars_of_one_call_have_the_same_ids_in_pairs() -> None:
 def byte_fallback_tokenizer() -> PreTrainedTokenizerFast:
     """A tokenizer like Gemma's: pieces with a visible space, and tokens for bytes that no piece spells."""
     pieces = [
-        "<pad>",
-        "<eos>",
-        "<unk>",
-        *(f"<0x{byte:02X}>" for byte in range(256)),
-        "▁",
-        "▁a",
-        "a",
-        "é",
-        "▁▁",
-    ]
+        "<pad>", "<eos>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "▁a", "a", "é", "▁▁",
+    ]  # fmt: skip
     tokens = {piece: number for number, piece in enumerate(pieces)}
     tokenizer = Tokenizer(
         models.BPE(vocab=tokens, merges=[("▁", "a"), ("▁", "▁")], byte_fallback=True, unk_token="<unk>")

@@ -36,15 +36,8 @@ MEMORY = 3 * 2**30
 """Bytes that a case may allocate beyond those at its start."""
 
 TOKENS = [bytes([value]) for value in range(256)] + [
-    b"",
-    b"ab",
-    b'": ',
-    b"}]",
-    b"value",
-    b"  ",
-    b'{"',
-    b"123",
-]
+    b"", b"ab", b'": ', b"}]", b"value", b"  ", b'{"', b"123",
+]  # fmt: skip
 VOCABULARY = Vocabulary.from_bytes(TOKENS, stop_token_ids=[256])
 
 
