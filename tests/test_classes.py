@@ -10,8 +10,7 @@ import pytest
 import xgrammar
 
 from equivalence.classes import Relation, TokenClasses, compute_classes
-from equivalence.classes.explore import Capacity
-from equivalence.errors import BudgetExceeded, HybridError, UnsupportedGrammar
+from equivalence.errors import HybridError
 from equivalence.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.kernels
@@ -147,37 +146,9 @@ def test_fields(tokens: list[bytes], relation: Relation) -> None:
     assert all(isinstance(size, int) for size in found.sizes.values())
 
 
-def test_a_serialised_grammar_gives_the_same_classes() -> None:
-    grammar = xgrammar.Grammar.from_ebnf('root ::= "a"{0,3} "b"')
-    vocabulary = Vocabulary.from_bytes(TOKENS)
-    found = compute_classes(grammar, vocabulary)
-    other = compute_classes(json.loads(grammar.serialize_json()), vocabulary)
-    assert np.array_equal(found.class_of_token, other.class_of_token)
-
-
 def test_unknown_relation() -> None:
     with pytest.raises(HybridError, match=r"must be 'acceptance' or 'displacement', but is 'equality'"):
         classes('root ::= "a"', [b"a"], "equality")
-
-
-def test_unsupported_construct() -> None:
-    with pytest.raises(UnsupportedGrammar, match="left recursive through a bounded repeat"):
-        classes('root ::= root{1,300} "a" | "b"', [b"a"])
-
-
-@pytest.mark.parametrize("field", ["configurations", "nodes", "outcomes", "items"])
-def test_capacity(field: str) -> None:
-    # 1 is too little for the brackets, whichever of the four it bounds
-    grammar = xgrammar.Grammar.from_ebnf('root ::= "(" root ")" | "[" root "]" | "a"')
-    vocabulary = Vocabulary.from_bytes([b"a", b")", b"]", b"))", b"]]", b")]", b"])", b"((", b"a)]"])
-    with pytest.raises(BudgetExceeded, match="exploration"):
-        compute_classes(grammar, vocabulary, capacity=Capacity(**{field: 1}))
-
-
-def test_max_states() -> None:
-    grammar = xgrammar.Grammar.from_ebnf(f'root ::= "{"ab" * 50}"')
-    with pytest.raises(BudgetExceeded, match="more than 20 states"):
-        compute_classes(grammar, Vocabulary.from_bytes([b"a"]), max_states=20)
 
 
 def test_many_outcomes_without_anything_left_to_read() -> None:

@@ -308,13 +308,6 @@ def test_max_states_bounds_determinisation() -> None:
         network(ebnf, max_states=1000)
 
 
-def test_capacity_of_the_exploration() -> None:
-    vocabulary = Vocabulary.from_bytes(strings("abc", 3))
-    found = network('root ::= "a" root "b" | "c"')
-    with pytest.raises(BudgetExceeded, match="more than 2 configurations"):
-        explore(found, vocabulary.trie, capacity=Capacity(configurations=2))
-
-
 # --- Refused by name --------------------------------------------------------------------------------------
 
 
@@ -323,10 +316,8 @@ def structural_tag(content: dict[str, Any]) -> xgrammar.Grammar:
 
 
 TOKEN_TAG = {
-    "begin": {"type": "token", "token": 3},
-    "content": {"type": "const_string", "value": "a"},
-    "end": ">",
-}
+    "begin": {"type": "token", "token": 3}, "content": {"type": "const_string", "value": "a"}, "end": ">",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,6 @@ Limits: the earlier steps are tested in `tests.test_network_steps`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -15,7 +13,7 @@ from equivalence.deadline import Stop
 from equivalence.errors import BudgetExceeded
 from equivalence.network.below import BelowSets, MergedStates
 from equivalence.network.contexts import contexts_and_below
-from tests.test_network_steps import NONE, a_stop, stopped
+from tests.test_network_steps import a_stop, stopped
 
 pytestmark = pytest.mark.kernels
 
@@ -91,21 +89,3 @@ def test_below_sets_that_are_too_large() -> None:
 def test_below_sets_too_late() -> None:
     with pytest.raises(BudgetExceeded, match="a test"):
         below_of(20, 1000, stopped())
-
-
-@pytest.mark.parametrize(
-    ("place", "wrong"),
-    [
-        (0, np.zeros(1, np.int32)),
-        (2, np.zeros(1, np.int64)),
-        (4, np.zeros(3, np.int64)),
-        (6, np.zeros((2, 4), np.int64)[:, ::2]),
-    ],
-)
-def test_merged_states_of_another_form_are_refused(place: int, wrong: Any) -> None:
-    one, two = np.zeros(1, np.int64), np.zeros(2, np.int64)
-    given = [one, one, np.zeros(1, np.uint8), two, NONE[:, :3].copy(), two, NONE[:, :2].copy(), one, one, 1]
-    MergedStates(*given)
-    given[place] = wrong
-    with pytest.raises(ValueError, match=r"dtype|dimensions|contiguous"):
-        MergedStates(*given)

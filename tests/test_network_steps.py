@@ -245,15 +245,6 @@ def test_an_expression_that_holds_itself_ends_with_the_deadline() -> None:
         automata([CHOICES, 0], stop=stop)
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.uint64, np.float64])
-def test_expressions_of_another_type_are_refused(dtype: Any) -> None:
-    data, zero = np.array([BYTES, 1, 97]), np.zeros(1, np.int64)
-    with pytest.raises(ValueError, match="dtype"):
-        begun(data.astype(dtype), zero, zero)
-    with pytest.raises(ValueError, match="contiguous"):
-        begun(np.repeat(data, 2)[::2], zero, zero)
-
-
 def test_rules_that_the_root_leads_to() -> None:
     #        0: choices 1 2   1: call of 1   2: repeat of 3       3: tags ("x", rule 4)     4: bytes
     data = [CHOICES, 2, 1, 2, RULE, 1, 1, REPEAT, 3, 3, 0, 9, TAGS, 4, 4, 4, 0, 0, BYTES, 1, 97]

@@ -34,7 +34,7 @@ from hybrid.classifier.completing import reachable_again
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.named_ids import MOST_ESCAPED, NamedIds, text_ids
 from hybrid.files import can_be_written
-from tests.test_token_level import EBNF, STOPS, TOKENS, forced, mask, parse, random_grammar
+from tests.test_token_level import EBNF, STOPS, TOKENS, mask, parse, random_grammar, walk
 
 VOCABULARY = Vocabulary.from_bytes(
     [*TOKENS, b"\xff", b"\xffa", b"a\xff", b"\xff\xff", b"\xff\x01", b"ab\xff"], stop_token_ids=STOPS
@@ -77,61 +77,6 @@ def compiled_both(
     return GrammarCompiler(vocabulary, **options).compile_grammar(grammar), plain
 
 
-def walk(ours: GrammarMatcher, plain: GrammarMatcher, rng: random.Random, steps: int = 12) -> bool:
-    """Walk both at random, comparing every step. Returns whether the classifier was in use to the end."""
-    compiled = ours.compiled_grammar
-    vocabulary = compiled.vocabulary
-    history: list[int | bytes] = []
-    for _ in range(steps):
-        found, needed = mask(ours, vocabulary.size)
-        if hasattr(ours._follower, "config"):
-            taken = np.array([plain.fork().accept_token(token_id) for token_id in range(vocabulary.size)])
-        else:  # plain XGrammar, whose masks may contradict what it accepts
-            taken = mask(plain, vocabulary.size)[0]
-        wrong = np.flatnonzero(found != taken).tolist()
-        assert not wrong, (history, [(i, vocabulary.tokens[i], bool(taken[i])) for i in wrong[:5]])
-        assert needed == (not taken.all())
-        assert ours.is_completed() == plain.is_completed()
-        assert forced(ours) == forced(plain)
-        if compiled.known_classes is not None:
-            same_bits(compiled, taken, [*STOPS, *vocabulary.stop_token_ids])
-        if history and rng.random() < 0.15:
-            count = rng.randint(1, min(3, len(history)))
-            ours.rollback(count)
-            plain.rollback(count)
-            del history[-count:]
-            continue
-        if rng.random() < 0.1:
-            ours, plain = ours.fork(), plain.fork()
-        if rng.random() < 0.05:
-            text = rng.choice([b"ab", b"a", b"\xff", b"x<", b"\xffa"])
-            accepted = plain.accept_string(text)
-            assert ours.accept_string(text) == accepted, (history, text)
-            history += [text] * accepted
-            continue
-        choice = range(vocabulary.size) if rng.random() < 0.1 else np.flatnonzero(taken).tolist()
-        if not choice:
-            break
-        token_id = rng.choice(choice)
-        accepted = plain.accept_token(token_id)
-        assert ours.accept_token(token_id) == accepted, (history, token_id)
-        history += [token_id] * accepted
-        assert ours.is_terminated() == plain.is_terminated()
-        if plain.is_terminated():
-            break
-    return hasattr(ours._follower, "config")
-
-
-def same_bits(compiled: CompiledGrammar, taken: np.ndarray, stops: list[int]) -> None:
-    """Check that tokens of a class have equal bits and tokens without a class none, except for stop ids."""
-    assert compiled.known_classes is not None
-    classes = compiled.known_classes.class_of_token
-    text = np.setdiff1d(np.arange(len(taken)), stops)
-    assert not taken[text][classes[text] < 0].any()
-    bits = set(zip(classes[text].tolist(), taken[text].tolist(), strict=True))
-    assert len(bits - {(-1, False)}) == len({number for number, _ in bits} - {-1})
-
-
 CASES = [name for name in EBNF if ("token" in name or "excl" in name) and "budget" not in name]
 
 
@@ -159,7 +104,7 @@ def test_random_grammars(construct: str) -> None:
         ours, plain = compiled_both(xgrammar.Grammar.from_ebnf(text))
         assert ours.strategy == "classifier"
         for number in range(4):
-            ends[walk(GrammarMatcher(ours), GrammarMatcher(plain), rng, 8)] += 1
+            ends[walk(GrammarMatcher(ours), GrammarMatcher(plain), rng, 8)[0]] += 1
             if number == 1:
                 assert ours.classes is not None
     assert ends[True] > 40 and ends[False] > 5  # False if an id was read both ways; both must occur
@@ -190,7 +135,7 @@ def test_full_tables_are_begun_anew() -> None:
             assert mask(first, VOCABULARY.size)[0].tolist() == mask(second, VOCABULARY.size)[0].tolist()
         first.rollback(2)
         second.rollback(2)
-        assert walk(first, second, rng)
+        assert walk(first, second, rng)[0]
 
 
 def test_batches() -> None:

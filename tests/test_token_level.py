@@ -17,7 +17,7 @@ import xgrammar
 from equivalence import GrammarError, UnsupportedGrammar
 from equivalence.network.features import find_features
 from equivalence.network.reading import read_grammar
-from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
 
 TOKENS: list[bytes] = [
     b"", b"</s>", b"ab", b"a", b"b", b"<t>", b"ab", b"x", b"1", b" ", b"<", b"e", b"<e", b"!", b"z",
@@ -99,39 +99,63 @@ def forced(matcher: Any) -> Any:
         return part_of_a_character.object
 
 
-def masks_equal(
-    ours: GrammarMatcher, plain: Any, rng: random.Random, steps: int, vocabulary: Vocabulary
-) -> int:
-    """Walk both at random and check that masks are equal at every step. Returns the number of bits set."""
-    made = seen = 0
+def walk(ours: GrammarMatcher, plain: Any, rng: random.Random, steps: int = 12) -> tuple[bool, int]:
+    """Walk both at random, comparing every step. Returns whether the classifier was in use to the end, and
+    how many bits were set."""
+    compiled = ours.compiled_grammar
+    vocabulary = compiled.vocabulary
+    history: list[int | bytes] = []
+    seen = 0
     for _ in range(steps):
-        wanted = mask(plain, vocabulary.size)[0]
-        found = mask(ours, vocabulary.size)[0]
-        wrong = np.flatnonzero(found != wanted).tolist()
-        assert not wrong, [(i, vocabulary.tokens[i], bool(wanted[i])) for i in wrong[:5]]
+        found, needed = mask(ours, vocabulary.size)
+        if hasattr(ours._follower, "config"):
+            taken = np.array([plain.fork().accept_token(token_id) for token_id in range(vocabulary.size)])
+        else:  # plain XGrammar, whose masks may contradict what it accepts
+            taken = mask(plain, vocabulary.size)[0]
+        wrong = np.flatnonzero(found != taken).tolist()
+        assert not wrong, (history, [(i, vocabulary.tokens[i], bool(taken[i])) for i in wrong[:5]])
+        assert needed == (not taken.all())
         assert ours.is_completed() == plain.is_completed()
         assert forced(ours) == forced(plain)
-        assert ours.get_captures() == plain.get_captures()
-        seen += int(wanted.sum())
-        if made and rng.random() < 0.15:
-            count = rng.randint(1, min(3, made))
+        assert list(ours.get_captures()) == plain.get_captures()
+        seen += int(taken.sum())
+        if compiled.known_classes is not None:
+            same_bits(compiled, taken, [*STOPS, *vocabulary.stop_token_ids])
+        if history and rng.random() < 0.15:
+            count = rng.randint(1, min(3, len(history)))
             ours.rollback(count)
             plain.rollback(count)
-            made -= count
+            del history[-count:]
             continue
         if rng.random() < 0.1:
             ours, plain = ours.fork(), plain.fork()
-        choice = range(vocabulary.size) if rng.random() < 0.1 else np.flatnonzero(wanted).tolist()
+        if rng.random() < 0.05:
+            text = rng.choice([b"ab", b"a", b"\xff", b"x<", b"\xffa"])
+            accepted = plain.accept_string(text)
+            assert ours.accept_string(text) == accepted, (history, text)
+            history += [text] * accepted
+            continue
+        choice = range(vocabulary.size) if rng.random() < 0.1 else np.flatnonzero(taken).tolist()
         if not choice:
             break
         token_id = rng.choice(choice)
         accepted = plain.accept_token(token_id)
-        assert ours.accept_token(token_id) == accepted
-        made += accepted
+        assert ours.accept_token(token_id) == accepted, (history, token_id)
+        history += [token_id] * accepted
         assert ours.is_terminated() == plain.is_terminated()
         if plain.is_terminated():
             break
-    return seen
+    return hasattr(ours._follower, "config"), seen
+
+
+def same_bits(compiled: CompiledGrammar, taken: np.ndarray, stops: list[int]) -> None:
+    """Check that tokens of a class have equal bits and tokens without a class none, except for stop ids."""
+    assert compiled.known_classes is not None
+    classes = compiled.known_classes.class_of_token
+    text = np.setdiff1d(np.arange(len(taken)), stops)
+    assert not taken[text][classes[text] < 0].any()
+    bits = set(zip(classes[text].tolist(), taken[text].tolist(), strict=True))
+    assert len(bits - {(-1, False)}) == len({number for number, _ in bits} - {-1})
 
 
 @pytest.mark.parametrize("name", [*LARK, *EBNF])
@@ -147,11 +171,8 @@ def test_what_stacks_do_not_decide_runs_in_plain_xgrammar(name: str) -> None:
         GrammarCompiler(VOCABULARY, strategy="representatives").compile_grammar(grammar)
     plain = xgrammar.GrammarCompiler(VOCABULARY.tokenizer_info).compile_grammar(grammar)
     rng = random.Random(name)
-    seen = sum(
-        masks_equal(GrammarMatcher(compiled), xgrammar.GrammarMatcher(plain), rng, 20, VOCABULARY)
-        for _ in range(25)
-    )
-    assert seen > 100
+    matchers = ((GrammarMatcher(compiled), xgrammar.GrammarMatcher(plain)) for _ in range(25))
+    assert sum(walk(ours, theirs, rng, 20)[1] for ours, theirs in matchers) > 100
 
 
 @pytest.mark.parametrize("name", ["lookahead", "wrong lookahead"])
