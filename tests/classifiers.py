@@ -11,11 +11,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import numpy as np
 from hypothesis import reject
 
 from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
-from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
+from tests.matchers import mask_of
 from tests.random_grammars import GrammarCase
 
 EXAMPLES = 100
@@ -27,6 +27,7 @@ LETTERS = [
     b"a", b"b", b"ab", b"aa", b"(", b")", b"((", b"))", b"+", b"a+", b"x", b"xx", b"", b"aaa", b"+a", b")+",
 ]  # fmt: skip
 STOP = LETTERS.index(b"")
+LETTERED = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
 
 NESTED = 'root ::= ("(" root ")" | "a"{2,9} | "+" root "x")*'
 
@@ -36,16 +37,9 @@ def vocabulary_of(tokens: list[bytes]) -> Vocabulary:
     return Vocabulary.from_bytes([*tokens, b""], stop_token_ids=len(tokens))
 
 
-def compiled_of(grammar: Any, vocabulary: Vocabulary, **options: Any) -> CompiledGrammar:
+def compiled_of(grammar: Any, vocabulary: Vocabulary = LETTERED, **options: Any) -> CompiledGrammar:
     compiler = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False, **options)
     return compiler.compile_grammar(grammar)
-
-
-def mask_of(matcher: GrammarMatcher, size: int) -> list[int]:
-    bitmask = allocate_token_bitmask(1, size)
-    matcher.fill_next_token_bitmask(bitmask)
-    bits = np.unpackbits(bitmask.numpy().view(np.uint8), bitorder="little")
-    return np.flatnonzero(bits[:size]).tolist()
 
 
 def classifier_case(case: GrammarCase, on_demand: bool) -> tuple[CompiledGrammar, Vocabulary]:
@@ -67,7 +61,7 @@ def walk(compiled: CompiledGrammar, seed: int, steps: int) -> tuple[list[int], l
     matcher = GrammarMatcher(compiled)
     ids, masks = [], []
     for _ in range(steps):
-        masks.append(mask_of(matcher, len(LETTERS)))
+        masks.append(mask_of(matcher))
         going_on = [token_id for token_id in masks[-1] if token_id != STOP]
         if not going_on:
             matcher.reset()

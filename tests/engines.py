@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 
+from tests.matchers import ids_of
+
 TEXTS = [bytes([byte]) for byte in range(256)] + [b"</s>", b"<tool>", b"</tool>", b'{"', b'":', b"<eot>", b""]
 STOP, TOOL, UNTOOL, EOT, SIZE = 256, 257, 258, 261, 288
 DIGITS = [*range(ord("0"), ord("9") + 1)]
@@ -34,5 +36,4 @@ TIGHT = json.dumps({"type": "object", "properties": {"a": {"type": "string", "pa
 
 def bits(row) -> list[int]:
     """The allowed ids of a row of a mask."""
-    words = row.numpy().view("uint32")
-    return [i for i in range(SIZE) if words[i >> 5] >> (i & 31) & 1]
+    return ids_of(row, SIZE)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
@@ -22,7 +21,8 @@ from transformers import (
 )
 
 from adapters.transformers import GrammarLogitsProcessor
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
+from tests.matchers import mask_of
 
 INF = float("inf")
 SCHEMA = {
@@ -103,10 +103,7 @@ def expected_ids(grammar: CompiledGrammar, tokens: list[int], stops=(EOS,)) -> l
             return list(stops)
     if matcher.is_terminated():
         return list(stops)
-    bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
-    matcher.fill_next_token_bitmask(bitmask)
-    bits = np.unpackbits(bitmask.numpy().view(np.uint8), bitorder="little")
-    return np.flatnonzero(bits[: grammar.vocabulary.size]).tolist()
+    return mask_of(matcher)
 
 
 def run(model, processor, grammars, prompts, **options) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import xgrammar
+from numpy.typing import NDArray
 
 from equivalence import Vocabulary
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
@@ -110,5 +111,28 @@ def allowed(matcher: Any, size: int, tokens_left: int = 0) -> tuple[bool, list[i
         needed = matcher.fill_closing_bitmask(bitmask, tokens_left)
     else:
         needed = matcher.fill_next_token_bitmask(bitmask)
-    bits = np.unpackbits(bitmask.numpy().view(np.uint8), bitorder="little")
-    return bool(needed), np.flatnonzero(bits[:size]).tolist()
+    return bool(needed), ids_of(bitmask, size)
+
+
+def mask_of(matcher: Any, tokens_left: int = 0) -> list[int]:
+    """The ids that a matcher of ours allows, see `allowed`."""
+    return allowed(matcher, matcher.compiled_grammar.vocabulary.size, tokens_left)[1]
+
+
+def flags_of(matcher: GrammarMatcher) -> NDArray[np.bool_]:
+    """The mask as one truth value per id."""
+    size = matcher.compiled_grammar.vocabulary.size
+    bitmask = allocate_token_bitmask(1, size)
+    matcher.fill_next_token_bitmask(bitmask)
+    return bits_of(bitmask[0], size)
+
+
+def bits_of(words: Any, size: int) -> NDArray[np.bool_]:
+    """The bits of the first ids, for each row of a tensor or an array of words."""
+    octets = np.asarray(words).view(np.uint8)
+    return np.unpackbits(octets, axis=-1, bitorder="little")[..., :size].view(np.bool_)
+
+
+def ids_of(words: Any, size: int) -> list[int]:
+    """The ids whose bit is set in one row of words."""
+    return np.flatnonzero(bits_of(words, size)).tolist()

@@ -1,7 +1,7 @@
 """The grammar part of SGLang's scheduler: its own manager, batches and draft trees, around either backend.
 
-What: `Scheduler` gives requests their grammars, and computes masks as SGLang's sampling does; `allowed` reads
-a row, `draft_tree` makes a tree of drafts.
+What: `Scheduler` gives requests their grammars, and computes masks as SGLang's sampling does;
+`draft_tree` makes a tree of drafts.
 When: where SGLang can be imported (docs/sglang.md); neither its kernels nor a model run.
 Limits: the parts of the configuration that SGLang reads are patched where it reads them.
 """
@@ -29,6 +29,7 @@ from sglang.srt.sampling.sampling_batch_info import SamplingBatchInfo
 
 from adapters.sglang import creating
 from adapters.sglang.drafts import NAME, PARAMETERS, WALK, at_once
+from tests.matchers import bits_of
 
 KINDS = ("json_schema", "regex", "ebnf", "structural_tag")
 
@@ -151,7 +152,7 @@ class Scheduler:
         logits = torch.zeros(len(requests), self.size)
         batch.grammar_mask.apply(logits)
         for row, row_logits in zip(mask, logits, strict=True):
-            assert np.array_equal(allowed(row, self.size), np.isfinite(row_logits.numpy()))
+            assert np.array_equal(bits_of(row, self.size), np.isfinite(row_logits.numpy()))
         return mask
 
     def tree_rows(
@@ -184,11 +185,6 @@ SPECULATION = _from_source(NAME, WALK)
 assert {name: [*inspect.signature(SPECULATION[name]).parameters] for name in PARAMETERS} == PARAMETERS
 
 
-def allowed(row: torch.Tensor, size: int) -> np.ndarray:
-    """Return which ids a row allows."""
-    return np.unpackbits(row.numpy().view(np.uint8), bitorder="little")[:size].astype(bool)
-
-
 def draft_tree(
     grammar: Any, size: int, n: int, randomness: random.Random
 ) -> tuple[list[int], list[int], list[int]]:
@@ -205,7 +201,7 @@ def draft_tree(
         if is_here:
             mask.fill_(-1)
             grammar.fill_vocab_mask(mask, 0)
-        choices = np.flatnonzero(allowed(mask[0], size))
+        choices = np.flatnonzero(bits_of(mask[0], size))
         for child in children[node]:
             is_allowed = is_here and len(choices) > 0 and randomness.random() < 0.8
             tokens[child] = int(randomness.choice(choices)) if is_allowed else randomness.randrange(size)

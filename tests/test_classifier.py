@@ -10,8 +10,7 @@ Limits: what it shares with other strategies is compared with XGrammar in ``test
 from __future__ import annotations
 
 import random
-import threading
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import xgrammar
@@ -32,10 +31,10 @@ from tests.classifiers import (
     STOP,
     classifier_case,
     compiled_of,
-    mask_of,
     walk,
 )
 from tests.conftest import load_cases
+from tests.matchers import mask_of
 from tests.random_grammars import GrammarCase, grammar_cases
 from tests.versions import strict_classes
 
@@ -50,22 +49,18 @@ pytestmark = pytest.mark.kernels
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(case=grammar_cases(), rng=st.randoms(use_true_random=False))
 def test_masks_are_those_of_the_reference(case: GrammarCase, rng: random.Random, on_demand: bool) -> None:
-    compiled, vocabulary = classifier_case(case, on_demand)
+    compiled, _ = classifier_case(case, on_demand)
     reference = ReferenceGrammar(xgrammar.Grammar.from_ebnf(case.ebnf))
     stop = len(case.vocabulary)
     for _ in range(3):
         matcher, prefix = GrammarMatcher(compiled), b""
         for _ in range(8):
-            allowed = mask_of(matcher, vocabulary.size)
+            allowed = mask_of(matcher)
             (expected,) = reference.masks([prefix], case.vocabulary)
-            wanted = [
-                token_id for token_id, taken in enumerate(expected) if taken and case.vocabulary[token_id]
-            ]
-            assert [token_id for token_id in allowed if token_id != stop] == wanted, (prefix, case.ebnf)
-            assert (stop in allowed) == reference.complete(prefix) == matcher.is_completed(), (
-                prefix,
-                case.ebnf,
-            )
+            wanted = [i for i, taken in enumerate(expected) if taken and case.vocabulary[i]]
+            assert [i for i in allowed if i != stop] == wanted, (prefix, case.ebnf)
+            may_end = reference.complete(prefix)
+            assert (stop in allowed) == may_end == matcher.is_completed(), (prefix, case.ebnf)
             if not wanted:
                 break
             token_id = rng.choice(wanted)
@@ -76,14 +71,14 @@ def test_masks_are_those_of_the_reference(case: GrammarCase, rng: random.Random,
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(case=grammar_cases(), rng=st.randoms(use_true_random=False))
 def test_ahead_of_time_leaves_nothing_to_find(case: GrammarCase, rng: random.Random) -> None:
-    compiled, vocabulary = classifier_case(case, on_demand=False)
+    compiled, _ = classifier_case(case, on_demand=False)
     assert compiled.classifier is not None
     store = compiled.classifier.session.store
     known = store.known.n_known
     for _ in range(3):
         matcher = GrammarMatcher(compiled)
         for _ in range(8):
-            allowed = [t for t in mask_of(matcher, vocabulary.size) if t != len(case.vocabulary)]
+            allowed = [t for t in mask_of(matcher) if t != len(case.vocabulary)]
             if not allowed or not matcher.accept_token(rng.choice(allowed)):
                 break
     assert store.known.n_known == known, case.ebnf
@@ -93,7 +88,7 @@ def test_ahead_of_time_leaves_nothing_to_find(case: GrammarCase, rng: random.Ran
 @given(case=grammar_cases(), rng=st.randoms(use_true_random=False))
 def test_any_way_to_a_text_is_the_same(case: GrammarCase, rng: random.Random) -> None:
     """Masks depend on the text only, not on how it was read: by tokens, bytes, forks or rollbacks."""
-    compiled, vocabulary = classifier_case(case, on_demand=True)
+    compiled, _ = classifier_case(case, on_demand=True)
     matcher = GrammarMatcher(compiled)
     history = [b""]
     for _ in range(20):
@@ -111,7 +106,7 @@ def test_any_way_to_a_text_is_the_same(case: GrammarCase, rng: random.Random) ->
                 history.append(history[-1] + case.vocabulary[token_id])
         fresh = GrammarMatcher(compiled)
         assert fresh.accept_string(history[-1])
-        assert mask_of(fresh, vocabulary.size) == mask_of(matcher, vocabulary.size), (history, case.ebnf)
+        assert mask_of(fresh) == mask_of(matcher), (history, case.ebnf)
         assert fresh.is_completed() == matcher.is_completed()
 
 
@@ -129,7 +124,7 @@ def test_cases(case: Case) -> None:
             if len(text) > 2_000:
                 continue
             matcher = GrammarMatcher(compiled)
-            read = all(byte in mask_of(matcher, 257) and matcher.accept_token(byte) for byte in text)
+            read = all(byte in mask_of(matcher) and matcher.accept_token(byte) for byte in text)
             assert (read and matcher.is_completed()) == whole, (case.name, text, compiled.reason)
     for text in case.prefixes:
         assert GrammarMatcher(compiled).accept_string(text), (case.name, text)
@@ -150,8 +145,7 @@ GROWING = {
 def test_configurations_of_ambiguous_texts_stay_small(name: str) -> None:
     """A text twice as long adds no configurations except for new counts, and none gets larger."""
     grammar, period = GROWING[name]
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    compiled = compiled_of(grammar, vocabulary)
+    compiled = compiled_of(grammar)
     assert compiled.classifier is not None
     matcher = GrammarMatcher(compiled)
     start = b"(" if name == "lists of lists" else b""
@@ -160,7 +154,7 @@ def test_configurations_of_ambiguous_texts_stay_small(name: str) -> None:
     for _ in range(2):
         for _ in range(100):
             assert matcher.accept_string(period)
-            mask_of(matcher, vocabulary.size)
+            mask_of(matcher)
         space = compiled.classifier.session.store.space
         tails = space.stacks.tails
         sizes.append((space.configurations.count, tails.count, tails.used))
@@ -170,38 +164,33 @@ def test_configurations_of_ambiguous_texts_stay_small(name: str) -> None:
 
 
 def test_deep_nesting_adds_a_frame_at_a_time() -> None:
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    compiled = compiled_of('root ::= "(" root ")" | "a"', vocabulary)
+    compiled = compiled_of('root ::= "(" root ")" | "a"')
     assert compiled.classifier is not None
     matcher = GrammarMatcher(compiled)
     depth = 2_000
     for _ in range(depth):
         assert matcher.accept_token(LETTERS.index(b"("))
-        assert mask_of(matcher, vocabulary.size) == [LETTERS.index(t) for t in (b"a", b"(", b"((")]
+        assert mask_of(matcher) == [LETTERS.index(t) for t in (b"a", b"(", b"((")]
     space = compiled.classifier.session.store.space
     assert space.stacks.tails.count <= depth + 10
     assert matcher.accept_token(LETTERS.index(b"a"))
     assert matcher.accept_string(b")" * (depth - 1))
-    assert mask_of(matcher, vocabulary.size) == [LETTERS.index(b")")]
+    assert mask_of(matcher) == [LETTERS.index(b")")]
     assert matcher.accept_token(LETTERS.index(b")"))
     assert matcher.is_completed()
 
 
 def test_endless_forced_text_is_cut_off() -> None:
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    matcher = GrammarMatcher(compiled_of('root ::= "a" root', vocabulary))
+    matcher = GrammarMatcher(compiled_of('root ::= "a" root'))
     assert set(matcher.find_jump_forward_string()) == {"a"}
 
 
 @pytest.mark.parametrize(
     ("grammar", "expected"),
-    [
+    [  # the third's lower rule may still read an x that the upper one read
         ('root ::= e\ne ::= e e | "a"', 1),
         ('root ::= e\ne ::= e "+" e | "a"', 1),
-        (
-            'root ::= s\ns ::= "(" s "x"? | "a"',
-            0,
-        ),  # the lower one may still read an x that the upper one read
+        ('root ::= s\ns ::= "(" s "x"? | "a"', 0),
         ('root ::= s\ns ::= "(" s "x"* | "a"', 1),
         ('root ::= s\ns ::= "(" s ("x" "+")* | "a"', 1),
         ('root ::= s\ns ::= "(" s ")" | "a"', 0),
@@ -218,21 +207,20 @@ def test_which_return_states_absorb(grammar: str, expected: int) -> None:
 
 
 def test_a_batch_is_its_members() -> None:
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
     grammars = [NESTED, 'root ::= ("a" | "(" root ")")*', 'root ::= "x"* "a"+']
-    compiled = [compiled_of(text, vocabulary, on_demand=True) for text in grammars]
+    compiled = [compiled_of(text, on_demand=True) for text in grammars]
     rng = random.Random(5)
     together = [GrammarMatcher(compiled[i % 3]) for i in range(12)]
-    alone = [GrammarMatcher(compiled_of(grammars[i % 3], vocabulary)) for i in range(12)]
+    alone = [GrammarMatcher(compiled_of(grammars[i % 3])) for i in range(12)]
     batch = BatchGrammarMatcher()
     rows = rng.sample(range(20), 12)
     for _ in range(30):
-        bitmask = allocate_token_bitmask(20, vocabulary.size)
+        bitmask = allocate_token_bitmask(20, len(LETTERS))
         untouched = [row for row in range(20) if row not in rows]
         batch.batch_fill_next_token_bitmask(together, bitmask, rows)
         assert bitmask[untouched].eq(-1).all()
         for matcher, row in zip(alone, rows, strict=True):
-            expected = allocate_token_bitmask(1, vocabulary.size)
+            expected = allocate_token_bitmask(1, len(LETTERS))
             matcher.fill_next_token_bitmask(expected)
             assert bitmask[row].equal(expected[0])
         tokens = [rng.randrange(-1, len(LETTERS) + 2) for _ in together]
@@ -245,31 +233,21 @@ def test_a_batch_is_its_members() -> None:
 
 
 def test_a_batch_with_an_ended_member_writes_nothing() -> None:
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    compiled = compiled_of('root ::= "a"', vocabulary)
+    compiled = compiled_of('root ::= "a"')
     matchers = [GrammarMatcher(compiled), GrammarMatcher(compiled)]
     assert matchers[1].accept_token(0)
     assert matchers[1].accept_token(STOP)
-    bitmask = allocate_token_bitmask(2, vocabulary.size)
+    bitmask = allocate_token_bitmask(2, len(LETTERS))
     with pytest.raises(RuntimeError, match="terminated"):
         BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask)
     assert bitmask.eq(-1).all()
 
 
 def test_threads_share_a_classifier() -> None:
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    expected = walk(compiled_of(NESTED, vocabulary), 7, 200)
-    shared = compiled_of(NESTED, vocabulary, on_demand=True)
-    found: list[Any] = []
-
-    def work() -> None:
-        found.append(walk(shared, 7, 200))
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    expected = walk(compiled_of(NESTED), 7, 200)
+    shared = compiled_of(NESTED, on_demand=True)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: walk(shared, 7, 200), range(8)))
     assert found == [expected] * 8
 
 

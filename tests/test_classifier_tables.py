@@ -13,7 +13,7 @@ import random
 import numpy as np
 import pytest
 
-from equivalence import BudgetExceeded, Vocabulary
+from equivalence import BudgetExceeded
 from equivalence.arrays.interning import Interned
 from hybrid import BatchGrammarMatcher, Budget, GrammarMatcher, allocate_token_bitmask
 from hybrid.classifier.follower import ClassifierFollower
@@ -21,23 +21,23 @@ from hybrid.classifier.rows import Rows
 from hybrid.classifier.steps import Steps
 from hybrid.classifier.store import Store
 from hybrid.classifier.summaries import summaries_of
-from tests.classifiers import LETTERS, NESTED, STOP, compiled_of, mask_of, walk, words_of
+from tests.classifiers import LETTERS, NESTED, STOP, compiled_of, walk, words_of
+from tests.matchers import ids_of, mask_of
 
 pytestmark = pytest.mark.kernels
 
 
 def test_full_tables_begin_anew_with_the_same_masks() -> None:
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    roomy = compiled_of(NESTED, vocabulary)
-    tight = compiled_of(NESTED, vocabulary, budget=Budget(table_bytes=4_000_000))
+    roomy = compiled_of(NESTED)
+    tight = compiled_of(NESTED, budget=Budget(table_bytes=4_000_000))
     assert tight.classifier is not None
     matcher = GrammarMatcher(tight)
     other = GrammarMatcher(roomy)
     rng = random.Random(0)
     steps = 400
     for _ in range(steps):
-        allowed = mask_of(other, vocabulary.size)
-        assert mask_of(matcher, vocabulary.size) == allowed
+        allowed = mask_of(other)
+        assert mask_of(matcher) == allowed
         token_id = rng.choice([token_id for token_id in allowed if token_id != STOP])
         assert matcher.accept_token(token_id)
         assert other.accept_token(token_id)
@@ -47,14 +47,13 @@ def test_full_tables_begin_anew_with_the_same_masks() -> None:
     assert tight.classifier.session.serial > 0
     matcher.rollback(20)
     other.rollback(20)
-    assert mask_of(matcher, vocabulary.size) == mask_of(other, vocabulary.size)
+    assert mask_of(matcher) == mask_of(other)
 
 
 @pytest.mark.parametrize("grammar", [NESTED, 'root ::= e\ne ::= e "+" e | "(" e ")" | "a"{1,3}'])
 def test_what_is_brought_is_the_same(grammar: str) -> None:
     """Every configuration of one store is the same after it was copied to another store and back."""
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    compiled = compiled_of(grammar, vocabulary)
+    compiled = compiled_of(grammar)
     classifier = compiled.classifier
     assert classifier is not None
     walk(compiled, 2, 80)
@@ -72,8 +71,7 @@ def test_what_is_brought_is_the_same(grammar: str) -> None:
 
 
 def test_what_a_store_refuses() -> None:
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    compiled = compiled_of(NESTED, vocabulary)
+    compiled = compiled_of(NESTED)
     assert compiled.classifier is not None
     store = compiled.classifier.session.store
     beyond = store.n_configurations
@@ -97,8 +95,7 @@ def test_what_a_store_refuses() -> None:
 
 def test_bytes_that_are_used_up_leave_tables_whole() -> None:
     """Any growth may be refused and repeated with more bytes: nothing is lost or left half made."""
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    compiled = compiled_of(NESTED, vocabulary)
+    compiled = compiled_of(NESTED)
     assert compiled.classifier is not None
     fixed = compiled.classifier._fixed
     tight, roomy = Store(fixed, 1 << 30), Store(fixed, 1 << 30)
@@ -136,8 +133,7 @@ def test_remembered_steps_and_rows() -> None:
         wanted[step] = rng.randrange(1 << 30)
         steps.add(*step, wanted[step])
     assert len(steps) == len(wanted) and all(steps.get(*step) == wanted[step] for step in wanted)
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    compiled = compiled_of(NESTED, vocabulary)
+    compiled = compiled_of(NESTED)
     classifier = compiled.classifier
     assert classifier is not None
     rows, store = Rows(classifier.gather, (STOP,)), classifier.session.store
@@ -169,8 +165,7 @@ def test_remembered_steps_and_rows() -> None:
 
 def test_what_a_complete_automaton_lacks_is_never_guessed() -> None:
     """If an automaton claims to be complete but lacks summaries, matchers continue with another strategy."""
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
-    fresh, compiled = GrammarMatcher(compiled_of(NESTED, vocabulary)), compiled_of(NESTED, vocabulary)
+    fresh, compiled = GrammarMatcher(compiled_of(NESTED)), compiled_of(NESTED)
     classifier = compiled.classifier
     assert classifier is not None and classifier._known.complete and classifier._known.n_known > 0
     known = classifier._known
@@ -182,35 +177,33 @@ def test_what_a_complete_automaton_lacks_is_never_guessed() -> None:
     matchers = [GrammarMatcher(compiled) for _ in range(3)]
     for matcher in (fresh, *matchers):
         assert all(matcher.accept_token(LETTERS.index(text)) for text in (b"((", b"a"))
-    bitmask = allocate_token_bitmask(3, vocabulary.size)
+    bitmask = allocate_token_bitmask(3, len(LETTERS))
     BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask)
-    expected = mask_of(fresh, vocabulary.size)
+    expected = mask_of(fresh)
     for row, matcher in zip(bitmask.numpy(), matchers, strict=True):
         assert not isinstance(matcher._follower, ClassifierFollower)
-        bits = np.unpackbits(row.view(np.uint8), bitorder="little")
-        assert np.flatnonzero(bits[: vocabulary.size]).tolist() == expected
-        assert mask_of(matcher, vocabulary.size) == expected
+        assert ids_of(row, len(LETTERS)) == expected
+        assert mask_of(matcher) == expected
 
 
 def test_too_small_a_budget_goes_on_with_representatives() -> None:
     """When a stack does not fit even into empty tables, the matcher continues with another strategy, in the
     same state."""
-    vocabulary = Vocabulary.from_bytes(LETTERS, stop_token_ids=STOP)
     grammar = 'root ::= "(" root ")" | "a"'
-    compiled = compiled_of(grammar, vocabulary, budget=Budget(table_bytes=4_000_000))
+    compiled = compiled_of(grammar, budget=Budget(table_bytes=4_000_000))
     assert compiled.strategy == "classifier"
     matcher = GrammarMatcher(compiled)
     depth = 0
     while isinstance(matcher._follower, ClassifierFollower):
-        assert mask_of(matcher, vocabulary.size) == [LETTERS.index(t) for t in (b"a", b"(", b"((")]
+        assert mask_of(matcher) == [LETTERS.index(t) for t in (b"a", b"(", b"((")]
         assert matcher.accept_token(LETTERS.index(b"(("))
         depth += 2
         assert depth < 20_000
     assert depth > 1_000
     assert "continued on" in compiled.reason
     assert matcher.accept_string(b"a" + b")" * (depth - 1))
-    assert mask_of(matcher, vocabulary.size) == [LETTERS.index(b")")]
+    assert mask_of(matcher) == [LETTERS.index(b")")]
     matcher.rollback(1 + depth // 4)
-    assert mask_of(matcher, vocabulary.size) == [LETTERS.index(t) for t in (b"a", b"(", b"((")]
+    assert mask_of(matcher) == [LETTERS.index(t) for t in (b"a", b"(", b"((")]
     assert matcher.accept_string(b"a" + b")" * (depth - 2 * (depth // 4)))
     assert matcher.is_completed()

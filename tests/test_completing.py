@@ -19,7 +19,8 @@ from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.classifier import completing
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.files import from_bytes, to_bytes
-from tests.classifiers import EXAMPLES, SMALL, classifier_case, compiled_of, mask_of
+from tests.classifiers import EXAMPLES, SMALL, classifier_case, compiled_of
+from tests.matchers import mask_of
 from tests.promotions import NESTED, begun, is_complete, known_states, text_of, use
 from tests.random_grammars import GrammarCase, grammar_cases
 from tests.test_artifact import VOCABULARY
@@ -63,7 +64,7 @@ def test_masks_are_the_same_before_between_and_after_pieces(case: GrammarCase, r
                 history.append(history[-1] + case.vocabulary[token_id])
         if is_left and step > 3:
             is_left = work.piece()
-        assert mask_of(ours, vocabulary.size) == mask_of(other, vocabulary.size), (history, case.ebnf)
+        assert mask_of(ours) == mask_of(other), (history, case.ebnf)
         assert ours.is_completed() == other.is_completed()
     while is_left:
         is_left = work.piece()
@@ -72,19 +73,19 @@ def test_masks_are_the_same_before_between_and_after_pieces(case: GrammarCase, r
     assert compiled.classifier.known.n_known == ahead.classifier.known.n_known, case.ebnf
     found = known_states(compiled)
     for ours, other, history in pairs:
-        assert mask_of(ours, vocabulary.size) == mask_of(other, vocabulary.size), (history, case.ebnf)
+        assert mask_of(ours) == mask_of(other), (history, case.ebnf)
     with compiled.classifier.lock:
         compiled.classifier.renew()  # from now on a state that is missing is an error
     for ours, other, history in pairs:
         for _ in range(4):
-            assert mask_of(ours, vocabulary.size) == mask_of(other, vocabulary.size), (history, case.ebnf)
+            assert mask_of(ours) == mask_of(other), (history, case.ebnf)
             token_id = rng.randrange(len(case.vocabulary))
             assert ours.accept_token(token_id) == other.accept_token(token_id)
         assert isinstance(ours._follower, ClassifierFollower), "no fallback was needed"
         if len(history) > 1:
             ours.rollback(1)
             other.rollback(1)
-            assert mask_of(ours, vocabulary.size) == mask_of(other, vocabulary.size)
+            assert mask_of(ours) == mask_of(other)
     assert found >= known_states(compiled)
 
 

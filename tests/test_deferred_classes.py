@@ -18,7 +18,7 @@ import pytest
 from equivalence import BudgetExceeded
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.compiled import OnClassifier, OnWalks
-from tests.classifiers import mask_of
+from tests.matchers import mask_of
 from tests.promotions import NESTED, is_complete, promotions, use
 from tests.test_artifact import SCHEMA, VOCABULARY
 
@@ -131,13 +131,13 @@ def test_matchers_go_on_with_classes_in_the_middle_of_a_text() -> None:
             if place == at:
                 twin = matcher.fork()
                 assert compiled.classes is not None
-                assert mask_of(twin, VOCABULARY.size) == mask_of(reference, VOCABULARY.size)
-            wanted.append(mask_of(reference, VOCABULARY.size))
-            assert mask_of(matcher, VOCABULARY.size) == wanted[-1], (at, place)
+                assert mask_of(twin) == mask_of(reference)
+            wanted.append(mask_of(reference))
+            assert mask_of(matcher) == wanted[-1], (at, place)
             assert matcher.accept_string(letter) == reference.accept_string(letter)
         for place in reversed(range(len(text))):
             matcher.rollback(1)
-            assert mask_of(matcher, VOCABULARY.size) == wanted[place], (at, place)
+            assert mask_of(matcher) == wanted[place], (at, place)
 
 
 def test_threads_ask_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_classes_beyond_the_budget_leave_walks() -> None:
     roomy = GrammarMatcher(GrammarCompiler(VOCABULARY, strategy="classifier").compile_grammar(text))
     matcher = GrammarMatcher(compiled)
     for letter in "(ab+[0123]":
-        assert mask_of(matcher, VOCABULARY.size) == mask_of(roomy, VOCABULARY.size)
+        assert mask_of(matcher) == mask_of(roomy)
         assert matcher.accept_string(letter) and roomy.accept_string(letter)
 
 

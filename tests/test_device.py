@@ -38,10 +38,22 @@ from hybrid import (
 from hybrid.device import DeviceGather
 from hybrid.device.maps import MASKS_A_LINE, NO_LINE, ClassMaps, bits_of_tokens
 from hybrid.device.masking import has_triton, mask_in_torch
-from tests.classifiers import LETTERS, NESTED, compiled_of
-from tests.classifiers import STOP as LETTERED_STOP
+from tests.classifiers import LETTERED, NESTED, compiled_of
 from tests.conftest import load_cases
-from tests.matchers import AB, SIZE, STOP, STRATEGIES, SUFFIXED, TEXT_STOPS, VOCABULARY, A, B, C, compiled_by
+from tests.matchers import (
+    AB,
+    SIZE,
+    STOP,
+    STRATEGIES,
+    SUFFIXED,
+    TEXT_STOPS,
+    VOCABULARY,
+    A,
+    B,
+    C,
+    bits_of,
+    compiled_by,
+)
 from tests.test_token_level import EBNF
 from tests.test_token_level import VOCABULARY as WITH_TEXT_STOPS
 
@@ -60,10 +72,6 @@ def mask_rows(backend: str) -> Any:
     from hybrid.device.kernel import mask_in_triton
 
     return mask_in_triton
-
-
-def bits_of(words: torch.Tensor, size: int) -> np.ndarray:
-    return np.unpackbits(words.numpy().view(np.uint8), bitorder="little", axis=-1)[..., :size].astype(bool)
 
 
 def bitmask_of(flags: np.ndarray) -> torch.Tensor:
@@ -322,7 +330,6 @@ def test_grammars_of_ids_and_budgets(name: str) -> None:
         ).walk(50)
 
 
-LETTERED = Vocabulary.from_bytes(LETTERS, stop_token_ids=LETTERED_STOP)
 BYTES = Vocabulary.from_bytes([bytes([byte]) for byte in range(256)] + [b'"a', b"</s>"], stop_token_ids=[257])
 
 

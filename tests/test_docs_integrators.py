@@ -17,6 +17,7 @@ import pytest
 
 from bench.cases import CHECKOUT
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+from tests.matchers import mask_of
 
 TOKENS = [*(bytes([value]) for value in range(128)), b'{"', b'": ', b"true", b'"a"', b"</s>"]
 STOP = len(TOKENS) - 1
@@ -82,14 +83,13 @@ def test_the_processor_for_llama_cpp(examples: dict[str, Any]) -> None:
     compiled = GrammarCompiler(vocabulary).compile_json_schema(SCHEMA)
     processor, beside = examples["GrammarProcessor"](compiled), GrammarMatcher(compiled)
     rng = np.random.default_rng(2)
-    ids, bitmask = [7, 8, 9], allocate_token_bitmask(1, vocabulary.size)
+    ids = [7, 8, 9]
     while not beside.is_terminated():
-        beside.fill_next_token_bitmask(bitmask)
-        allowed = np.unpackbits(bitmask.numpy().view(np.uint8), bitorder="little")[: len(TOKENS)]
+        allowed = mask_of(beside)
         scores = processor(np.array(ids, np.intc), rng.random(len(TOKENS)).astype(np.single))
-        assert ((scores > -np.inf) == (allowed == 1)).all()
+        assert np.flatnonzero(scores > -np.inf).tolist() == allowed
         wanted = TEXT[len(Llama().detokenize(ids[3:])) :]
-        fitting = [i for i in np.flatnonzero(allowed[:STOP]).tolist() if wanted.startswith(TOKENS[i])]
+        fitting = [i for i in allowed if i < STOP and wanted.startswith(TOKENS[i])]
         token = max(fitting, key=lambda i: len(TOKENS[i]), default=STOP)
         ids.append(token)
         assert beside.accept_token(token)

@@ -34,9 +34,8 @@ from hybrid.drafts import Draft, DraftModel, verify
 from hybrid.drafts.counts import LEVELS, Counts
 from hybrid.drafts.model import DESCRIBED_BYTES, KIND, grammar_key, links
 from hybrid.healing import HealingMatcher
-from tests import matchers
 from tests.generating import TOKENIZER, VOCABULARY
-from tests.matchers import STRATEGIES
+from tests.matchers import STRATEGIES, mask_of
 
 pytestmark = pytest.mark.kernels
 
@@ -58,18 +57,13 @@ def compiled_by(kind: str) -> CompiledGrammar:
     return GrammarCompiler(VOCABULARY, strategy=kind).compile_grammar(GRAMMAR)
 
 
-def allowed(matcher: GrammarMatcher) -> list[int]:
-    """The ids of a matcher's mask."""
-    return matchers.allowed(matcher, VOCABULARY.size)[1]
-
-
 def walk(
     matcher: GrammarMatcher, rng: random.Random, most: int, model: DraftModel | None = None
 ) -> list[int]:
     """Read random tokens, mostly short ones; return their ids."""
     read: list[int] = []
     while len(read) < most and not matcher.is_terminated():
-        token = rng.choice(allowed(matcher))
+        token = rng.choice(mask_of(matcher))
         assert matcher.accept_token(token)
         read.append(token)
         if model is not None:
@@ -89,12 +83,12 @@ def test_drafts_are_allowed_and_nothing_moves(kind: str, seed: int) -> None:
     for _ in range(30):
         if matcher.is_terminated():
             break
-        before = allowed(matcher)
+        before = mask_of(matcher)
         chain, tree = model.propose(matcher, 8), model.propose_tree(matcher, 8)
-        assert allowed(matcher) == before and len(chain) <= 8 and len(tree.tokens) <= 8
+        assert mask_of(matcher) == before and len(chain) <= 8 and len(tree.tokens) <= 8
         follower = matcher.fork()
         for token in chain:
-            assert token in allowed(follower)
+            assert token in mask_of(follower)
             assert follower.accept_token(token)
         assert len(set(zip(tree.parents, tree.tokens, strict=True))) == len(tree.tokens)
         rows = allocate_token_bitmask(len(tree.tokens) + 1, VOCABULARY.size)

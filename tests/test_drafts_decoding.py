@@ -25,9 +25,10 @@ from adapters.drafts import GrammarDrafts
 from adapters.engines.drafting import Proposer
 from adapters.transformers import GrammarLogitsProcessor
 from equivalence.errors import ArgumentError, BatchError
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.drafts import Draft, DraftModel, verify
 from tests.generating import EOS, JSON, LETTERS, TOKENIZER, make_model
+from tests.matchers import mask_of
 
 pytestmark = [pytest.mark.usefixtures("one_thread")]
 
@@ -157,10 +158,7 @@ def shares_after(text: tuple[int, ...]) -> tuple[float, ...]:
     """The masked distribution after a text, in token order."""
     matcher = GrammarMatcher(SMALL)
     assert all(matcher.accept_token(token) for token in text)
-    bitmask = allocate_token_bitmask(1, 4)
-    matcher.fill_next_token_bitmask(bitmask)
-    bits = np.unpackbits(bitmask.numpy().view(np.uint8)[0], bitorder="little")[:4]
-    masked = EIGHTHS[text[-1] if text else None] * bits
+    masked = EIGHTHS[text[-1] if text else None] * np.isin(range(4), mask_of(matcher))
     shares: list[float] = (masked / masked.sum()).tolist()
     return tuple(shares)
 

@@ -19,8 +19,7 @@ from equivalence import HybridError, UnsupportedGrammar, Vocabulary
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.drafts import Draft, DraftModel, verify
 from hybrid.healing import HealingMatcher
-from tests import matchers
-from tests.matchers import STRATEGIES
+from tests.matchers import STRATEGIES, mask_of
 from tests.random_grammars import GrammarCase, grammar_cases
 
 pytestmark = pytest.mark.kernels
@@ -38,13 +37,9 @@ def compiled_of(case: GrammarCase, strategy: str) -> CompiledGrammar:
         raise
 
 
-def allowed(matcher: GrammarMatcher | HealingMatcher, tokens_left: int = 0) -> list[int]:
-    return matchers.allowed(matcher, matcher.compiled_grammar.vocabulary.size, tokens_left)[1]
-
-
 def choice(text: Sequence[int], matcher: GrammarMatcher | HealingMatcher) -> int:
     """Return the model's choice after a text: mostly one of few tokens, so that texts repeat themselves."""
-    found = allowed(matcher)
+    found = mask_of(matcher)
     if not found:
         return -1
     return found[zlib.crc32(bytes(token % 251 for token in text[-2:])) % len(found)]
@@ -116,7 +111,7 @@ def test_prefixes_of_random_grammars(strategy: str, case: GrammarCase, data: st.
     matcher = HealingMatcher(compiled, prefix)
     model = DraftModel(compiled, threshold=0)
     while matcher.left:
-        found = allowed(matcher)
+        found = mask_of(matcher)
         for number, text in enumerate(tokens):
             rest = text[len(matcher.left) :]
             crosses = text.startswith(matcher.left) and (
@@ -133,7 +128,7 @@ def test_prefixes_of_random_grammars(strategy: str, case: GrammarCase, data: st.
             assert all(twin.accept_token(token) for token, twin in twins.items())
             for left in (len(plan), len(plan) + 2):
                 closing = [t for t in found if twins[t].closes_within(left - 1, as_masks=True)]
-                assert plan[0] in closing and allowed(matcher, left) == closing
+                assert plan[0] in closing and mask_of(matcher, left) == closing
         if not found:
             break
         assert matcher.accept_token(data.draw(st.sampled_from(found)))

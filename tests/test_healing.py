@@ -17,13 +17,12 @@ import pytest
 import torch
 
 from equivalence import ArgumentError, BitmaskError, MatcherError, UnsupportedGrammar
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.healing import HealingMatcher, heal
 from hybrid.healing.beginnings import beginnings_of
 from hybrid.healing.matcher import MOST_PREFIX
-from tests import matchers
 from tests.generating import TOKENIZER, VOCABULARY
-from tests.matchers import STRATEGIES
+from tests.matchers import STRATEGIES, bits_of, mask_of
 
 pytestmark = pytest.mark.kernels
 
@@ -66,7 +65,7 @@ def allowed(matcher, tokens_left: int = 0) -> list[int]:
     else:
         assert matcher.fill_next_token_bitmask(bitmask, 1) in (True, False)
     assert (bitmask[0] == 0x5A5A5A5A).all()
-    bits = np.unpackbits(bitmask.numpy().view(np.uint8)[1], bitorder="little")
+    bits = bits_of(bitmask[1], 32 * bitmask.shape[1])
     assert not bits[VOCABULARY.size :].any() or matcher.left == b""
     return np.flatnonzero(bits[: VOCABULARY.size]).tolist()
 
@@ -90,7 +89,7 @@ def test_masks_are_those_of_a_filter_by_bytes(kind: str, name: str) -> None:
         after = allowed(matcher)
         plain = GrammarMatcher(compiled)
         assert plain.accept_string(read[len(prefix) :])
-        assert after == allowed_plain(plain)
+        assert after == mask_of(plain)
         for steps in range(1, made + 1):  # roll back, and repeat the same steps
             twin = matcher.fork()
             twin.rollback(steps)
@@ -113,7 +112,7 @@ def test_behind_the_prefix_all_is_the_grammars(kind: str) -> None:
     assert matcher.find_jump_forward_string() == 'x{"'
     assert matcher.accept_string('x{"') and plain.accept_string('{"')
     for text in ("no", '":', "1", "}"):
-        assert allowed(matcher) == allowed_plain(plain)
+        assert allowed(matcher) == mask_of(plain)
         assert matcher.find_jump_forward_string() == plain.find_jump_forward_string()
         assert matcher.accept_string(text) and plain.accept_string(text)
     assert matcher.is_completed() and not matcher.is_terminated()
@@ -124,20 +123,16 @@ def test_behind_the_prefix_all_is_the_grammars(kind: str) -> None:
     assert matcher.left == b"x" and allowed(matcher) == reference(compiled, b"x")
 
 
-def allowed_plain(matcher: GrammarMatcher) -> list[int]:
-    return matchers.allowed(matcher, VOCABULARY.size)[1]
-
-
 def allowed_plain_after(compiled: CompiledGrammar, text: str) -> list[int]:
     matcher = GrammarMatcher(compiled)
     assert matcher.accept_string(text)
-    return allowed_plain(matcher)
+    return mask_of(matcher)
 
 
 def test_no_prefix_is_a_plain_matcher() -> None:
     compiled = compiled_by("classifier", "words")
     matcher = HealingMatcher(compiled, b"")
-    assert matcher.left == b"" and allowed(matcher) == allowed_plain(GrammarMatcher(compiled))
+    assert matcher.left == b"" and allowed(matcher) == mask_of(GrammarMatcher(compiled))
 
 
 def test_prompts_cut_at_every_byte() -> None:
@@ -238,16 +233,10 @@ def test_a_tag_that_begins_with_a_token_id_is_read_behind_the_prefix_only(strate
     tag = {"type": "structural_tag", "format": {"type": "sequence", "elements": elements}}
     compiled = GrammarCompiler(vocabulary, strategy=strategy).compile_structural_tag(tag)
     matcher = HealingMatcher(compiled, b'"/>.\n')
-    bitmask = allocate_token_bitmask(1, vocabulary.size)
-
-    def allowed() -> list[int]:
-        matcher.fill_next_token_bitmask(bitmask)
-        return [token for token in range(vocabulary.size) if bitmask[0, 0] >> token & 1]
-
-    assert allowed() == [0, 1, 6]  # not 3: its "<t>" is text, and the tag begins with the id 4
+    assert mask_of(matcher) == [0, 1, 6]  # not 3: its "<t>" is text, and the tag begins with the id 4
     assert not matcher.accept_token(3) and not matcher.accept_token(4)
-    assert matcher.accept_token(1) and allowed() == [2]
-    assert matcher.accept_token(2) and allowed() == [4]
+    assert matcher.accept_token(1) and mask_of(matcher) == [2]
+    assert matcher.accept_token(2) and mask_of(matcher) == [4]
     assert matcher.accept_token(4) and matcher.accept_token(5) and matcher.is_completed()
 
 
@@ -274,10 +263,7 @@ def test_tokens_that_begin_alike_are_read_apart() -> None:
     vocabulary = Vocabulary.from_bytes([*texts, *others, b"xbc"], stop_token_ids=8)
     compiled = GrammarCompiler(vocabulary).compile_grammar('root ::= "aa" | "b" [bc]?')
     matcher = HealingMatcher(compiled, b"x")
-    bitmask = allocate_token_bitmask(1, vocabulary.size)
-    matcher.fill_next_token_bitmask(bitmask)
-    bits = np.unpackbits(bitmask.numpy().view(np.uint8)[0], bitorder="little")[: vocabulary.size]
-    assert np.flatnonzero(bits).tolist() == reference(compiled, b"x") == [0, 1, 2, 5, 7, 40]
+    assert mask_of(matcher) == reference(compiled, b"x") == [0, 1, 2, 5, 7, 40]
     assert matcher.accept_token(40)
     matcher.rollback(0)
     assert matcher.left == b"" and matcher.accept_token(8) and matcher.is_terminated()

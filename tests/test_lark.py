@@ -44,6 +44,7 @@ from hybrid.files import from_bytes, to_bytes
 from hybrid.files.container import pack, unpack
 from hybrid.lark import FactoredClassifier
 from tests.lark_oracle import SMALL_GRAMMARS, SmallGrammar
+from tests.matchers import flags_of
 
 CALCULATOR = r"""
 start: sum
@@ -75,15 +76,7 @@ def calculator() -> CompiledGrammar:
 
 def bits(matcher: GrammarMatcher) -> list[bool]:
     """The mask as one truth value per id."""
-    return flags(matcher).tolist()
-
-
-def flags(matcher: GrammarMatcher) -> np.ndarray:
-    """Like `bits`, for large vocabularies."""
-    size = matcher.compiled_grammar.vocabulary.size
-    bitmask = allocate_token_bitmask(1, size)
-    matcher.fill_next_token_bitmask(bitmask)
-    return np.unpackbits(bitmask.numpy()[0].view(np.uint8), bitorder="little")[:size].view(np.bool_)
+    return flags_of(matcher).tolist()
 
 
 # ---------------------------------------------------------------- against Lark
@@ -120,7 +113,7 @@ def test_real_tokens_of_shipped_grammars(name: str, tekken: Vocabulary) -> None:
     for _ in range(3):
         matcher = GrammarMatcher(compiled)
         for _ in range(40):
-            allowed = flags(matcher)
+            allowed = flags_of(matcher)
             for token in rng.sample(range(tekken.size), 40):
                 assert matcher.fork().accept_token(token) == allowed[token], token
             choices = np.flatnonzero(allowed)

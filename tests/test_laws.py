@@ -1,8 +1,8 @@
 """Laws of token classes: no mask of any grammar distinguishes two tokens of one class.
 
 What: classes against the slow reference on random grammars, and against XGrammar itself on every case in
-``tests/cases``; the relation between the two partitions; how coarse the classes are; the gather.
-When: after any change of the network, the exploration, the partition or the gather.
+``tests/cases``; the relation between the two partitions; how coarse the classes are.
+When: after any change of the network, the exploration or the partition.
 Limits: soundness is asserted for each example. Needless splits only cost speed, so they are counted over a
 fixed set of grammars.
 """
@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import product
 
-import numpy as np
 import pytest
 import xgrammar
 from hypothesis import given, reject, settings
@@ -29,7 +28,6 @@ from equivalence.network.features import find_features
 from equivalence.network.reading import read_grammar
 from equivalence.vocabulary import Vocabulary
 from hybrid.testing.segmentation import tokenize_random
-from hybrid.values.gather import LARGE_CLASS, Gather
 from tests.conftest import load_cases
 from tests.random_grammars import GrammarCase, grammar_cases
 
@@ -207,36 +205,3 @@ def test_xgrammar_cannot_tell_tokens_of_a_class_apart(case: Case) -> None:
                 assert matcher.accept_token(token_id)
                 if place < 10 or rng.random() < 0.1:
                     assert_constant(classes, matcher, vocabulary)
-
-
-# --- The gather --------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=EXAMPLES // 3, deadline=None)
-@given(st.data())
-def test_gather_is_the_union_of_classes(data: st.DataObject) -> None:
-    sizes = data.draw(st.lists(st.integers(1, 40) | st.just(LARGE_CLASS + 3), min_size=1, max_size=70))
-    never = data.draw(st.integers(0, 70))
-    class_of_token = np.repeat(np.arange(-1, len(sizes)), [never, *sizes]).astype(np.int32)
-    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
-    rng.shuffle(class_of_token)
-    representatives = np.array([np.flatnonzero(class_of_token == c)[0] for c in range(len(sizes))], np.int32)
-    classes = TokenClasses(class_of_token, len(sizes), representatives, "acceptance", {}, {})
-    gather = Gather(classes, class_of_token.size)
-    chosen = rng.random(len(sizes)) < rng.random()
-    n_words = (len(sizes) + 31) // 32
-    class_mask = bits_to_words(chosen, n_words)
-    spare = 32 * n_words - len(sizes)
-    if spare:  # bits beyond the last class mean nothing
-        class_mask[-1] |= np.uint32((0xFFFFFFFF << (32 - spare)) & 0xFFFFFFFF)
-    out = np.full(gather.n_words, 0xDEADBEEF, np.uint32)
-    gather.expand(class_mask, out)
-    wanted = (class_of_token >= 0) & chosen[class_of_token]
-    assert np.array_equal(out, bits_to_words(wanted, gather.n_words))
-
-
-def bits_to_words(bits: np.ndarray, n_words: int) -> np.ndarray:
-    """Bit i of word i // 32, the layout of XGrammar's bitmasks."""
-    padded = np.zeros(32 * n_words, bool)
-    padded[: bits.size] = bits
-    return np.packbits(padded, bitorder="little").view(np.uint32)

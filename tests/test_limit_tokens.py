@@ -12,7 +12,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, assume, given, settings
@@ -22,7 +21,7 @@ from equivalence import ArgumentError, BudgetExceeded, MatcherError, Unsupported
 from hybrid import BatchGrammarMatcher, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.completion import Completion
 from hybrid.drafts import DraftModel
-from tests.matchers import STRATEGIES, allowed
+from tests.matchers import STRATEGIES, ids_of, mask_of
 from tests.random_grammars import GrammarCase, grammar_cases
 from tests.test_completion import (
     BYTES,
@@ -37,10 +36,6 @@ from tests.test_completion import (
 
 ANY = {"type": "object"}
 SCHEMAS = {"bounded": SCHEMA, "recursive": NESTED, "any object": ANY}
-
-
-def masked(matcher: GrammarMatcher) -> list[int]:
-    return allowed(matcher, matcher.compiled_grammar.vocabulary.size)[1]
 
 
 def wanted(matcher: GrammarMatcher, left: int, stop: int | None = None) -> list[int]:
@@ -59,7 +54,7 @@ def wanted(matcher: GrammarMatcher, left: int, stop: int | None = None) -> list[
                 return closing(matcher, left - for_stop)
             except MatcherError:
                 pass
-    return masked(matcher)
+    return mask_of(matcher)
 
 
 def wander(
@@ -69,8 +64,8 @@ def wander(
     rollbacks."""
     read = 0
     for _ in range(n):
-        ids = masked(plain)
-        assert masked(limited) == wanted(plain, left, stop)
+        ids = mask_of(plain)
+        assert mask_of(limited) == wanted(plain, left, stop)
         assert limited.tokens_left == left
         token = draw.choice(ids)
         for matcher in (limited, plain):
@@ -124,8 +119,8 @@ def test_most_masks_are_not_looked_at(name: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Completion, "restrict", counting)
     draw = random.Random(1)
     for _ in range(300):
-        ids = masked(limited)
-        assert not asked and ids == masked(plain)
+        ids = mask_of(limited)
+        assert not asked and ids == mask_of(plain)
         token = draw.choice([one for one in ids if one != STOP] or ids)
         for matcher in (limited, plain):
             assert matcher.accept_token(token)
@@ -144,7 +139,7 @@ def test_texts_end_with_a_stop_token_in_time(name: str, strategy: str, more: int
         matcher, draw, left = start.fork(), random.Random(seed), len(plan) + more
         assert matcher.limit_tokens(left, with_stop_token=True)
         while matcher.tokens_left and not matcher.is_terminated():
-            assert matcher.accept_token(draw.choice(masked(matcher)))
+            assert matcher.accept_token(draw.choice(mask_of(matcher)))
         assert matcher.is_completed()
         assert matcher.is_terminated() or not more  # if there was room for a stop token
 
@@ -180,25 +175,21 @@ def test_batches_and_trees_of_drafts_have_the_masks_of_their_places() -> None:
                 path.append(parents[path[-1]])
             other = GrammarMatcher(compiled)
             assert other.accept_string(b'{"a":"')
-            here = np.flatnonzero(_bits(found[node])).tolist()
+            here = ids_of(found[node], VOCABULARY.size)
             left = None if limit is None else limit - 4
             for step in reversed(path[:-1]):
-                mask = masked(other) if left is None else wanted(other, left)
+                mask = mask_of(other) if left is None else wanted(other, left)
                 if tree[step] not in mask:
                     assert not here
                     break
                 assert other.accept_token(tree[step])
                 left = None if left is None else left - 1
             else:
-                ids = masked(other) if left is None else wanted(other, left)
+                ids = mask_of(other) if left is None else wanted(other, left)
                 assert here == ids
 
 
 TOKEN = {text: index for index, text in enumerate(VOCABULARY.tokens) if len(text) > 1}
-
-
-def _bits(row: torch.Tensor) -> np.ndarray:
-    return np.unpackbits(row.numpy().view(np.uint8), bitorder="little")[: VOCABULARY.size]
 
 
 def test_forks_go_on_with_the_limit_and_a_new_start_has_none() -> None:
@@ -211,10 +202,10 @@ def test_forks_go_on_with_the_limit_and_a_new_start_has_none() -> None:
     twin.rollback(2)
     assert (twin.tokens_left, matcher.tokens_left) == (15, 14)
     assert matcher.accept_string(b'a": "') and matcher.tokens_left == 13
-    assert masked(matcher) == wanted(_read(b'{"a": "'), 13)
+    assert mask_of(matcher) == wanted(_read(b'{"a": "'), 13)
     matcher.reset()
     again: GrammarMatcher = matcher.fork()
-    assert again.tokens_left is None and masked(again) == masked(matcher_of(SCHEMA))
+    assert again.tokens_left is None and mask_of(again) == mask_of(matcher_of(SCHEMA))
     matcher.limit_tokens(20)
     matcher.limit_tokens(17)
     assert matcher.tokens_left == 17
@@ -233,10 +224,10 @@ def test_a_limit_that_no_text_fits_into_is_told_and_masks_are_plain() -> None:
     plan = matcher.shortest_completion()
     assert plan is not None
     assert matcher.limit_tokens(len(plan) - 4) is False
-    assert masked(matcher) == masked(plain)
-    assert matcher.limit_tokens(0) is False and masked(matcher) == masked(plain)
+    assert mask_of(matcher) == mask_of(plain)
+    assert matcher.limit_tokens(0) is False and mask_of(matcher) == mask_of(plain)
     assert matcher.limit_tokens(len(plan)) is True
-    assert masked(matcher) == closing(plain, len(plan)) != masked(plain)
+    assert mask_of(matcher) == closing(plain, len(plan)) != mask_of(plain)
 
 
 @pytest.mark.parametrize("value", [-1, 2.5, "9", True])
@@ -258,7 +249,7 @@ def test_grammars_without_completions_are_refused_by_name_each_time() -> None:
             with pytest.raises(UnsupportedGrammar, match=why):
                 matcher.limit_tokens(30)
         assert matcher.tokens_left is None
-        masked(matcher)
+        mask_of(matcher)
 
 
 def test_a_limit_that_takes_too_much_is_lost_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,11 +260,11 @@ def test_a_limit_that_takes_too_much_is_lost_by_name(monkeypatch: pytest.MonkeyP
     matcher.limit_tokens(15)
     assert matcher.lost_limit is None
     monkeypatch.setattr(Completion, "restrict", fail)
-    assert masked(matcher) == masked(plain)
+    assert mask_of(matcher) == mask_of(plain)
     assert matcher.tokens_left is None and "more than 9 bytes" in str(matcher.lost_limit)
     monkeypatch.undo()
     assert matcher.accept_token(TOKEN[b'{"']) and plain.accept_token(TOKEN[b'{"'])
-    assert masked(matcher) == masked(plain)
+    assert mask_of(matcher) == mask_of(plain)
 
 
 def test_stop_tokens_without_text_share_what_is_known() -> None:
@@ -304,7 +295,7 @@ def test_drafts_are_made_and_learned_under_a_limit(strategy):
                     wanted_here = found
             assert found == wanted_here
             seen += len(found[0])
-            token = draw.choice(masked(limited))
+            token = draw.choice(mask_of(limited))
             for matcher, model in zip((free, limited), drafts, strict=True):
                 assert matcher.accept_token(token)
                 model.learn(matcher)

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from equivalence import BudgetExceeded, HybridError
 from hybrid import Budget, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+from tests.matchers import mask_of
 
 TOKENS = [b"a", b"b", b"ab", b"(", b")", b"()", b"x", b"((", b"))", b"aa", b"ba"]
 STOP = len(TOKENS)
 VOCABULARY = Vocabulary.from_bytes([*TOKENS, b""], stop_token_ids=[STOP])
-
-
-def mask(matcher: GrammarMatcher) -> list[bool]:
-    bitmask = allocate_token_bitmask(1, VOCABULARY.size)
-    matcher.fill_next_token_bitmask(bitmask)
-    bits = np.unpackbits(bitmask.numpy()[0].view(np.uint8), bitorder="little")
-    return bits[: STOP + 1].astype(bool).tolist()
 
 
 @pytest.mark.parametrize("strategy", ["classifier", "representatives", "engine"])
@@ -44,6 +37,6 @@ def test_a_stop_token_without_text_that_is_overridden_is_nothing() -> None:
     for strategy in ("engine", "representatives"):
         compiled = GrammarCompiler(VOCABULARY, strategy=strategy).compile_grammar(text)
         matcher = GrammarMatcher(compiled, override_stop_tokens=[6])
-        mask(matcher)
-        assert not mask(matcher)[STOP] and not matcher.accept_token(STOP)
+        mask_of(matcher)
+        assert STOP not in mask_of(matcher) and not matcher.accept_token(STOP)
         assert matcher.fill_next_token_bitmask(allocate_token_bitmask(1, VOCABULARY.size))

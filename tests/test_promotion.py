@@ -26,7 +26,7 @@ from equivalence import BudgetExceeded, Vocabulary
 from hybrid import BatchGrammarMatcher, Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.classifier import completing
 from hybrid.compile.promotion import promote_static
-from tests.classifiers import mask_of
+from tests.matchers import mask_of
 from tests.promotions import NESTED, begun, is_complete, promotions, text_of, use
 from tests.test_artifact import SCHEMA, VOCABULARY
 
@@ -63,7 +63,7 @@ def test_matchers_go_on_meanwhile(small_pieces: None) -> None:
     first = GrammarMatcher(compiled)
     assert first.accept_string("([12")
     twin = first.fork()
-    mask = mask_of(first, VOCABULARY.size)
+    mask = mask_of(first)
     found: dict[int, list[bytes]] = {}
     threads = [
         threading.Thread(target=lambda seed=seed: found.__setitem__(seed, use(compiled, seed, 150)))
@@ -81,10 +81,10 @@ def test_matchers_go_on_meanwhile(small_pieces: None) -> None:
     for thread in threads:
         thread.join()
     assert found == wanted and is_complete(compiled)
-    assert mask_of(first, VOCABULARY.size) == mask_of(twin, VOCABULARY.size) == mask
+    assert mask_of(first) == mask_of(twin) == mask
     assert first.accept_string("3])") and twin.accept_string("4]")
     first.rollback(2)
-    assert mask_of(first, VOCABULARY.size) == mask_of(GrammarMatcher(compiled), VOCABULARY.size)
+    assert mask_of(first) == mask_of(GrammarMatcher(compiled))
 
 
 def test_the_pieces_of_a_promotion_let_matchers_in(small_pieces: None) -> None:

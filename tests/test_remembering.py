@@ -22,6 +22,7 @@ from hybrid import allocate_token_bitmask as allocate
 from hybrid.json_schema import SchemaRefused, grammar_of_schema
 from hybrid.json_schema.places import places_of
 from hybrid.remembering.cursor import number, without_space
+from tests import matchers
 from tests.matchers import STRATEGIES
 
 BYTES = [bytes([byte]) for byte in range(256)]
@@ -158,11 +159,9 @@ def matcher_of(schema: Any, strategy: str = "auto", **options: Any) -> GrammarMa
 
 
 def allowed(matcher: GrammarMatcher) -> list[int]:
-    bitmask = allocate(1, VOCABULARY.size)
-    needed = matcher.fill_next_token_bitmask(bitmask)
-    bits = np.unpackbits(bitmask.numpy().view(np.uint8), bitorder="little")[: VOCABULARY.size]
-    assert needed == (not bits.all())
-    return np.flatnonzero(bits).tolist()
+    needed, ids = matchers.allowed(matcher, VOCABULARY.size)
+    assert needed == (len(ids) < VOCABULARY.size)
+    return ids
 
 
 def is_valid(schema: Any, text: bytes) -> bool:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
 import pytest
 
 from equivalence import Vocabulary
 from hybrid import GrammarCompiler, GrammarMatcher
-from hybrid import allocate_token_bitmask as allocate
+from tests.matchers import mask_of
 from tests.test_remembering import BYTES, COMPILERS, UNIQUE, VOCABULARY, allowed
 
 LAYOUTS: list[dict[str, Any]] = [
@@ -120,11 +119,8 @@ def test_what_looks_like_an_earlier_item_for_long(schema: dict[str, Any], text: 
     vocabulary = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=len(tokens))
     compiler = GrammarCompiler(vocabulary, semantics="json-schema")
     matcher = GrammarMatcher(compiler.compile_json_schema(schema, strict_mode=False))
-    bitmask = allocate(1, vocabulary.size)
     for byte in text.encode():
-        matcher.fill_next_token_bitmask(bitmask)
-        bits = np.unpackbits(bitmask.numpy().view(np.uint8)[0], bitorder="little")
-        ids = [token for token in range(len(tokens)) if bits[token]]
+        ids = [token for token in mask_of(matcher) if token < len(tokens)]
         assert ids == [token for token in range(len(tokens)) if matcher.fork().accept_token(token)]
         assert matcher.accept_string(bytes([byte]))
     assert matcher.is_completed()
@@ -155,11 +151,8 @@ def test_zeros_do_not_make_a_number_a_new_one(numbers: dict[str, Any], text: byt
     )
     assert matcher.accept_string(text)
     ends = not matcher.fork().accept_token(len(BYTES))
-    bitmask = allocate(1, vocabulary.size)
     for _ in range(40):  # however it goes on, the mask is what is accepted, and there is a way on
-        matcher.fill_next_token_bitmask(bitmask)
-        bits = np.unpackbits(bitmask.numpy().view(np.uint8)[0], bitorder="little")
-        ids = [one for one in range(len(tokens) + 1) if bits[one]]
+        ids = mask_of(matcher)
         assert ids == [one for one in range(len(tokens) + 1) if matcher.fork().accept_token(one)] != []
         zeros = [one for one in ids if one < len(tokens) and not tokens[one].strip(b"0")]
         if ids == zeros:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xgrammar
 
-from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.xgrammar.sanitize import (
     classes_as_rules,
     has_texts_without_end,
@@ -16,6 +16,7 @@ from hybrid.xgrammar.sanitize import (
     shield_root,
     without_lookahead,
 )
+from tests.matchers import allowed, flags_of
 
 VALUE = r"""
 root ::= "[" value ws "]"
@@ -23,12 +24,6 @@ value ::= "\"" text
 text ::= "\"" | [^"\\\r\n] text
 ws ::= [ \n]*
 """
-
-
-def allowed(matcher: GrammarMatcher, size: int) -> list[bool]:
-    bitmask = allocate_token_bitmask(1, size)
-    matcher.fill_next_token_bitmask(bitmask)
-    return np.unpackbits(bitmask.numpy()[0].view(np.uint8), bitorder="little")[:size].astype(bool).tolist()
 
 
 @pytest.mark.parametrize("strategy", ["representatives", "engine"])
@@ -48,7 +43,7 @@ def test_masks_of_a_called_root_follow_accept_token(
     assert matcher.accept_string(prefix)
     taken = [matcher.fork().accept_token(token_id) for token_id in range(vocabulary.size)]
     assert any(taken)
-    assert allowed(matcher, vocabulary.size) == taken
+    assert flags_of(matcher).tolist() == taken
 
 
 @pytest.mark.parametrize(
@@ -67,7 +62,7 @@ def test_masks_over_few_tokens_follow_accept_token(tokens: list[bytes]) -> None:
     assert matcher.accept_string("[")
     taken = [matcher.fork().accept_token(token_id) for token_id in range(vocabulary.size)]
     assert taken[1]
-    assert allowed(matcher, vocabulary.size) == taken
+    assert flags_of(matcher).tolist() == taken
 
 
 def test_prefixes_are_those_that_are_missing() -> None:
@@ -121,7 +116,7 @@ def test_masks_after_calls_follow_accept_token(
     assert matcher.accept_string(prefix) and judge.accept_string(prefix)
     taken = [judge.fork().accept_token(token_id) for token_id in range(vocabulary.size)]
     assert any(taken)
-    assert allowed(matcher, vocabulary.size) == taken
+    assert flags_of(matcher).tolist() == taken
 
 
 def test_plain_masks_are_wrong_after_calls() -> None:
@@ -133,7 +128,7 @@ def test_plain_masks_are_wrong_after_calls() -> None:
         judge = xgrammar.GrammarMatcher(plain)
         assert judge.accept_string(prefix)
         taken = [judge.fork().accept_token(token_id) for token_id in range(vocabulary.size)]
-        wrong += allowed(judge, vocabulary.size) != taken
+        wrong += allowed(judge, vocabulary.size)[1] != np.flatnonzero(taken).tolist()
     assert wrong >= 4
 
 
@@ -165,7 +160,7 @@ def test_classes_after_calls_stay_where_ids_are_read_as_text() -> None:
     )
     assert matcher.accept_token(0) and judge.accept_token(0)
     taken = [judge.fork().accept_token(token_id) for token_id in range(vocabulary.size)]
-    assert taken[1] and allowed(matcher, vocabulary.size) == taken
+    assert taken[1] and flags_of(matcher).tolist() == taken
 
 
 def test_a_repeated_class_keeps_the_temperature_of_its_rule() -> None:

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from tests.engines import SIZE, STOP, TEXTS, bits
+from tests.matchers import bits_of
 from tests.sglang_backends import installed
 from tests.sglang_stand_in import BASE, SPECULATION, request_of
 
@@ -205,7 +206,7 @@ def test_sglangs_own_worker(monkeypatch):
     import adapters.sglang
     from adapters.sglang.chains import draft_chains
     from tests import test_sglang_managers as managers
-    from tests.sglang_scheduler import Scheduler, allowed
+    from tests.sglang_scheduler import Scheduler
 
     kind = ngram_worker.NGRAMWorker
     monkeypatch.setattr(kind, "_prepare_draft_tokens", kind._prepare_draft_tokens)
@@ -233,7 +234,7 @@ def test_sglangs_own_worker(monkeypatch):
         node = 0
         while True:  # walk down the tree as the verification does
             token = wanted[len(request.output_ids)]
-            assert allowed(rows[node], managers.SIZE)[token]
+            assert bits_of(rows[node], managers.SIZE)[token]
             request.grammar.accept_token(token)
             request.output_ids.append(token)
             below = int(child[0, node])

@@ -34,7 +34,8 @@ from hybrid.classifier.completing import reachable_again
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.named_ids import MOST_ESCAPED, NamedIds, text_ids
 from hybrid.files import can_be_written
-from tests.test_token_level import EBNF, STOPS, TOKENS, mask, parse, random_grammar, walk
+from tests.matchers import bits_of, mask_of
+from tests.test_token_level import EBNF, STOPS, TOKENS, parse, random_grammar, walk
 
 VOCABULARY = Vocabulary.from_bytes(
     [*TOKENS, b"\xff", b"\xffa", b"a\xff", b"\xff\xff", b"\xff\x01", b"ab\xff"], stop_token_ids=STOPS
@@ -132,7 +133,7 @@ def test_full_tables_are_begun_anew() -> None:
             assert first.accept_token(token_id) and second.accept_token(token_id)
             with classifier.lock:
                 classifier.renew()
-            assert mask(first, VOCABULARY.size)[0].tolist() == mask(second, VOCABULARY.size)[0].tolist()
+            assert mask_of(first) == mask_of(second)
         first.rollback(2)
         second.rollback(2)
         assert walk(first, second, rng)[0]
@@ -155,10 +156,10 @@ def test_an_id_read_both_ways_goes_on_elsewhere() -> None:
     first, second = GrammarMatcher(ours), GrammarMatcher(plain)
     assert first.accept_token(2) and second.accept_token(2)  # as an id, or as its bytes "ab"
     assert ours.strategy == "classifier" and "both as text and as an id" in ours.reason
-    found, wanted = (mask(each, VOCABULARY.size)[0] for each in (first, GrammarMatcher(ours)))
-    assert found.tolist() == mask(second, VOCABULARY.size)[0].tolist()
+    found, wanted = (mask_of(each) for each in (first, GrammarMatcher(ours)))
+    assert found == mask_of(second)
     first.rollback()
-    assert mask(first, VOCABULARY.size)[0].tolist() == wanted.tolist()
+    assert mask_of(first) == wanted
 
 
 def test_classes_tell_named_ids_from_equal_texts() -> None:
@@ -287,5 +288,6 @@ def test_ids_of_one_vocabulary_are_read_once_and_follow_each_grammar() -> None:
             for i, text in enumerate(VOCABULARY.tokens)
         ]
         assert [ids.group(i) for i in range(VOCABULARY.size)] == expected
-        others = np.unpackbits(ids.others().view(np.uint8), bitorder="little")[: VOCABULARY.size]
-        assert others.tolist() == [bool(text) and i not in named for i, text in enumerate(VOCABULARY.tokens)]
+        assert bits_of(ids.others(), VOCABULARY.size).tolist() == [
+            bool(text) and i not in named for i, text in enumerate(VOCABULARY.tokens)
+        ]

@@ -18,6 +18,7 @@ from equivalence import GrammarError, UnsupportedGrammar
 from equivalence.network.features import find_features
 from equivalence.network.reading import read_grammar
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+from tests.matchers import bits_of
 
 TOKENS: list[bytes] = [
     b"", b"</s>", b"ab", b"a", b"b", b"<t>", b"ab", b"x", b"1", b" ", b"<", b"e", b"<e", b"!", b"z",
@@ -88,8 +89,7 @@ def parse(name: str) -> xgrammar.Grammar:
 def mask(matcher: Any, size: int) -> tuple[np.ndarray, bool]:
     bitmask = allocate_token_bitmask(1, size)
     needed = matcher.fill_next_token_bitmask(bitmask)
-    bits = np.unpackbits(bitmask.numpy()[0].view(np.uint8), bitorder="little")
-    return bits[:size].astype(bool), needed
+    return bits_of(bitmask[0], size), needed
 
 
 def forced(matcher: Any) -> Any:

@@ -31,6 +31,7 @@ from vllm.v1.structured_output.utils import apply_grammar_bitmask
 
 import adapters.vllm
 from adapters.vllm import steps
+from tests import matchers
 from tests.byte_tokenizer import byte_tokenizer
 
 SCHEMA = {
@@ -140,8 +141,7 @@ def rows_of(manager, requests: list, drafts: dict | None = None) -> torch.Tensor
 
 def allowed(row: torch.Tensor) -> set[int]:
     """Return the allowed ids of a row; the bits after the last id, up to a whole word, mean nothing."""
-    bits = row.numpy().view("uint32")
-    return {i for i in range(SIZE) if bits[i >> 5] >> (i & 31) & 1}
+    return set(matchers.ids_of(row, SIZE))
 
 
 def journey(name: str, stops=()) -> list[torch.Tensor]:

@@ -9,6 +9,7 @@ Limits: ``test_classifier.py`` tests what walks share with classes.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -29,6 +30,7 @@ from hybrid.classifier import Classifier, distinct_classes, fixed_tables
 from hybrid.classifier.repeat_units import read_units, unit_reads, unit_table
 from hybrid.classifier.walk_output import MOST_PIECES
 from hybrid.classifier.walk_tables import walk_tables
+from tests.matchers import ids_of
 from tests.random_grammars import GrammarCase, grammar_cases
 
 pytestmark = pytest.mark.kernels
@@ -50,12 +52,35 @@ def row_of(classifier: Classifier, config: int) -> list[int]:
         classifier.note_mask(session, config, session.store.class_mask(config), rows)
     words = np.zeros((vocabulary.size + 31) // 32, np.uint32)
     rows.copy(config, words)
-    bits = np.unpackbits(words.view(np.uint8), bitorder="little")
-    return np.flatnonzero(bits[: vocabulary.size]).tolist()
+    return ids_of(words, vocabulary.size)
 
 
 def with_stop(tokens: list[bytes]) -> Vocabulary:
     return Vocabulary.from_bytes([*tokens, b""], stop_token_ids=len(tokens))
+
+
+def walk(
+    classifier: Classifier, ebnf: str, choose: Callable[[list[int]], int], texts: int, steps: int
+) -> int:
+    """Compare masks with the reference's along texts of chosen tokens; return how many."""
+    reference, tokens = ReferenceGrammar(xgrammar.Grammar.from_ebnf(ebnf)), classifier.vocabulary.tokens
+    (stop,) = classifier.vocabulary.stop_token_ids
+    n_masks = 0
+    for _ in range(texts):
+        config, prefix = classifier.session.start, b""
+        for _ in range(steps):
+            allowed = row_of(classifier, config)
+            (expected,) = reference.masks([prefix], list(tokens))
+            wanted = [i for i, taken in enumerate(expected) if taken and tokens[i]]
+            assert [i for i in allowed if i != stop] == wanted, (prefix, ebnf)
+            assert (stop in allowed) == reference.complete(prefix), (prefix, ebnf)
+            n_masks += 1
+            if not wanted:
+                break
+            token = choose(wanted)
+            config = classifier.step(classifier.session, config, token)
+            prefix += tokens[token]
+    return n_masks
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
@@ -67,22 +92,7 @@ def test_walked_masks_are_those_of_the_reference(case: GrammarCase, rng: random.
         classifier, _ = walked_of(grammar, vocabulary)
     except (UnsupportedGrammar, BudgetExceeded):
         reject()
-    reference = ReferenceGrammar(grammar)
-    stop = len(case.vocabulary)
-    for _ in range(3):
-        session, prefix = classifier.session, b""
-        config = session.start
-        for _ in range(8):
-            allowed = row_of(classifier, config)
-            (expected,) = reference.masks([prefix], case.vocabulary)
-            wanted = [i for i, taken in enumerate(expected) if taken and case.vocabulary[i]]
-            assert [i for i in allowed if i != stop] == wanted, (prefix, case.ebnf)
-            assert (stop in allowed) == reference.complete(prefix), (prefix, case.ebnf)
-            if not wanted:
-                break
-            token = rng.choice(wanted)
-            config = classifier.step(session, config, token)
-            prefix += case.vocabulary[token]
+    walk(classifier, case.ebnf, rng.choice, 3, 8)
 
 
 def test_what_other_grammars_read_is_taken_for_what_it_is() -> None:
@@ -103,18 +113,7 @@ def test_what_other_grammars_read_is_taken_for_what_it_is() -> None:
             except (UnsupportedGrammar, BudgetExceeded):
                 reject()
             hits, size = kept.hits, len(kept)
-            reference = ReferenceGrammar(grammar)
-            config, prefix = classifier.session.start, b""
-            for _ in range(6):
-                allowed = row_of(classifier, config)
-                (expected,) = reference.masks([prefix], texts)
-                wanted = [i for i, taken in enumerate(expected) if taken and texts[i]]
-                assert [i for i in allowed if i != len(texts)] == wanted, (prefix, ebnf)
-                if not wanted:
-                    break
-                token = min(wanted, key=lambda i: texts[i])  # the same text for equal grammars
-                config = classifier.step(classifier.session, config, token)
-                prefix += texts[token]
+            walk(classifier, ebnf, lambda wanted: min(wanted, key=lambda i: texts[i]), 1, 6)  # the same text
             counts[0] += added.get(ebnf, 0)
             counts[1] += kept.hits - hits if ebnf in added else 0  # in the second round
             added[ebnf] = len(kept) - size
@@ -172,22 +171,11 @@ def test_counts_that_walks_forget_do_not_matter(ebnf: str, few_nodes: int) -> No
     vocabulary.__dict__["kept_reads"] = kept
     grammar = xgrammar.Grammar.from_ebnf(ebnf)
     classifier, _ = walked_of(grammar, vocabulary)
-    reference = ReferenceGrammar(grammar)
-    texts = list(vocabulary.tokens)
-    n_masks = 0
-    for _ in range(6):
-        config, prefix = classifier.session.start, b""
-        for _ in range(40):
-            (expected,) = reference.masks([prefix], texts)
-            wanted = [i for i, taken in enumerate(expected) if taken and texts[i]]
-            assert [i for i in row_of(classifier, config) if texts[i]] == wanted, prefix
-            n_masks += 1
-            if not wanted:
-                break
-            # short ones go past all counts, long ones leap
-            token = min(rng.sample(wanted, min(4, len(wanted))), key=lambda i: len(texts[i]))
-            config = classifier.step(classifier.session, config, token)
-            prefix += texts[token]
+
+    def choose(wanted: list[int]) -> int:  # short ones go past all counts, long ones leap
+        return min(rng.sample(wanted, min(4, len(wanted))), key=lambda i: len(vocabulary.tokens[i]))
+
+    n_masks = walk(classifier, ebnf, choose, 6, 40)
     assert n_masks > 12
     if few_nodes < 0:  # all but the units that may go on where they may end
         of_units = [one for one in {**kept._old, **kept._young}.values() if isinstance(one, UnitReads)]
@@ -300,21 +288,11 @@ def test_states_that_differ_in_little(ebnf: str, is_compared: bool) -> None:
     tokens = {"".join(rng.choices(parts, k=rng.randint(1, 4))).encode() for _ in range(300)}
     vocabulary = with_stop(sorted(tokens | {bytes([c]) for c in b"<>;name.x10"}))
     classifier, _ = walked_of(xgrammar.Grammar.from_ebnf(ebnf), vocabulary)
-    reference = ReferenceGrammar(xgrammar.Grammar.from_ebnf(ebnf))
-    texts = list(vocabulary.tokens)
-    for _ in range(6):
-        config, prefix = classifier.session.start, b""
-        for _ in range(8):
-            (expected,) = reference.masks([prefix], texts)
-            wanted = [i for i, taken in enumerate(expected) if taken and texts[i]]
-            assert [i for i in row_of(classifier, config) if texts[i]] == wanted, prefix
-            if not wanted:
-                break
-            token = min(
-                rng.sample(wanted, min(3, len(wanted))), key=lambda i: (texts[i][:1] != b"n", len(texts[i]))
-            )
-            config = classifier.step(classifier.session, config, token)
-            prefix += texts[token]
+
+    def order(token: int) -> tuple[bool, int]:
+        return vocabulary.tokens[token][:1] != b"n", len(vocabulary.tokens[token])
+
+    walk(classifier, ebnf, lambda wanted: min(rng.sample(wanted, min(3, len(wanted))), key=order), 6, 8)
     assert (classifier.session.store.summariser.n_compared > 0) == is_compared
 
 
@@ -443,8 +421,7 @@ def test_masks_of_one_grammar_leave_nothing_to_those_of_another() -> None:
     )
     assert walked.known_classes is None
     GrammarMatcher(walked).fill_next_token_bitmask(bitmask)
-    bits = np.unpackbits(bitmask.numpy().view(np.uint8), bitorder="little")[: vocabulary.size]
-    assert np.flatnonzero(bits).tolist() == [
+    assert ids_of(bitmask, vocabulary.size) == [
         number
         for number, name in enumerate(names)
         if name[0] == "0" and name[1] < "8" and int(name[2]) % 2 == 0 and name[3] < "8"
