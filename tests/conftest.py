@@ -125,3 +125,12 @@ def model() -> Any:
     from tests.generating import make_model
 
     return make_model(0)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Complete classifiers in pieces as small as possible, so that there are many moments between two."""
+    from hybrid.classifier import completing
+
+    monkeypatch.setattr(completing, "PIECE", 1)
+    monkeypatch.setattr(completing, "CONTEXTS", 1)

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from equivalence import BudgetExceeded
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
-from hybrid.classifier import completing
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.files import from_bytes, to_bytes
 from tests.classifiers import EXAMPLES, SMALL, classifier_case, compiled_of
@@ -24,14 +23,6 @@ from tests.matchers import mask_of
 from tests.promotions import NESTED, begun, is_complete, known_states, text_of, use
 from tests.random_grammars import GrammarCase, grammar_cases
 from tests.test_artifact import VOCABULARY
-
-
-@pytest.fixture
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make pieces as small as possible, so that there are many moments between two of them."""
-    monkeypatch.setattr(completing, "PIECE", 1)
-    monkeypatch.setattr(completing, "CONTEXTS", 1)
-
 
 # --- Piece by piece ----------------------------------------------------------------------------------------
 

@@ -24,20 +24,12 @@ import pytest
 from bench.cases import CHECKOUT
 from equivalence import BudgetExceeded, Vocabulary
 from hybrid import BatchGrammarMatcher, Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
-from hybrid.classifier import completing
 from hybrid.compile.promotion import promote_static
 from tests.matchers import mask_of
 from tests.promotions import NESTED, begun, is_complete, promotions, text_of, use
 from tests.test_artifact import SCHEMA, VOCABULARY
 
 pytestmark = pytest.mark.kernels
-
-
-@pytest.fixture
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make pieces as small as possible, so that promotion pauses often."""
-    monkeypatch.setattr(completing, "PIECE", 1)
-    monkeypatch.setattr(completing, "CONTEXTS", 1)
 
 
 def promoting(compiled: CompiledGrammar) -> threading.Thread:
