@@ -97,14 +97,9 @@ def check(machine: LalrMachine, rounds: int, count: int, seed: int) -> None:
             assert kind == -2 or not any(taken), sequence
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", [*SMALL, *SHIPPED])
 def test_numbers_and_kinds_say_what_the_parser_does(name: str) -> None:
-    check(built(name).machine, 12, 40, 1)
-
-
-@pytest.mark.parametrize("name", SHIPPED)
-def test_numbers_and_kinds_say_what_the_parser_does_on_large_grammars(name: str) -> None:
-    check(built(name).machine, 12, 120, 2)
+    check(built(name).machine, 12, 40 if name in SMALL else 120, 1)
 
 
 def test_numbers_and_kinds_say_what_the_parser_does_on_random_grammars() -> None:

@@ -15,9 +15,9 @@ import random
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -216,23 +216,18 @@ def test_batches_are_as_single_matchers() -> None:
 
 def test_threads_share_a_grammar() -> None:
     compiled = GrammarCompiler(VOCABULARY, cache_enabled=False).compile_lark(CALCULATOR)
-    found: list[Any] = [None] * 8
 
-    def work(place: int) -> None:
+    def work(place: int) -> list[list[bool]]:
         rng = random.Random(place % 2)
         matcher, seen = GrammarMatcher(compiled), []
         for _ in range(60):
-            mask = bits(matcher)
-            seen.append(mask)
-            token = rng.choice([token for token, bit in enumerate(mask[:-1]) if bit])
+            seen.append(bits(matcher))
+            token = rng.choice([token for token, bit in enumerate(seen[-1][:-1]) if bit])
             assert matcher.accept_token(token)
-        found[place] = seen
+        return seen
 
-    threads = [threading.Thread(target=work, args=(place,)) for place in range(len(found))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(work, range(8)))
     assert all(seen == found[place % 2] for place, seen in enumerate(found)) and found[0] != found[1]
 
 

@@ -172,7 +172,7 @@ def test_they_tell_texts_and_tokens_apart(small: SmallGrammar) -> None:
     columns = list(zip(*rows, strict=True))
     assert 2 * sum(any(column) for column in columns) > len(columns)
     assert not all(all(column) for column in columns)
-    assert any(asked.complete(text) for text in asked.texts(4))
+    assert any(asked.complete(text) for text in asked.texts(3))
 
 
 def test_the_shared_search_is_the_definition(small: SmallGrammar) -> None:
@@ -199,11 +199,6 @@ def test_the_shared_search_is_the_definition_on_random_texts(small: SmallGrammar
                 break
             text += rng.choice([token for token, fits in zip(small.tokens, row, strict=True) if fits])
         assert asked.viable_by_definition(text), text
-
-
-def test_sentences_are_viable(small: SmallGrammar) -> None:
-    asked = small.oracle()
-    assert any(asked.complete(text) for text in asked.texts(3))
 
 
 def test_lexemes_are_larks(small: SmallGrammar) -> None:

@@ -95,6 +95,10 @@ UNIQUE: dict[str, dict[str, Any]] = {
         "$defs": {"node": {"type": "array", "items": {"$ref": "#/$defs/node"}, "uniqueItems": True}},
         "$ref": "#/$defs/node",
     },
+    "null is always new": {
+        "type": "array", "uniqueItems": True, "minItems": 2, "items": False,
+        "prefixItems": [{"type": "boolean"}, {"type": "null"}],
+    },
     "not unique": {"type": "array", "items": FREE, "not": {"uniqueItems": True}},
     "unique, or short": {
         "anyOf": [
@@ -222,7 +226,8 @@ def test_texts_are_accepted_if_and_only_if_they_are_valid(name: str) -> None:
         accepted = matcher.accept_string(written) and matcher.is_completed()
         assert accepted == valid, (value, written)
         found[valid] += 1
-    assert found[False] and (found[True] or name in ("within", "objects", "of many", "one or two"))
+    rare = ("within", "objects", "of many", "one or two", "null is always new")
+    assert found[False] and (found[True] or name in rare)
 
 
 def random_value(draw: random.Random, depth: int) -> Any:
