@@ -13,7 +13,8 @@ pytest.importorskip("sglang.srt.constrained.grammar_manager")
 import numpy as np
 
 from adapters.sglang.grammar import ReasoningGrammar
-from tests.sglang_scheduler import Scheduler, allowed
+from tests.matchers import bits_of
+from tests.sglang_scheduler import Scheduler
 from tests.test_sglang_managers import (
     END,
     KINDS,
@@ -37,11 +38,11 @@ def test_stop_tokens_of_a_request_come_at_the_end_only(parser):
             ours.request(*KINDS["json"], stop_token_ids=asked) for asked in ({END, extra}, None)
         )
         for at, token in enumerate(text):
-            masks = [{*np.flatnonzero(allowed(row, SIZE))} for row in ours.rows([request, other])]
+            masks = [{*np.flatnonzero(bits_of(row, SIZE))} for row in ours.rows([request, other])]
             assert not stops & masks[0] and (extra in masks[1]) == (at in (10, 11)), (number, at)
             for one in (request, other):
                 one.grammar.accept_token(token)
-        masks = [{*np.flatnonzero(allowed(row, SIZE))} for row in ours.rows([request, other])]
+        masks = [{*np.flatnonzero(bits_of(row, SIZE))} for row in ours.rows([request, other])]
         assert stops <= masks[0] and stops & masks[1] == {STOP}
         request.grammar.accept_token(END)
         assert request.grammar.is_terminated()
@@ -71,7 +72,7 @@ def test_texts_end_within_the_tokens_of_a_request(monkeypatch, parser, thoughts,
                 else:
                     chain, rows = [0], ours.rows([request])
                 for at, row in enumerate(rows):  # verified one by one
-                    token = int(draw.choice(np.flatnonzero(allowed(row, SIZE))))
+                    token = int(draw.choice(np.flatnonzero(bits_of(row, SIZE))))
                     request.grammar.accept_token(token)
                     read.append(token)
                     if at + 1 == len(chain) or token != chain[at + 1] or request.grammar.is_terminated():
@@ -90,7 +91,7 @@ def draft_chain(grammar, draw, n: int) -> list[int]:
     chain, mask = [0], inner.allocate_vocab_mask(SIZE, 1, "cpu")
     while len(chain) < n and not twin.is_terminated():
         twin.fill_next_token_bitmask(mask, 0)
-        chain.append(int(draw.choice(np.flatnonzero(allowed(mask[0], SIZE)))))
+        chain.append(int(draw.choice(np.flatnonzero(bits_of(mask[0], SIZE)))))
         assert twin.accept_token(chain[-1])
     return chain
 

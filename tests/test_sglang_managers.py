@@ -27,7 +27,8 @@ from sglang.srt.parser.inkling_tokenizer import INKLING_SPECIAL_TOKEN_IDS
 import adapters.sglang
 from adapters.sglang.grammar import Grammar, ReasoningGrammar
 from tests.byte_tokenizer import byte_tokenizer
-from tests.sglang_scheduler import Scheduler, allowed, draft_tree
+from tests.matchers import bits_of
+from tests.sglang_scheduler import Scheduler, draft_tree
 
 SCHEMA = {
     "type": "object",
@@ -88,8 +89,8 @@ def same(ours, theirs) -> np.ndarray:
     """Check that both sides allow the same ids in each row, and return these ids."""
     assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
     for mine, stock in zip(ours, theirs, strict=True):
-        assert np.array_equal(allowed(mine, SIZE), allowed(stock, SIZE))
-    return np.array([allowed(row, SIZE) for row in theirs])
+        assert np.array_equal(bits_of(mine, SIZE), bits_of(stock, SIZE))
+    return np.array([bits_of(row, SIZE) for row in theirs])
 
 
 def walk(schedulers, requests, randomness, n: int, rollbacks: bool = True) -> int:
@@ -133,7 +134,7 @@ def test_masks_are_those_of_sglangs_own_backend(name, tp_size):
     assert walk(schedulers, requests, random.Random(name), 150) == 150
     before = [*requests[0].grammar.accepted_tokens]
     mask = schedulers[0].rows([requests[0]])
-    bad = int(np.flatnonzero(~allowed(mask[0], SIZE))[0])
+    bad = int(np.flatnonzero(~bits_of(mask[0], SIZE))[0])
     for request in requests:
         assert str(bad) in refused(request.grammar, bad)
     assert requests[0].grammar.accepted_tokens == requests[1].grammar.accepted_tokens == before
@@ -167,7 +168,7 @@ def test_equal_requests_share_a_grammar_and_nothing_else():
     assert first.grammar.ctx is second.grammar.ctx
     assert not first.grammar.grammar_stats.is_cache_hit and second.grammar.grammar_stats.is_cache_hit
     first.grammar.accept_token(TOKENIZER.encode("1")[0])
-    found = [allowed(row, SIZE)[STOP] for row in ours.rows([first, second])]
+    found = [bits_of(row, SIZE)[STOP] for row in ours.rows([first, second])]
     assert found == [True, False]
 
 
@@ -416,6 +417,6 @@ def test_a_mask_that_fails_ends_its_request_alone(monkeypatch):
     for name in ("fill_next_token_bitmask", "_rows_of"):  # alone, and in a batch
         monkeypatch.setattr(broken.grammar.matcher, name, lambda *_, **__: 1 / 0, raising=False)
     rows = ours.rows([broken, good])
-    assert [*np.flatnonzero(allowed(rows[0], SIZE))] == [STOP]
+    assert [*np.flatnonzero(bits_of(rows[0], SIZE))] == [STOP]
     assert "error" in refused(broken.grammar, STOP)
     good.grammar.accept_token(TOKENIZER.encode("1")[0])
