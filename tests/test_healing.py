@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from equivalence import ArgumentError, BitmaskError, MatcherError, UnsupportedGrammar
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
 from hybrid.healing import HealingMatcher, heal
 from hybrid.healing.beginnings import beginnings_of
 from hybrid.healing.matcher import MOST_PREFIX
