@@ -117,7 +117,7 @@ def walk(ours: GrammarMatcher, plain: Any, rng: random.Random, steps: int = 12) 
         assert needed == (not taken.all())
         assert ours.is_completed() == plain.is_completed()
         assert forced(ours) == forced(plain)
-        assert list(ours.get_captures()) == plain.get_captures()
+        assert ours.get_captures() == plain.get_captures()
         seen += int(taken.sum())
         if compiled.known_classes is not None:
             same_bits(compiled, taken, [*STOPS, *vocabulary.stop_token_ids])

@@ -124,7 +124,7 @@ class GrammarMatcher(hybrid.GrammarMatcher):
     @with_its_errors
     def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
         """Return the pairs (name, text) captured so far, in the order in which they ended."""
-        return list(super().get_captures(deduplicate=deduplicate))
+        return super().get_captures(deduplicate=deduplicate)
 
     def _debug_print_internal_state(self) -> str:
         if isinstance(self._follower, EngineFollower):

@@ -478,6 +478,10 @@ class GrammarMatcher(Calls):
         twin._words = self._known_words()  # the two share a cache
         return find_refusal(twin, data, whole, self._deadline_of_words())
 
-    def get_captures(self, *, deduplicate: bool = True) -> Any:
-        """The spans captured so far, as in XGrammar."""
+    def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
+        """Return the names and texts of captured rules so far, as XGrammar does.
+
+        Args:
+            deduplicate: False lists each place where a captured rule may have ended, not only the last one.
+        """
         return self._follower.get_captures(flag(deduplicate, "deduplicate"))

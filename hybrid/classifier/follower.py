@@ -266,6 +266,6 @@ class ClassifierFollower(ComputingSequence, Follower):
         """See `Follower.temperature`; grammars that set temperatures have no classifier."""
         return self._temperature
 
-    def get_captures(self, deduplicate: bool) -> Any:
+    def get_captures(self, deduplicate: bool) -> list[tuple[str, bytes]]:
         """See `Follower.get_captures`; grammars with captures have no classifier."""
-        return {}
+        return []

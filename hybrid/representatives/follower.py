@@ -277,6 +277,6 @@ class EngineFollower(Follower):
         except RuntimeError as error:
             self._refuse_ended(error)
 
-    def get_captures(self, deduplicate: bool) -> Any:
+    def get_captures(self, deduplicate: bool) -> list[tuple[str, bytes]]:
         """See `Follower.get_captures`."""
-        return self._inner.get_captures(deduplicate=deduplicate)
+        return list(self._inner.get_captures(deduplicate=deduplicate))

@@ -117,8 +117,8 @@ class Follower:
         """Return the text that must come next, or the part of it that is found in time."""
 
     @abstractmethod
-    def get_captures(self, deduplicate: bool) -> Any:
-        """Return the spans captured so far."""
+    def get_captures(self, deduplicate: bool) -> list[tuple[str, bytes]]:
+        """Return the names and texts that were captured so far."""
 
 
 class OuterFollower(Follower):
@@ -201,9 +201,10 @@ class OuterFollower(Follower):
         """See `Follower.find_jump_forward_string`: text that the grammar forces is forced here, too."""
         return str(self._ask("find_jump_forward_string", deadline))
 
-    def get_captures(self, deduplicate: bool) -> Any:
+    def get_captures(self, deduplicate: bool) -> list[tuple[str, bytes]]:
         """See `Follower.get_captures`."""
-        return self._ask("get_captures", deduplicate)
+        captures: list[tuple[str, bytes]] = self._ask("get_captures", deduplicate)
+        return captures
 
 
 def check_time(began: float, most: float | None) -> None:
