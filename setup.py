@@ -61,6 +61,7 @@ DIRECTIVES = {
     "infer_types": True,  # what is computed from typed values needs no types of its own
     "embedsignature": False,
     "freethreading_compatible": True,  # docs/processes.md says why
+    "auto_pickle": False,  # no compiled object is pickled: files have their own formats
     "binding": False,  # plain built-in functions: called faster, and seen by profilers
 }
 
