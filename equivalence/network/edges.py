@@ -33,8 +33,8 @@ FIELDS = "source type a b target"
 EDGE, ROWS = record_type(FIELDS), Kind(FIELDS)
 
 LAST = cython.declare(cython.Py_ssize_t, 0x10FFFF)  # the last code point
-FIRSTS = cython.declare(cython.Py_ssize_t[::1], np.array([0, 0x80, 0x800, 0x10000, 0x110000]))
-LEADS = cython.declare(cython.Py_ssize_t[::1], np.array([0, 0, 0xC0, 0xE0, 0xF0]))
+FIRSTS = cython.declare(cython.Py_ssize_t[::1], np.array([0, 0x80, 0x800, 0x10000, 0x110000], np.int64))
+LEADS = cython.declare(cython.Py_ssize_t[::1], np.array([0, 0, 0xC0, 0xE0, 0xF0], np.int64))
 """The first code points with more than 0 to 4 bytes, and the bits with which the first of so many begins."""
 
 LOOSE = cython.declare(cython.bint, dialect.LOOSE)
@@ -112,7 +112,8 @@ class Edges:
         self.count = n + 1
 
     def characters(self, low, high, source, target):
-        """Add edges for the code points low..high; code points with several bytes share their states.
+        """Add edges for the code points low..high, none if low > high; code points with several bytes share
+        their states.
 
         Raises:
             GrammarError: there are no such code points.
@@ -120,6 +121,8 @@ class Edges:
         if low < 0:
             with cython.gil:
                 raise GrammarError(f"a character class has the code point {low}")
+        if low > high:
+            return 0
         if LOOSE:
             return self.loose_code_points(low, high, source, target)
         return self.code_points(low, high, source, target)
