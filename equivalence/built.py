@@ -17,7 +17,10 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
-_CIMPORT = re.compile(rb"^\s*(?:from cython\.cimports\.|from |cimport )([\w.]+)", re.MULTILINE)
+_CIMPORT = re.compile(
+    rb"^\s*(?:from cython\.cimports\.|from |cimport )([\w.]+)(?: c?import (\w+))?", re.MULTILINE
+)
+"""A module, or a package and the module that is imported from it."""
 
 
 def source_hash(source: Path) -> str:
@@ -51,9 +54,10 @@ def _collect(file: Path, files: list[Path]) -> None:
     files.append(file)
     root = file.parents[_depth(file)]
     _collect(file.with_suffix(".pxd"), files)
-    for name in _CIMPORT.findall(file.read_bytes()):
-        declared = root.joinpath(*name.decode().split(".")).with_suffix(".pxd")
-        _collect(declared, files)
+    for name, member in _CIMPORT.findall(file.read_bytes()):
+        declared = root.joinpath(*name.decode().split("."))
+        _collect(declared.with_suffix(".pxd"), files)
+        _collect(declared / f"{member.decode()}.pxd", files)
 
 
 def check(name: str, built: bytes) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from equivalence import built
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 MODULE = "equivalence.arrays.interning"
 
@@ -53,6 +55,13 @@ def test_what_was_built_from_other_source_is_refused(checkout: Path, edited: str
     assert result.returncode != 0
     assert "has changed since" in result.stderr
     assert "make build" in result.stderr
+
+
+def test_declarations_that_are_imported_from_a_package_count() -> None:
+    files: list[Path] = []
+    built._collect(CHECKOUT / "equivalence" / "network" / "printed.py", files)
+    names = {file.name for file in files}
+    assert {"printed.py", "printed.pxd", "serial.pxd", "interning.pxd", "account.pxd"} <= names
 
 
 def test_an_installed_package_is_not_asked(checkout: Path) -> None:
