@@ -31,6 +31,7 @@ from hybrid import (
 )
 from hybrid.completion import plans as plans_module
 from hybrid.completion.reading import Reading, Tables
+from hybrid.healing import HealingMatcher
 from tests.conftest import load_cases
 from tests.matchers import STRATEGIES, allowed
 from tests.random_grammars import GrammarCase, grammar_cases
@@ -405,6 +406,19 @@ def test_long_completions_are_bounded(least: int) -> None:
             matcher.shortest_completion()
     else:
         assert spelled(matcher, matcher.shortest_completion()) == b"0" * least
+
+
+def test_a_prefix_does_not_count_as_a_part_of_the_completion(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans_module, "MOST_PLANNED", 20)
+    compiled = COMPILER.compile_grammar('root ::= [0-9]{18} "."?')
+    for length in (1, 5, 40):
+        matcher = HealingMatcher(compiled, b"0" * length)
+        tokens = matcher.shortest_completion()
+        assert tokens is not None and b"".join(TOKENS[token] for token in tokens) == b"0" * (length + 18)
+        assert matcher.closes_within(length + 18)
+    longer = HealingMatcher(COMPILER.compile_grammar("root ::= [0-9]{21}"), b"0")
+    with pytest.raises(BudgetExceeded, match="21 bytes"):
+        longer.shortest_completion()
 
 
 def test_tables_that_are_full_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:

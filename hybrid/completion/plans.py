@@ -166,7 +166,8 @@ class Plans:
             return _NOTHING_LEFT
         if cost == math.inf:
             return Cut(math.inf, -1, 0)
-        if cost % UNSPELLED + cost // UNSPELLED > MOST_PLANNED:
+        length = cost - UNSPELLED * self._reading.prefix_left(configuration)
+        if length % UNSPELLED + length // UNSPELLED > MOST_PLANNED:
             raise TooLong(
                 f"the shortest completion has {cost % UNSPELLED:.0f} bytes, but the limit is "
                 f"{MOST_PLANNED}; use masks without a token limit for this grammar"

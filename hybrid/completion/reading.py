@@ -173,6 +173,13 @@ class Reading:
     def _prefix_of(self, number: int) -> tuple[bytes, int]:
         return self._prefixes[EMPTY_TEXT - 1 - number]
 
+    def prefix_left(self, configuration: int) -> int:
+        """How many bytes of a prefix must be spelled first."""
+        if configuration >= EMPTY_TEXT:
+            return 0
+        prefix, n_spelled = self._prefix_of(configuration)
+        return len(prefix) - n_spelled
+
     def read(self, configuration: int, text: bytes) -> int:
         """The configuration after some bytes, or `REJECT` if they cannot be read.
 
