@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
-from equivalence.network import build_network
+from equivalence.network import build_network, edge_types, serial
 from equivalence.network.automata import reachable_rules
 from equivalence.network.codes import Codes
 from equivalence.network.integers import read_integers
@@ -173,6 +175,25 @@ def test_many_ranges_in_any_order() -> None:
         assert reads(taken, chr(code).encode())
         assert not reads(others, chr(code).encode())
         assert reads(others, chr(code + 2).encode())
+
+
+@pytest.mark.parametrize(("low", "high"), [(0x62, 0x61), (0x141, 0x85), (0x100, 0x85), (0x4E01, 0x4000)])
+def test_a_range_that_ends_before_it_begins_is_empty(low: int, high: int) -> None:
+    """A grammar that was not made by XGrammar's parsers may have one."""
+    made = automata([CLASS, 0, low, high])
+    for code in {high - 1, high, high + 1, (low + high) // 2, low - 1, low, low + 1}:
+        assert not reads(made, chr(code).encode())
+
+
+def test_constants_for_compiled_code_are_those_of_the_modules() -> None:
+    for module in (serial, edge_types):
+        declared = Path(str(module.__file__)).with_suffix(".pxd").read_text(encoding="utf-8")
+        value, names = 0, re.findall(r"(\w+)(?: = (\d+))?[,\n]", declared.partition("\n")[2])
+        assert names
+        for name, given in names:
+            value = int(given or value)
+            assert value == getattr(module, name), name
+            value += 1
 
 
 def test_a_negative_code_point() -> None:
