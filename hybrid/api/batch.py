@@ -215,11 +215,11 @@ class BatchGrammarMatcher:
         """
         matchers = checked(matchers)
         counts = _counts(matchers, num_tokens, "num_tokens", 0)
-        sums: Counter[GrammarMatcher] = Counter()  # a matcher may be given several times
+        sums: Counter[int] = Counter()  # a matcher may be given several times
         for matcher, count in zip(matchers, counts, strict=True):
-            sums[matcher] += count
-        for matcher, count in sums.items():
-            matcher._follower.check_made(count)
+            sums[id(matcher)] += count
+        for matcher in matchers:
+            matcher._follower.check_made(sums[id(matcher)])
         for matcher, count in zip(matchers, counts, strict=True):
             matcher.rollback(count)
 

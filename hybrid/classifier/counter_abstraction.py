@@ -174,10 +174,12 @@ class Counters:
         old: cython.Py_ssize_t = self.replaced.shape[0]
         size: cython.Py_ssize_t = max(self.space.steps.shape[0], 2 * old)
         self.space.account.claim(12 * size, 12 * old)
-        self.replaced = bigger(self.replaced, size)
-        self.reach = bigger(self.reach, size)
-        self.loops = bigger(self.loops, size)
-        self.replaced[old:] = UNKNOWN
-        self.reach[old:] = ANY
-        self.loops[old:] = ANY
+        replaced: cython.int[::1] = bigger(self.replaced, size)
+        reach: cython.int[::1] = bigger(self.reach, size)
+        loops: cython.int[::1] = bigger(self.loops, size)
+        replaced[old:] = UNKNOWN
+        reach[old:] = ANY
+        loops[old:] = ANY
+        # only now, so that Ctrl-C leaves no table that is half filled, or longer than another
+        self.reach, self.loops, self.replaced = reach, loops, replaced
         return 0

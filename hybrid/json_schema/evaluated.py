@@ -47,7 +47,8 @@ class Evaluated:
     """What other subschemas evaluate for a keyword of a location.
 
     Args:
-        assertions: the formulas of the schema's subschemas (`hybrid.json_schema.assertions.Assertions`).
+        assertions: the formulas of the schema's subschemas (`hybrid.json_schema.assertions.Assertions`). They
+            refuse subschemas that lead back to themselves.
     """
 
     def __init__(self, assertions: Any) -> None:
