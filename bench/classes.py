@@ -1,8 +1,8 @@
 """Token classes alone: how many, how fast, how much memory, and how these grow.
 
 What: runs `equivalence.compute_classes` on the builtin JSON grammar, on grammars and on the schemas of a
-folder, over one or more vocabularies. It reports time by phase, sizes, memory, growth, and the classes of
-CFGzip for comparison.
+folder, over one or more vocabularies. It reports times, memory, growth, and the classes of CFGzip for
+comparison.
 When: ``python -m bench classes --vocabulary SPEC --json FILE``, with ``--grammars``, ``--schemas``,
 ``--scaling`` and ``--peer cfgzip`` as needed.
 Limits: one thread; the trie of the vocabulary is built before. Times include the grammar network, but not

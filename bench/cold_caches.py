@@ -2,8 +2,7 @@
 
 What: `ColdCaches.add` runs one document that every engine has read before, call after call; and again with 64
 MiB of memory changed before each call; batches, too. All engines take turns in one run.
-When: ``python -m bench schemas --cold-caches`` and ``python -m bench grammar --cold-caches``, after masks
-were compared.
+When: ``python -m bench schemas --cold-caches``, after masks were compared.
 Limits: wall time of one call from Python, minus the cost of the clock, because no clock of CPU time is fine
 enough. Quote medians: they hardly change if a core is sometimes taken away. Compare only engines of one run:
 the cost of a call depends on the memory of the machine, and on who else uses it.

@@ -92,12 +92,18 @@ class Source:
     text: str
 
 
-def read_sources(path: Path, suffix: str, seed: int) -> Iterator[Source]:
-    """Yield the files with a suffix in a folder, shuffled, without those that are too large."""
+def read_sources(path: Path, suffix: str, seed: int, most: float = MOST_BYTES) -> Iterator[Source]:
+    """Yield the files with a suffix in a folder, shuffled, without those of more than `most` bytes.
+
+    Raises:
+        ValueError: it is no folder.
+    """
+    if not path.is_dir():
+        raise ValueError(f"documents must be in a folder, but {path} is none")
     files = sorted((item for item in path.rglob(f"*{suffix}") if item.is_file()), key=str)
     random.Random(seed).shuffle(files)
     for file in files:
-        if file.stat().st_size <= MOST_BYTES:
+        if file.stat().st_size <= most:
             with contextlib.suppress(UnicodeDecodeError):
                 yield Source(str(file.relative_to(path)), file.read_bytes().decode("utf-8"))
 

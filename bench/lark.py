@@ -89,8 +89,10 @@ def command(
     rows = []
     for name, text in texts.items():
         lark = Lark(text, parser="lalr", lexer="basic")
-        with console.status(f"{name}: Lark parses files"):
+        with console.status(f"{name}: Lark parses files"), workloads.usage_errors():
             files, seen = parsable(lark, read_sources(paths[name], f".{name}", seed), count)
+            if not files:
+                raise ValueError(f"Lark parses no file of {paths[name]} by the grammar {name!r}")
         report.say(console, f"{name}: Lark parses {len(files):,} of {seen:,} files seen")
         for short, (spec, one) in tokens.items():
             console.rule(f"{name}, {short}")
@@ -98,6 +100,7 @@ def command(
             case = _Case(console, text, lark, files, spec, one, judged_files, judged, seed)
             row = {"grammar": name, "vocabulary": short, "load_average": report.load_average()}
             rows.append(row | case.measure(rounds, batch, builds))
+            report.write_json(json, {"benchmark": "lark", "rows": rows})  # the next ones take minutes each
     publish(console, json, "lark", arguments, {"rows": rows}, all(row["exact"] for row in rows))
 
 

@@ -10,6 +10,7 @@ match.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -112,7 +113,7 @@ def _subjects(used: Reference, arguments: Mapping[str, Any], strategy: str) -> l
             raise ValueError(f"the grammar {name!r} has no documents: give --documents {name}=FOLDER")
         compiled = compiler.compile_lark(text) if kind == "lark" else compiler.compile_json_schema(text)
         subject = Subject(name, kind, text, compiled, [], [])
-        for file in read_sources(paths[name], "", arguments["seed"]):
+        for file in read_sources(paths[name], "", arguments["seed"], math.inf):
             if len(subject.ids) == arguments["count"]:
                 break
             document = HEADER.sub("", file.text)

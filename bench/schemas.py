@@ -352,11 +352,11 @@ def command(
         if bench.peer is not None:
             bench.peer.schema(workloads.THROW_AWAY_SCHEMA)
     record: dict[str, Any] = {"benchmark": "schemas"}
-    if burst is not None:
-        record |= _at_once(console, bench, files, burst, burst_threads or [bursts.THREADS])
-        publish(console, json, "burst", arguments, record, not record["summary"]["differences"])
-        return
     try:
+        if burst is not None:
+            record |= _at_once(console, bench, files, burst, burst_threads or [bursts.THREADS])
+            publish(console, json, "burst", arguments, record, not record["summary"]["differences"])
+            return
         record |= _one_by_one(console, bench, files)
     finally:
         if bench.elsewhere is not None:

@@ -212,12 +212,16 @@ def test_what_is_wrong_with_arguments_is_said_without_a_traceback(
     fine = tmp_path / "fine"
     fine.mkdir()
     (fine / "one.json").write_text('{"schema": {}, "tests": []}')
+    lark = tmp_path / "a.lark"
+    lark.write_text('start: "a"')
     for arguments in (
         ("schemas", "--vocabulary", "no/such.npz", "--schemas", schema_folder),
         ("schemas", "--vocabulary", vocabulary_file, "--schemas", empty),
         ("schemas", "--vocabulary", vocabulary_file, "--schemas", schema_folder),
         ("schemas", "--vocabulary", vocabulary_file, "--schemas", fine, "--beside", "no such strategy"),
         ("grammar", "--vocabulary", vocabulary_file, "--grammar", tmp_path / "none.ebnf"),
+        ("lark", "--vocabulary", vocabulary_file, "--grammar", f"a={lark}", "--documents", f"a={lark}"),
+        ("lark", "--vocabulary", vocabulary_file, "--grammar", f"a={lark}", "--documents", f"a={empty}"),
     ):
         done = run(*arguments, "--json", target)
         assert done.exit_code == 2, done.output
