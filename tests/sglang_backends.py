@@ -46,12 +46,14 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Put]:
         sys.modules.update(modules)
         return importlib.import_module("adapters.sglang"), modules
 
-    yield put
-    taken_out()
-    sys.modules.update(before)
-    vars(adapters).pop("sglang", None)
-    if "adapters.sglang" in before:
-        vars(adapters)["sglang"] = before["adapters.sglang"]
+    try:
+        yield put
+    finally:
+        taken_out()
+        sys.modules.update(before)
+        vars(adapters).pop("sglang", None)
+        if "adapters.sglang" in before:
+            vars(adapters)["sglang"] = before["adapters.sglang"]
 
 
 def maker(put: Put) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import xgrammar
@@ -108,9 +109,14 @@ def test_whatever_the_result_depends_on_tells_entries_apart(
     compilers[0].compile_grammar("a ::= [a]", root_rule_name="a")
     compilers[0].compile_grammar("root ::= [a]")
     compilers[0].compile_json_schema("{}")
-    compilers[0].compile_json_schema("{}", any_whitespace=False)
+    options: list[dict[str, Any]] = [
+        {"any_whitespace": False}, {"strict_mode": False}, {"indent": 2}, {"separators": (",", ":")},
+        {"max_whitespace_cnt": 3}, {"semantics": "json-schema"},
+    ]  # fmt: skip
+    for one in options:
+        compilers[0].compile_json_schema("{}", **one)
     names = {path.name for path in entries(tmp_path)}
-    assert len(names) == len(compilers) + 4
+    assert len(names) == len(compilers) + 3 + len(options)
     versions = cache._versions()
     for place in range(len(versions)):
         changed = [*versions[:place], "another", *versions[place + 1 :]]

@@ -153,10 +153,12 @@ def installed(monkeypatch) -> Iterator[Callable[..., tuple[ModuleType, dict[str,
 
         return adapters.vllm, modules
 
-    yield put
-    for name in [*sys.modules]:
-        if name.startswith("adapters.vllm"):
-            del sys.modules[name]
+    try:
+        yield put
+    finally:
+        for name in [*sys.modules]:
+            if name.startswith("adapters.vllm"):
+                del sys.modules[name]
 
 
 def config(texts: list[bytes], *, stops: list[int], special: set[int], size: int, backend: str = "auto"):
