@@ -49,7 +49,6 @@ def in_bytes(read: Edges, n_states: cython.Py_ssize_t, n_rules: cython.Py_ssize_
         ValueError: something is not a range of characters.
     """
     edges = Edges(n_states + 2 * n_rules, read.count + read.count // 2 + 16)
-    long: list = []  # the targets and numbers of edges whose characters have several bytes
     for i in range(read.count):
         kind, low, high = read.rows[i].type, read.rows[i].a, read.rows[i].b
         source, target = numbered(read.rows[i].source, n_rules), numbered(read.rows[i].target, n_rules)
@@ -60,11 +59,7 @@ def in_bytes(read: Edges, n_states: cython.Py_ssize_t, n_rules: cython.Py_ssize_
             raise ValueError(f"{low} to {high} is no range of characters")
         if high < 0x80:
             edges.add(source, BYTES, low, high, target)
-        else:
-            long.append((target, i))
-    long.sort()  # edges of one target share states; out of order, classes of Unicode took half as many more
-    for target, i in long:
-        low, high, source = read.rows[i].a, read.rows[i].b, numbered(read.rows[i].source, n_rules)
+            continue
         if low < FIRST_SURROGATE:
             edges.code_points(low, min(high, FIRST_SURROGATE - 1), source, target)
         if high > LAST_SURROGATE:

@@ -10,7 +10,6 @@ cdef class Edges:
     cdef Edge[::1] rows
     cdef readonly Py_ssize_t count, n_states
     cdef Py_ssize_t[::1] shared
-    cdef Py_ssize_t n_shared
 
     cdef Py_ssize_t state(self) noexcept nogil
     cdef int add(self, Py_ssize_t source, Py_ssize_t edge_type, Py_ssize_t a, Py_ssize_t b, Py_ssize_t target) except -1 nogil
