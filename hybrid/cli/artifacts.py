@@ -86,7 +86,8 @@ def compile_files(
                 [one for one in found if not isinstance(one, HybridError)], n_jobs, on_error="return",
                 progress=lambda done, total: progress.update(task, completed=done),
             )  # fmt: skip
-            found = [one if isinstance(one, HybridError) else made.pop(0) for one in found]
+            following = iter(made)
+            found = [one if isinstance(one, HybridError) else next(following) for one in found]
         elif not isinstance(found[0], HybridError):
             phases = ("classes", "summaries")
             compiler.on_phase = lambda phase: progress.update(
