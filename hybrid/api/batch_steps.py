@@ -13,14 +13,12 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.api.calls import Calls
 from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence, take
 from cython.cimports.hybrid.classifier.rows import Rows, address_of_words, copy_row, source_of
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 
 def are_known(matchers: list) -> bool:

@@ -20,17 +20,17 @@ from typing import Any
 import cython
 import torch
 from cython.cimports.equivalence.arrays.atomic import count, published
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.api.calls import number_of
 from cython.cimports.hybrid.classifier.cached_sequence import mask_of, take
 from cython.cimports.hybrid.classifier.computing_sequence import ComputingSequence
 from cython.cimports.hybrid.classifier.rows import copy_row, fetch_row
 
-from equivalence import built, forking
+from equivalence import forking
 from hybrid.api.bitmask import TensorRows
 from hybrid.api.tensor_layout import find_layout
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 
 LAYOUT = find_layout()

@@ -16,16 +16,15 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.api.calls import Calls
 from cython.cimports.hybrid.classifier.computing_sequence import ComputingSequence
 from cython.cimports.hybrid.classifier.lookup import Lookup
 
-from equivalence import built
 from hybrid.api.calls import count_masks
 from hybrid.classifier.lookup import REPEATS
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 PADDING = cython.declare(cython.Py_ssize_t, -1)
 

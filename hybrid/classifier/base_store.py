@@ -11,11 +11,9 @@ Limits: two threads must not use it at once: `hybrid.classifier.classifier` hold
 from __future__ import annotations
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 NO_BYTE = 256
 """The result of `forced_byte` if no single byte is forced."""

@@ -14,17 +14,16 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.frames import counting
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.hybrid.classifier.store import Store
 from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.classifier.summariser import Summariser, told_apart
 
-from equivalence import built
 from hybrid.classifier.reachable import Reachable
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 CONTEXTS = cython.declare(cython.Py_ssize_t, 0)
 QUEUE = cython.declare(cython.Py_ssize_t, 1)

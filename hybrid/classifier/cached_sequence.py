@@ -16,16 +16,16 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.classifier.cached_sequence import note
 from cython.cimports.hybrid.classifier.rows import Rows
 from cython.cimports.hybrid.classifier.steps import Steps
 
-from equivalence import MatcherError, built
+from equivalence import MatcherError
 from equivalence.arrays.growing import bigger
 from hybrid.values.follower import ENDED
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 
 STOP = cython.declare(cython.Py_ssize_t, -1)

@@ -16,13 +16,12 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.automaton import Automaton
 
-from equivalence import built
 from equivalence.arrays.growing import bigger
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 MOST_STATES = cython.declare(cython.Py_ssize_t, 256)
 """Most states of a list. A string takes 20 states, all of JSON 120."""

@@ -18,16 +18,16 @@ from time import perf_counter
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.classifier.base_store import BaseStore
 from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence, note
 from cython.cimports.hybrid.classifier.named_ids import NamedIds
 from cython.cimports.hybrid.classifier.rows import source_of
 
-from equivalence import BudgetExceeded, built
+from equivalence import BudgetExceeded
 from hybrid.values.follower import check_time
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 
 @cython.cclass

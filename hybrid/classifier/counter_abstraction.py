@@ -16,15 +16,14 @@ from __future__ import annotations
 import cython
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.utf8 import utf8_step
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.character_loops import BYTE_LOOP, loops_on_others
 from cython.cimports.equivalence.parser.frames import relative_of, unit_of
 from cython.cimports.equivalence.parser.space import Space
 
-from equivalence import built
 from equivalence.arrays.growing import bigger
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 UNKNOWN = cython.declare(cython.int, -1)

@@ -18,18 +18,17 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import zeros
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.classifier.walker import Walker
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.arrays.records import Kind
 from equivalence.walks.reads import Read
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 PAIR = Kind("own other child end")
 

@@ -19,7 +19,7 @@ import contextlib
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.atomic import published
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.classifier.computing_sequence import ComputingSequence
 from cython.cimports.hybrid.classifier.rows import (
     Rows,
@@ -34,9 +34,9 @@ from cython.cimports.hybrid.classifier.rows import (
 )
 from cython.cimports.hybrid.classifier.steps import Steps, following, following_at
 
-from equivalence import BudgetExceeded, built
+from equivalence import BudgetExceeded
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 # the numbers of a node: its sequence, its parent (-1: none), the token that leads to it from there, its
 # configuration, and where its mask is, in the form of `Rows`

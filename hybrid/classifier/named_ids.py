@@ -20,16 +20,16 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.classifier.rows import Rows
 from cython.cimports.hybrid.classifier.store import Store
 from numpy.typing import NDArray
 
-from equivalence import TokenClasses, UnsupportedGrammar, Vocabulary, built
+from equivalence import TokenClasses, UnsupportedGrammar, Vocabulary
 from equivalence.network.token_ids import MARKER, MOST_GROUPS, Symbols, escaped
 from equivalence.runs.numbering import number_keys
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 MOST_ESCAPED = 64
 """Most ids whose text contains the byte with which symbols begin. Real vocabularies have one or two; each

@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.classifier.pieces import unite_row
 from cython.cimports.hybrid.classifier.rows import address_of_words
 from cython.cimports.hybrid.classifier.walker import Walker
 from cython.cimports.hybrid.values.gather import Gather, mark_tokens
 from cython.cimports.libc.string import memset
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 
 LARGE_PIECE = cython.declare(cython.Py_ssize_t, 1024)

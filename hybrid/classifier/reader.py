@@ -16,16 +16,15 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.records import absent, zeros
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.classifier.summaries import doubled, slot_in
 from cython.cimports.hybrid.classifier.summariser import Summariser
 
-from equivalence import built
 from equivalence.arrays.growing import bigger
 from equivalence.arrays.records import Kind
 from hybrid.classifier.summaries import SUMMARY
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 UNION = Kind("first second mask unused", np.int32)
 LEVEL = Kind("pending tail next mask")

@@ -18,19 +18,18 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import of_array, zeros
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.automaton import Automaton
 from cython.cimports.equivalence.trie.nodes import ENDS_AT, Node
 from cython.cimports.hybrid.classifier.repeat_units import Level
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.arrays.records import Kind
 from equivalence.trie.nodes import TRIE_NODE
 from equivalence.walks.reads import Read
 from equivalence.walks.unit_reads import NEVER_READ, UnitReads
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 LEVEL = Kind("node child end state completed worst")
 

@@ -26,7 +26,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.atomic import publish
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.words import differing, next_differing
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.classifier.rows import (
     address_of_bytes,
     address_of_words,
@@ -38,9 +38,7 @@ from cython.cimports.hybrid.classifier.rows import (
 from cython.cimports.hybrid.values.gather import Gather
 from numpy.typing import NDArray
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 ROW_BYTES = 200
 """Memory of one mask in addition to its words: the array that holds them."""

@@ -19,14 +19,13 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.atomic import publish
 from cython.cimports.equivalence.arrays.records import absent
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.classifier.steps import Step, following, put, slot_of
 
-from equivalence import built
 from equivalence.arrays.growing import array_of
 from equivalence.arrays.records import Kind
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 
 STEP = Kind("configuration token following unused", np.int32)

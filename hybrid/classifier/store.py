@@ -18,20 +18,19 @@ from typing import Any
 import cython
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.walks.token_texts import TokenTexts
 from cython.cimports.hybrid.classifier.base_store import BaseStore
 from cython.cimports.hybrid.classifier.reader import Reader
 from cython.cimports.hybrid.classifier.summaries import Summaries
 
-from equivalence import built
 from equivalence.parser.migration import bring
 from hybrid.classifier.base_store import NO_BYTE
 from hybrid.classifier.reader import FEW_UNIONS, UNIONS
 from hybrid.classifier.walk_tables import WalkTables
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 LARGE_LIMIT = 1 << 25
 """A complete automaton of this many bytes gets large tables from the start. It was built to be used often,

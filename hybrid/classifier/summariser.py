@@ -17,16 +17,15 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import of_array
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.frames import unit_of
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.hybrid.classifier.summaries import Summaries
 
-from equivalence import built
 from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 NODE = Kind("byte_class depth skip group", np.int32)
 SUFFIX = Kind("parent byte_class", np.int32)

@@ -22,7 +22,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.prefetch import fetch
 from cython.cimports.equivalence.arrays.records import empty
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.character_loops import find_character_loop
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
@@ -33,12 +33,11 @@ from cython.cimports.hybrid.classifier.counter_abstraction import Counters
 from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.classifier.walk_output import WalkOutput
 
-from equivalence import built
 from equivalence.arrays.records import Kind
 from equivalence.walks.reads import Read
 from hybrid.classifier.repeat_units import read_units, unit_reads, unit_table
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 STEP = Kind("configuration child end has_ports")
 

@@ -14,14 +14,12 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence
 from cython.cimports.hybrid.classifier.steps import following
 from cython.cimports.hybrid.drafts.counts import Counts
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 RECENT = cython.declare(cython.Py_ssize_t, 6)
 

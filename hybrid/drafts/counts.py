@@ -26,11 +26,9 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.prefetch import fetch
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 LEVELS = ((0, 1), (0, 3), (1, 1), (1, 3), (2, 1), (3, 2), (4, 0), (6, 0))
 """Keys from coarse to fine: how many of the last tokens, and how many states from the top of the stack."""

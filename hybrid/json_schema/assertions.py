@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.json_schema.atoms import PropertySets
 from cython.cimports.hybrid.json_schema.formulas import Formula, Formulas
 from cython.cimports.hybrid.json_schema.keyword_values import (
@@ -31,14 +31,13 @@ from cython.cimports.hybrid.json_schema.keyword_values import (
 )
 from cython.cimports.hybrid.json_schema.locations import Location, Locations
 
-from equivalence import built
 from hybrid.json_schema.atoms import TYPES, count_atom, items_atom
 from hybrid.json_schema.evaluated import Evaluated
 from hybrid.json_schema.languages import until
 from hybrid.json_schema.locations import NEGATING
 from hybrid.json_schema.strings import Strings
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 MOST_NESTED = cython.declare(cython.Py_ssize_t, until.MOST_NESTED)
 

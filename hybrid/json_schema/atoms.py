@@ -31,12 +31,10 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.json_schema.formulas import Formula, Formulas
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 TYPES = ("null", "boolean", "number", "string", "array", "object")
 """JSON's types; integers are numbers."""

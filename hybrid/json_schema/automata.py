@@ -13,13 +13,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.json_schema.formulas import Formula
 
-from equivalence import built
 from hybrid.json_schema.languages.automaton import Automaton, is_endless, universal, without
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 Edge = tuple[Any, int]
 """A nonterminal and the state that one of its values leads to."""

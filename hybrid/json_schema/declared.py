@@ -15,15 +15,14 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.json_schema.assertions import Assertions
 from cython.cimports.hybrid.json_schema.formulas import Formula
 from cython.cimports.hybrid.json_schema.locations import Location
 
-from equivalence import built
 from hybrid.json_schema.languages import until
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 MOST_NESTED = cython.declare(cython.Py_ssize_t, until.MOST_NESTED)
 

@@ -14,7 +14,7 @@ the parser follows in parallel.
 from __future__ import annotations
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.json_schema.automata import (
     ArrayAutomaton,
     Nonterminal,
@@ -26,14 +26,13 @@ from cython.cimports.hybrid.json_schema.keys import KeyTree
 from cython.cimports.hybrid.json_schema.rows import Rows
 from cython.cimports.hybrid.json_schema.texts import TreeWriter
 
-from equivalence import built
 from hybrid.json_schema import marks
 from hybrid.json_schema.automata import Counted
 from hybrid.json_schema.keys import NO_KEYS
 from hybrid.json_schema.layout import Layout
 from hybrid.json_schema.nonterminals import Nonterminals
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 
 def emit(

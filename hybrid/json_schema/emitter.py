@@ -12,12 +12,11 @@ Limits: rules are identified by what they read: equal strings share one rule.
 from __future__ import annotations
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.json_schema.automata import Nonterminal
 from cython.cimports.hybrid.json_schema.rows import Rows
 from cython.cimports.hybrid.json_schema.texts import TreeWriter
 
-from equivalence import built
 from hybrid.json_schema import marks
 from hybrid.json_schema.automata import KeyClass
 from hybrid.json_schema.errors import SchemaRefused
@@ -32,7 +31,7 @@ from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.strings import ANY_CHARACTER
 from hybrid.json_schema.texts import write_others, write_plainly
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 ALL = ((0, LAST),)
 """All characters."""

@@ -21,12 +21,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 
-from equivalence import built
 from hybrid.json_schema.languages.until import look
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 
 @cython.no_gc

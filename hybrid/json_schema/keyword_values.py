@@ -14,13 +14,12 @@ from fractions import Fraction
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.json_schema.locations import Location, are_texts
 
-from equivalence import built
 from hybrid.json_schema.errors import SchemaRefused
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 _LARGEST_EXPONENT = 400
 """Numbers beyond 1e400, or closer to 0 than 1e-400, are refused: each digit would need a state."""

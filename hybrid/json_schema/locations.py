@@ -14,14 +14,13 @@ import marshal
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 
-from equivalence import built
 from hybrid.json_schema.dialects import ALL_KEYWORDS, READ_BESIDE, Dialect, draft_named
 from hybrid.json_schema.errors import TOO_DEEP, SchemaRefused
 from hybrid.json_schema.references import Documents, OtherDraft, References
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 NEGATING = frozenset(("not", "oneOf", "if", "contains", "propertyNames", "dependencies"))
 """Keywords that negate: if a subschema below one accepts more, the whole schema may accept less."""

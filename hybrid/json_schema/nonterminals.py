@@ -22,13 +22,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.json_schema.assertions import Assertions
 from cython.cimports.hybrid.json_schema.automata import Nonterminal, Structure
 from cython.cimports.hybrid.json_schema.declared import Declarations, Declared
 from cython.cimports.hybrid.json_schema.formulas import Formula
 
-from equivalence import built
 from equivalence.deadline import Deadline
 from hybrid.json_schema.atoms import items_atom
 from hybrid.json_schema.errors import SchemaRefused
@@ -36,7 +35,7 @@ from hybrid.json_schema.formulas import decide
 from hybrid.json_schema.languages.until import TooLarge
 from hybrid.json_schema.numbers import Numbers
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 _DEEPEST = 20
 """At most this many verdicts wait for one another: each takes about 15 frames of Python's stack."""

@@ -18,20 +18,19 @@ from __future__ import annotations
 from bisect import bisect_left
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.json_schema.atoms import PropertySet, PropertySets
 from cython.cimports.hybrid.json_schema.automata import Nonterminal, ObjectAutomaton
 from cython.cimports.hybrid.json_schema.formulas import Formula, Formulas
 from cython.cimports.hybrid.json_schema.nonterminals import Nonterminals
 
-from equivalence import built
 from hybrid.json_schema.atoms import count_atom
 from hybrid.json_schema.automata import KeyClass
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.languages.until import TooLarge
 from hybrid.json_schema.splitting import split
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 NO_EDGES = cython.declare(list, [])
 """The edges of all states that have none. Nothing is added to it."""

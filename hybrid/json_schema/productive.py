@@ -14,13 +14,12 @@ a count of uses instead of rounds: Hopcroft, Motwani, Ullman: Introduction to Au
 from __future__ import annotations
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.json_schema.automata import Nonterminal, Structure
 
-from equivalence import built
 from equivalence.arrays.closure import close_backwards
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 
 def find_productive(nonterminals: list) -> None:

@@ -14,14 +14,13 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.json_schema.automata import ObjectAutomaton
 from cython.cimports.hybrid.json_schema.nonterminals import Nonterminals
 
-from equivalence import built
 from hybrid.json_schema.errors import SchemaRefused
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 MOST_DECLARED = 64
 """If repeats matter, the undeclared keys of a class are declared if they are at most this many."""

@@ -16,19 +16,18 @@ from typing import Any, NamedTuple
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.characters import in_bytes
 from cython.cimports.equivalence.network.edges import Edges
 from numpy.typing import NDArray
 
-from equivalence import built
 from equivalence.arrays.growing import filled
 from equivalence.network import edge_types, serial
 from equivalence.network.characters import CHARACTERS
 from equivalence.network.counted_automata import MARK, CountedAutomaton
 from equivalence.network.reading import PlainRules, ReadGrammar
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 EMPTY, BYTES, CALL = edge_types.EMPTY, edge_types.BYTES, edge_types.CALL
 

@@ -24,14 +24,13 @@ These rules keep the number of cases small (figures from 322 hard schemas):
 
 from __future__ import annotations
 
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 
-from equivalence import built
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import Formula, decides
 from hybrid.json_schema.nonterminals import Nonterminals
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 MANY_LISTED = 8
 """From this number of conditions that list their values on, a value is split by all of them at once."""

@@ -16,14 +16,13 @@ from collections.abc import Callable
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.json_schema.keys import Branch, KeyTree
 from cython.cimports.hybrid.json_schema.rows import Rows
 
-from equivalence import built
 from hybrid.json_schema.languages import automaton
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 LAST = cython.declare(cython.Py_ssize_t, automaton.LAST)  # the last code point
 

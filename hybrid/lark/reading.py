@@ -18,13 +18,11 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.lark.pairs import Pairs
 from cython.cimports.hybrid.lark.stacks import Stacks
 
-from equivalence import built
-
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 NOWHERE = cython.declare(cython.Py_ssize_t, 0)
 

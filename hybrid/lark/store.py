@@ -20,17 +20,16 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.classifier.base_store import BaseStore
 from cython.cimports.hybrid.lark.pairs import Pairs
 from cython.cimports.hybrid.lark.reading import Reader
 from cython.cimports.hybrid.lark.stacks import Stacks
 from numpy.typing import NDArray
 
-from equivalence import built
 from hybrid.classifier.base_store import NO_BYTE
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 NOWHERE = cython.declare(cython.Py_ssize_t, 0)
 """The configuration after a refused text."""

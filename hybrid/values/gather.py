@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from numpy.typing import NDArray
 
-from equivalence import BitmaskError, TokenClasses, built
+from equivalence import BitmaskError, TokenClasses
 from equivalence.runs import Members, members_of
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 LARGE_CLASS = 256
 """Classes of at least this many tokens are kept as whole rows: an OR of 16 KiB costs as much as 500 bits."""

@@ -19,16 +19,15 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from numpy.typing import NDArray
 
-from equivalence import built
 from hybrid.json_schema.languages.minimise import minimised, minimised_table
 from hybrid.json_schema.languages.product import product
 from hybrid.json_schema.languages.syntax import Ranges
 from hybrid.json_schema.languages.until import look
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 LAST = 0x10FFFF
 """The last code point."""

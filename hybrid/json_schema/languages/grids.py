@@ -18,15 +18,14 @@ from typing import NamedTuple
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 from numpy.typing import NDArray
 
-from equivalence import built
 from hybrid.json_schema.languages.automaton import Automaton, edges_by_set
 from hybrid.json_schema.languages.syntax import Ranges
 from hybrid.json_schema.languages.until import TooLarge
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 MOST_LOOKED_AT = 8_000_000
 """At most this many pairs, reachable or not, are examined to find those that matter."""

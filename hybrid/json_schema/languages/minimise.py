@@ -21,12 +21,11 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 
-from equivalence import built
 from hybrid.json_schema.languages.until import look
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 _first = itemgetter(0)
 

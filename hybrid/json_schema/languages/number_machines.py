@@ -19,13 +19,12 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 
-from equivalence import built
 from hybrid.json_schema.languages.minimise import minimised_table
 from hybrid.json_schema.languages.until import TooLarge, look
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 MOST_ATOMS = 60
 """Most conditions of the machines that read a number together."""

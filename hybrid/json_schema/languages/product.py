@@ -17,13 +17,12 @@ from collections.abc import Sequence
 import cython
 import numpy as np
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 
-from equivalence import built
 from equivalence.arrays.growing import bigger
 from hybrid.json_schema.languages.until import TooLarge, look
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 LAST = cython.declare(cython.longlong, 0x10FFFF)
 ROUND = cython.declare(cython.Py_ssize_t, 256)  # states between two looks at the clock

@@ -14,13 +14,12 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import EQUIMASK_SOURCE
+from cython.cimports.equivalence.built import check_source
 
-from equivalence import built
 from hybrid.json_schema.languages import until
 from hybrid.json_schema.languages.syntax import LAST
 
-built.check(__name__, EQUIMASK_SOURCE)
+check_source(__name__)
 
 NOTHING, EMPTY, ALL = 0, 1, 2
 """The terms of: no text; only the empty text; all texts."""
