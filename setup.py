@@ -6,7 +6,7 @@ each becomes an extension of the same name beside it, which Python prefers to th
     python setup.py build_ext --inplace            as `make` does; only what has changed is compiled
     EQUIMASK_CHECKED=1 python setup.py build ...   with every index checked, for the tests
 
-What Cython needs for arrays is one extension of its own, `equivalence.cython_shared`, which the others
+What Cython needs for arrays is one extension of its own, `equivalence.cython_shared_4`, which the others
 import: compiled into each of them it was 60% of the time to build and half of the bytes.
 
 Rejected: to compile the Python around these modules as it is. With 18 modules of the way from a schema to its
@@ -35,9 +35,11 @@ import importlib.util
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import Cython
 from Cython.Build import cythonize
+from Cython.Compiler import Options
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
@@ -45,7 +47,6 @@ HERE = Path(__file__).parent
 PACKAGES = ("equivalence", "hybrid")
 CHECKED = os.environ.get("EQUIMASK_CHECKED", "0") != "0"
 C_FILES = Path("build") / ("checked-c" if CHECKED else "c")
-SHARED = "equivalence.cython_shared"
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 # Unchecked, as C is: indices are never negative, divisors never 0 or negative. A checked build finds what
@@ -91,12 +92,17 @@ def _flags(level: str) -> list[str]:
     return [level, "-g0", "-Wno-unused-function", "-Wno-sign-compare"]
 
 
-def _hash_of(source: Path) -> str:
-    """As the package finds it, without importing the package, whose extensions are not there yet."""
+def _built() -> ModuleType:
+    """`equivalence.built`, without importing the package, whose extensions are not there yet."""
     spec = importlib.util.spec_from_file_location("_built", HERE / "equivalence" / "built.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.source_hash(source)
+    return module
+
+
+BUILT = _built()
+Options.buffer_max_dims = BUILT.DIMENSIONS
+SHARED = f"equivalence.cython_shared_{BUILT.DIMENSIONS}"  # a new name, so that an old one is not kept
 
 
 def _extensions() -> tuple[list[Extension], list[Extension]]:
@@ -110,7 +116,7 @@ def _extensions() -> tuple[list[Extension], list[Extension]]:
                 continue
             path = source.relative_to(HERE)
             name = ".".join(path.with_suffix("").parts)
-            made_from = _hash_of(source)
+            made_from = BUILT.source_hash(source)
             translated, note = (C_FILES / path).with_suffix(".c"), C_FILES / "made" / name
             if not note.exists() or note.read_text(encoding="utf-8") != made_from:
                 translated.unlink(missing_ok=True)  # Cython would look at the times of files

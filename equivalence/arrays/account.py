@@ -22,10 +22,10 @@ check_source(__name__)
 
 UNLIMITED = 1 << 62
 
-CHUNK = cython.declare(cython.Py_ssize_t, 4096)
-"""Integers of a chunk of memory that small tables share: 32 KB."""
+CHUNK = cython.declare(cython.Py_ssize_t, 1024)
+"""Integers of a chunk of memory that small tables share: 8 KB."""
 
-SHARED = cython.declare(cython.Py_ssize_t, 1100)
+SHARED = cython.declare(cython.Py_ssize_t, 256)
 """A table of at most this many integers is put into a shared chunk."""
 
 NEVER = cython.declare(cython.Py_ssize_t[::1], np.zeros(1, np.int64))

@@ -10,13 +10,14 @@ cdef struct Link:
 
 
 cdef struct ByState:
-    Py_ssize_t now, now_stamp, now_list, next, next_stamp, next_list, rank, unused
+    Py_ssize_t now, now_stamp, now_list, next, next_stamp, next_list
 
 
 @cython.no_gc
 cdef class Space(Configurations):
     cdef readonly Stacks stacks
     cdef ByState[::1] by_state
+    cdef const Py_ssize_t[::1] rank
     cdef Link[::1] links
     cdef Py_ssize_t n_links, stamp
     cdef Py_ssize_t[::1] returning

@@ -39,7 +39,7 @@ from equivalence.arrays.records import Kind
 
 check_source(__name__)
 
-BY_STATE = Kind("now now_stamp now_list next next_stamp next_list rank unused")  # a row is a cache line
+BY_STATE = Kind("now now_stamp now_list next next_stamp next_list")
 LINK = Kind("tail next")
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
@@ -89,12 +89,10 @@ class Space(Configurations):
         Configurations.__init__(
             self, automaton, byte_tables, configurations, most_configurations, account, excess
         )
-        account.claim(24 * frames + 64 * (self.n_states + 1))
+        account.claim(24 * frames + 48 * (self.n_states + 1))
         self.stacks = Stacks(automaton, absorbing, frames, most_frames, account, excess)
         self.by_state = zeros(BY_STATE, self.n_states + 1)
-        ranks: cython.const[cython.Py_ssize_t][::1] = rank
-        for state in range(self.n_states):
-            self.by_state[state].rank = ranks[state]
+        self.rank = rank
         self.links = zeros(LINK, frames)
         self.returning = account.new_integers(frames + 2)
         self.ports = Ports(account)
@@ -147,8 +145,8 @@ class Space(Configurations):
         """Move the state that was listed last before all states of lower rank, which its calls may begin
         with."""
         if n > before:
-            rank = self.by_state[state].rank
-            while before > 0 and self.by_state[self.by_state[before - 1].now_list].rank < rank:
+            rank = self.rank[state]
+            while before > 0 and self.rank[self.by_state[before - 1].now_list] < rank:
                 self.by_state[before].now_list = self.by_state[before - 1].now_list
                 before -= 1
             self.by_state[before].now_list = state

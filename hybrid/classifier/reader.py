@@ -77,7 +77,7 @@ class Reader:
         self.n_reads = 0
         self.unions = zeros(UNION, unions)
         self.last_union = unions - 1
-        self.levels = zeros(LEVEL, 64)
+        self.levels = zeros(LEVEL, 16)
         account: Account = self.space.account
         self.masks = account.new_ints(configurations)
         self.masks[:] = -1

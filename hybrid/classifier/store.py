@@ -36,6 +36,11 @@ LARGE_LIMIT = 1 << 25
 """A complete automaton of this many bytes gets large tables from the start. It was built to be used often,
 and doubling its tables in the middle of a document took a tenth of the time of its steps and masks."""
 
+FEW = 8
+"""Configurations, frames, masks and so on that fit at first if masks come from walks. For the first mask of a
+JSON schema, the median is 6 configurations, 4 frames and 2 masks; memory that is new to the process takes
+3 us a page on a virtual machine."""
+
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 
 MOST_HASH = cython.declare(cython.Py_ssize_t, (1 << 30) - 1)
@@ -66,8 +71,8 @@ class Store(BaseStore):
         self.fixed = fixed
         large: cython.bint = known is not None and known.complete and limit >= LARGE_LIMIT
         walked: cython.bint = isinstance(fixed, WalkTables)
-        frames: cython.Py_ssize_t = 8192 if large else 32 if walked else 4096
-        configurations: cython.Py_ssize_t = 4096 if large else 32 if walked else 1024
+        frames: cython.Py_ssize_t = 8192 if large else FEW if walked else 4096
+        configurations: cython.Py_ssize_t = 4096 if large else FEW if walked else 1024
         excess = (
             f"the classifier's tables have {{taken}} bytes and need more, but the limit is {limit}; "
             "raise Budget.table_bytes, or use strategy='representatives'"
@@ -78,14 +83,14 @@ class Store(BaseStore):
             account=self.account, excess=excess,
         )  # fmt: skip
         if known is None:
-            rows, lists, width = (32, 64, 8) if walked else (2048, 128, 64)
+            rows, lists, width = (FEW, FEW, 8) if walked else (2048, 128, 64)
             n_states = len(fixed.net[0])
             self.known = Summaries(n_states, fixed.n_words, self.account, rows, lists, lists, width)
         else:
             self.known = known.copied(self.account, 2048 if large else 0)
         self.masks = self.known.masks
         self.summariser = fixed.summariser(self.space, self.known)
-        reads: cython.Py_ssize_t = 16384 if large else 64 if walked else 4096
+        reads: cython.Py_ssize_t = 16384 if large else 2 * FEW if walked else 4096
         self.reader = Reader(self.summariser, reads, FEW_UNIONS if walked else UNIONS)
         if walked:
             texts: TokenTexts = fixed.texts

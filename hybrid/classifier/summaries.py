@@ -68,7 +68,7 @@ class Summaries:
         self._begin(n_states, n_words, account, rows)
         self.pendings = Interned(pendings, width, account=self.account)
         self.masks = Interned(masks, n_words, account=self.account)
-        self.units = Interned(64, 2, account=self.account)
+        self.units = Interned(min(masks, 64), 2, account=self.account)
         self.pendings.room(0)
         self.pendings.intern(0)
         begin = self.masks.room(n_words)

@@ -34,10 +34,10 @@ MOST_PIECES, FEW_PIECES = 2048, 512
 schemas, half need 26 pieces and none more than 340; each bit is written and compared with each mask.
 """
 
-FIRST_PIECES, FIRST_WIDTH = 64, 16
+FIRST_PIECES, FIRST_WIDTH = 8, 16
 """Pieces that fit at first, and numbers for each: most are cached walks or few ranges."""
 
-FIRST_NODES = 256
+FIRST_NODES = 64
 """Pending nodes of one state that fit at first."""
 
 MANY_NODES = cython.declare(cython.Py_ssize_t, 20_000)
