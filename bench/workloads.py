@@ -215,15 +215,17 @@ def warm(ours: Any, plain: Any, vocabulary: Vocabulary, bitmask: Any) -> None:
 
 
 def hybrid_compiler(
-    vocabulary: Vocabulary, strategy: str, threads: int | None, on_demand: bool = False, cache: bool = False
-) -> Any:
+    vocabulary: Vocabulary, strategy: str, threads: int | None, on_demand: bool = False, cache: bool = False,
+    semantics: str = "xgrammar",
+) -> Any:  # fmt: skip
     """Make our compiler, without caches unless they are asked for. None as number of threads is its
     default."""
     from hybrid import GrammarCompiler
 
     return GrammarCompiler(
-        vocabulary, strategy=strategy, max_threads=threads, cache_enabled=cache, on_demand=on_demand
-    )
+        vocabulary, strategy=strategy, max_threads=threads, cache_enabled=cache, on_demand=on_demand,
+        semantics=semantics,
+    )  # fmt: skip
 
 
 def plain_compiler(

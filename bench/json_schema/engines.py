@@ -118,7 +118,9 @@ def make(name: str, vocabulary: Any, remotes: str = "") -> Engine:
         plain = workloads.plain_compiler(vocabulary, None, cache=True)
         compile_it = partial(plain.compile_json_schema, **kind.options)
         return _Alike(compile_it, xgrammar.GrammarMatcher, bitmask, plain_start)
-    ours = workloads.hybrid_compiler(vocabulary, "auto", None, cache=True)
+    ours = workloads.hybrid_compiler(
+        vocabulary, "auto", None, cache=True, semantics=kind.options["semantics"]
+    )
     compile_it = partial(ours.compile_json_schema, **kind.options)
     if remotes and kind.options["semantics"] == "json-schema":
         compile_it = partial(as_the_suite, compile_it, remotes)

@@ -66,18 +66,18 @@ def begin(engine: str, vocabulary: Any) -> Begin:
         warm = workloads.plain_compiler(vocabulary, None, cache=True)
         plain_start(partial(warm.compile_json_schema, workloads.THROW_AWAY_SCHEMA), bitmask)
         plain = workloads.plain_compiler(vocabulary, None, cache=True)
-        return lambda asked: plain_start(_compile(plain, asked, {}), bitmask)
-    options = {"semantics": "json-schema"} if engine == EXACT else {}
-    ours = workloads.hybrid_compiler(vocabulary, "auto", None, cache=True)
-    hybrid_start(partial(ours.compile_json_schema, workloads.THROW_AWAY_SCHEMA, **options), bitmask)
-    return lambda asked: hybrid_start(_compile(ours, asked, options), bitmask)
+        return lambda asked: plain_start(_compile(plain, asked), bitmask)
+    semantics = "json-schema" if engine == EXACT else "xgrammar"
+    ours = workloads.hybrid_compiler(vocabulary, "auto", None, cache=True, semantics=semantics)
+    hybrid_start(partial(ours.compile_json_schema, workloads.THROW_AWAY_SCHEMA), bitmask)
+    return lambda asked: hybrid_start(_compile(ours, asked), bitmask)
 
 
-def _compile(compiler: Any, asked: Asked, options: Mapping[str, Any]) -> Callable[[], Any]:
+def _compile(compiler: Any, asked: Asked) -> Callable[[], Any]:
     """Return a function that compiles a request, with our compiler or XGrammar's."""
     if asked.schema is None:
         return partial(compiler.compile_structural_tag, asked.tags)
-    return partial(compiler.compile_json_schema, asked.schema, **options)
+    return partial(compiler.compile_json_schema, asked.schema)
 
 
 def compared(vocabulary: Any, asked: Asked, texts: Sequence[Sequence[int]], seconds: float) -> Any:

@@ -42,7 +42,7 @@ from hybrid.compile.settings import Settings
 from hybrid.compile.statistics import OF_PROCESS, Statistics
 from hybrid.compiled import CompiledGrammar
 from hybrid.guard import Guard
-from hybrid.json_schema import MOST_WHITE_SPACE, load_referencing
+from hybrid.json_schema import MOST_WHITE_SPACE, load_referencing, make_common
 from hybrid.values.budget import (
     Budget,
     OnBudget,
@@ -155,6 +155,7 @@ class GrammarCompiler:
         self.assert_formats = flag(assert_formats, "assert_formats")
         if self.semantics == "json-schema":
             load_referencing()
+            make_common()
         if max_whitespace_cnt is not None:
             max_whitespace_cnt = integer_from(-1, max_whitespace_cnt, "max_whitespace_cnt")
         self.max_whitespace_cnt = max_whitespace_cnt

@@ -11,6 +11,7 @@ from hybrid.json_schema.grammar import (
     grammar_of_schema,
     in_xgrammar,
 )
+from hybrid.json_schema.languages.formats import make_common
 from hybrid.json_schema.layout import MOST_WHITE_SPACE
 from hybrid.json_schema.nonterminals import Bounds
 from hybrid.json_schema.places import Places
@@ -29,4 +30,5 @@ __all__ = [
     "grammar_of_schema",
     "in_xgrammar",
     "load_referencing",
+    "make_common",
 ]
