@@ -44,7 +44,7 @@ MOST_NESTED = cython.declare(cython.Py_ssize_t, until.MOST_NESTED)
 _ANY_CHARACTER = ((0, LAST),)
 
 ONE = 1
-"""The Python integer 1, to shift: sets of characters may be more than a C integer has bits."""
+"""The Python integer 1, for shifts: there may be more sets of characters than a C integer has bits."""
 
 
 @cython.final
@@ -350,7 +350,7 @@ class Terms:
         """Find all derivatives of a term.
 
         Args:
-            bound: most derivatives, including the term itself.
+            bound: the maximum number of derivatives, including the term itself.
 
         Returns:
             For each of them, the term first, its edges (first character, last character, derivative), and
