@@ -6,9 +6,9 @@ in every mask.
 When: the last step of `equivalence.classes.classes.compute_classes`.
 Limits: `Capacity.bytes`. Signatures are compared exactly, never by a hash alone.
 
-Rejected: adding up random weights for each token, as a prototype did. It needs a separate check of the
-result, which takes as long as this algorithm. Rejected: splitting context by context, which reads every token
-for every context (0.2 s for 200 contexts).
+Rejected: adding up random weights for each token. The result needs a separate check, which takes as long as
+this algorithm. Rejected: splitting context by context, which reads every token for every context (0.2 s for
+200 contexts).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def partition_runs(
         byte_starts: int64[257], the first group of each first byte.
 
     Raises:
-        BudgetExceeded: more bytes than `capacity` allows, or the time is over.
+        BudgetExceeded: more bytes than `capacity` allows, or the deadline has passed.
     """
     with (deadline or Deadline()).stopping(PHASE) as stop:
         account = Account(stop, capacity.bytes, str(out_of_bytes(capacity)))

@@ -49,8 +49,8 @@ class Refinement:
         members: the states, block by block.
         states: for each state, its position among the members, and the round in which it is examined next.
         blocks: where a block's members begin, and their number; during a round also how many of them are
-            examined, how many of these were moved to its front, and the largest of their groups; -1: the
-            states that are not examined are more.
+            examined, how many of these were moved to its front, and the largest of their groups; -1 if more
+            states are not examined than the largest group has.
         n_blocks: number of blocks.
         queue: the states that are examined in this round, and the group of each.
         groups: examined states of one block with equal behaviour: the block, their number, and the position
@@ -101,7 +101,7 @@ class Refinement:
         """Split the blocks until the states of each behave equally.
 
         Raises:
-            BudgetExceeded: the time is over.
+            BudgetExceeded: the deadline has passed.
         """
         self.prepare()
         self.signatures.divide()

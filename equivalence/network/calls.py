@@ -6,8 +6,8 @@ What: `Calls` reads the automata of all rules; their edges must be sorted by sou
 When: third step of `build_network`, and again after left recursion was removed.
 Limits: counted rules are numbered after the plain ones, and call only their unit.
 
-Indices are not checked here, because `edges.Ordered` has checked the states of all edges, and
-`automata` the rules that they call. Checks would take a quarter more time.
+Indices are not checked here, because `edges.Ordered` has checked the states of all edges, and `automata` the
+rules that they call. Checks would add a quarter to the time.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class Calls:
         Callees come first, so a chain of rules takes one round instead of one for each rule.
 
         Raises:
-            BudgetExceeded: the time is over.
+            BudgetExceeded: the deadline has passed.
         """
         self.empty[:] = 0
         changed: cython.int = 1

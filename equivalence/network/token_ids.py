@@ -33,7 +33,8 @@ MARKER = 255
 """The byte with which symbols begin; in a text it is read twice."""
 
 MOST_GROUPS = 254
-"""Most groups of ids: one byte distinguishes them, and one of its values stands for none of them."""
+"""The maximum number of groups of ids, with group 0: one byte distinguishes them, and one of its values
+stands for none of them."""
 
 
 class Symbols(NamedTuple):

@@ -59,8 +59,8 @@ class Space(Configurations):
         byte_tables: the fields of `equivalence.parser.byte_tables.ByteTables`.
         rank: int64[S], from `equivalence.parser.byte_tables.call_ranks`.
         absorbing: uint8[S], see `Stacks`.
-        frames, configurations: numbers of each that fit at first.
-        most_frames, most_configurations: bounds of these numbers.
+        frames, configurations: initial room for each.
+        most_frames, most_configurations: the maximum number of each.
         account: counts bytes, and may stop the computation.
         excess: the message of the error if a bound is exceeded.
 
@@ -144,8 +144,8 @@ class Space(Configurations):
         return n
 
     def sort_in(self, state, before, n):
-        """Move the state that was listed last before all states of lower rank, which its calls may begin
-        with."""
+        """Move the state that was listed last to its place by rank: before the states of lower rank, with
+        which its calls may begin."""
         if n > before:
             rank = self.by_state[state].rank
             while before > 0 and self.by_state[self.by_state[before - 1].now_list].rank < rank:
