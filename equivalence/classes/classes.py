@@ -75,7 +75,7 @@ def compute_classes(
         check_count(f"capacity.{name}", bound)
     check_count("max_states", max_states)
     check_seconds("seconds", seconds)
-    vocabulary.byte_order  # noqa: B018 - made with the trie, outside of any computation
+    vocabulary.byte_order  # noqa: B018 - made with the trie, outside any computation
     deadline = Deadline(seconds)
     with deadline.interruptible():
         read = read_grammar(grammar)

@@ -70,9 +70,9 @@ PHASE = "the exploration"
 """The name of this computation in errors."""
 
 MANY_OUTCOMES = 512
-"""If there are more outcomes, suffixes that read the same are merged first. This turns 48,000 outcomes of an
-SQL-like grammar into some hundreds in 0.1 s. Coloring the 200 outcomes of a JSON schema takes less time than
-merging them."""
+"""If there are more outcomes than this, suffixes that behave alike are merged first. This turns 48,000
+outcomes of an SQL-like grammar into a few hundred in 0.1 s. Coloring the 200 outcomes of a JSON schema takes
+less time than merging them."""
 
 
 FIRST_NODES, FIRST_LISTS = 2048, 1024

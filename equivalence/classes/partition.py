@@ -42,7 +42,7 @@ def partition_runs(
     """Compute the class of each run of groups, numbered from 0 without gaps; -1: no context accepts it.
 
     Neighbouring groups that no range and no event separates are one run. All further steps only look at runs;
-    a schema has some thousands. First, the runs of each first byte are split by the blocks of this byte. Then
+    a schema has a few thousand. First, the runs of each first byte are split by the blocks of this byte. Then
     classes that all contexts treat the same are merged, whatever their first bytes.
 
     Args:

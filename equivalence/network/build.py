@@ -6,7 +6,7 @@ here.
 When: built once for each grammar, in about a millisecond for a typical JSON schema; independent of the
 vocabulary.
 Limits: only byte-level constructs; `equivalence.network.token_ids` turns token ids into such. Constructs
-that act on ids, or on counts outside of the grammar, raise `UnsupportedGrammar` with their name;
+that act on ids, or on counts outside the grammar, raise `UnsupportedGrammar` with their name;
 `max_states` bounds the size.
 
 Each step to the normal form keeps the set of stacks that can read a byte (docs/theory.md):
@@ -56,7 +56,7 @@ from equivalence.network.token_ids import escaped_edges
 
 MOST_KEPT, MOST_KEPT_STATES = 4, 25_000
 """At most four tables are kept for later grammars, if the largest grammars that used them had at most so many
-states together. A state takes 1.3 to 2.7 KB, so all of them take at most some 60 MB (0.5 MB for the median
+states together. A state takes 1.3 to 2.7 KB, so all of them take at most about 60 MB (0.5 MB for the median
 JSON schema). With new tables, the first mask of a schema of 12,471 states takes 38 ms instead of 24: the
 system clears each page of new memory."""
 

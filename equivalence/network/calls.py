@@ -260,7 +260,7 @@ class Calls:
                     depth += 1
 
     def keep_cycles(self):
-        """Drop the pairs that are on no cycle: the chains of pairs before or after them end."""
+        """Drop the pairs that are not on a cycle, because the chains of pairs before or after them end."""
         for side in range(2):
             self.sort_pairs(side)
             tail: cython.Py_ssize_t = 0
@@ -289,7 +289,7 @@ class Calls:
         self.n_pairs = kept
 
     def is_dropped(self, rule):
-        """Whether the chains of pairs before a rule, or those after it, end."""
+        """Whether a rule is not on a cycle, because the chains of pairs before or after it end."""
         return self.dropped[0, rule] or self.dropped[1, rule]
 
     def sort_pairs(self, side):

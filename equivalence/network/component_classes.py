@@ -59,7 +59,7 @@ class ComponentClasses:
         members: room for the states of components; the owner fills it.
         n_classes: number of classes so far.
         is_certain: whether states of different classes are certainly not equivalent.
-        part: one component; n states in all, so class c outside of it is its target n + c.
+        part: one component; n states in all, so class c outside it is its target n + c.
         quotient: the blocks of a component.
         refinement, of_quotient: the blocks of `part`, and of `quotient`.
         class_of_key: the class of each of the graph's keys.

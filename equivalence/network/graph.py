@@ -27,7 +27,7 @@ CALL = record_type("callee bounds back")
 @cython.final
 @cython.cclass
 class Graph:
-    """States, what they read, and what they call.
+    """States, with what they read and call.
 
     Attributes:
         size: number of states.

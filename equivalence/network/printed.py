@@ -116,7 +116,7 @@ class Printed:
         bodies_to: cython.Py_ssize_t[::1] = bodies
         data_to: cython.Py_ssize_t[::1] = data
         starts_to: cython.Py_ssize_t[::1] = starts
-        # with the interpreter's lock: copying takes some microseconds, and waiting for the lock as long
+        # with the interpreter's lock: copying takes a few microseconds, and waiting for the lock as long
         names_to[:] = self.places[:n_rules]
         bodies_to[:] = self.bodies[:n_rules]
         data_to[:] = self.data[: self.n_data]

@@ -193,7 +193,7 @@ class Subsets:
             self.made.add_edge(subset, self.ways.bounds[i], self.ways.bounds[i + 1] - 1, target)
 
     def add_only_edge(self, subset):
-        """Add the edge of a subset that has one member with one edge, over bytes, as inside of a literal.
+        """Add the edge of a subset that has one member with one edge, over bytes, as inside a literal.
         Return whether this is such a subset."""
         begin = self.sets.starts[subset]
         element = self.sets.pool[begin]

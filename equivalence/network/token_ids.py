@@ -10,7 +10,7 @@ contain it must be read in the same way. Stacks cannot decide about counts of id
 form.
 
 XGrammar's `accept_token` tries an id in two ways: by edges that read ids, in one step, and by its bytes.
-The id is accepted if either works. An edge never begins inside of a token. Hence an id is in a mask if and
+The id is accepted if either works. An edge never begins inside a token. Hence an id is in a mask if and
 only if its symbol is read, or its text is.
 
 Rejected: a larger alphabet with 256 bytes and a symbol for each group. It would be in every table of bytes

@@ -28,7 +28,7 @@ def find_character_loop(space, configuration):
     if loops_on_others(space, configuration):
         space.facts[configuration].character_loop = BYTE_LOOP
         return 0
-    # the configuration inside of a character, by the state of the decoder: at most one for each
+    # the configuration inside a character, by the state of the decoder: at most one for each
     inside = cython.declare(cython.Py_ssize_t[8])
     state: cython.Py_ssize_t
     byte: cython.Py_ssize_t

@@ -222,7 +222,7 @@ class Space(Configurations):
         return following
 
     def call(self, state, tail, byte_class, n):
-        """List the first states of all calls of a state that can read the byte. Return the number of listed
+        """List the first states of those calls of a state that can read the byte. Return the number of listed
         states."""
         for k in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
             callee = self.automaton.calls[k].callee
@@ -255,8 +255,8 @@ class Space(Configurations):
         return n + 1
 
     def close(self, n, label, n_returning):
-        """The configuration of the n states that are listed after the byte, and of what they and the
-        returning tails return to."""
+        """The configuration of the n states that are listed after the byte, and of the states that they and
+        the returning tails return to."""
         self.ports.count = 0
         for i in range(n_returning):
             self.stacks.seen[self.returning[i]] = self.stamp

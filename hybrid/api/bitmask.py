@@ -214,7 +214,7 @@ def apply_token_bitmask_inplace(
         backend: XGrammar's kernel.
 
     Raises:
-        BitmaskError: an argument with which XGrammar's kernels would read or write outside of the tensors: a
+        BitmaskError: an argument with which XGrammar's kernels would read or write outside the tensors: a
             row that does not exist, a `vocab_size` wider than a row, columns that are not contiguous, another
             type.
     """
@@ -261,7 +261,7 @@ def _with_tail(bitmask: torch.Tensor, size: int) -> torch.Tensor:
     """The bitmask with all bits after the last id set.
 
     XGrammar's CPU kernel (0.2.8) writes to the first zero bit of a row even if it lies after the last id: if
-    a row allows all ids, that is outside of the tensor, or id 0 of the next row.
+    a row allows all ids, that is outside the tensor, or id 0 of the next row.
     """
     last, rest = size >> 5, size & 31
     if not rest:

@@ -250,7 +250,7 @@ class Calls(Seen):
 
 
 def count_masks(masks: cython.Py_ssize_t) -> None:
-    """Count masks that were filled outside of `Calls`."""
+    """Count masks that were filled outside `Calls`."""
     count(cython.address(FILLED[0]), masks)
 
 

@@ -422,7 +422,7 @@ class GrammarCompiler:
         """Stop the background threads. Cancel calls of ``_async`` methods that have not started; wait for
         those that have, and for files that are still to be written.
 
-        All other methods can still be used. If nobody calls `close`, the threads stop when the compiler is
+        All other methods can still be used. Without `close`, the threads stop when the compiler is
         garbage-collected, or at the end of the program, which cancels all unfinished calls.
         """
         self._background.close()

@@ -5,7 +5,7 @@ its parent's, if the parent's mask allows it; then the node gets its mask, and t
 classifier no token is read or taken back: one call looks up the whole tree (`hybrid.api.draft_rows`).
 When: called by `GrammarMatcher.traverse_draft_tree`, for speculative decoding.
 Limits: arrays that are not a tree (a node is reached twice, a number is out of range) are refused, whereas
-XGrammar would loop forever or read outside of them. Nodes that the root does not reach are ignored.
+XGrammar would loop forever or read outside them. Nodes that the root does not reach are ignored.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class Lookup:
     """
 
     def __init__(self, most_sequences: cython.Py_ssize_t, most: cython.Py_ssize_t) -> None:
-        # one array, because each array costs some microseconds with cold caches
+        # one array, because each array costs a few microseconds with cold caches
         numbers: cython.Py_ssize_t[::1] = np.empty((NODE + 3) * most + (PLACE + 2) * most_sequences, np.int64)
         self.nodes = numbers[: NODE * most]
         self.place = numbers[NODE * most : (NODE + 3) * most]

@@ -20,7 +20,7 @@ from hybrid.classifier.summaries import Summaries
 from hybrid.classifier.tables import Fixed
 
 STATES = 256
-"""How many states are read between two checks of the deadline, which takes some milliseconds."""
+"""How many states are read between two checks of the deadline, which takes a few milliseconds."""
 
 
 def build_summaries(

@@ -9,7 +9,7 @@ When: one for each session and set of stop ids. Rows are added with the classifi
 without any lock, even in free-threaded Python.
 
 A row that is nearly empty, or nearly equal to another, is stored as a *patch*: the words in which it
-differs. Nearly all masks of JSON documents are patches: a patch takes some hundred bytes. A row takes 16 KB
+differs. Nearly all masks of JSON documents are patches: a patch takes a few hundred bytes. A row takes 16 KB
 of memory, which is new for each mask, and may cost a page fault for each 4 KB.
 
 Limits: rows are never changed or deleted. An array of addresses that was replaced by a larger one is kept,

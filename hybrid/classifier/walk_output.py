@@ -188,7 +188,7 @@ class WalkOutput(Summariser):
 
     @cython.final
     def may_follow(self, i: cython.Py_ssize_t) -> cython.bint:
-        """Whether some byte that occurs below a node can follow below the known part."""
+        """Whether any byte that occurs below a node can follow below the known part."""
         return (self.follow_others and self.trie[i].bits >> OTHERS_AT & 1) or (
             (self.trie[i].below_0 & self.follow_0)
             | (self.trie[i].below_1 & self.follow_1)
@@ -198,7 +198,8 @@ class WalkOutput(Summariser):
 
     @cython.final
     def may_be_next(self, i: cython.Py_ssize_t) -> cython.bint:
-        """Whether the byte of some child of a node can follow below the known part, if not all bytes can."""
+        """Whether the byte of any child of a node can follow below the known part; asked only if not all
+        bytes can."""
         for child in range(self.trie[i].child, self.trie[i + 1].child):
             if self.followers[self.space.class_of_byte[self.trie[child].bits & 255]]:
                 return True

@@ -10,7 +10,7 @@ Limits: those of `Summariser`. It trusts the nodes, which `equivalence.trie` mad
 of its groups.
 
 If a configuration stays the same in a whole subtree, the subtree is taken at once, as in walks of an
-exploration. Of the 300,000 nodes of a vocabulary of 128,000 tokens, a walk on a string enters some thousands.
+exploration. Of the 300,000 nodes of a vocabulary of 128,000 tokens, a walk on a string enters a few thousand.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class CompileFuture(Future[CompiledGrammar]):
             if call is None or self.cancelled():
                 return
         try:
-            # outside of the lock, because the first call may take long
+            # outside the lock, because the first call may take long
             deadline = begin()
             with self._own_lock:
                 self._deadline = None if self.cancelled() else deadline

@@ -13,7 +13,8 @@ When there are a quarter more of these, Python visits all objects of the process
 Of the time to the first masks of 1,000 schemas of MaskBench under ``semantics="json-schema"``, 11% were
 collections; now 2%.
 
-Rejected: to disable the collector. If a compilation takes seconds, the garbage of other threads has no bound.
+Rejected: disabling the collector. During a compilation of seconds, the garbage of other threads would have no
+limit.
 """
 
 from __future__ import annotations

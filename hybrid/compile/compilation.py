@@ -171,8 +171,8 @@ class Compilation(EngineStrategies):
         classifier = _kind(ids)(fixed, None, self.vocabulary, budget.table_bytes)
         job.timings |= {"network": built - began, "classifier": time.perf_counter() - built}
         return OnWalks(
-            reason=f"masks are computed by walking the vocabulary ({self.vocabulary.size} ids), without token "
-            "classes",
+            reason=f"masks are computed by walking the vocabulary ({self.vocabulary.size} ids), without "
+            "token classes",
             vocabulary=self.vocabulary, grammar=job.grammar, timings=job.timings,
             mask_seconds=budget.mask_seconds, features=job.features, classifier=classifier, budget=budget,
             deferred=DeferredClasses(network, classifier, budget, ids),

@@ -68,7 +68,7 @@ class EngineStrategies:
     def begin(self) -> Deadline:
         """The deadline of a compile call that starts now. Deadlines of compile calls are made only here."""
         if self.settings.strategy != "engine":
-            self.vocabulary.byte_order  # noqa: B018 - made once for each vocabulary, outside of the deadline
+            self.vocabulary.byte_order  # noqa: B018 - made once for each vocabulary, outside the deadline
         return Deadline(self.settings.budget.seconds)
 
     def own_part(self, deadline: Deadline) -> AbstractContextManager[Deadline]:

@@ -95,7 +95,7 @@ class FileWriter:
             self._waiting.clear()
 
     def _leave(self) -> None:
-        """At the end of the program: no thread should be inside of a kernel then."""
+        """At the end of the program: no thread should be inside a kernel then."""
         self.close(LEAVE_SECONDS)
 
     def wait(self) -> None:

@@ -15,7 +15,7 @@ from equivalence.network.reading import PlainRules
 
 
 def refuse_unknown_ids(features: Features, vocabulary: Vocabulary) -> None:
-    """Refuse a grammar that names an id outside of the vocabulary, on every strategy.
+    """Refuse a grammar that names an id outside the vocabulary, on every strategy.
 
     XGrammar 0.2.8 reads past its tables when it compiles such a grammar, which may crash the process.
 

@@ -63,7 +63,7 @@ def alone(path: Path, deadline: Deadline, seconds: float | None = None) -> Itera
 def claimed(path: Path) -> Iterator[bool]:
     """A context that says whether to make a file: it does not exist, and nobody else is making it.
 
-    Nobody else makes it inside of the context.
+    While the context is active, nothing else makes the file.
     """
     with contextlib.closing(_Lock(path)) as lock:
         yield lock.take() is not False and not os.path.isfile(path)

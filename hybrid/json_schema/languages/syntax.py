@@ -8,7 +8,7 @@ back-references, look-behind, flags, `\\A`, `\\z`, possessive quantifiers, POSIX
 
 Why a parser of our own: `regress` on PyPI matches ECMA-262 but gives no tree, and Python's `re` reads
 another syntax (`$` before a last newline, Unicode `\\d`, no `\\u{...}`) into a private tree. Syntax:
-ECMA-262, section 22.2.1, with Annex B.1.2 for patterns outside of Unicode mode.
+ECMA-262, section 22.2.1, with Annex B.1.2 for patterns outside Unicode mode.
 """
 
 from __future__ import annotations

@@ -278,7 +278,7 @@ class Terms:
         """Return the sets of characters on which the derivatives of a term depend, one bit for each."""
         found = self._first.get(term)
         if found is None:
-            self._first[term] = 0  # for a loop inside of itself
+            self._first[term] = 0  # for a loop inside itself
             self._enter()
             try:
                 found = self._find_first(term, self._all[term])
@@ -310,7 +310,7 @@ class Terms:
         known = self._derivatives.get(key)
         if known is not None:
             return known
-        self._derivatives[key] = C_NOTHING  # for a loop inside of itself
+        self._derivatives[key] = C_NOTHING  # for a loop inside itself
         self._enter()
         try:
             found = self._derive(term, self._all[term], members)
