@@ -376,10 +376,10 @@ class OnWalks(Classified):
         """The token classes. Computes them if necessary; from then on the classifier uses them.
 
         Raises:
-            BudgetExceeded: the classes exceed the budget, or the deadline is over.
+            BudgetExceeded: the classes exceed the budget, or the deadline has passed.
         """
         found = self.deferred.compute(deadline)
-        self.note(reason_of(found, self.vocabulary))
+        self.note(f"classes were computed later: {reason_of(found, self.vocabulary)}")
         return found
 
     @property  # type: ignore[misc]  # a field in the base class

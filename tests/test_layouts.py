@@ -32,7 +32,7 @@ def test_repeats_of_repeats(grammar: str, refused: bool) -> None:
     read = read_grammar(xgrammar.Grammar.from_ebnf(grammar))
     arguments = read.data.tolist(), read.starts.tolist(), read.rules
     if refused:
-        with pytest.raises(UnsupportedGrammar, match=r"a repeat, is repeated, of which XGrammar 0\.2\.7"):
+        with pytest.raises(UnsupportedGrammar, match=r"is a repeat, and is repeated: XGrammar 0\.2\.7"):
             dialect.refuse_repeats_in_repeats(*arguments)
     else:
         dialect.refuse_repeats_in_repeats(*arguments)

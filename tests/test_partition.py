@@ -391,5 +391,5 @@ def test_an_outcome_that_nobody_asked_for_is_an_error() -> None:
     )
     none = Interned(1, 2)
     features = Features(none, np.zeros(0, np.int64), found.context_starts, found.context_below, Account())
-    with pytest.raises(LookupError, match="nobody asked for outcome"):
+    with pytest.raises(LookupError, match="there is no query for outcome"):
         merge_classes(n_classes, blocks, features, found.user_starts, found.users, Account())

@@ -30,11 +30,11 @@ from equivalence.vocabulary import Vocabulary
 Relation = Literal["acceptance", "displacement"]
 
 NETWORK_BYTES_A_STATE = 1024
-"""Most bytes that building a network takes for each state of its largest automaton; 580 to 960 were
+"""Building a network takes at most this many bytes for each state of its largest automaton; 580 to 960 were
 measured."""
 
 STATES_ON_THE_WAY = 4
-"""Bound on the states before merging, as a multiple of the bound after it. Merging takes a microsecond for
+"""The bound on states before merging, as a multiple of the bound after it. Merging takes a microsecond for
 each state. Of the 11,305 schemas of MaskBench, three have 120,000 to 300,000 states before merging, and
 14,000 to 28,000 after it."""
 
@@ -58,7 +58,7 @@ def compute_classes(
         relation: "acceptance" means equal bits in every mask, which is enough if an engine is advanced with
             the bytes of tokens. "displacement" also means the same stacks afterwards, so that an engine can
             be advanced with representatives (CFGzip's relation); it has more classes, and is slower.
-        capacity: bounds of the exploration, and of all memory (`Capacity.bytes`).
+        capacity: limits of the exploration, and of all memory (`Capacity.bytes`).
         max_states: bound on the states of the grammar network.
         seconds: time limit, from reading the grammar to the classes. ``None`` means no limit.
 
@@ -75,7 +75,7 @@ def compute_classes(
         check_count(f"capacity.{name}", bound)
     check_count("max_states", max_states)
     check_seconds("seconds", seconds)
-    vocabulary.byte_order  # noqa: B018 - made with the trie, outside of any computation
+    vocabulary.byte_order  # noqa: B018 - made with the trie, outside any computation
     deadline = Deadline(seconds)
     with deadline.interruptible():
         read = read_grammar(grammar)
@@ -117,7 +117,7 @@ def network_within(
     Raises:
         UnsupportedGrammar, BudgetExceeded: as for `compute_classes`.
     """
-    # displacement distinguishes every count, so no bound of a repeat is too large to matter
+    # displacement distinguishes every count, so every bound of a repeat matters, however large
     token_bytes = 1 << 40 if relation == "displacement" else vocabulary.trie.longest
     # states that the bound on bytes allows while the network is built
     within_bytes = max(capacity.bytes // NETWORK_BYTES_A_STATE, 1)

@@ -7,7 +7,7 @@ further items. Color 0: no stack accepts it. Color 1: every stack accepts it. Th
 Moore's partition refinement: all other items begin with the same color, and are separated until a round
 changes nothing.
 When: once for each exploration, after all items were read.
-Limits: no bounds of its own. An `Account` pays, and is checked for each item in each round.
+Limits: none of its own. Memory is charged to an `Account`, which is checked for each item in each round.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def color_queries(
         below_of_item: int64[I], the below set of each item.
         bottom: bool, whether each below set may be the empty stack.
         displacement: also distinguish what tokens leave on the stack.
-        account: pays for the colors, which are kept, and for temporary tables.
+        account: is charged for the colors, which are kept, and for temporary tables.
 
     Returns:
         int64[Q]; 0: no stack; 1: every stack (only for acceptance).

@@ -49,14 +49,14 @@ DEFAULT_BYTES = 2**30
 
 
 class Capacity(NamedTuple):
-    """Bounds of one computation of classes. Memory is only taken as it is needed.
+    """Limits of one computation of classes. Memory is only taken as it is needed.
 
     Attributes:
-        configurations, nodes, outcomes, items: most rows of the exploration's tables.
-        bytes: most memory of the grammar network, of all tables of exploration and partition, and of the
-            result. When a table grows, its old and its new size are counted together. The first tables take
-            about 4 MiB. Not counted: the vocabulary with its trie, Python's own objects, and temporary data
-            while the network is built (bounded by states, at 1 KiB each).
+        configurations, nodes, outcomes, items: the maximum numbers of rows in the exploration's tables.
+        bytes: the maximum memory of the grammar network, of all tables of exploration and partition, and of
+            the result. When a table grows, its old and its new size are counted together. The first tables
+            take about 4 MiB. Not counted: the vocabulary with its trie, Python's own objects, and temporary
+            data while the network is built (bounded by states, at 1 KiB each).
     """
 
     configurations: int = 120_000
@@ -70,13 +70,13 @@ PHASE = "the exploration"
 """The name of this computation in errors."""
 
 MANY_OUTCOMES = 512
-"""If there are more outcomes, suffixes that read the same are merged first. This turns 48,000 outcomes of an
-SQL-like grammar into some hundreds in 0.1 s. Coloring the 200 outcomes of a JSON schema takes less time than
-merging them."""
+"""If there are more outcomes than this, suffixes that behave alike are merged first. This turns 48,000
+outcomes of an SQL-like grammar into a few hundred in 0.1 s. Coloring the 200 outcomes of a JSON schema takes
+less time than merging them."""
 
 
 FIRST_NODES, FIRST_LISTS = 2048, 1024
-"""Frames that fit at first; configurations, and outcomes, that fit at first."""
+"""Initial room for frames; for configurations and outcomes."""
 
 
 class Met(NamedTuple):
@@ -143,8 +143,8 @@ def explore(
             to stop, and it checks this at each configuration, block and item.
 
     Raises:
-        BudgetExceeded: more configurations, outcomes, items or bytes than `capacity` allows, or the time is
-            over.
+        BudgetExceeded: more configurations, outcomes, items or bytes than `capacity` allows, or the deadline
+            has passed.
     """
     with (deadline or Deadline()).stopping(PHASE) as stop:
         account = Account(stop, capacity.bytes, str(out_of_bytes(capacity)))

@@ -1,8 +1,8 @@
-"""Frames: what is left to read inside of a rule, as the reference represents it.
+"""Frames: what is left to read inside a rule, in the form that the reference uses.
 
 What: the kinds of frames; `after_byte`, which gives what is left of a frame after a byte; and `Reader`, which
 turns the numbered expressions of a serialised XGrammar grammar into frames.
-When: by `equivalence.classes.reference` only.
+When: used only by `equivalence.classes.reference`.
 Limits: byte strings, character classes and their stars, rule references, sequences, choices and repeats;
 anything else raises `UnsupportedGrammar`.
 """

@@ -6,8 +6,8 @@ What: an item is (set of suffixes, below set): a stack of the below set must rea
 `read_items` expresses queries (outcome, below set) by items, and each item, on each symbol of its below set,
 by further items.
 When: once for each exploration, after the walk. `equivalence.classes.colors` compares the results.
-Limits: the number of items is bounded; the account pays for rows and lists. Two threads must not use the same
-items at once, because they share the space.
+Limits: the number of items is bounded; rows and lists are charged to the account. Two threads must not use
+the same items at once, because they share the space.
 
 A row is (tag, value). With tag -1, the value is a label, or -1 at the end of a symbol's rows. A tag of 0 or
 more is a port; the value is the item of the suffixes that can continue there (without such suffixes, there is
@@ -38,12 +38,12 @@ Integers = NDArray[np.int64]
 ROW = Kind("tag value")
 
 FIRST_ITEMS = 1024
-"""Items that fit at first."""
+"""Initial room for items."""
 
 FIRST_ROWS = 8192
 
 ROWS_AN_ITEM = cython.declare(cython.Py_ssize_t, 64)
-"""Most rows, as a multiple of the most items."""
+"""The maximum number of rows, as a multiple of that of items."""
 
 
 class ItemRows(NamedTuple):
@@ -67,7 +67,7 @@ def read_items(queries: Integers, items: Items) -> ItemRows:
 
     Args:
         queries: int64[Q, 2], rows (outcome, below set), of the outcomes and the network of `items`.
-        items: an object without items so far.
+        items: has no items yet.
 
     Raises:
         BudgetExceeded: more items, outcomes, configurations or bytes than allowed, or told to stop.
@@ -96,7 +96,7 @@ class Items:
         suffixes: for each suffix, the suffix without its first byte, int32[S], and that byte, uint8[S].
         outcomes: the outcomes of tokens; those of suffixes on symbols are added.
         displacement: also distinguish what tokens leave on the stack.
-        most: most items.
+        most: the maximum number of items.
 
     Attributes:
         first, symbol_first: the byte classes that can come next on each below set, and on each occurrence of

@@ -6,7 +6,8 @@ What: each class is described by a list of (context, feature), and equal lists g
 means that every stack accepts the tokens. In a context with several below sets, a feature is the number of
 the list of their colors.
 When: the last step of the partition.
-Limits: lists are compared exactly. An `Account` pays for them, and is checked for each context of a class.
+Limits: lists are compared exactly. Their memory is charged to an `Account`, which is checked for each context
+of a class.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Features:
         queries: the result of `find_queries`.
         colors: int64, the color of each query.
         context_starts, context_below: where the below sets of each context begin, and those sets.
-        account: pays for lists of colors.
+        account: is charged for lists of colors.
     """
 
     def __init__(self, queries, colors, context_starts, context_below, account) -> None:
@@ -63,7 +64,7 @@ class Features:
             query = self.queries.find(2)
             if query < 0:
                 with cython.gil:
-                    raise LookupError(f"nobody asked for outcome {outcome} of context {context}")
+                    raise LookupError(f"there is no query for outcome {outcome} of context {context}")
             color = self.colors[query]
             none = none and color == 0
             every = every and color == 1
@@ -210,7 +211,7 @@ def merge_classes(
         features: the features of outcomes.
         user_starts: int64[257], where the users of each first byte start.
         users: int64[n, 2], rows (context, block).
-        account: pays for everything.
+        account: is charged for everything.
 
     Returns:
         int32[G], the class of each group, numbered from 0 without gaps; -1: no context accepts it.

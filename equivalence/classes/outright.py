@@ -5,8 +5,8 @@
 What: each block reads some ranges of groups completely. Groups with the same first byte that are read by the
 same blocks get equal numbers. A sweep goes through the groups in order with the current set of blocks, and
 looks up its number wherever a range begins or ends.
-When: by the partition, for runs of tokens, and by the exploration, for pending suffixes.
-Limits: sets are compared exactly. An `Account` pays for them, and for temporary arrays.
+When: used by the partition, for runs of tokens, and by the exploration, for pending suffixes.
+Limits: sets are compared exactly. They and temporary arrays are charged to an `Account`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from equivalence.arrays.growing import bigger
 check_source(__name__)
 
 FIRST = 256
-"""Sets that fit at first."""
+"""Initial room for sets."""
 
 
 @cython.final
@@ -210,7 +210,7 @@ def outright_sets(
         block_starts: int64[257], where the blocks of each first byte start.
         range_starts: int64[blocks + 1], where the ranges of each block begin.
         ranges: int64[n, 2], rows (first group, end); rows after the last start are ignored.
-        account: pays for the sets, which are kept, and for temporary arrays.
+        account: is charged for the sets, which are kept, and for temporary arrays.
 
     Returns:
         (the number of each group, int32[G]; the words of each number's set, int64[numbers, words]). Number 0

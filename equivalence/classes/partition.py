@@ -6,9 +6,9 @@ in every mask.
 When: the last step of `equivalence.classes.classes.compute_classes`.
 Limits: `Capacity.bytes`. Signatures are compared exactly, never by a hash alone.
 
-Rejected: adding up random weights for each token, as a prototype did. It needs a separate check of the
-result, which takes as long as this algorithm. Rejected: splitting context by context, which reads every token
-for every context (0.2 s for 200 contexts).
+Rejected: adding up random weights for each token. The result needs a separate check, which takes as long as
+this algorithm. Rejected: splitting context by context, which reads every token for every context (0.2 s for
+200 contexts).
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def partition_runs(
     """Compute the class of each run of groups, numbered from 0 without gaps; -1: no context accepts it.
 
     Neighbouring groups that no range and no event separates are one run. All further steps only look at runs;
-    a schema has some thousands. First, the runs of each first byte are split by the blocks of this byte. Then
+    a schema has a few thousand. First, the runs of each first byte are split by the blocks of this byte. Then
     classes that all contexts treat the same are merged, whatever their first bytes.
 
     Args:
         byte_starts: int64[257], the first group of each first byte.
 
     Raises:
-        BudgetExceeded: more bytes than `capacity` allows, or the time is over.
+        BudgetExceeded: more bytes than `capacity` allows, or the deadline has passed.
     """
     with (deadline or Deadline()).stopping(PHASE) as stop:
         account = Account(stop, capacity.bytes, str(out_of_bytes(capacity)))

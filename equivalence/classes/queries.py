@@ -5,7 +5,7 @@
 What: a query (outcome, below set) asks which stacks of the below set accept the outcome. `find_queries`
 numbers the distinct queries that some context needs.
 When: once for each exploration, after the walk. `equivalence.classes.merging` looks up their colors.
-Limits: an `Account` pays for them.
+Limits: they are charged to an `Account`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cython.cimports.equivalence.built import check_source
 check_source(__name__)
 
 FIRST = 512
-"""Queries that fit at first."""
+"""Initial room for queries."""
 
 
 @cython.final
@@ -107,7 +107,7 @@ def find_queries(
         n_outcomes: number of outcomes.
         users: int64[n, 2], rows (context, block).
         context_starts, context_below: where the below sets of each context begin, and those sets.
-        account: pays for the queries, which are kept.
+        account: is charged for the queries, which are kept.
 
     Returns:
         The queries, as lists [outcome, below set].

@@ -128,7 +128,8 @@ class ReferenceGrammar:
 
         Args:
             vocabulary: the tokens; each is a step.
-            limit: most prefixes. If there are fewer, they reach all sets of stacks that the steps can reach.
+            limit: the maximum number of prefixes. If there are fewer, they reach all sets of stacks that the
+                steps can reach.
             alphabet: single bytes that are steps, too: by default those of the vocabulary; ``b""``: none.
         """
         steps = sorted({bytes([byte]) for byte in _alphabet(vocabulary, alphabet)} | set(vocabulary))

@@ -6,7 +6,7 @@ What: at first, groups that the same blocks read completely are one class. Then 
 the outcomes of the groups that it does not read completely.
 When: in the middle of the partition. `equivalence.classes.merging` then merges classes that all contexts
 treat the same.
-Limits: pairs are compared exactly. An `Account` pays for the table of pairs, and is checked for each block.
+Limits: pairs are compared exactly. Their table is charged to an `Account`, which is checked for each block.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 check_source(__name__)
 
 FIRST = 256
-"""Places of the table at first."""
+"""The initial size of the table."""
 
 OLD = cython.declare(cython.Py_ssize_t, 0)  # columns of the table
 OUTCOME = cython.declare(cython.Py_ssize_t, 1)
@@ -38,7 +38,7 @@ class Parts:
 
     Args:
         count: number of classes so far, at least 1; each new part gets the next number.
-        account: pays for the table.
+        account: is charged for the table.
     """
 
     def __init__(self, count: cython.Py_ssize_t, account: Account) -> None:
@@ -107,7 +107,7 @@ def split_classes(
         first_byte: uint8[G]; it separates groups that no block reads completely.
         event_starts: int64[blocks + 1], where the events of each block begin.
         events: int64[n, 2], rows (group, outcome); rows after the last start are ignored.
-        account: pays for the classes, which are kept, and for a temporary table.
+        account: is charged for the classes, which are kept, and for a temporary table.
 
     Returns:
         (the class of each group, int32[G]; the number of class numbers, some of which have no groups).

@@ -4,9 +4,9 @@
 
 What: `Symbols` numbers sets of suffixes, and computes the outcome of each set on a symbol once. An outcome
 lists the suffixes that are still pending.
-When: by `equivalence.classes.items`.
-Limits: the account pays for tables and lists. Two threads must not use the same object at once, because they
-share the space.
+When: used by `equivalence.classes.items`.
+Limits: tables and lists are charged to the account. Two threads must not use the same object at once, because
+they share the space.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Symbols:
         suffixes: for each suffix, the suffix without its first byte, int32[S], and that byte, uint8[S].
         outcomes: the outcomes of tokens; those of suffixes on symbols are added.
         displacement: also distinguish what tokens leave on the stack.
-        room, most: sets that fit at first, and most sets.
+        room, most: initial room for sets, and their maximum number.
 
     Attributes:
         sets: the sets of suffixes.

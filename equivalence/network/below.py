@@ -9,7 +9,8 @@ Limits: stacks are over-approximated: the set of a rule is the union of what all
 It includes what lies below the rules that tail call it. Chains of tail calls therefore make sets whose
 total length is the square of the chain's; a bound applies to that.
 
-Every index is always checked. This takes a seventh more time here, a hundredth of the time of a network.
+Every index is always checked. This adds a seventh to the time of this module, a hundredth to that of a
+network.
 
 A symbol is a class of states, or -1 - k for the frame of counted class k. Rules are numbered as in the
 grammar, with counted rules after them.
@@ -107,7 +108,8 @@ class BelowSets:
         set_of_rule: int64[rules]; -1 if a rule is not used.
 
     Raises:
-        BudgetExceeded: the sets have more than `MEMBERS_A_STATE` members for each state, or the time is over.
+        BudgetExceeded: the sets have more than `MEMBERS_A_STATE` members for each state, or the deadline has
+            passed.
     """
 
     def __init__(self, states, counted, counted_cls, n_counted_classes, root, max_states, stop) -> None:
@@ -237,14 +239,14 @@ class BelowSets:
     def share(self, order: cython.const[cython.Py_ssize_t][::1]) -> None:
         """Let rules with equal sets share one. Then sets that differ only in such rules become equal, too.
 
-        It is the least such sharing: rules begin separate, callers are numbered before callees, and rounds
-        are repeated until nothing more is shared (two rounds for most grammars).
+        No more is shared than follows from that: rules begin separate, callers are numbered before callees,
+        and rounds are repeated until nothing changes (two rounds for most grammars).
 
         Args:
             order: int64[n], all used rules, callees first.
 
         Raises:
-            BudgetExceeded: the time is over.
+            BudgetExceeded: the deadline has passed.
         """
         self.codes = Codes()
         self.number = np.empty(self.total, np.int64)

@@ -45,12 +45,12 @@ class Refinement:
     Attributes:
         signatures: makes the first blocks.
         account: says when to stop.
-        leaders: for each state, the states that lead to it by an edge, a call or a return.
+        leaders: the predecessors of each state: those that lead to it by an edge, a call or a return.
         members: the states, block by block.
         states: for each state, its position among the members, and the round in which it is examined next.
         blocks: where a block's members begin, and their number; during a round also how many of them are
-            examined, how many of these were moved to its front, and the largest of their groups; -1: the
-            states that are not examined are more.
+            examined, how many of these were moved to its front, and the largest of their groups; -1 if more
+            states are not examined than the largest group has.
         n_blocks: number of blocks.
         queue: the states that are examined in this round, and the group of each.
         groups: examined states of one block with equal behaviour: the block, their number, and the position
@@ -101,7 +101,7 @@ class Refinement:
         """Split the blocks until the states of each behave equally.
 
         Raises:
-            BudgetExceeded: the time is over.
+            BudgetExceeded: the deadline has passed.
         """
         self.prepare()
         self.signatures.divide()
@@ -122,7 +122,7 @@ class Refinement:
             self.name_moved()
 
     def find_leaders(self):
-        """Find the states that lead to each state. The row of a state ends where the next one starts."""
+        """Find the predecessors of each state. The row of a state ends where the next one starts."""
         n = self.graph.size
         for s in range(n + 2):
             self.leader_starts[s] = 0
@@ -141,18 +141,18 @@ class Refinement:
                 self.add_leader(self.graph.calls[k].back, s)
 
     def count(self, target):
-        """Count a leader of a state; targets that are not in the graph need none."""
+        """Count a predecessor of a state; targets that are not in the graph need none."""
         if target < self.graph.size:
             self.leader_starts[target + 2] += 1
 
     def add_leader(self, target, leader):
-        """Add a leader of a state at the current end of its row."""
+        """Add a predecessor of a state at the current end of its row."""
         if target < self.graph.size:
             self.leaders[self.leader_starts[target + 1]] = leader
             self.leader_starts[target + 1] += 1
 
     def begin(self):
-        """Order the states by block. Those that are not alone are to be examined."""
+        """Order the states by block, and queue those that are not alone in their blocks."""
         n = self.graph.size
         at: cython.Py_ssize_t = 0
         for b in range(self.n_blocks):

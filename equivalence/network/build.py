@@ -6,7 +6,7 @@ here.
 When: built once for each grammar, in about a millisecond for a typical JSON schema; independent of the
 vocabulary.
 Limits: only byte-level constructs; `equivalence.network.token_ids` turns token ids into such. Constructs
-that act on ids, or on counts outside of the grammar, raise `UnsupportedGrammar` with their name;
+that act on ids, or on counts outside the grammar, raise `UnsupportedGrammar` with their name;
 `max_states` bounds the size.
 
 Each step to the normal form keeps the set of stacks that can read a byte (docs/theory.md):
@@ -20,11 +20,12 @@ Each step to the normal form keeps the set of stacks that can read a byte (docs/
 
 Lookahead assertions are ignored, as `accept_token` does.
 
-Rejected: making the automaton of a rule when a text first enters it. For 179 JSON schemas, the network
-takes a quarter of the time to the first mask, which enters 4% of its states; the first document enters 78%
-(both weighted by time). So at most 5% of the time would be saved after one document, minus the cost of
-returning for each rule; and steps 1, 2 and 5 need whole cycles of rules, or all rules. An engine compiles
-while it decodes: work that is postponed to the first step that reads a value would delay all its sequences.
+Rejected: making the automaton of a rule when a text first enters it. For 179 JSON schemas, the network takes
+a quarter of the time to the first mask. That mask enters 4% of the network's states, the first document 78%
+(both weighted by time). So after one document, at most 5% of the time would have been saved, minus the cost
+of coming back for each rule; and steps 1, 2 and 5 need whole cycles of rules, or all rules. An engine
+compiles while it decodes: work that is postponed to the first step that reads a value would delay all its
+sequences.
 
 Rejected: keeping the automata of rules by content for later grammars. Of 600 JSON schemas in random order,
 44% of the text of their rules had occurred in an earlier one, with all rules that they call (36% in the
@@ -55,7 +56,7 @@ from equivalence.network.token_ids import escaped_edges
 
 MOST_KEPT, MOST_KEPT_STATES = 4, 25_000
 """At most four tables are kept for later grammars, if the largest grammars that used them had at most so many
-states together. A state takes 1.3 to 2.7 KB, so all of them take at most some 60 MB (0.5 MB for the median
+states together. A state takes 1.3 to 2.7 KB, so all of them take at most about 60 MB (0.5 MB for the median
 JSON schema). With new tables, the first mask of a schema of 12,471 states takes 38 ms instead of 24: the
 system clears each page of new memory."""
 
@@ -116,7 +117,7 @@ class Network:
         """Compute what may lie below each state.
 
         Raises:
-            BudgetExceeded: the sets are larger than the bound on states allows, or the time is over.
+            BudgetExceeded: the sets are larger than the bound on states allows, or the deadline has passed.
             UnsupportedGrammar: it has counted automata.
         """
         refuse_counted_automata(self.automaton)
@@ -206,7 +207,7 @@ def build_network(
 
     Raises:
         UnsupportedGrammar: a byte-level network cannot keep a construct exact; the message names it.
-        BudgetExceeded: more than `max_states` states, or the time is over.
+        BudgetExceeded: more than `max_states` states, or the deadline has passed.
         GrammarError: a serialisation of another version.
     """
     deadline = deadline or Deadline()
@@ -263,7 +264,7 @@ def _build(
     making.forget()
     held = sum(one.largest for one in _waiting) + making.largest
     if held <= MOST_KEPT_STATES and len(_waiting) < MOST_KEPT:
-        _waiting.append(making)  # only now: after an error it must not be used again
+        _waiting.append(making)  # only now: after an error, the tables must not be used again
     return network
 
 

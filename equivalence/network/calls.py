@@ -6,8 +6,8 @@ What: `Calls` reads the automata of all rules; their edges must be sorted by sou
 When: third step of `build_network`, and again after left recursion was removed.
 Limits: counted rules are numbered after the plain ones, and call only their unit.
 
-Indices are not checked here, because `edges.Ordered` has checked the states of all edges, and
-`automata` the rules that they call. Checks would take a quarter more time.
+Indices are not checked here, because `edges.Ordered` has checked the states of all edges, and `automata` the
+rules that they call. Checks would add a quarter to the time.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class Calls:
         Callees come first, so a chain of rules takes one round instead of one for each rule.
 
         Raises:
-            BudgetExceeded: the time is over.
+            BudgetExceeded: the deadline has passed.
         """
         self.empty[:] = 0
         changed: cython.int = 1
@@ -260,7 +260,7 @@ class Calls:
                     depth += 1
 
     def keep_cycles(self):
-        """Drop the pairs that are on no cycle: the chains of pairs before or after them end."""
+        """Drop the pairs that are not on a cycle, because the chains of pairs before or after them end."""
         for side in range(2):
             self.sort_pairs(side)
             tail: cython.Py_ssize_t = 0
@@ -289,7 +289,7 @@ class Calls:
         self.n_pairs = kept
 
     def is_dropped(self, rule):
-        """Whether the chains of pairs before a rule, or those after it, end."""
+        """Whether a rule is not on a cycle, because the chains of pairs before or after it end."""
         return self.dropped[0, rule] or self.dropped[1, rule]
 
     def sort_pairs(self, side):

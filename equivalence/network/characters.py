@@ -56,7 +56,7 @@ def in_bytes(read: Edges, n_states: cython.Py_ssize_t, n_rules: cython.Py_ssize_
             edges.add(source, kind, low, high, target)
             continue
         if low < 0 or high > LAST or low > high:
-            raise ValueError(f"{low} to {high} is no range of characters")
+            raise ValueError(f"{low} to {high} is not a range of characters")
         if high < 0x80:
             edges.add(source, BYTES, low, high, target)
             continue

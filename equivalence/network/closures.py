@@ -90,7 +90,7 @@ class Closures:
                 self.stack = np.empty(2 * size, np.int64)
         for k in range(n_edges):
             self.copy_of_edge[k] = 0
-        # stamps continue, so that old stamps never equal new ones
+        # the numbering of stamps continues, so that no old stamp equals a new one
         for s in range(self.n_states):
             self.elements[s].subset = 0
 

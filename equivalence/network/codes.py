@@ -26,7 +26,7 @@ class Codes:
     """A set of integers: `add` them, `sort` them, read `values`, set `count` to 0.
 
     Args:
-        size: integers that fit at first.
+        size: initial room for integers.
 
     Attributes:
         values: the integers, and room for more.

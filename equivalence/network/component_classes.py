@@ -27,8 +27,8 @@ component, since from each of them all others are reached. There are two cases:
 The result is uncertain if hashes collide, if signatures do not look far enough to tell all blocks apart (10
 of 2,000 grammars of JSON schemas), or if too much would be compared.
 
-Before, all states that reach a cycle were divided by Hopcroft's algorithm. In a JSON schema most states lead
-to a string, so these were nearly all: a tenth of the instructions of a first mask.
+An earlier version used Hopcroft's algorithm for all states that reach a cycle. In a JSON schema most states
+lead to a string, so these were nearly all states, and took a tenth of the instructions of a first mask.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ComponentClasses:
         members: room for the states of components; the owner fills it.
         n_classes: number of classes so far.
         is_certain: whether states of different classes are certainly not equivalent.
-        part: one component; n states in all, so class c outside of it is its target n + c.
+        part: one component; n states in all, so class c outside it is its target n + c.
         quotient: the blocks of a component.
         refinement, of_quotient: the blocks of `part`, and of `quotient`.
         class_of_key: the class of each of the graph's keys.
@@ -115,7 +115,7 @@ class ComponentClasses:
         """Give classes to a component: the members from `begin` to `end` - 1.
 
         Raises:
-            BudgetExceeded: the time is over.
+            BudgetExceeded: the deadline has passed.
         """
         if begin + 1 == end:
             return self.name_alike(begin, end, self.loops(self.members[begin]))
@@ -140,7 +140,7 @@ class ComponentClasses:
             self.graph.name[self.members[i]] = name
 
     def name_alike(self, begin, end, loops):
-        """Give the states of a component that do all the same their class: that of an equivalent state, or a
+        """Give a class to the states of a component that all do the same: that of an equivalent state, or a
         new one."""
         s = self.members[begin]
         self.name_all(begin, end, -1)
@@ -171,7 +171,7 @@ class ComponentClasses:
         return -1
 
     def is_like(self, begin, end, c, byte):
-        """Whether members do what class c does, to which they lead by a byte, or by a call if it is -1."""
+        """Whether members do what class c does. They lead to c by this byte, or by a call if it is -1."""
         if c < 0 or self.first_class[c] < 0:
             return False
         s = self.members[begin]
@@ -183,7 +183,7 @@ class ComponentClasses:
         return key >= 0 and self.class_of_key[key] == c
 
     def leads_alike(self, s, t, c, byte):
-        """Whether state s may be equivalent to t: whether t, too, leads to class c by this byte, or by a call
+        """Whether state s may be equivalent to t: whether t also leads to class c by this byte, or by a call
         if it is -1. This is cheap, and tells nearly all pairs apart."""
         begin, end = self.graph.edge_starts[t], self.graph.edge_starts[t + 1]
         n_calls = self.graph.call_starts[t + 1] - self.graph.call_starts[t]

@@ -69,7 +69,7 @@ class ComponentMerging:
         """Give classes to all states that can be reached from the root.
 
         Raises:
-            BudgetExceeded: the time is over.
+            BudgetExceeded: the deadline has passed.
         """
         self.prepare()
         self.visit(root)

@@ -46,7 +46,7 @@ class Contexts:
         flat: (rows (symbol, counted class below or -1), starts of their below sets, below sets), int64.
 
     Raises:
-        BudgetExceeded: the time is over.
+        BudgetExceeded: the deadline has passed.
     """
 
     def __init__(self, below: BelowSets, stop: Stop) -> None:
@@ -219,7 +219,7 @@ def contexts_and_below(
         stop: says when to stop.
 
     Raises:
-        BudgetExceeded: the sets are larger, or the time is over.
+        BudgetExceeded: the sets are too large for `max_states`, or the deadline has passed.
     """
     below = BelowSets(states, counted, counted_cls, n_counted_classes, root, max_states, stop)
     below.share(order)

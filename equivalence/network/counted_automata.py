@@ -110,7 +110,7 @@ def limits_of(
 
 
 def refuse_counted_automata(automaton: tuple[Any, ...]) -> None:
-    """Refuse to find what lies below the states of a network that has counted automata.
+    """Refuse to find what lies below the states of a network, if it has counted automata.
 
     Raises:
         UnsupportedGrammar: it has.

@@ -49,12 +49,12 @@ class Deterministic:
         self.calls = np.empty(0, CALL)
 
     def prepare(self, n_rules, n_callees, room):
-        """Start without states.
+        """Start again, without states.
 
         Args:
             n_rules: number of rules that have automata.
             n_callees: number of those and of counted rules.
-            room: states that fit at least.
+            room: room for at least this many states.
         """
         if n_rules > self.rule_first_room.shape[0]:
             with cython.gil:
@@ -137,12 +137,12 @@ class Deterministic:
         self.n_calls = n + 1
 
     def end_state(self, state):
-        """Finish a state: it has all its edges and calls."""
+        """Finish a state after its last edge and call."""
         self.edge_starts[state + 1] = self.n_edges
         self.call_starts[state + 1] = self.n_calls
 
     def end_rule(self, rule, end):
-        """Finish a rule: it has all its states, the last one before `end`."""
+        """Finish a rule. Its last state is the one before `end`."""
         self.rule_last[rule] = end
         self.copied[rule] = self.is_small(self.rule_first[rule], end)
 

@@ -134,8 +134,8 @@ def refuse_repeats_in_repeats(data: Sequence[int], starts: Sequence[int], rules:
                 body = starts[data[body + 2]]
             if data[body] == serial.REPEAT:
                 raise UnsupportedGrammar(
-                    f"rule {rules[number][serial.NAME]!r}, a repeat, is repeated, of which XGrammar 0.2.7 "
-                    "takes parts"
+                    f"rule {rules[number][serial.NAME]!r} is a repeat, and is repeated: XGrammar 0.2.7 "
+                    "accepts parts of such a rule; install xgrammar 0.2.8"
                 )
             if data[body] == serial.RULE:
                 number = data[body + 2]

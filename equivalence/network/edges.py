@@ -48,7 +48,7 @@ class Edges:
 
     Args:
         n_states: states that exist already.
-        room: edges that fit at first.
+        room: initial room for edges.
 
     Attributes:
         array: int64[., 5], the edges, and room for more.
@@ -56,8 +56,8 @@ class Edges:
         count: number of edges.
         n_states: number of states.
         shared: int64[8 * 5], for each of eight targets: the target, how many states it has, and the states
-            from which one, two and three continuation bytes lead there. Targets take places by their last
-            bits. With one place, classes of Unicode that alternate took half as many more states.
+            from which one, two and three continuation bytes lead there. The last bits of a target decide its
+            place. With one place, Unicode classes that alternate took half as many states again.
     """
 
     def __init__(self, n_states: cython.Py_ssize_t, room: cython.Py_ssize_t) -> None:

@@ -68,7 +68,7 @@ def endless_rule(
     for number in range(n):
         expression = bodies[number]
         at = starts[expression]
-        for _ in range(starts.shape[0]):  # an expression inside of itself would never end
+        for _ in range(starts.shape[0]):  # an expression inside itself would never end
             if data[at + 1] != 1 or (data[at] != types.SEQUENCE and data[at] != types.CHOICES):
                 break
             at = starts[data[at + 2]]  # it has only one part

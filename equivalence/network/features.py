@@ -1,4 +1,4 @@
-"""Constructs of a grammar that depend on more than bytes: token ids, counts, laziness, hidden markers.
+"""Constructs that make masks depend on more than bytes: token ids, counts, lazy rules, hidden markers.
 
 What: `find_features` names such constructs of a serialised grammar.
 When: before a grammar is compiled, to choose what can run it, and before classes are computed.

@@ -129,7 +129,7 @@ def _tags(tags: tuple[tuple[bytes, int], ...], loop: int, excluded: tuple[bytes,
 def _many_tags(
     tags: tuple[tuple[bytes, int], ...], loop: int, excluded: tuple[bytes, ...]
 ) -> ForeignRule | None:
-    """`_tags` for many different rules; None: the state does not show which tag was read.
+    """`_tags` for many different rules; None if the states do not show which tag was read.
 
     XGrammar writes its automata once for each rule, so 4,000 tags with different contents would be
     gigabytes of text. Here all tags call one rule, and their states distinguish the calls: the text of a

@@ -1,6 +1,6 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""States as merging sees them: what each reads and calls, and a key that equal states share.
+"""The states that are merged: what each reads and calls, and a key that equal states share.
 
 What: a `Graph` of states, whose calls lead to first states instead of rules; a name for each state, given
 by merging; and keys: lists of integers that describe what a state does next, with its successors by name.
@@ -27,7 +27,7 @@ CALL = record_type("callee bounds back")
 @cython.final
 @cython.cclass
 class Graph:
-    """States, what they read, and what they call.
+    """States, with what they read and call.
 
     Attributes:
         size: number of states.

@@ -23,7 +23,7 @@ Integers = NDArray[np.int64]
 
 
 LOOK_AFTER = 16_384
-"""Rows that plain Python processes, in some milliseconds, between two checks of the deadline."""
+"""How many rows plain Python processes between two checks of the deadline, which takes a few milliseconds."""
 
 
 def left_recursive(pairs: Integers, n_rules: int, stop: Stop) -> list[set[int]]:

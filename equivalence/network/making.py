@@ -113,7 +113,7 @@ class Making:
             Whether some rules may be left recursive. Then `left_recursive` must be called.
 
         Raises:
-            BudgetExceeded: there are more states, or the time is over.
+            BudgetExceeded: there are more states, or the deadline has passed.
             UnsupportedGrammar: the type of an expression is about tokens, or unknown.
             GrammarError: a character class has negative code points.
             IndexError: an expression or an edge refers to something that does not exist.
@@ -210,7 +210,7 @@ class Making:
             `equivalence.network.build.Network`.
 
         Raises:
-            BudgetExceeded: too many states, or the time is over.
+            BudgetExceeded: too many states, or the deadline has passed.
         """
         if self.n_states < 0:
             with cython.nogil:
@@ -251,8 +251,8 @@ class Making:
         at = put(to, at, merging.cls, n)
         at = put(to, at, merging.counted_cls, merging.all_counted)
         put(to, at, order, order.shape[0])
-        # States, rules and bytes need 32 bits; bounds of repeats may need more. Most grammars keep this and
-        # never use it: it was a fifth of the memory of a schema.
+        # States, rules and bytes need 32 bits; bounds of repeats may need more. Most grammars keep this data
+        # and never use it: in 64 bits it was a fifth of the memory of a schema.
         narrow: object = np.empty(total, np.int32)
         numbers_to: cython.int[::1] = narrow
         for i in range(total):

@@ -344,13 +344,13 @@ def minimise(
         counted: int64[counted rules, 3], rows (unit, least, most); they are numbered after the other rules.
         nullable: uint8[rules and counted rules].
         root: the start rule.
-        stop: says when the time is over.
+        stop: says when to stop.
 
     Returns:
         (`cls`, `n_classes`, `counted_cls`, `n_counted`) of `Merging`.
 
     Raises:
-        BudgetExceeded: the time is over.
+        BudgetExceeded: the deadline has passed.
         ValueError: arrays of another type, or with other dimensions.
     """
     merging: Merging = Merging()

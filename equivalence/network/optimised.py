@@ -30,7 +30,7 @@ class Wanted(NamedTuple):
         text: the serialised grammar.
         n_tokens: number of empty tokens in the vocabulary for which it is compiled; the last one is a stop
             token.
-        most_bytes: there is no answer if the serialised form would be larger than about this.
+        most_bytes: there is no result if the serialised form would be larger than about this.
         pattern: the text of the pattern if the grammar consists of one; otherwise empty.
     """
 
@@ -64,7 +64,7 @@ def is_too_large(printed: str, most_bytes: int) -> bool:
 
 
 def automata_apart(text: str) -> str:
-    """Turn the serialised form of a compiled grammar into the form of `optimised_text`."""
+    """Convert the serialised form of a compiled grammar to the form of `optimised_text`."""
     begin = text.index(_BEFORE_AUTOMATA) + len(_BEFORE_AUTOMATA)
     _, end = json.JSONDecoder().raw_decode(text, begin)
     complete = text[begin:end]
@@ -84,7 +84,7 @@ _optimise: ContextVar[Optimise] = ContextVar("optimise", default=optimised_text)
 
 
 class OptimisedBy:
-    """A context in which, in this thread, another function makes the texts; it may raise a `HybridError`."""
+    """A context in which another function makes the texts of this thread; it may raise a `HybridError`."""
 
     def __init__(self, optimise: Optimise) -> None:
         self._optimise = optimise
@@ -102,5 +102,5 @@ class OptimisedBy:
 
 
 def asked_for(wanted: Wanted) -> str | None:
-    """Call the function that does the work of `optimised_text` now."""
+    """Call the function that currently does the work of `optimised_text`."""
     return _optimise.get()(wanted)

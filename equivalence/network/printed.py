@@ -43,7 +43,7 @@ ESCAPED: NDArray[np.int64] = np.full(0x80, -1, np.int64)
 ESCAPED[list(b"\"'?\\0abtnvfre")] = list(b"\"'?\\\0\a\b\t\n\v\f\r\x1b")
 
 TOO_LARGE = cython.declare(cython.Py_ssize_t, 1 << 31)
-"""No number of a repeat is as large."""
+"""Bounds of repeats are smaller than this."""
 
 NONE = cython.declare(cython.Py_ssize_t, -1)
 """The result if the text has another form."""
@@ -52,7 +52,7 @@ NONE = cython.declare(cython.Py_ssize_t, -1)
 @cython.final
 @cython.cclass
 class Printed:
-    """Reads printed texts, one after another, in one thread. The tables are used again for the next text.
+    """Reads printed texts, one after another, in one thread. The tables are reused for the next text.
 
     Attributes:
         text: the current text.
@@ -116,7 +116,7 @@ class Printed:
         bodies_to: cython.Py_ssize_t[::1] = bodies
         data_to: cython.Py_ssize_t[::1] = data
         starts_to: cython.Py_ssize_t[::1] = starts
-        # with the interpreter's lock: copying takes some microseconds, and waiting for the lock as long
+        # with the interpreter's lock: copying takes a few microseconds, and waiting for the lock as long
         names_to[:] = self.places[:n_rules]
         bodies_to[:] = self.bodies[:n_rules]
         data_to[:] = self.data[: self.n_data]

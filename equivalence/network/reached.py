@@ -51,7 +51,7 @@ def reached_edges(
     found = np.empty((rows.shape[0] + ends.shape[0], 5), np.int64)
     edges: cython.Py_ssize_t[:, ::1] = found
     if not 0 <= begin < n_states or starts[n_states] > rows.shape[0]:
-        raise IndexError("an automaton begins nowhere, or has fewer edges than it says")
+        raise IndexError("an automaton has no start, or fewer edges than it says")
     number[begin] = 0
     queue[0] = begin
     reached: cython.Py_ssize_t = 1
@@ -64,7 +64,7 @@ def reached_edges(
         for k in range(starts[state], starts[state + 1]):
             target = rows[k, 2]
             if not 0 <= target < n_states:
-                raise IndexError("an automaton leads to a state that it has not")
+                raise IndexError("an automaton leads to a state that does not exist")
             if number[target] < 0:
                 number[target] = reached + 1  # 1 is the end state
                 queue[reached] = target
@@ -80,7 +80,7 @@ def reached_edges(
         i += 1
     for i in range(ends.shape[0]):
         if not 0 <= ends[i] < n_states:
-            raise IndexError("an automaton ends in a state that it has not")
+            raise IndexError("an automaton ends in a state that does not exist")
         if number[ends[i]] >= 0:
             edges[n, 0], edges[n, 1], edges[n, 2], edges[n, 3] = number[ends[i]], EMPTY, 0, 0
             edges[n, 4] = 1

@@ -50,9 +50,9 @@ _waiting: list[Printed] = []
 
 
 class PlainRules(Sequence[list[Any]]):
-    """Rules without bounds, captures and the like. Each is written out on demand.
+    """Rules without bounds, captures and the like. Each row is made on demand.
 
-    Writing out all of them took 2% of the time to a schema's first mask, and they are rarely needed.
+    Making all rows took 2% of the time to a schema's first mask, and they are rarely needed.
 
     Args:
         name_of: the name of a rule, by its number.
@@ -249,7 +249,7 @@ def read_rules(text: bytes, has_caret: bool) -> ReadRules | None:
 
 @cache
 def _prints_as_known() -> bool:
-    """Whether the installed XGrammar prints, and serialises, in the known form; checked once."""
+    """Whether the installed XGrammar prints and serialises grammars in the known form; checked once."""
     import xgrammar
 
     if xgrammar.get_serialization_version() != serial.SERIALIZATION_VERSION:

@@ -6,7 +6,8 @@ When: whenever `xgrammar.Grammar.serialize_json` is read or written: here, in
 `equivalence.network.features` and in `hybrid.xgrammar`. Support for a new version of the format starts
 here.
 Limits: only the layout of `SERIALIZATION_VERSION`; `equivalence.network.dialect` refuses others.
-`equivalence.classes.reference` has its own numbers, because an oracle must share nothing with what it checks.
+`equivalence.classes.reference` has its own numbers, because a reference must share nothing with what it
+checks.
 
 An expression is [type, length, body ...] in one list of integers for the whole grammar. A second list says
 where each expression begins. Expressions refer to others by their number in it. Bodies:

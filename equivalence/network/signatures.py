@@ -27,8 +27,8 @@ check_source(__name__)
 GROUP = record_type("first count number")
 
 MOST_ROUNDS = cython.declare(cython.int, 32)
-"""At most this many rounds over all states, or more rounds over fewer states: keys of real objects may end
-alike for 30 characters and more."""
+"""At most this many rounds over all states, or more rounds over fewer states. The keys of real objects may
+end in the same 30 characters or more."""
 
 
 @cython.final

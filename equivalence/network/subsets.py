@@ -29,8 +29,8 @@ check_source(__name__)
 
 CALLED = record_type("rule back next")
 
-# most members of all subsets, for each allowed state: nested repeats in a pattern took a minute for 8,000
-# states
+# the maximum number of members of all subsets, for each allowed state: nested repeats in a pattern took a
+# minute for 8,000 states
 MEMBERS_A_STATE = cython.declare(cython.int, 64)
 
 
@@ -166,7 +166,7 @@ class Subsets:
         """The subset that follows from the elements on the stack; there must be at least one."""
         single: cython.Py_ssize_t = -1
         if self.closures.depth == 1:
-            # most steps have one target, whose closure is known: computing it took half of the time
+            # most steps have one target, whose closure is known: computing it each time took half of the time
             single = self.closures.stack[0]
             if self.closures.elements[single].subset > 0:
                 return self.closures.elements[single].subset - 1
@@ -193,7 +193,7 @@ class Subsets:
             self.made.add_edge(subset, self.ways.bounds[i], self.ways.bounds[i + 1] - 1, target)
 
     def add_only_edge(self, subset):
-        """Add the edge of a subset that has one member with one edge, over bytes, as inside of a literal.
+        """Add the edge of a subset that has one member with one edge, over bytes, as inside a literal.
         Return whether this is such a subset."""
         begin = self.sets.starts[subset]
         element = self.sets.pool[begin]
@@ -259,7 +259,7 @@ class Subsets:
         """Make the automata of all rules in an order. Return the number of their states.
 
         Raises:
-            BudgetExceeded: too many states, or too many members of subsets, or the time is over.
+            BudgetExceeded: too many states, or too many members of subsets, or the deadline has passed.
         """
         for i in range(order.shape[0]):
             if order[i] < self.n_rules:

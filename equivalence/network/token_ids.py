@@ -10,7 +10,7 @@ contain it must be read in the same way. Stacks cannot decide about counts of id
 form.
 
 XGrammar's `accept_token` tries an id in two ways: by edges that read ids, in one step, and by its bytes.
-The id is accepted if either works. An edge never begins inside of a token. Hence an id is in a mask if and
+The id is accepted if either works. An edge never begins inside a token. Hence an id is in a mask if and
 only if its symbol is read, or its text is.
 
 Rejected: a larger alphabet with 256 bytes and a symbol for each group. It would be in every table of bytes
@@ -33,7 +33,8 @@ MARKER = 255
 """The byte with which symbols begin; in a text it is read twice."""
 
 MOST_GROUPS = 254
-"""Most groups of ids: one byte distinguishes them, and one of its values stands for none of them."""
+"""The maximum number of groups of ids, with group 0: one byte distinguishes them, and one of its values
+stands for none of them."""
 
 
 class Symbols(NamedTuple):

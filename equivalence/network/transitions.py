@@ -28,7 +28,7 @@ class Transitions:
     """Ranges of bytes, and where they lead.
 
     Args:
-        room: transitions that fit at first.
+        room: initial room for transitions.
 
     Attributes:
         rows: for each transition, its last byte, its target, and the next one with the same first byte; row

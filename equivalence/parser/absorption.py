@@ -2,11 +2,10 @@
 # mypy: ignore-errors
 """Absorbing states: return states of which two in a row on a stack are equivalent to one.
 
-What: an absorbing state is final. Each state that it leads to is final only if all moves of the absorbing
-state are still possible there. So whatever the lower of two such frames can do, the upper one can do as well
-(docs/theory.md, section 4).
+What: an absorbing state is final. Each final state that it leads to has all moves of the absorbing state. So
+whatever the lower of two such frames can do, the upper one can do as well (docs/theory.md, section 4).
 When: once for each network, before it is explored. `equivalence.parser.stacks` then pushes no second frame.
-Limits: it is always correct to call fewer states absorbing. So the search gives up if too many states or
+Limits: it is always correct to find fewer absorbing states. So the search gives up if too many states or
 moves have to be compared.
 """
 
@@ -23,13 +22,14 @@ from equivalence.arrays.growing import filled
 check_source(__name__)
 
 MOST_REACHED = cython.declare(cython.Py_ssize_t, 64)
-"""States looked at for each return state."""
+"""At most this many states are examined for each return state."""
 
 MOST_CLOSED = cython.declare(cython.Py_ssize_t, 16)
-"""States that a state and its tail calls may begin with."""
+"""A state and its tail calls may begin with at most this many states."""
 
 MOST_COMPARED = cython.declare(cython.Py_ssize_t, 1 << 24)
-"""Pairs of moves compared for all return states, some 20 ms; the JSON grammar needs some hundred."""
+"""At most this many pairs of moves are compared for all return states together, which takes about 20 ms. The
+JSON grammar needs a few hundred."""
 
 OWN = cython.declare(cython.Py_ssize_t, 0)
 OTHER = cython.declare(cython.Py_ssize_t, 1)

@@ -27,8 +27,8 @@ check_source(__name__)
 Integers = NDArray[np.int64]
 
 FEW_STATES = cython.declare(cython.Py_ssize_t, 10_000)
-"""Ranks of fewer states are found with the interpreter's lock: that takes a microsecond for 100 states, and
-waiting for the lock again takes longer where threads compete for it."""
+"""The ranks of fewer states are found with the interpreter's lock held: this takes a microsecond for 100
+states, and waiting for the lock again takes longer if threads compete for it."""
 
 
 class ByteTables(NamedTuple):
@@ -65,12 +65,12 @@ def byte_classes(automaton: Automaton) -> tuple[Integers, Integers]:
     """The class of each byte, int64[256], and a byte of each class. No edge distinguishes bytes of one
     class."""
     begins = cython.declare(cython.uchar[257])
-    # arrays are returned, not views of views: those would live as long, and the garbage collector visits them
+    # arrays are returned, not views of views, which the garbage collector would visit as long as they live
     classes, examples = np.empty(256, np.int64), np.empty(256, np.int64)
     class_of_byte: cython.Py_ssize_t[::1] = classes
     example: cython.Py_ssize_t[::1] = examples
     n: cython.Py_ssize_t = 0
-    # with the interpreter's lock: this takes a microsecond or two, and releasing it as long
+    # with the interpreter's lock held: this takes a microsecond or two, and releasing the lock takes as long
     memset(cython.address(begins[0]), 0, 257)
     begins[0] = 1
     for k in range(automaton.edges.shape[0]):
@@ -100,7 +100,7 @@ def call_ranks(automaton: Automaton) -> Integers:
 
 
 def find_ranks(automaton, rank, at, path):
-    """Compute the ranks of all states. They must be 0 before; `at` and `path` provide room for one number for
+    """Compute the ranks of all states, which must be 0 before. `at` and `path` have room for a number for
     each state."""
     n = automaton.n_states
     for state in range(n):  # the next call of each state

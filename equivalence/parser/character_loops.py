@@ -1,11 +1,11 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Loops of characters: configurations that stay the same after each character that is not ASCII.
+"""Loops of characters: configurations that stay the same after every character beyond ASCII.
 
 What: `find_character_loop` records in a configuration's facts whether all such characters lead it back to
 itself.
-When: by walks over the vocabulary, once for each configuration that loops on ASCII. If it does, a walk takes
-a subtree at once, although its nodes begin and end in the middle of characters.
+When: used by walks over the vocabulary, once for each configuration that loops on ASCII. If it does, a walk
+takes a subtree at once, although its nodes begin and end in the middle of characters.
 Limits: an answer of no is always correct.
 """
 
@@ -22,13 +22,13 @@ REJECT = cython.declare(cython.Py_ssize_t, 0)
 
 
 def find_character_loop(space, configuration):
-    """Record whether each character of several bytes leads a configuration back to itself, or each of their
-    bytes does."""
+    """Record whether every character of several bytes leads a configuration back to itself, or even every
+    byte of such characters does."""
     space.facts[configuration].characters_known = 1
     if loops_on_others(space, configuration):
         space.facts[configuration].character_loop = BYTE_LOOP
         return 0
-    # the configuration inside of a character, by the state of the decoder: at most one for each
+    # the configuration inside a character, by the state of the decoder: at most one for each
     inside = cython.declare(cython.Py_ssize_t[8])
     state: cython.Py_ssize_t
     byte: cython.Py_ssize_t

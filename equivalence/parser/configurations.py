@@ -29,12 +29,12 @@ check_source(__name__)
 
 FACTS = Kind("loop_0 loop_1 loop_2 loop_3 character_loop characters_known label n_ports")
 WIDTH = 6
-"""Integers of a configuration that there is room for at first: a lone stack is four."""
+"""Initial room for the integers of each configuration: a single stack takes four."""
 
 BYTE_CLASS = Kind("byte word_0 word_1 word_2 word_3")
 
 MOST_BEGINS = cython.declare(cython.Py_ssize_t, 64)
-"""Most states that `divide` looks at."""
+"""`divide` examines at most this many states."""
 
 
 @cython.no_gc
@@ -45,8 +45,8 @@ class Configurations:
     Args:
         automaton: the grammar's automata.
         byte_tables: the fields of `equivalence.parser.byte_tables.ByteTables`.
-        rows: configurations that fit at first.
-        most: bound of the number of configurations.
+        rows: initial room for configurations.
+        most: the maximum number of configurations.
         account: counts bytes, and may stop the computation.
         excess: the message of the error if there are more configurations.
 
@@ -117,7 +117,7 @@ class Configurations:
         steps that are known are those that none of its states can read."""
         at = self.configurations.used
         number = self.configurations.count
-        if number >= self.steps.shape[0]:  # before it has a number: where there is no room it must not
+        if number >= self.steps.shape[0]:  # before it has a number: without room it must not get one
             with cython.gil:
                 self.grow_configurations()
         configuration = self.configurations.intern(length)
@@ -195,7 +195,7 @@ class Configurations:
         """Clear `same` for the classes that a state, or a state with which its calls begin, does not treat
         exactly like the class before; for all classes if there are more than `MOST_BEGINS` such states.
 
-        A table of this for all states took 2% of the time to a schema's first mask.
+        Making a table of this for all states took 2% of the time to a schema's first mask.
         """
         begins = cython.declare(cython.Py_ssize_t[64])  # MOST_BEGINS
         n: cython.Py_ssize_t = 1
@@ -230,7 +230,7 @@ class Configurations:
 
     def note_twins(self, state, configuration, byte_class, following):
         """If a configuration has a single state, record its step also for the other classes on edges to the
-        same target, if no call of the state reads them. White space before a token is three classes, and was
+        same target, if no call of the state reads them. White space before a token is three classes, and took
         three of four steps."""
         byte = self.byte_classes[byte_class].byte
         target: cython.Py_ssize_t = -1

@@ -4,7 +4,7 @@
 
 What: through port 0, the unknown rest of the stack follows; through port c > 0, c units must also fit into
 the bounds of a counter. `Ports` collects those of one configuration, in order and without duplicates.
-When: by `equivalence.parser.space`, while it makes a configuration.
+When: used by `equivalence.parser.space`, while it makes a configuration.
 Limits: a configuration lists port c as -1 - c.
 """
 

@@ -59,8 +59,8 @@ class Space(Configurations):
         byte_tables: the fields of `equivalence.parser.byte_tables.ByteTables`.
         rank: int64[S], from `equivalence.parser.byte_tables.call_ranks`.
         absorbing: uint8[S], see `Stacks`.
-        frames, configurations: numbers of each that fit at first.
-        most_frames, most_configurations: bounds of these numbers.
+        frames, configurations: initial room for each.
+        most_frames, most_configurations: the maximum number of each.
         account: counts bytes, and may stop the computation.
         excess: the message of the error if a bound is exceeded.
 
@@ -142,8 +142,8 @@ class Space(Configurations):
         return n
 
     def sort_in(self, state, before, n):
-        """Move the state that was listed last before all states of lower rank, which its calls may begin
-        with."""
+        """Move the state that was listed last to its place by rank: before the states of lower rank, with
+        which its calls may begin."""
         if n > before:
             rank = self.rank[state]
             while before > 0 and self.rank[self.by_state[before - 1].now_list] < rank:
@@ -220,7 +220,7 @@ class Space(Configurations):
         return following
 
     def call(self, state, tail, byte_class, n):
-        """List the first states of all calls of a state that can read the byte. Return the number of listed
+        """List the first states of those calls of a state that can read the byte. Return the number of listed
         states."""
         for k in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
             callee = self.automaton.calls[k].callee
@@ -253,8 +253,8 @@ class Space(Configurations):
         return n + 1
 
     def close(self, n, label, n_returning):
-        """The configuration of the n states that are listed after the byte, and of what they and the
-        returning tails return to."""
+        """The configuration of the n states that are listed after the byte, and of the states that they and
+        the returning tails return to."""
         self.ports.count = 0
         for i in range(n_returning):
             self.stacks.seen[self.returning[i]] = self.stamp

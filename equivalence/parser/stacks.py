@@ -61,8 +61,8 @@ class Stacks:
     Args:
         automaton: the automaton whose states the frames have.
         absorbing: uint8[states], the absorbing states (`equivalence.parser.absorption`).
-        capacity: frames that fit at first.
-        most_frames: bound of the number of frames.
+        capacity: initial room for frames.
+        most_frames: the maximum number of frames.
         account: counts bytes.
         excess: the message of the error if there are more frames.
 
@@ -216,7 +216,7 @@ class Stacks:
 
     def tail_of(self, length, label):
         """The tail of the frames that were written, in order, to the end of the pool of tails."""
-        if self.tails.count >= self.label.shape[0]:  # before there is a number without room
+        if self.tails.count >= self.label.shape[0]:  # before the tail gets a number
             with cython.gil:
                 self.grow_tails()
         number = self.tails.intern(length)

@@ -93,9 +93,9 @@ class Rows:
 class TensorRows(Rows):
     """The rows of a tensor, remembered between calls: while `is_current` is true, no new check is necessary.
 
-    `is_current` compares the tensor's memory, shape and strides. It would not be enough that the views keep
-    the storage alive, because `share_memory_` frees the memory of a storage that is in use. The tensor itself
-    is not kept alive; the owner of the rows knows which tensor they belong to.
+    `is_current` compares the tensor's memory, shape and strides. The views keep the storage alive, but that
+    is not enough: `share_memory_` frees the memory of a storage that is in use. The tensor itself is not kept
+    alive; the owner of the rows knows which tensor they belong to.
 
     Attributes:
         stride: words from the start of one row to the next.
@@ -141,7 +141,7 @@ def _array_of_tensor(bitmask: torch.Tensor) -> NDArray[Any]:
         return np.asarray(bitmask.detach().numpy())
     except BitmaskError:
         raise
-    except Exception as error:  # nested, batched, fake and other tensors raise what they like
+    except Exception as error:  # nested, batched, fake and other tensors raise errors of many types
         raise BitmaskError(
             f"the bitmask must have plain memory ({error}); hybrid.allocate_token_bitmask makes one"
         ) from error
@@ -214,7 +214,7 @@ def apply_token_bitmask_inplace(
         backend: XGrammar's kernel.
 
     Raises:
-        BitmaskError: an argument with which XGrammar's kernels would read or write outside of the tensors: a
+        BitmaskError: an argument with which XGrammar's kernels would read or write outside the tensors: a
             row that does not exist, a `vocab_size` wider than a row, columns that are not contiguous, another
             type.
     """
@@ -261,7 +261,7 @@ def _with_tail(bitmask: torch.Tensor, size: int) -> torch.Tensor:
     """The bitmask with all bits after the last id set.
 
     XGrammar's CPU kernel (0.2.8) writes to the first zero bit of a row even if it lies after the last id: if
-    a row allows all ids, that is outside of the tensor, or id 0 of the next row.
+    a row allows all ids, that is outside the tensor, or id 0 of the next row.
     """
     last, rest = size >> 5, size & 31
     if not rest:

@@ -44,15 +44,16 @@ OF_MEMORY = cython.declare(cython.Py_ssize_t, -1 if LAYOUT is None else LAYOUT.o
 COUNTERS = cython.declare(cython.Py_ssize_t, 64)
 BETWEEN = cython.declare(cython.Py_ssize_t, 16)
 FILLED = cython.declare(cython.Py_ssize_t[1024])
-"""Numbers of masks that the matchers of this process have filled; their sum counts. Each matcher adds to one
-of 64 numbers, 128 bytes apart: threads that add to one number wait for one another. With 16 threads of
-free-threaded Python, a known mask and token took a third less time so."""
+"""The masks that the matchers of this process have filled: the sum of 64 counters. Each matcher adds to one
+of them. Threads that add to the same memory wait for one another, so the counters are 128 bytes apart. With
+16 threads of free-threaded Python, this took a third off the time of a known mask and token."""
 
 NEXT = cython.declare(cython.Py_ssize_t, 0)
 """Number of matchers so far."""
 
 MOST_SHARED_BYTES = 1 << 26
-"""Largest bitmask that is remembered for all matchers: it is kept alive until another one is checked."""
+"""Larger bitmasks are not remembered for all matchers: what is remembered stays alive until the next
+check."""
 
 
 @cython.cclass
@@ -104,8 +105,8 @@ class Seen:
         """
         if not self.is_seen:
             return self.rows.is_current(bitmask)
-        # each address is read only after it was found to be the one that was valid: the tensor holds it
-        # or, where it is another tensor, its storage is the one that our rows hold
+        # Each address is read only after it was compared with a valid one. It is still valid, because the
+        # tensor keeps it alive, or, for another tensor, because our rows keep the same storage alive.
         if (
             word(cython.cast(cython.Py_ssize_t, cython.cast(cython.p_void, bitmask)) + OF_OBJECT) != self.impl
             or word(self.impl + OF_STORAGE) != self.storage
@@ -218,7 +219,7 @@ class Calls(Seen):
             if source == 0:
                 if not self.known.compute_mask():
                     self._find_mask()
-                # Python ran: what is asked below is asked anew
+                # Python code ran, and may have changed everything: check again
                 source = mask_of(self.known) if self.known is not None and bitmask is self.bitmask else 0
             if source != 0 and 0 <= row < self.count:
                 address = self.address + row * self.between
@@ -230,7 +231,7 @@ class Calls(Seen):
                     return (source & 1) == 1
         return self._fill_row(bitmask, index, debug_print)
 
-    @cython.annotation_typing(False)  # what callers give may be of any type
+    @cython.annotation_typing(False)  # callers may pass any type
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
         """Advance by a token, or return False and stay in place if the grammar does not allow it here.
 
@@ -249,7 +250,7 @@ class Calls(Seen):
 
 
 def count_masks(masks: cython.Py_ssize_t) -> None:
-    """Count masks that were filled outside of `Calls`."""
+    """Count masks that were filled outside `Calls`."""
     count(cython.address(FILLED[0]), masks)
 
 

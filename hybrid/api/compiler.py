@@ -65,16 +65,16 @@ class GrammarCompiler:
 
     Args:
         vocabulary: a `Vocabulary`, or an `xgrammar.TokenizerInfo`.
-        strategy: how to compute masks (docs/strategies.md). "auto": a classifier whose states are computed in
-            use; if that is impossible, representatives; if there are no token classes, the engine.
+        strategy: how to compute masks (docs/strategies.md). "auto": a classifier that computes its states
+            during use; if that is impossible, representatives; if there are no token classes, the engine.
             "classifier": a classifier that is complete before it is used; if that is impossible, as "auto".
             "representatives": representatives, or an error. "engine": plain XGrammar.
             `CompiledGrammar.reason` says what was chosen.
         cache_dir: a folder in which grammars on strategy "classifier" are kept for other processes; it is
             created if it is missing (docs/caches.md). None keeps nothing on disk.
-        cache_dir_limit_bytes: bound of that folder; the least recently used grammars are deleted first. -1
-            is 1 GiB.
-        budget: bounds of one compilation.
+        cache_dir_limit_bytes: the size limit of that folder; the least recently used grammars are deleted
+            first. -1 means 1 GiB.
+        budget: limits of one compilation.
         on_budget: what to do if our own part of a compilation exceeds the budget. "engine": let XGrammar run
             the grammar over the whole vocabulary, and say so in `reason`. "raise": raise
             `BudgetExceeded`.
@@ -82,16 +82,16 @@ class GrammarCompiler:
             1,024.
         max_threads: XGrammar's name for `n_jobs`.
         cache_enabled: keep compiled grammars in memory, and return the same object for an equal call.
-        cache_limit_bytes: bound of that memory; the least recently used grammars are dropped first. -1 is
-            512 MiB. Compilers of one vocabulary with the same bound share the memory. They share compiled
-            grammars if all their other arguments are equal, too.
+        cache_limit_bytes: the limit of that memory; the least recently used grammars are dropped first. -1
+            means 512 MiB. Compilers of one vocabulary with the same limit share the memory. They share
+            compiled grammars if all their other arguments are equal, too.
         on_demand: compute each state of a classifier when a text first needs it, instead of all states ahead
             of time. Compiling is faster then, and the first texts are slower.
         deterministic: make the same decisions in every process that makes the same calls. No clock is read:
             a grammar is refused if XGrammar is estimated to need more than the budget's seconds
             (docs/strategies.md).
-        semantics: what a JSON schema means, unless a call says otherwise: "xgrammar" (what XGrammar makes of
-            it) or "json-schema" (what the schema says; docs/json-schema.md).
+        semantics: what a JSON schema means, unless a call says otherwise: "xgrammar" (as XGrammar reads it)
+            or "json-schema" (as the specification says; docs/json-schema.md).
         max_whitespace_cnt: how many characters of white space may stand between two parts of a JSON text,
             unless a call says otherwise; -1 means any number. None means 128 with
             ``semantics="json-schema"``, and any number with "xgrammar".
@@ -213,11 +213,11 @@ class GrammarCompiler:
             grammar: the text or the grammar.
             root_rule_name: the rule to start with.
             static: compute all states of the classifier before returning, because the grammar will be used
-                for long. All compile methods but those for Lark have this argument.
+                for a long time. All compile methods except those for Lark have this argument.
 
         Raises:
             GrammarError: XGrammar refuses the grammar.
-            BudgetExceeded: the time limit was reached; or another bound, with ``on_budget="raise"``. All
+            BudgetExceeded: the time limit was reached; or another limit, with ``on_budget="raise"``. All
                 compile methods may raise it.
         """
         return self._now(self._grammar(grammar, root_rule_name, static))
@@ -406,7 +406,7 @@ class GrammarCompiler:
         return JsonSchemaRequest(schema, options, strict, settings=self._settings, static=static)
 
     def _with_white_space(self, options: dict[str, Any], semantics: str) -> dict[str, Any]:
-        """The options of a schema, with the compiler's bound on white space unless the call has one."""
+        """The options of a schema, with the compiler's limit on white space unless the call has one."""
         most = options.get("max_whitespace_cnt")
         if most is None:
             most = self.max_whitespace_cnt
@@ -420,10 +420,10 @@ class GrammarCompiler:
         return StructuralTagRequest(arguments, settings=self._settings, static=static)
 
     def close(self) -> None:
-        """Stop the background threads. Calls of ``_async`` methods that have not started are cancelled; those
-        that have, and files that are still to be written, are waited for.
+        """Stop the background threads. Cancel calls of ``_async`` methods that have not started; wait for
+        those that have, and for files that are still to be written.
 
-        All other methods can still be used. If nobody calls `close`, the threads stop when the compiler is
+        All other methods can still be used. Without `close`, the threads stop when the compiler is
         garbage-collected, or at the end of the program, which cancels all unfinished calls.
         """
         self._background.close()
@@ -454,11 +454,11 @@ class GrammarCompiler:
         - "compilations": grammars compiled; "shared": calls that waited for an equal one that was running;
         - "promotions": how many static grammars were completed ("done"), or not because of the budget
           ("given_up");
-        - "overdue", "cancelled": compilations that ran out of time, or that nobody wanted any more;
+        - "overdue", "cancelled": compilations that ran out of time, or whose callers all cancelled;
         - "memory", "disk": "hits", "misses", "evictions", "bytes" and "limit_bytes". "disk" also has
           "writes", "damaged" (entries that could not be used), "failures" (of the file system), "shared"
-          (misses that another process wrote while this one waited) and "overdue" (waits that took too long).
-          The bytes on disk are those of the last time that the folder was listed;
+          (misses for which this process waited until another one had written the file) and "overdue" (waits
+          that took too long). The bytes on disk are as of the last time the folder was listed;
         - "seconds": total seconds by phase;
         - "strategies": for each strategy its "count" and "reasons", without numbers and names;
         - "errors": errors by type;
@@ -483,11 +483,11 @@ class GrammarCompiler:
     def get_cache_size_bytes(self) -> int:
         """Bytes of the compiled grammars in memory, for all compilers that share it.
 
-        The size of a grammar grows while new texts are read with it, so it is computed anew at each call.
+        A grammar grows while new texts are read with it, so sizes are computed at each call.
         """
         return self._memory.counted()
 
     @property
     def cache_limit_bytes(self) -> int:
-        """Bound of the memory cache."""
+        """The size limit of the memory cache."""
         return self._memory.limit_bytes

@@ -105,7 +105,7 @@ def fill_drafts(
         else:
             taken.append(-1)
     done = lookup.fill(ones, REPEATS, n_bytes)
-    assert done, "what is not known is given"
+    assert done, "unknown rows were given"
     count_masks(total)
     return [lookup.taken(i) if taken[i] < 0 else taken[i] for i in range(n)]
 
@@ -217,7 +217,7 @@ def fill_trees(
             lookup.find()
         left += [places[sequence] for sequence in lookup.left()]
         done = lookup.fill(0, refused, n_bytes)
-        assert done, "what is not known is left"
+        assert done, "sequences with unknown rows were left out"
     count_masks(nodes * (trees - len(left)))
     return left
 

@@ -3,9 +3,9 @@
 What: node 0 is the root; the matcher has read its token already. The token of every other node is read after
 its parent's, if the parent's mask allows it; then the node gets its mask, and the token is taken back. On a
 classifier no token is read or taken back: one call looks up the whole tree (`hybrid.api.draft_rows`).
-When: in `GrammarMatcher.traverse_draft_tree`, for speculative decoding.
+When: called by `GrammarMatcher.traverse_draft_tree`, for speculative decoding.
 Limits: arrays that are not a tree (a node is reached twice, a number is out of range) are refused, whereas
-XGrammar would loop forever or read outside of them. Nodes that the root does not reach are ignored.
+XGrammar would loop forever or read outside them. Nodes that the root does not reach are ignored.
 """
 
 from __future__ import annotations

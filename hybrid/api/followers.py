@@ -1,7 +1,7 @@
 """Making the follower of a compiled grammar.
 
 What: `follower_of` makes the follower of the grammar's strategy.
-When: for each matcher. Followers that replace another one are made by that one.
+When: for each matcher. A follower that must be replaced makes its successor itself.
 Limits: callers have checked all arguments.
 """
 
@@ -22,7 +22,7 @@ def follower_of(
     Args:
         compiled: on any strategy.
         stops: ids that end the sequence.
-        free_end: whether the sequence ends as soon as it can.
+        free_end: whether the sequence ends as soon as it can, without a stop token.
         temperature: the temperature where the grammar sets none.
     """
     classifier = compiled.classifier

@@ -40,7 +40,8 @@ Answer = TypeVar("Answer")
 
 
 class GrammarMatcher(Calls):
-    """Follows one sequence through a grammar: gives the mask of the next token, and takes the token chosen.
+    """Follows one sequence through a grammar: gives the mask for the next token, and accepts the chosen
+    token.
 
     Args:
         compiled_grammar: a grammar from `hybrid.GrammarCompiler`.
@@ -216,7 +217,7 @@ class GrammarMatcher(Calls):
         time_threshold: float = -1.0,
         temperatures: torch.Tensor | None = None,
     ) -> bool:
-        """Fill one mask for each node of a tree of draft tokens, as in XGrammar; the state does not change.
+        """Fill a mask for each node of a tree of draft tokens, as in XGrammar. The state does not change.
 
         Args:
             retrieve_next_token: int64[nodes], the first child of each node, or -1. Node 0 is the root: its
@@ -280,8 +281,8 @@ class GrammarMatcher(Calls):
     def find_jump_forward_string(self) -> str:
         """The longest text that must come next. The state does not change.
 
-        On strategy "classifier" the text has at most 65,536 bytes if the forced text is endless. It is
-        shorter than it could be, or empty, if the tables become too large or `Budget.mask_seconds` are over.
+        On strategy "classifier", endless forced text is cut off after 65,536 bytes. The text is shorter than
+        it could be, or empty, if the tables become too large or `Budget.mask_seconds` is exceeded.
 
         Raises:
             UnicodeDecodeError: as in XGrammar, if the text so far ends within a character.
@@ -289,7 +290,7 @@ class GrammarMatcher(Calls):
         return self.forced_within(Deadline(self._compiled.mask_seconds))
 
     def forced_within(self, deadline: Deadline) -> str:
-        """`find_jump_forward_string`, cut short when the time is over."""
+        """`find_jump_forward_string`, cut short at the deadline."""
         return self._follower.find_jump_forward_string(deadline)
 
     # closing in time
@@ -320,7 +321,7 @@ class GrammarMatcher(Calls):
 
         Args:
             tokens_left: 0 or more; the stop token is not counted.
-            as_masks: search only as far as a closing mask does after each of its tokens.
+            as_masks: use the shorter search that a closing mask makes after each of its tokens.
 
         Returns:
             None if the search was given up without an answer. A closing mask is then the plain mask.

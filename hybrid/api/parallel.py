@@ -3,8 +3,8 @@
 What: `compile_all` implements `GrammarCompiler.compile_many`. A `Source` is a grammar in any notation.
 When: for the grammars of a server when it starts, or for a corpus of schemas. Each grammar is compiled in one
 thread.
-Limits: if joblib's backend runs tasks in other processes, these send artefacts back (`hybrid.files`), so the
-strategy must be "auto" or "classifier". A grammar without a classifier is compiled again by the caller.
+Limits: if joblib's backend runs tasks in other processes, these return the bytes of files (`hybrid.files`),
+so the strategy must be "auto" or "classifier". The caller compiles grammars without a classifier again.
 
 Threads are the default: kernels run without the GIL, and nothing is copied. Other processes get the bytes of
 the vocabulary with each batch of tasks (1.2 MB for 128k ids), and keep the compiler that they make from it.
@@ -40,7 +40,7 @@ Compiler = Any
 """A `hybrid.GrammarCompiler`; its module imports this one."""
 
 MOST_JOBS = 1024
-"""Most threads or processes that may be requested: each takes memory as soon as it starts."""
+"""At most this many threads or processes may be requested: each takes memory as soon as it starts."""
 
 
 class Source(NamedTuple):
@@ -144,15 +144,15 @@ def _arguments(source: Source) -> tuple[Any, ...]:
 
 
 def _task(shared: _Shared, source: Source) -> CompiledGrammar | bytes | HybridError | None:
-    """A compiled grammar or an error. In another process an artefact, or None if the grammar has none."""
+    """A compiled grammar or an error. In another process: the bytes of a file, None if the grammar has no
+    file."""
     if shared.is_over:
         return None
     try:
         if shared.is_elsewhere and shared.compiler.strategy in ("representatives", "engine"):
             raise StrategyError(
-                "only strategy 'classifier' can be compiled in other processes, but the strategy is "
-                f"{shared.compiler.strategy!r}; use strategy='classifier', or joblib's backend "
-                "'threading'"
+                "other processes can compile only for strategy 'auto' or 'classifier', but the strategy is "
+                f"{shared.compiler.strategy!r}; use one of these, or joblib's backend 'threading'"
             )
         compiled = compiled_from(shared.compiler, source)
     except HybridError as error:
@@ -180,7 +180,7 @@ SENT = (
     "strategy", "budget", "n_jobs", "on_demand", "on_budget", "deterministic", "semantics",
     "max_whitespace_cnt", "assert_formats",
 )  # fmt: skip
-"""The options of a compiler that those in other processes have, too; they are its attributes."""
+"""The attributes of a compiler that its copies in other processes get."""
 
 
 class _Parcel(NamedTuple):
@@ -196,7 +196,7 @@ class _Parcel(NamedTuple):
 
 
 class _Shared:
-    """The compiler of a task. The parcel is made when this is pickled, which threads never do."""
+    """The compiler of a task. Pickling it makes the parcel; threads never pickle it."""
 
     def __init__(self, compiler: Compiler, is_elsewhere: bool = False) -> None:
         self.compiler = compiler

@@ -6,8 +6,8 @@ offsets, and every way to change a tensor in place must be visible there.
 When: `hybrid.api.calls` does this once per process, in 0.7 ms. With cold caches, torch takes 5 us to answer
 for one of these properties, and 13 us for all through DLPack's C interface. Reading them takes five cache
 lines.
-Limits: only tensors of exactly the class `torch.Tensor` with at most five dimensions. If torch has another
-layout, there is no result, and torch is asked each time.
+Limits: only tensors whose class is `torch.Tensor` itself, with at most five dimensions. If torch has an
+unknown layout, there is no result, and torch is asked each time.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _words(address: int, count: int) -> list[int]:
 
 
 def _place(words: list[int], wanted: list[int | None]) -> int:
-    """The first offset at which some words occur; None matches any word."""
+    """The first offset at which some words occur one after the other; None matches any word."""
     for first in range(len(words) - len(wanted) + 1):
         if all(one is None or words[first + n] == one for n, one in enumerate(wanted)):
             return WORD * first

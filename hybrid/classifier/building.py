@@ -4,8 +4,8 @@
 
 What: `Builder` goes through the contexts of a network and what may lie below them, and fills the tables of
 a store. `run` does a part of the work and continues where the last call stopped.
-When: by `hybrid.classifier.precomputation` all at once; by `hybrid.classifier.completing` in pieces,
-between which matchers use the same tables.
+When: used by `hybrid.classifier.precomputation`, all at once, and by `hybrid.classifier.completing`, in
+pieces, between which matchers use the same tables.
 Limits: below sets allow more stacks than occur.
 """
 
@@ -35,12 +35,12 @@ class Builder:
     """The computation of all summaries of a store.
 
     Args:
-        store: the store whose tables are filled; nobody else may use them during `run`.
+        store: the store whose tables are filled; nothing else may use them during `run`.
         reachable: the stacks that its network allows.
 
     Attributes:
         queue: pairs [pending set, below set] to read, including those already read.
-        n_contexts: contexts that were begun.
+        n_contexts: how many contexts were begun.
         head: the pair that is being read.
         place: for the current context (`CONTEXTS`), the next below set; for the current pair (`QUEUE`), the
             next symbol.
@@ -149,8 +149,7 @@ class Builder:
         below: cython.Py_ssize_t,
         where: cython.Py_ssize_t,
     ) -> cython.int:
-        """Read a pending set on a symbol that may lie on a below set, and queue what is left. Return 0 if
-        that must wait.
+        """Read a pending set on a symbol of a below set, and queue what is left. Return 0 if that must wait.
 
         A counter frame is read at every count that tokens distinguish.
         """

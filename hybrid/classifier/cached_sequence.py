@@ -32,7 +32,7 @@ STOP = cython.declare(cython.Py_ssize_t, -1)
 """In the history, this stands for the stop token; -2 - n stands for text number n, other numbers are ids."""
 
 FIRST_STEPS = 64
-"""Steps that fit at first: 512 bytes."""
+"""Initial room for steps: 512 bytes."""
 
 
 @cython.cclass
@@ -49,7 +49,8 @@ class CachedSequence:
         made: number of steps that were made.
         ended: whether the stop token was read.
         history: for each step, the configuration before it and what was read; it may be longer than needed.
-        brought: the configurations of steps before this one belong to earlier sessions, and are lost.
+        brought: configurations of steps before this one belonged to earlier sessions, and are not known any
+            more.
         texts: what `accept_string` read, in order.
         session: the session.
     """
@@ -105,8 +106,8 @@ class CachedSequence:
 
         Args:
             steps: at most the number of steps made.
-            config: the configuration there, needed if it belongs to an earlier session; the later history
-                starts anew.
+            config: the configuration there; needed if the history has only that of an earlier session. The
+                history then starts again at this place.
         """
         if steps == self.made:
             return

@@ -24,7 +24,7 @@ from equivalence.arrays.growing import bigger
 check_source(__name__)
 
 MOST_STATES = cython.declare(cython.Py_ssize_t, 256)
-"""Most states of a list. A string takes 20 states, all of JSON 120."""
+"""The maximum number of states in a list. A string takes 20 states, all of JSON 120."""
 
 FIRST_WORDS = 1024
 
@@ -121,8 +121,8 @@ class CanonicalForm:
         return 0
 
     def put_automaton(self, unit: cython.Py_ssize_t) -> cython.int:
-        """Write the edges of a counted automaton that may come after one of its edges, likewise those after
-        them, and so on, each list after its length, and how much less room they have than the bound in
+        """Write the edges of a counted automaton that may come after one of its edges, then those after them,
+        and so on. Each list comes after its length. Also write how much less room they have than the bound in
         `counted`."""
         places: dict = {unit: 0}
         order: list = [unit]

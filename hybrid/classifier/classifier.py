@@ -44,7 +44,7 @@ class Session:
         store: the tables; their type depends on the classifier.
         steps: the known steps.
         rows: the known masks, by stop ids.
-        class_rows: the known masks by class; None: nobody has asked for any.
+        class_rows: the known masks by class; None until they are first needed.
         start: the configuration before any text.
         left: bytes that steps and rows may still take.
         numbers: numbers of masks that depend on more than their classes (`hybrid.classifier.token_ids`).
@@ -111,8 +111,8 @@ class Classifier:
             again.
 
     Attributes:
-        is_used: whether a sequence was begun.
-        is_refused: whether computing all states was too much for the budget.
+        is_used: whether any sequence was begun.
+        is_refused: whether an attempt to compute all states exceeded the budget.
     """
 
     by_text = True
@@ -195,7 +195,7 @@ class Classifier:
         return size + self._kept_bytes
 
     def _count_kept(self) -> None:
-        """Count what does not grow; caches ask for the size in each call."""
+        """Count what does not grow, once, because caches ask for the size at each call."""
         known = 0 if self._known is None else self._known.nbytes
         self._kept_bytes = known + (0 if self.reachable is None else self.reachable.nbytes)
 
@@ -207,8 +207,8 @@ class Classifier:
         return self.session
 
     def _torn(self) -> None:
-        """Handle a fork that happened while a thread was writing into the tables. What matchers hold was
-        complete before that, and only that is moved."""
+        """Handle a fork that happened while a thread was writing to the tables. Matchers refer only to what
+        was complete before, and only that is moved to new tables."""
         self.renew()
 
     def step(self, session: Session, config: int, token: int) -> int:

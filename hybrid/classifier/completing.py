@@ -1,18 +1,18 @@
-"""Promotion: completing a running classifier, by computing the missing states in its own tables.
+"""Promotion: computing all missing states of a running classifier, in its own tables.
 
 What: `complete` computes all states now. `Completing` does the work of `hybrid.classifier.precomputation`,
 but in small pieces, and in the tables of the session that matchers use. No number changes its meaning, so
 matchers keep their configurations, cached steps and masks, and nothing has to be moved.
-When: by `CompiledGrammar.promote`, and for grammars that their callers call static.
-Limits: it gives up if a bound is reached or a new session starts meanwhile. Its results are kept, as if
-stacks had needed them.
+When: called by `CompiledGrammar.promote`, and for grammars compiled with ``static=True``.
+Limits: it gives up if a limit is reached or a new session starts in the meantime. Its results so far are
+kept, as if stacks had needed them.
 
-The number of states that it reads bounds each piece. Matchers wait for the classifier's lock for at most
-the time of one piece (docs/strategies.md).
+Each piece reads a limited number of states, and matchers wait for the classifier's lock for at most one piece
+(docs/strategies.md).
 
-Rejected: building in separate tables and starting a new session from them. Matchers would have to move
-their stacks one by one (100 us each), and all cached steps and rows would have to be computed again, which
-costs the next documents more than the missing states do.
+Rejected: building in separate tables and starting a new session from them. Each matcher would have to move
+its stacks (100 us), and all cached steps and rows would have to be computed again, which costs the next
+documents more than the missing states do.
 
 Rejected: promoting grammars in the background when they are used a lot. A token with its mask takes as long
 with states on demand, up to its 99.99th percentile, from the first document on, and computing all states took
@@ -48,8 +48,8 @@ class Completing:
     Args:
         classifier: a classifier whose states are computed on demand.
         reachable: which stacks its network allows.
-        states: most rows of the automaton.
-        limit: most bytes of the session's tables.
+        states: the maximum number of rows of the automaton.
+        limit: the maximum number of bytes of the session's tables.
     """
 
     def __init__(self, classifier: Classifier, reachable: Reachable, *, states: int, limit: int) -> None:
@@ -62,7 +62,7 @@ class Completing:
         """Do one piece of the work. Return whether work is left.
 
         Raises:
-            BudgetExceeded: a bound is reached, or a new session has started.
+            BudgetExceeded: a limit is reached, or a new session has started.
         """
         with self._classifier.lock:
             session = self._session
@@ -102,17 +102,17 @@ def complete(classifier: Classifier, grammar: Any, budget: Budget, deadline: Dea
     Args:
         classifier: the classifier.
         grammar: its grammar, in case the network has to be built again.
-        budget: bounds of the tables.
+        budget: limits of the tables.
         deadline: when to give up.
 
     Raises:
-        BudgetExceeded: the bytes or states exceed the budget, or the deadline is over. The states computed so
-            far are kept.
+        BudgetExceeded: the bytes or states exceed the budget, or the deadline has passed. The states computed
+            so far are kept.
     """
     reachable = classifier.reachable
     if reachable is None:
         reachable = reachable_again(classifier, grammar, budget)
-    # as ahead of time: a quarter of the bytes for the tables of states
+    # like ahead of time: a quarter of the bytes is for the tables of states
     work = Completing(classifier, reachable, states=4 * budget.states, limit=classifier.limit // 4)
     while work.piece():
         if deadline is not None:

@@ -5,9 +5,9 @@
 What: a configuration may have the frame of a counter below the top of its stacks. `Counters` finds a
 configuration with a smaller count that reads the same texts of bounded length. The count does not matter if
 it is far below the minimum, or if it is at least the minimum and far below the maximum.
-When: by walks over the vocabulary. A string of at most 2,048 characters is a new configuration after each
-character: each walk entered all 300,000 nodes of a trie, in 6 ms for each length that a schema names. With
-smaller counts, the configuration stays the same, and subtrees are skipped.
+When: used by walks over the vocabulary. A string of at most 2,048 characters is a new configuration after
+each character, so each walk entered all 300,000 nodes of a trie: 6 ms for each length that a schema names.
+With smaller counts, the configuration stays the same, and subtrees are skipped.
 Limits: only frames directly below a state, one on each stack; other configurations are unchanged.
 """
 
@@ -29,7 +29,7 @@ REJECT = cython.declare(cython.Py_ssize_t, 0)
 UNKNOWN = cython.declare(cython.int, -1)
 
 ANY = cython.declare(cython.int, 1 << 30)
-"""A reach that is enough for every token."""
+"""A reach that no token exceeds."""
 
 
 @cython.no_gc
@@ -43,8 +43,8 @@ class Counters:
     Attributes:
         any: whether the grammar has counters at all.
         replaced: for each configuration, the one with smaller counts, or itself; -1: not known yet.
-        reach: both read the same texts below this number of bytes.
-        loops: if the facts say that the configuration stays the same, it does so below this number of bytes.
+        reach: both read the same texts of fewer bytes than this.
+        loops: if the facts say that the configuration stays the same, it does so for fewer bytes than this.
         room: the reach that is being computed.
         inside: scratch space of `find_character_loop`, by state of the UTF-8 decoder.
     """
@@ -55,7 +55,7 @@ class Counters:
         account: Account = space.account
         self.inside = account.new_integers(8)
         self.inside[:] = 0
-        size: cython.Py_ssize_t = 64 if self.any else 0  # none is asked for where there are no counters
+        size: cython.Py_ssize_t = 64 if self.any else 0  # not used without counters
         account.claim(12 * size)
         self.replaced = account.new_ints(size)
         self.reach = account.new_ints(size)
@@ -101,8 +101,9 @@ class Counters:
         """Return the tail with a smaller count, or the tail itself. If the count is smaller, reduce `room` to
         the reach below which both read the same.
 
-        Each unit has at least one byte. Until the end of a text of h bytes, a count c is compared as c + 1
-        to c + h: with the minimum, to return, and with the maximum, to go on.
+        Each unit has at least one byte. So within a text of h bytes, a count c becomes at most c + h. Each
+        value from c + 1 on is compared with the minimum (may the rule return?) and the maximum (may it go
+        on?).
         """
         where = self.space.stacks.tails.starts[tail]
         if self.space.stacks.tails.starts[tail + 1] != where + 1:

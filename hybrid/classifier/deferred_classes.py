@@ -5,7 +5,7 @@ From then on the classifier uses them, and matchers move their state over. Masks
 after.
 When: a caller asks a compiled grammar for its classes, saves it, or promotes it; or the grammar is written to
 a folder (`hybrid.compile.file_writer`).
-Limits: if the classes exceed the budget, masks come from walks for good.
+Limits: if the classes exceed the budget, masks come from walks permanently.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class DeferredClasses:
         """Return the classes. Compute them if necessary.
 
         Raises:
-            BudgetExceeded: the classes exceed the budget, or the deadline is over.
+            BudgetExceeded: the classes exceed the budget, or the deadline has passed.
         """
         if self.found is not None:
             return self.found

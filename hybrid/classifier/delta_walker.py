@@ -5,8 +5,8 @@
 What: a `DeltaWalker` is a `Walker` with a shortcut. If most bytes lead a state to a configuration that loops,
 it walks only the nodes at which the two differ, and takes the rest from the mask of the loop.
 When: for the first masks of a grammar. After `{"na` the key may be "name" or any other string, so each prefix
-of a key is a state of its own. Walked one by one, each of them entered 10,000 nodes (0.4 ms), and 100,000 if
-no other key may be "name".
+of a key is a state of its own. Walked separately, each of them entered 10,000 nodes (0.4 ms), and 100,000 if
+other keys must not be "name".
 Limits: the loop is one state, on an unknown stack or on one frame above it, and the two differ at
 `MOST_ENTERED` nodes at most. Otherwise the state is walked.
 """
@@ -119,7 +119,7 @@ class DeltaWalker(Walker):
             if below < 0 or self.space.facts[loop].n_ports > 0:
                 return False
         if self.known.first[other].mask < 0:
-            # by a walk: otherwise two states could be compared with each other forever
+            # by a plain walk: otherwise two states could be compared with each other forever
             Walker.read_on(self, other)
         self.beside = self.known.first[other].mask
         self.beside_pending = self.known.first[other].pending

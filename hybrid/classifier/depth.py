@@ -2,9 +2,9 @@
 
 What: `depths_read` counts, for configurations with known masks, how many symbols of the deepest stack had
 to be read, including the top.
-When: by ``python -m hybrid inspect``, after a text or a random walk.
+When: used by ``python -m hybrid inspect``, after a text or a random walk.
 Limits: it is separate from the compiled code, and reads the tables of one session, under its lock or when
-nobody else uses them.
+nothing else uses them.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from hybrid.values.follower import Compiled, Follower, Outgrown, check_time, joi
 from hybrid.values.gather import Gather
 
 MOST_FORCED_BYTES = 1 << 16
-"""Most bytes of a jump-forward string: `root ::= "a" root` forces infinitely many."""
+"""The maximum length of a jump-forward string in bytes: `root ::= "a" root` forces infinitely many."""
 
 Answer = TypeVar("Answer")
 
@@ -39,7 +39,7 @@ class ClassifierFollower(ComputingSequence, Follower):
     Args:
         compiled: a compiled grammar with a classifier.
         stops: ids that end the sequence.
-        free_end: whether the sequence ends as soon as it can.
+        free_end: whether the sequence ends as soon as it can, without a stop token.
         temperature: the answer to calls that ask for a temperature.
 
     Attributes:
@@ -207,7 +207,7 @@ class ClassifierFollower(ComputingSequence, Follower):
             taken = other.accept_string(read) if isinstance(read, bytes) else (
                 other.accept_token(self.stops[0] if read is None else read)
             )  # fmt: skip
-            assert taken, "the fallback strategy accepts what the classifier accepted"
+            assert taken, "the fallback strategy must accept what the classifier accepted"
         return other
 
     # going back
@@ -229,7 +229,7 @@ class ClassifierFollower(ComputingSequence, Follower):
             config = self._answer(lambda session: self.classifier.read_again(session, read, self.tokens))
         except BudgetExceeded:
             raise Outgrown(self._other(left)) from None
-        assert config, "what was read is read again"
+        assert config, "the text so far must be accepted again"
         self.go_back(left, config)
 
     def text_read(self) -> bytes:

@@ -1,6 +1,6 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Where the drafts of many sequences lead, and their masks, without the interpreter's lock.
+"""The configurations and masks after the drafts of many sequences, without the interpreter's lock.
 
 What: a `Lookup` has a *node* for each row that is requested: the place of a sequence, or the place after a
 draft token of another node. `fill` finds the configuration and the mask of each node and copies the masks,
@@ -74,7 +74,8 @@ REPEATS = -1
 """A value of `refused`: a refused row, and all after it, repeat the row before."""
 
 LOCKED_UP_TO = cython.declare(cython.Py_ssize_t, 4)
-"""This many rows are copied while the lock is held: releasing it and waiting for it would take as long."""
+"""Up to this many rows are copied while the lock is held: releasing it and waiting for it would take as
+long."""
 
 
 @cython.final
@@ -97,7 +98,7 @@ class Lookup:
     """
 
     def __init__(self, most_sequences: cython.Py_ssize_t, most: cython.Py_ssize_t) -> None:
-        # one array, because each array costs some microseconds with cold caches
+        # one array, because each array costs a few microseconds with cold caches
         numbers: cython.Py_ssize_t[::1] = np.empty((NODE + 3) * most + (PLACE + 2) * most_sequences, np.int64)
         self.nodes = numbers[: NODE * most]
         self.place = numbers[NODE * most : (NODE + 3) * most]

@@ -32,11 +32,11 @@ from equivalence.runs.numbering import number_keys
 check_source(__name__)
 
 MOST_ESCAPED = 64
-"""Most ids whose text contains the byte with which symbols begin. Real vocabularies have one or two; each
-is read separately for each new mask."""
+"""The maximum number of ids whose text contains the byte with which symbols begin. Real vocabularies have one
+or two; each is read separately for each new mask."""
 
 MOST_KNOWN = 64
-"""Most cached rows of ids: most grammars read few sets of them."""
+"""The maximum number of cached rows of ids. Few grammars read more than a few sets of ids."""
 
 BOTH_WAYS = cython.declare(cython.Py_ssize_t, -1)
 
@@ -169,7 +169,8 @@ class NamedIds:
 
     def read_at(self, store: Store, config: cython.Py_ssize_t) -> object:
         """What can be read in a configuration in addition to texts in their own spelling: a tuple of
-        groups, and of -1 - id for ids with another spelling. None: nothing, and no such id has a bit."""
+        groups, and of -1 - id for ids with another spelling. None if there is nothing, and no such id has
+        a bit."""
         begun: cython.Py_ssize_t = store.advance_text(config, _BEGIN)
         if not begun and self.begin_alike:
             return None

@@ -5,7 +5,7 @@ what then remains is read in turn. This needs no stack, because the network's be
 where.
 When: once for each grammar, after its classes: 1 ms for arithmetic, 4 for JSON, 44 for C++ (llama3).
 Limits: below sets allow more stacks than occur, so some states are never used. States that exceed the budget
-are computed on demand, to the same masks.
+are computed on demand, with the same masks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hybrid.classifier.summaries import Summaries
 from hybrid.classifier.tables import Fixed
 
 STATES = 256
-"""States that are read between two checks of the deadline: some milliseconds."""
+"""How many states are read between two checks of the deadline, which takes a few milliseconds."""
 
 
 def build_summaries(
@@ -31,8 +31,8 @@ def build_summaries(
     Args:
         fixed: the tables of the same network.
         network: the network.
-        limit: most bytes of the tables.
-        states: most summaries; it may be exceeded a little.
+        limit: the maximum number of bytes of the tables.
+        states: the maximum number of summaries; it may be exceeded a little.
         deadline: when to give up.
 
     Returns:

@@ -6,7 +6,7 @@ What: the states on top name the classes that they read alone, and the pending s
 read on the frames below, and so on. What a pending set reads on the stacks of a tail is cached: stacks share
 their tails, and a step changes only a few frames.
 When: once for each configuration whose mask is needed (`hybrid.classifier.store`).
-Limits: nothing is forgotten; the account pays for growth.
+Limits: nothing is deleted. Growth is charged to the account.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Reader:
 
     Args:
         summariser: reads single states and frames.
-        reads: number of rows that fit at first.
+        reads: initial room for rows.
         unions: slots for unions of two masks, a power of two.
 
     Attributes:

@@ -5,8 +5,8 @@
 What: a string of at most 20 characters allows different tokens after each of them. One number for each token
 tells these cases apart: how many characters it begins. `unit_reads` reads the trie once with the automaton of
 one unit, without counting. For any bounds, its result says what a walk would find (`read_units`).
-When: by `hybrid.classifier.walker`, for long walks on the frame of a counted rule. When such frames were
-walked for each count, each walk entered up to 100,000 nodes: 2 to 9 ms for each character that was left.
+When: used by `hybrid.classifier.walker`, for long walks on the frame of a counted rule. When such frames were
+walked for each count, each walk entered up to 100,000 nodes: 2 to 9 ms for each remaining character.
 Limits: units that call no rule, and of which none is a prefix of another, so that a text is divided into
 units in one way only. `unit_table` returns None for others.
 """
@@ -35,7 +35,7 @@ LEVEL = Kind("node child end state completed worst")
 
 
 MOST_STATES = cython.declare(cython.Py_ssize_t, 64)
-"""Most states of a unit: a character of a JSON string has 20."""
+"""The maximum number of states of a unit. A character of a JSON string has 20."""
 
 DEAD = cython.declare(cython.int, -1)
 WHOLE = cython.declare(cython.int, -2)
@@ -173,7 +173,7 @@ def read_units(
         trie: as for `unit_reads`.
         pending: the nodes, distinct.
         fewest: units that must be read before the rule may return; it may be negative.
-        most: units that may be begun, at least 0.
+        most: how many units may be begun, at least 0.
 
     Returns:
         The strings below that begin no more than `most` units, as ranges of groups; and the nodes at which

@@ -6,10 +6,10 @@ What: `Rows` holds the masks over the vocabulary that a session has computed for
 Configurations with the same mask of classes share a row. Each finds the address of its row with one look
 into an array.
 When: one for each session and set of stop ids. Rows are added with the classifier's lock held, and copied
-without any lock, in free-threaded Python, too.
+without any lock, even in free-threaded Python.
 
 A row that is nearly empty, or nearly equal to another, is stored as a *patch*: the words in which it
-differs. Nearly all masks of JSON documents are patches: a patch takes some hundred bytes. A row takes 16 KB
+differs. Nearly all masks of JSON documents are patches: a patch takes a few hundred bytes. A row takes 16 KB
 of memory, which is new for each mask, and may cost a page fault for each 4 KB.
 
 Limits: rows are never changed or deleted. An array of addresses that was replaced by a larger one is kept,
@@ -41,19 +41,20 @@ from numpy.typing import NDArray
 check_source(__name__)
 
 ROW_BYTES = 200
-"""Memory of one mask in addition to its words: the array that holds them."""
+"""The memory that a mask needs besides its words: that of the array object."""
 
 PATCHED = cython.declare(cython.Py_ssize_t, 4)
-"""The part of a row's words that a patch may change. If more change, copying a row is faster."""
+"""A patch may change this fraction (1 / PATCHED) of a row's words. If more change, copying a row is
+faster."""
 
 BASES = cython.declare(cython.Py_ssize_t, 4)
-"""A new row is compared with this many of the last rows, and of the gather's rows."""
+"""A new row is compared with this many of the latest rows, and of the gather's rows."""
 
 WORD = cython.declare(cython.Py_ssize_t, (1 << 32) - 1)
 IS_PATCH = cython.declare(cython.Py_ssize_t, 2)
 
 MOST_STOPS = cython.declare(cython.Py_ssize_t, 64)
-"""Most stop ids for which a patch can be made without its row."""
+"""With more stop ids than this, a patch cannot be made without its row."""
 
 _spare: dict[int, list[Any]] = {}
 """A `Spare` for each size of row: a new one would cost page faults. It belongs to one user at a time."""
@@ -120,7 +121,7 @@ class Rows:
         rows: the rows and patches; this keeps them in memory.
         bases: the last rows that are not patches.
         address, size: where this array is, and its size, for readers.
-        former: the array that it replaced, with `former` before that; None: there is none.
+        former: the array that it replaced, linked to the one before that; None: there is none.
         nbytes: bytes of memory.
     """
 

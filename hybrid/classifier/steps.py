@@ -5,7 +5,7 @@
 What: a hash table in which a known step is found with one look, into one line of a processor's cache. A
 Python dictionary needs four.
 When: one for each session of a classifier. Steps are added with the classifier's lock held, and found without
-any lock, in free-threaded Python, too.
+any lock, even in free-threaded Python.
 Limits: nothing is deleted. A table that was replaced by a larger one is kept, because a thread may be reading
 it. All of them together are smaller than the last one.
 
@@ -41,7 +41,7 @@ class Steps:
         table: records of 16 bytes; an empty one has configuration -1.
         address, last: where the table is, and its last slot, for readers.
         count: number of steps.
-        former: the table that was replaced, with `former` before that; None: there is none.
+        former: the table that it replaced, linked to the one before that; None: there is none.
     """
 
     def __init__(self) -> None:

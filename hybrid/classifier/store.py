@@ -47,7 +47,7 @@ MOST_HASH = cython.declare(cython.Py_ssize_t, (1 << 30) - 1)
 """The bits of `top_hash`."""
 
 MOST_FRAMES = cython.declare(cython.Py_ssize_t, 16)
-"""Most frames of a tail that `top_hash` reads: three levels of them are 4,096."""
+"""`top_hash` reads at most this many frames of a tail: 4,096 in three levels."""
 
 
 @cython.final
@@ -105,7 +105,7 @@ class Store(BaseStore):
 
     @property
     def limit(self) -> int:
-        """Most bytes of the tables."""
+        """The maximum number of bytes of the tables."""
         return self.account.most
 
     @property

@@ -6,7 +6,7 @@ What: for each state on top, the classes that it reads and the pending set that 
 set on each symbol, the same. Pending sets, masks of classes and counter frames are interned lists.
 When: owned by the code that extends them (`hybrid.classifier.store`). If they are computed ahead of time,
 they are kept with a classifier, written to files, and copied by each session that starts with them.
-Limits: nothing is deleted; the account pays for growth. A complete automaton must not be extended.
+Limits: nothing is deleted. Growth is charged to the account. A complete automaton must not be extended.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Summaries:
     Args:
         n_states: states of the network.
         n_words: words of 32 bits of a mask of classes.
-        account: the account that pays for growth; ``None``: nothing is counted.
-        rows, pendings, masks: how many fit at first.
+        account: the account that growth is charged to; ``None``: nothing is counted.
+        rows, pendings, masks: initial room for each.
 
     Attributes:
         first: for each state on top, its mask and its pending set; -1: not known yet.
@@ -51,7 +51,7 @@ class Summaries:
         n_known: number of rows in use.
         pendings: sets of suffix * classes + class. Number 0 is the empty set, here and in `masks`.
         masks: sets of classes, as words of 32 bits.
-        units: counter frames: (counted rule, count as far as a token can distinguish it).
+        units: counter frames: (counted rule, the count, of which only what a token can distinguish is kept).
         complete: whether everything that stacks can need is known, so that nothing may be added any more.
     """
 
@@ -151,7 +151,7 @@ class Summaries:
         """A copy of the summaries in new arrays.
 
         Args:
-            account: the account that pays for them.
+            account: the account that they are charged to.
             masks: room for this many more masks than are in use.
         """
         copy: Summaries = Summaries.__new__(Summaries)

@@ -7,7 +7,7 @@ suffix on a symbol (`read_below`). The result is a mask of the classes that are 
 set of suffixes that are left when the known part of the stack is used up.
 When: when a stack first asks for it (`hybrid.classifier.reader`), or ahead of time
 (`hybrid.classifier.building`).
-Limits: if the account is exhausted, everything that was found is kept, so each call gets further.
+Limits: if the account is exhausted, all results so far are kept, so each call gets further.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ not written to files, and there are no masks by class.
 A new mask costs one more step, by the byte with which symbols begin, and one for each group of ids if that
 byte can be read. Then it is a row like all others.
 
-Ids that are read both ways: `accept_token` of XGrammar unites both results. It records the states after the
-id at the position after the first byte of the text, and not at its end. Which stacks result depends on the
-rules in XGrammar's own form, which the network does not have. The mask before the id does not depend on it. A
-text of one byte is united correctly, but two sets of stacks would have to become one, which nothing else
-needs.
+Ids that are read both ways: XGrammar's `accept_token` unites both results, but records the states after the
+id at the position after the first byte of its text, not at the end. Which stacks result depends on the rules
+in XGrammar's own form, which the network does not have. The mask before the id does not depend on this. For a
+text of one byte, XGrammar's result is right, but we would have to unite two sets of stacks, which nothing
+else needs.
 
 Rejected: symbols as tokens of a larger vocabulary, which are walked and classified like others. Each
 vocabulary would have a second trie (0.8 s) for what takes a step or two.

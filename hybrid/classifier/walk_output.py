@@ -30,15 +30,15 @@ check_source(__name__)
 
 
 MOST_PIECES, FEW_PIECES = 2048, 512
-"""Most pieces of one session, unless the grammar has more states than that. Among documents of 480 real JSON
-schemas, half need 26 pieces and none more than 340; each bit is written and compared with each mask.
+"""The maximum number of pieces of one session, unless the grammar has more states than that. The documents of
+480 real JSON schemas need 26 pieces at the median, and 340 at most. Each mask has a bit for each piece.
 """
 
 FIRST_PIECES, FIRST_WIDTH = 8, 16
-"""Pieces that fit at first, and numbers for each: most are cached walks or few ranges."""
+"""Initial room for pieces, and for the numbers of each: most are cached walks or a few ranges."""
 
 FIRST_NODES = 64
-"""Pending nodes of one state that fit at first."""
+"""Initial room for the pending nodes of one state."""
 
 MANY_NODES = cython.declare(cython.Py_ssize_t, 20_000)
 """What may follow is computed when walks have entered this many nodes, which takes 1 ms. Most JSON schemas
@@ -188,7 +188,7 @@ class WalkOutput(Summariser):
 
     @cython.final
     def may_follow(self, i: cython.Py_ssize_t) -> cython.bint:
-        """Whether some byte that occurs below a node can follow below the known part."""
+        """Whether any byte that occurs below a node can follow below the known part."""
         return (self.follow_others and self.trie[i].bits >> OTHERS_AT & 1) or (
             (self.trie[i].below_0 & self.follow_0)
             | (self.trie[i].below_1 & self.follow_1)
@@ -198,7 +198,8 @@ class WalkOutput(Summariser):
 
     @cython.final
     def may_be_next(self, i: cython.Py_ssize_t) -> cython.bint:
-        """Whether the byte of some child of a node can follow below the known part, if not all bytes can."""
+        """Whether the byte of any child of a node can follow below the known part; asked only if not all
+        bytes can."""
         for child in range(self.trie[i].child, self.trie[i + 1].child):
             if self.followers[self.space.class_of_byte[self.trie[child].bits & 255]]:
                 return True

@@ -58,8 +58,8 @@ class WalkTables(NamedTuple):
         return (FEW_PIECES if self.network.n_states <= FEW_PIECES else MOST_PIECES) // 32
 
     def behind(self) -> NDArray[np.uint8]:
-        """As in `Fixed`, computed on first use. If that takes too long, or cannot be done, all bytes may
-        follow everywhere. Then walks enter more nodes, and find the same masks."""
+        """As in `Fixed`, computed on first use. If that takes too long, or is impossible, any byte counts as
+        one that may follow. Then walks enter more nodes, and find the same masks."""
         try:
             with Deadline(BEHIND_SECONDS).stopping(PHASE) as stop:
                 self.network.finish(Deadline(BEHIND_SECONDS))

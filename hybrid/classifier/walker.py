@@ -4,14 +4,13 @@
 
 What: a `Walker` does what a `Summariser` does, without classes. Its masks have a bit for each piece of the
 vocabulary. Its pending sets are sets of nodes of the trie, whose subtrees are read on the symbol below.
-When: for the first masks of a grammar, before it has been used often enough for classes to pay off. A walk
-that turns out to be long is shared with other grammars, because its result depends on what the state can do
-(`hybrid.classifier.canonical_form`), and not on the grammar.
+When: for all masks of a grammar that has no classes. A walk that turns out to be long is shared with other
+grammars, because its result depends only on what the state can do (`hybrid.classifier.canonical_form`).
 Limits: those of `Summariser`. It trusts the nodes, which `equivalence.trie` made or checked, and the tokens
 of its groups.
 
 If a configuration stays the same in a whole subtree, the subtree is taken at once, as in walks of an
-exploration. Of the 300,000 nodes of a vocabulary of 128,000 tokens, a walk on a string enters some thousands.
+exploration. Of the 300,000 nodes of a vocabulary of 128,000 tokens, a walk on a string enters a few thousand.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ REJECT = cython.declare(cython.Py_ssize_t, 0)
 WIDE_BYTES = cython.declare(cython.Py_ssize_t, 10)
 WIDE_NODES = cython.declare(cython.Py_ssize_t, 64)
 """A walk is probably long if a state can read this many bytes, or if this many nodes are read on a symbol.
-The smallest such set that is common is a digit."""
+The smallest common set of bytes of this kind is a digit."""
 
 TOO_LONG = cython.declare(cython.Py_ssize_t, -2)
 """The result of a walk that has entered too many nodes."""
@@ -255,7 +254,7 @@ class Walker(WalkOutput):
         return found.shape[0]
 
     def take(self, read: Any) -> cython.int:
-        """Let a cached walk represent its ranges, because a long walk has thousands of them."""
+        """Record a cached walk in place of its ranges, because a long walk has thousands of them."""
         number = self.number_of_read.get(read)
         if number is None:
             number = self.number_of_read[read] = len(self.reads)

@@ -30,7 +30,7 @@ class CompileFuture(Future[CompiledGrammar]):
 
     `cancel` returns True unless there is a result or an error already. Then the future is cancelled like one
     that had not started: `result` raises `concurrent.futures.CancelledError`, callbacks are called, and
-    ``asyncio.wrap_future`` is cancelled. Cancelling a task that waits for that future cancels this one, too.
+    ``asyncio.wrap_future`` is cancelled. Cancelling a task that waits for the latter cancels this one, too.
     The computation stops at its next check of the deadline, unless another call waits for the same grammar.
     """
 
@@ -43,7 +43,7 @@ class CompileFuture(Future[CompiledGrammar]):
 
     def cancel(self) -> bool:
         """Cancel the future; return whether it is cancelled now."""
-        # the state stays "pending" while it runs, because futures can only be cancelled in that state
+        # the state stays "pending" during the computation, because only pending futures can be cancelled
         if not super().cancel():
             return False
         with self._own_lock:
@@ -62,7 +62,7 @@ class CompileFuture(Future[CompiledGrammar]):
     def give_up(self) -> None:
         """In a forked process, where no thread computes it: cancel it unless it has a result.
 
-        Nobody is notified: those that wait for it are in the parent process.
+        Waiting threads are not notified: they exist only in the parent process.
         """
         self._condition = threading.Condition()  # a thread of the parent may hold the old one
         self._deadline = self._call = None
@@ -81,7 +81,7 @@ class CompileFuture(Future[CompiledGrammar]):
             if call is None or self.cancelled():
                 return
         try:
-            # outside of the lock, because the first call may take long
+            # outside the lock, because the first call may take long
             deadline = begin()
             with self._own_lock:
                 self._deadline = None if self.cancelled() else deadline

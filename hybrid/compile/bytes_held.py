@@ -2,7 +2,7 @@
 
 What: compilers register their caches with `add`; `bytes_held` sums up those of the compilers that are alive.
 When: for metrics (`hybrid.metrics.families`).
-Limits: sizes are those that the caches have measured last.
+Limits: sizes are those that the caches measured last.
 """
 
 from __future__ import annotations

@@ -58,11 +58,11 @@ PARTIAL_SECONDS = 3600
 """Partial files and locks that are older than this are not in use any more."""
 
 ROOM = 10
-"""A full folder is emptied by this fraction (1 / ROOM), so that not every new entry lists the folder."""
+"""When a folder is full, this fraction (1 / ROOM) is freed, so that not every new entry lists the folder."""
 
 UNCOUNTED = 16
-"""The folder is listed again after this process has written this fraction (1 / UNCOUNTED) of the bound. Other
-processes write, too, and each may exceed the bound by that much."""
+"""The folder is listed again after this process has written this fraction (1 / UNCOUNTED) of the limit. Other
+processes write, too, and each may exceed the limit by that much."""
 
 CARRIED = {
     "reason", "vocabulary", "grammar", "classes", "features", "classifier", "budget", "timings", "schema",
@@ -79,15 +79,15 @@ class DiskCache:
 
     Args:
         folder: the folder; it is created when the first entry is written.
-        limit_bytes: bound of the bytes of all entries; -1 is 1 GiB.
+        limit_bytes: the most bytes that all entries may take; -1 means 1 GiB.
         vocabulary: the vocabulary that grammars are compiled for.
-        budget: bounds of the compilations, and of the grammars that are read.
+        budget: limits of the compilations, and of the grammars that are read.
         settings: the other settings that results depend on, in a form for JSON.
         count: called with the name of each event: "disk_hits", "disk_misses", "disk_evictions",
             "disk_writes", "disk_damaged", "disk_failures", "disk_shared".
 
     Raises:
-        HybridError: the folder or the bound is not valid.
+        HybridError: the folder or the limit is not valid.
     """
 
     def __init__(

@@ -8,11 +8,13 @@ rarely anyway. Of compilations that overlap, the first one that ends sets it bac
 long. There is no lock, because Ctrl-C could come between taking it and recording that it was taken.
 
 A compilation makes thousands of objects, and their reference counts free them when it ends. Until then, each
-collection visits them in vain. Those that two collections have visited count as old, and when these are a
-quarter more, Python visits all objects of the process: 150 ms if torch is imported. Of the time to the first
-masks of 1,000 schemas of MaskBench under ``semantics="json-schema"``, 11% were collections; now 2%.
+collection visits them and finds nothing to free. Objects that have survived two collections count as old.
+When there are a quarter more of these, Python visits all objects of the process: 150 ms if torch is imported.
+Of the time to the first masks of 1,000 schemas of MaskBench under ``semantics="json-schema"``, 11% were
+collections; now 2%.
 
-Rejected: to disable the collector. If a compilation takes seconds, the garbage of other threads has no bound.
+Rejected: disabling the collector. During a compilation of seconds, the garbage of other threads would have no
+limit.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _usual: Thresholds = (0, 0, 0)  # the thresholds before the last change
 
 
 def raise_threshold(usual: Thresholds) -> None:
-    """Raise the threshold, unless it is high. `restore_threshold` must be called afterwards in any case.
+    """Raise the threshold, unless it is high already. The caller must always call `restore_threshold`
+    afterwards.
 
     Args:
         usual: the present thresholds.

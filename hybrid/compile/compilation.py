@@ -2,7 +2,7 @@
 
 What: `Compilation` tries the steps of the chosen strategy. If a step refuses the grammar, it tries the next
 possibility: a classifier, representatives, plain XGrammar. The result says why.
-When: `hybrid.api.compiler` calls it for each grammar that is in none of its caches. Thread-safe.
+When: called for each grammar that is in no cache (`hybrid.compile.pipeline`). Thread-safe.
 Limits: none of its own; `Budget` bounds each step.
 """
 
@@ -58,8 +58,9 @@ class Compilation(EngineStrategies):
 
         Args:
             grammar: the grammar.
-            parsing: the seconds that parsing it took.
-            printed: reads the grammar in the form in which XGrammar prints it, if possible; enough for walks.
+            parsing: how many seconds parsing took.
+            printed: reads the grammar in the form in which XGrammar prints it, if possible. Walks need no
+                more.
         """
         job = Job(grammar, parsing, deadline)
         began = time.perf_counter()
@@ -68,7 +69,7 @@ class Compilation(EngineStrategies):
         except GrammarError as error:
             if self.settings.strategy == "representatives":
                 raise
-            # a grammar of unknown layout is not read, not even to refuse what crashes XGrammar's compiler
+            # a grammar of unknown layout cannot be checked for what would crash XGrammar's compiler
             return self.on_engine(job, in_xgrammar(grammar), f"no token classes: {error}")
         deadline.check("reading the grammar")
         # lists of all expressions are made only if they are needed
@@ -170,8 +171,8 @@ class Compilation(EngineStrategies):
         classifier = _kind(ids)(fixed, None, self.vocabulary, budget.table_bytes)
         job.timings |= {"network": built - began, "classifier": time.perf_counter() - built}
         return OnWalks(
-            reason=f"masks are computed by walking the vocabulary ({self.vocabulary.size} ids); token "
-            "classes are not needed",
+            reason=f"masks are computed by walking the vocabulary ({self.vocabulary.size} ids), without "
+            "token classes",
             vocabulary=self.vocabulary, grammar=job.grammar, timings=job.timings,
             mask_seconds=budget.mask_seconds, features=job.features, classifier=classifier, budget=budget,
             deferred=DeferredClasses(network, classifier, budget, ids),

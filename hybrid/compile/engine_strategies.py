@@ -68,7 +68,7 @@ class EngineStrategies:
     def begin(self) -> Deadline:
         """The deadline of a compile call that starts now. Deadlines of compile calls are made only here."""
         if self.settings.strategy != "engine":
-            self.vocabulary.byte_order  # noqa: B018 - made once for each vocabulary, outside of the deadline
+            self.vocabulary.byte_order  # noqa: B018 - made once for each vocabulary, outside the deadline
         return Deadline(self.settings.budget.seconds)
 
     def own_part(self, deadline: Deadline) -> AbstractContextManager[Deadline]:
@@ -135,7 +135,7 @@ class EngineStrategies:
     def on_engine(self, job: Job, safe: xgrammar.Grammar, reason: str) -> CompiledGrammar:
         """Let XGrammar compile a grammar in a form in which it is safe."""
         began = time.perf_counter()
-        # it is written for the estimate, and for the process that tries it
+        # the estimate and the process that tries the compilation need the text
         seconds = 2 * job.timings.get("serialize", 0.0)
         job.deadline.check("writing the grammar for XGrammar's compiler", seconds)
         engine = self._engines.whole(safe, job.deadline)

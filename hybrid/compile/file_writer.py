@@ -37,7 +37,7 @@ WRITE_AFTER = 0.05
 """Delay in seconds before the classes of a grammar are computed: its first masks come first."""
 
 MOST_TO_WRITE = 256
-"""Most grammars that wait to be written; further ones are not written."""
+"""At most this many grammars wait to be written; further ones are not written."""
 
 MOST_REST = 0.5
 """Longest sleep in seconds. A grammar takes milliseconds, unless the system suspended the process."""
@@ -63,7 +63,7 @@ class FileWriter:
         shutdown.at_exit(self._leave)
 
     def _in_child(self) -> None:
-        """A forked process has no such thread, and the parent writes what was waiting."""
+        """A forked process does not have the thread, and the parent writes what was waiting."""
         self._waiting.clear()
         self._thread = None
         self._hurry = threading.Event()  # the lock of the old one may have been held
@@ -95,7 +95,7 @@ class FileWriter:
             self._waiting.clear()
 
     def _leave(self) -> None:
-        """At the end of the program: no thread should be inside of a kernel then."""
+        """At the end of the program: no thread should be inside a kernel then."""
         self.close(LEAVE_SECONDS)
 
     def wait(self) -> None:
@@ -119,7 +119,7 @@ class FileWriter:
                 self._write(work.compiled, work.entry)
             except HybridError as error:
                 logger.debug("a grammar cannot be written to the folder: %s", error)
-            except Exception:  # nobody waits for this thread, and the grammar stays usable
+            except Exception:  # nothing waits for this thread, and the grammar stays usable
                 logger.exception(
                     "an error occurred while a grammar was written to the folder; the grammar stays in memory"
                 )
@@ -127,7 +127,7 @@ class FileWriter:
             self._hurry.wait(min(time.perf_counter() - began, MOST_REST))
 
     def _write(self, compiled: OnWalks, entry: bytes) -> None:
-        """Write a grammar, unless another process does so or has done so."""
+        """Write a grammar, unless another process is writing it or has written it."""
         with single_flight.claimed(self._disk.path(entry)) as is_ours:
             if is_ours:
                 compiled.compute_classes(Deadline(self._budget.seconds))
@@ -140,7 +140,7 @@ class _Work(NamedTuple):
     Attributes:
         compiled: the grammar.
         entry: its entry on disk.
-        begin: earliest time to start, by the performance counter, unless somebody waits for it.
+        begin: the earliest time to start (`time.perf_counter`); ignored if a caller waits for the file.
     """
 
     compiled: OnWalks

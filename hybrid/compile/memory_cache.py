@@ -5,11 +5,11 @@ equal one that is running, and shares its result or error. A compilation is give
 it are cancelled.
 When: one for all compilers of a vocabulary with the same bound (`shared_cache`). Thread-safe; no lock is held
 during a compilation.
-Limits: errors are not cached. The bound covers the cache only: a grammar that is dropped lives on while
-somebody uses it. The cache is freed with the last of its compilers.
+Limits: errors are not cached. The limit covers the cache only: a grammar that is dropped stays alive while
+it is in use. The cache is freed with the last of its compilers.
 
-A classifier grows while matchers use it, which the cache does not notice. So it measures sizes again: that of
-each grammar that is found, and with every call those of some others, in turn.
+A classifier grows while matchers use it, and does not tell the cache. So the cache measures sizes again: that
+of each grammar that is found, and at every call those of some others, in turn.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class _UnderWay:
     """A grammar that is being compiled.
 
     Attributes:
-        future: the result or error; None as long as nobody waits for it.
-        deadline: the deadline of the compilation. It has the seconds of the call that started it, and is
+        future: the result or error; None as long as no call waits for it.
+        deadline: the deadline of the compilation, with the time limit of the call that started it. It is
             cancelled when no call wants the grammar any more.
         asking: number of calls that want it.
-        among: the dict that lists it: another one than the cache's if that was cleared since.
+        among: the dict that lists it. It is no longer the cache's own if the cache was cleared since.
     """
 
     def __init__(self, seconds: float | None, among: dict[Any, _UnderWay]) -> None:
@@ -68,7 +68,7 @@ class MemoryCache:
     """Compiled grammars, and those that are being compiled.
 
     Args:
-        limit_bytes: bound of the bytes of compiled grammars.
+        limit_bytes: the most bytes that compiled grammars may take.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -110,7 +110,7 @@ class MemoryCache:
         Args:
             key: the request, with all settings of its compiler that the result depends on.
             compile_it: compiles the grammar. Its deadline ends when `asked` ends, but is cancelled only when
-                nobody waits for the grammar any more.
+                no call waits for the grammar any more.
             asked: the deadline of this call.
             count: called with the events.
 
@@ -201,8 +201,8 @@ class MemoryCache:
             error = None
 
     def _withdraw(self, key: Any, under_way: _UnderWay) -> None:
-        """Record that one call fewer wants the grammar. If none is left, give it up; later calls start
-        again."""
+        """Record that a call no longer wants the grammar. If none does, give the compilation up; later calls
+        start again."""
         with self._lock:
             under_way.asking -= 1
             if under_way.asking:
@@ -257,7 +257,8 @@ class MemoryCache:
         self._kept[key] = compiled, size
 
     def _evict(self) -> int:
-        """Drop the least recently used grammars until the bound is met; return how many were dropped."""
+        """Drop the least recently used grammars until the rest fit the limit; return how many were
+        dropped."""
         evicted = 0
         while self._bytes > self.limit_bytes:
             oldest = next(iter(self._kept))

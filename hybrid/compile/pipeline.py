@@ -67,7 +67,7 @@ class Pipeline:
 
         Raises:
             HybridError: the request is refused, or cannot be compiled.
-            BudgetExceeded: the deadline is over.
+            BudgetExceeded: the deadline has passed.
         """
         request = request.normalised(self._compilation, deadline)
         if self._memory is None:
@@ -144,7 +144,7 @@ class Pipeline:
                 compiled = request.compiled(self._compilation, deadline)
         finally:
             restore_threshold(usual)
-        disk, timings = self._disk, compiled.timings  # which nobody else has seen yet
+        disk, timings = self._disk, compiled.timings  # no other thread has them yet, so they may be changed
         is_walked = isinstance(compiled, OnWalks)  # files need classes, which are computed later
         if disk is not None and entry is not None and not is_walked and not deadline.is_over:
             stored = time.perf_counter()

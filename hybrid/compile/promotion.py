@@ -1,7 +1,7 @@
 """Promotion of static grammars, when they are compiled.
 
 What: `promote_static` computes all states of the classifier, and says what came of it.
-When: called by `hybrid.compile.pipeline` for grammars that their callers called static.
+When: called by `hybrid.compile.pipeline` for grammars compiled with ``static=True``.
 Limits: the budget bounds a promotion; a grammar that exceeds it stays on demand. Masks are the same before,
 during and after: states of the automaton are computed earlier, and nothing else changes.
 """
@@ -26,7 +26,7 @@ def promote_static(
 
     Args:
         compiled: a grammar on any strategy.
-        budget: bounds of the tables.
+        budget: limits of the tables.
         deadline: the caller's deadline.
         must: raise an error if the budget is exceeded, instead of leaving the grammar on demand.
 

@@ -1,6 +1,6 @@
-"""Refuse grammars with constructs that bytes and stacks do not decide; the message names the construct.
+"""Refuse grammars whose masks depend on more than bytes and stacks; the message names the construct.
 
-When: by `hybrid.compile.compilation`, before a classifier is built.
+When: called by `hybrid.compile.compilation`, before a classifier is built.
 Limits: docs/limits.md lists all constructs. Grammars that a classifier refuses run in plain XGrammar.
 """
 
@@ -15,7 +15,7 @@ from equivalence.network.reading import PlainRules
 
 
 def refuse_unknown_ids(features: Features, vocabulary: Vocabulary) -> None:
-    """Refuse a grammar that names an id outside of the vocabulary, on every strategy.
+    """Refuse a grammar that names an id outside the vocabulary, on every strategy.
 
     XGrammar 0.2.8 reads past its tables when it compiles such a grammar, which may crash the process.
 
@@ -39,7 +39,7 @@ def beyond_stacks(features: Features) -> str:
 
 
 def refuse_beyond_stacks(features: Features, serialized: dict[str, Any]) -> None:
-    """Refuse what a classifier cannot decide: it only knows bytes, ids and stacks.
+    """Refuse grammars that a classifier cannot run: it knows only bytes, ids and stacks.
 
     Raises:
         UnsupportedGrammar: the message names the construct.

@@ -69,7 +69,7 @@ class Request(ABC):
     """The notation's name in keys, logs and messages."""
 
     def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
-        """Check this request; return it, or an equivalent one in normal form. Only the result has a key.
+        """Check this request. Return it, or an equal one in normal form. Only the result has a key.
 
         Raises:
             HybridError: an argument is not allowed.
@@ -122,7 +122,7 @@ class Parsed(Request):
 
         Raises:
             GrammarError: XGrammar refuses the grammar.
-            BudgetExceeded: the deadline is over.
+            BudgetExceeded: the deadline has passed.
         """
         deadline.check(f"waiting for XGrammar's parser of the {self.title}")
         began = time.perf_counter()

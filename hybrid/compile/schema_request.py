@@ -182,7 +182,7 @@ class ExactSchemaRequest(Request):
 
 @lru_cache(maxsize=16)
 def _bounds(states: int) -> Bounds:
-    """The bounds of a grammar if the budget allows so many states."""
+    """The bounds of a grammar for a budget of this many states."""
     part, tenth, few = (max(states // share, 1) for share in (6, 10, 400))
     # 12,000 keys that are counted take nearly all states of the network
     return Bounds(

@@ -1,4 +1,4 @@
-"""The settings of a compiler, as far as its results depend on them.
+"""The settings of a compiler on which its results depend.
 
 What: `Settings` is a part of the key of each request, in memory and on disk.
 When: one for each compiler; its requests hold it.

@@ -23,14 +23,14 @@ def at_exit(call: Callable[[], object]) -> None:
     """Register a method that is called when the program ends.
 
     Args:
-        call: a method. Its object may be freed before. It should return quickly.
+        call: a method, which should return quickly. It does not keep its object alive.
     """
     _calls.add(call)
 
 
 def _leave() -> None:
     for call in _calls.alive():
-        with contextlib.suppress(Exception):  # nobody is left to handle an error
+        with contextlib.suppress(Exception):  # nothing is left that could handle an error
             call()
 
 

@@ -7,7 +7,7 @@ When: `hybrid.compile.cache` uses it for grammars that are written to files, bef
 background.
 Limits: a process waits only once. If the other one has left no file, because it was killed, the grammar was
 refused, or its strategy is not written, then all that waited compile at once. On file systems without locks
-nobody waits. If two processes compile the same grammar, that costs time and nothing else.
+no process waits. If two processes compile the same grammar, that costs only time.
 
 The locks come from the package filelock, which torch requires: it has the same interface on Windows, and its
 locks do not survive in a forked process.
@@ -35,20 +35,21 @@ POLL_SECONDS = 0.001, 0.05
 """Shortest and longest pause between two attempts to take a lock."""
 
 Turn = Literal["ours", "after", "overdue", "unlocked"]
-"""How a wait has ended. "ours": this process holds the lock, and nobody did before. "after": another process
-held it, and is finished. "overdue": the other process takes too long. "unlocked": there are no locks here."""
+"""How a wait has ended. "ours": this process got the lock without waiting. "after": another process held it,
+and has finished. "overdue": the other process takes too long. "unlocked": there are no locks here."""
 
 logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
 def alone(path: Path, deadline: Deadline, seconds: float | None = None) -> Iterator[Turn]:
-    """A context in which nobody else makes a file; waits until it can be entered.
+    """A context for making a file. Before it is entered, wait for a limited time until no other process makes
+    the file. The value says how the wait ended.
 
     Args:
         path: the file.
         deadline: the deadline of the call.
-        seconds: how long the call should take, if its deadline has no bound.
+        seconds: how long the call should take, if its deadline never ends.
 
     Raises:
         BudgetExceeded: the deadline ended or was cancelled during the wait.
@@ -62,7 +63,7 @@ def alone(path: Path, deadline: Deadline, seconds: float | None = None) -> Itera
 def claimed(path: Path) -> Iterator[bool]:
     """A context that says whether to make a file: it does not exist, and nobody else is making it.
 
-    Nobody else makes it inside of the context.
+    While the context is active, nothing else makes the file.
     """
     with contextlib.closing(_Lock(path)) as lock:
         yield lock.take() is not False and not os.path.isfile(path)
@@ -96,7 +97,7 @@ class _Lock:
         return None if isinstance(self._lock, filelock.SoftFileLock) else True
 
     def wait(self, deadline: Deadline, most: float) -> Turn:
-        """Wait for the lock. It is held afterwards only if nobody else had it before."""
+        """Wait for the lock. Keep it only if no other process held it before."""
         taken = self.take()
         if taken is not False:
             return "unlocked" if taken is None else "ours"
@@ -108,7 +109,7 @@ class _Lock:
                 return "overdue"
             time.sleep(pause)
             pause = min(2 * pause, longest)
-        self.close()  # others that wait need not wait for this process, too
+        self.close()  # so that other waiting processes do not also wait for this one
         return "unlocked" if taken is None else "after"
 
     def close(self) -> None:

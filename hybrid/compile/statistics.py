@@ -6,8 +6,8 @@ When: to see in production what is compiled repeatedly, which grammars fall back
 Limits: the counts start when the compiler is made, or the process starts or is forked. The times of single
 calls are in the log, on level DEBUG.
 
-An event is only recorded when it happens. Recorded events are counted together, when somebody asks or there
-are more than `MOST_WAITING`: to count each at once took 4% of the time to a median schema's first mask.
+When an event happens, it is only recorded. Recorded events are counted together, when the counts are read or
+there are more than `MOST_WAITING`. Counting each at once took 4% of the time to a median schema's first mask.
 
 Reasons contain numbers and parts of grammars, so their number would grow with the traffic. Therefore numbers
 and quoted names are removed from them, and only the first `MOST_NAMES` different ones are counted separately.
@@ -30,13 +30,13 @@ from hybrid.json_schema.dialects import ALL_KEYWORDS
 from hybrid.xgrammar.relaxed import SchemaText, find_differences
 
 MOST_NAMES = 64
-"""Most names of reasons (for each strategy) and errors; the rest is counted under `OTHER`."""
+"""At most this many reasons (for each strategy) and errors have names; the rest is counted under `OTHER`."""
 
 MOST_CHARACTERS = 160
 """Length of one reason."""
 
 MOST_WAITING = 32
-"""Most events that are recorded and not counted yet."""
+"""At most this many events are recorded and not counted yet."""
 
 OTHER = "other"
 
@@ -47,10 +47,10 @@ ON_DISK = ("hits", "misses", "shared", "overdue", "evictions", "writes", "damage
 """The events of the disk cache."""
 
 MOST_UNREAD = 256
-"""Most schemas that wait until their relaxations are computed; more are not examined."""
+"""At most this many schemas wait until their relaxations are computed; others are not examined."""
 
 MOST_SCHEMA_CHARACTERS = 100_000
-"""Longest schema that is examined for that: a hundred times the median of real ones."""
+"""Longer schemas are not examined for that. It is a hundred times the median of real ones."""
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _NUMBER = re.compile(r"\d[\d_,.]*\d|\d")
@@ -161,7 +161,7 @@ class Statistics:
 
     @property
     def unread(self) -> int:
-        """Number of schemas whose relaxations were not counted: there were too many, or they were too
+        """Number of schemas whose relaxations were not counted, because there were too many or they were too
         long."""
         count_waiting()
         return self._events["unread"]

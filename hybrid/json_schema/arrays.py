@@ -27,8 +27,8 @@ from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.splitting import Case, split
 
 MOST_UNIQUE = 8
-"""`uniqueItems` is decided by states if items have at most this many values; the states number two to this
-power."""
+"""States decide `uniqueItems` if items have at most this many values. There are up to two to this power of
+them."""
 
 
 def build_array(nonterminals: Nonterminals, of: Nonterminal) -> None:
@@ -177,7 +177,7 @@ def _without_unique(
 
 
 def _has_at_most(formulas: Formulas, formula: Formula, n: int) -> bool:
-    """Whether a formula of arrays allows at most this number of items."""
+    """Whether a formula of arrays allows at most n items."""
     counts = [atom for atom in formula.atoms if atom.args[0] == "count"]
     more = {atom: formulas.true for atom in counts if atom.args[1] <= n + 1}
     return formulas.substitute(formula, more) is formulas.false
@@ -207,7 +207,7 @@ def _few_values(nonterminals: Nonterminals, formula: Formula) -> list[Formula] |
 
 
 def _exact(value: Any) -> Any:
-    """Return a value as a schema contains it. Floats are not exact enough."""
+    """Return a value with its numbers as schemas have them. Floats are not exact enough."""
     if not isinstance(value, Fraction):
         return value
     return int(value) if value.denominator == 1 else Decimal(shortest_text(value))

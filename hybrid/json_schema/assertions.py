@@ -190,7 +190,7 @@ class Assertions:
             yield from self._object(location)
 
     def _inner(self, location: Location, kind: str, schema: object, path: tuple) -> Formula:
-        """Return what a subschema that applies to the same value requires of a type."""
+        """Return what a subschema that applies to the same value requires of values of a type."""
         return self.expand(self.formula(location, schema, path), kind)
 
     def _type(self, location: Location, kind: str) -> Formula:

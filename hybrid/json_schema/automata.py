@@ -34,8 +34,9 @@ class KeyClass:
 
     Attributes:
         truth: for each formula of keys that the object uses, whether these keys satisfy it.
-        others: if the class has all keys except some, those; otherwise None. Most classes are of this kind,
-            and most schemas never need their automata, which took a tenth of the time of a first mask.
+        others: if the class has all keys except some, those exceptions; otherwise None. Most classes are of
+            this kind, and most schemas never need their automata, which took a tenth of the time of a first
+            mask.
     """
 
     def __init__(self, language: object, truth: dict, others: frozenset | None = None) -> None:
@@ -101,7 +102,7 @@ class ObjectAutomaton(Structure):
             read the value of this key.
         extra: for each state, pairs (number of a key class, its edges).
         has_unique_keys: whether keys must be remembered, so that none is repeated.
-        keys_may_run_out: whether, in that case, only repeated keys may be left to complete an unfinished key.
+        keys_may_run_out: whether, in that case, an unfinished key may have only repeated keys as completions.
     """
 
     def __init__(self, names: tuple, classes: list) -> None:
@@ -141,8 +142,7 @@ class ArrayAutomaton(Structure):
     Attributes:
         counted: for each state, the count that the rest of the array must satisfy, or None. The edges of a
             counted state lead to a state where enough items have been read.
-        is_unique: whether no two items may be equal although the states do not enforce it; None if the
-            states enforce it.
+        is_unique: whether all items must differ; None if the states enforce that.
         is_conditional: whether uniqueness depends on other conditions (`conditional.py`).
         repeats: only in conditional arrays: for each state, the state that replaces it once two items were
             equal, or -1.
@@ -194,7 +194,7 @@ class Nonterminal:
         formula: the formula of locations by which it was first found.
         object, array: their automata, once they are built; None if it has no such values.
         is_productive: whether it contains any value, once that is known.
-        verdict: the result of `Nonterminals.may_hold`; None: it is not known.
+        verdict: the result of `Nonterminals.may_hold`; None: unknown.
         is_asked: whether computing that result has begun; it may stay unknown.
     """
 

@@ -21,7 +21,7 @@ from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.strings import ANY_CHARACTER
 
 ENDLESS = 1 << 40
-"""The length of strings without an upper bound."""
+"""Stands for the length limit of strings without one."""
 
 _BOUND = 20_000
 """At most this many states of the numbers of an item are examined."""
@@ -33,11 +33,11 @@ class Beginnings(NamedTuple):
     """Beginnings of items that can be completed to more values than came before.
 
     Attributes:
-        length: strings shorter than this can.
+        length: unfinished strings shorter than this have enough completions.
         numbers: the language of numbers, with one spelling for each; None: unknown.
         ending: its states from which only finitely many numbers can be reached.
         has_zeros: whether numbers may be written with zeros at the end of a fraction.
-        behind_zeros: its states from which infinitely many numbers can be reached, also after any number of
+        behind_zeros: its states from which infinitely many numbers can be reached, even after any number of
             zeros.
     """
 
@@ -60,7 +60,7 @@ class Beginnings(NamedTuple):
         return bool(text.strip("-0.")) and self._state(text) >= 0
 
     def _state(self, text: str) -> int:
-        """The state of the numbers behind a text; -1 if only finitely many numbers begin so."""
+        """The state of `numbers` after a text; -1 if only finitely many numbers begin with it."""
         state = 0 if self.numbers is not None and text[0] in NUMBER else -1
         for letter in text:
             if state < 0:

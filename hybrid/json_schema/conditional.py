@@ -39,7 +39,7 @@ def build_conditional(nonterminals: Nonterminals, automaton: ArrayAutomaton, sta
 
 def conditional_always_ends(array: ArrayAutomaton, counts: Counts) -> bool:
     """Whether an end can be reached from each live state, whatever items came before: by new items, or by an
-    item that certainly came before."""
+    item that must have come before."""
     live, repeats = array.is_live, array.repeats
     states = [state for state in range(len(live)) if live[state]]
     for state in states:

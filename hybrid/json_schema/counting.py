@@ -20,7 +20,7 @@ from hybrid.json_schema.languages.pattern import pattern
 from hybrid.json_schema.nonterminals import Nonterminals
 
 MOST_COUNTED = 10_000
-"""From this number on, there are as many values as an array ever needs."""
+"""An array never needs more different values than this."""
 
 _BOUND = 200_000
 """States of a language of canonical numbers."""
@@ -28,7 +28,7 @@ _BOUND = 200_000
 
 @lru_cache(maxsize=1)
 def canonical_numbers() -> Automaton:
-    """Return a language with exactly one text for each number that has a finite decimal expansion."""
+    """Return a language with exactly one text for each finite decimal."""
     fraction = "\\.[0-9]*[1-9]"
     found = pattern(f"^(?:-?[1-9][0-9]*(?:{fraction})?|0|-?0{fraction})$", _BOUND)
     assert found is not None

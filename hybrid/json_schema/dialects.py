@@ -123,7 +123,7 @@ def dialect_of(
     Args:
         schema: the schema.
         metaschema_of: returns the document at an address, or None; its `$vocabulary` decides what is read.
-        formats: assert formats even if the draft says that they are annotations.
+        formats: check formats even if the draft says that they are annotations.
 
     Raises:
         SchemaRefused: it names a draft before draft 4, or an unknown metaschema.
@@ -171,7 +171,7 @@ def _custom(named: str, metaschema_of: Callable[[str], Any] | None, formats: boo
 
 
 def _lists_items(schema: Any) -> bool:
-    """Whether some `items` is a list. Instances in `enum` and the like are searched, too; that does no
+    """Whether some `items` is a list. Instances in `enum` and the like are searched, too, which does no
     harm.
     """
     for one in objects_with(schema, ("items",)):

@@ -4,10 +4,10 @@
 
 What: `emit` writes the automata of all nonterminals that can be reached from the first: objects and arrays
 here, scalars by an `Emitter` (`emitter.py`).
-When: after all nonterminals are built and it is known which states are dead.
+When: after all nonterminals are built, and the dead states are known.
 Limits: only live states are written, so that no text leads into a dead end.
 
-Everything is deterministic except values whose nonterminals begin alike: these are separate calls, which
+The rules are deterministic except for values whose nonterminals begin alike: these are separate calls, which
 the parser follows in parallel.
 """
 

@@ -37,7 +37,7 @@ ALL = ((0, LAST),)
 """All characters."""
 
 _FEW_BLANKS = 8
-"""A bound of white space up to this has a state for each blank; beyond it, a counter is used."""
+"""Limits of white space up to this have a state for each blank; larger ones are counted."""
 _DEEPEST = 64
 """The deepest level of an indented text; deeper schemas are refused."""
 

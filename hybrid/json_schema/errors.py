@@ -1,8 +1,8 @@
-"""Why a schema is refused: the keyword, its place, and the way out.
+"""Why a schema is refused: the keyword, its place, and what to do instead.
 
 What: `SchemaRefused`, which every module of `hybrid.json_schema` raises.
-When: a schema exceeds the bounds, uses something unsupported, is invalid, or has no valid instance. Nothing
-is left out of a schema silently: it is refused, or relaxed on request, and then the keywords are named.
+When: a schema exceeds the bounds, uses something unsupported, is invalid, or has no valid instance. No
+keyword is ignored silently: the schema is refused, or with ``relax=True``, the ignored keywords are listed.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class SchemaRefused(GrammarError):
     Attributes:
         kind: "unsupported" (a keyword, or a use of it, that is not implemented), "bounds" (its automaton
             would be too large), "limit" (it exceeds a limit that no budget raises), "needed" (a keyword that
-            cannot be kept, and that ``relax=True`` must not leave out), "invalid" (the schema itself is
-            wrong) or "unsatisfiable" (no instance is valid).
+            is not supported, and that ``relax=True`` must not ignore), "invalid" (the schema itself is wrong)
+            or "unsatisfiable" (no instance is valid).
         keyword: the keyword; "" if no single keyword is the cause.
         pointer: the JSON pointer of the subschema that has it.
-        fault: what is wrong, without the ways out, which are meant for programmers, not for their users.
+        fault: what is wrong, without the advice, which is for programmers, not for their users.
     """
 
     def __init__(self, kind: Kind, keyword: str, pointer: str, why: str) -> None:

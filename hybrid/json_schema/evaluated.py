@@ -119,8 +119,9 @@ class Evaluated:
     def _sets_of(
         self, location: Location, keyword: str, of_all: list[Formula], some: dict[Any, list[Formula]]
     ) -> Iterator[tuple[Formula, list[Any]]]:
-        """Yield clauses for values that some subschemas evaluate if they match: for each set of these
-        subschemas, that one of them or of those that evaluate all values holds; and what the others match.
+        """Yield clauses for values that some subschemas evaluate if they match. For each set of these
+        subschemas, the clause is that one of the set, or of those that evaluate all values, holds. It comes
+        with what the other subschemas match.
 
         Args:
             of_all: the conditions of subschemas that evaluate all values.

@@ -3,8 +3,8 @@
 """Boolean formulas, hash-consed and simplified.
 
 What: `Formulas` makes formulas of atoms, `and`, `or`, `not` and *exactly one*. Equal formulas are one
-object, so they are compared and looked up by identity. Such a formula describes everything that is
-undecided: a value of the schema, an object that is half read, a string.
+object, so they are compared and looked up by identity. Such formulas describe values of the schema, the rest
+of an object that is half read, or strings.
 When: everywhere in `hybrid.json_schema`; one table for each schema that is compiled.
 Limits: simplification is not canonical: two formulas with the same meaning may be two objects. That costs
 states, never correctness.
@@ -125,7 +125,7 @@ class Formulas:
         return self._make("one", _sorted(rest))
 
     def _join(self, op: str, parts: Iterable[Formula], zero: Formula, one: Formula) -> Formula:
-        """`and` or `or`. A part that is `zero` decides the result; a part that is `one` does not matter."""
+        """`and` or `or`. A part that is `zero` decides the result; a part that is `one` changes nothing."""
         part: Formula
         found: dict = {}
         todo: list = list(parts)

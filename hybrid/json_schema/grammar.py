@@ -180,7 +180,7 @@ class SchemaGrammar:
         left_out: keywords that were left out on request, and formats that are not asserted.
         places: where items or keys must be remembered because the grammar lets them repeat; None: nowhere.
         convert: turns the text of the grammar into XGrammar's grammar.
-        most_bytes: most bytes of XGrammar's serialised grammar; None: any number.
+        most_bytes: the maximum size of XGrammar's serialised grammar in bytes; None: no limit.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class SchemaGrammar:
 
     @property
     def whole(self) -> Made:
-        """The intermediate results. If they were released, they are made again."""
+        """The intermediate results. If they were released, they are computed again."""
         made = self._made
         # it was made in time before, and making it again takes the same time
         return self._source.made(Deadline()) if made is None else made
@@ -308,7 +308,7 @@ def grammar_of_schema(
         deadline: when to give up.
         relax: leave out keywords that cannot be kept, and name them, instead of refusing the schema.
         convert: turns text into XGrammar's grammar if that is needed; None: XGrammar itself does it.
-        most_bytes: most bytes of that grammar; None: any number.
+        most_bytes: the maximum size of that grammar in bytes; None: no limit.
         assert_formats: treat `format` as an assertion, not as an annotation.
         documents: other documents that references may lead to; None: none.
 
@@ -361,7 +361,8 @@ def _ordered(instance: Any, like: Any) -> Any:
 
 
 def _exact(text: str) -> float | Decimal:
-    """Return a number that has a fraction or an exponent; as a `Decimal`, if a float would be another one."""
+    """Return a number that has a fraction or an exponent, as a `Decimal` if a float would have another
+    value."""
     value = float(text)
     try:
         exact = Decimal(text)

@@ -16,7 +16,7 @@ from typing import Any
 from equivalence.errors import GrammarError
 
 MOST_WHITE_SPACE = 128
-"""The default bound of characters in one run of white space. A line break and twelve levels of eight spaces
+"""The default limit of characters in one run of white space. A line break and twelve levels of eight spaces
 are 97."""
 
 
@@ -24,7 +24,7 @@ MOST_INDENT = 256
 """The most spaces for each level: they are characters of the grammar."""
 
 MOST_COUNTED = 2**30
-"""A larger bound of white space means the same: no text is that long."""
+"""Larger limits of white space mean the same: no text is that long."""
 
 
 @dataclass(frozen=True)

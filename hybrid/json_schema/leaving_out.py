@@ -2,8 +2,8 @@
 
 What: `refuse_forbidding` refuses to leave out a keyword below a negation, or one that evaluates keys or items
 for other keywords.
-When: once for each schema of which keywords were left out on request.
-Limits: it refuses more than necessary, never less.
+When: once for each schema from which keywords were left out on request.
+Limits: it may refuse more than necessary, never less.
 """
 
 from __future__ import annotations

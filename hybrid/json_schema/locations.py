@@ -78,7 +78,7 @@ class Locations:
         dialect: the argument.
         all: the locations, by number.
         references: the resolver of all references.
-        leads: pairs of a location and what it leads to (a location, True or False), if keywords are left out;
+        leads: if keywords are left out, pairs of a location and what it leads to (a location, True or False);
             otherwise None.
     """
 

@@ -1,9 +1,9 @@
 """Marks: commas and closing brackets of arrays in which an item was repeated.
 
 What: sometimes it depends on other parts of a value whether items may be equal (`not`, or one branch of a
-`oneOf`). Then the grammar has marks instead of the commas and the closing bracket that follow once two items
-are equal. Marks are characters that no JSON text contains. The code that follows a text
-(`hybrid.remembering`) replaces the characters by marks, so that states know whether items were equal.
+`oneOf`). Then the grammar has *marks* in place of the commas and the closing bracket that follow once two
+items are equal. Marks are characters that no JSON text contains. While a text is read, `hybrid.remembering`
+replaces its commas and brackets by marks, so that the grammar's states know whether items were equal.
 When: for arrays at places where some must have unique items and others need not (`places.py`).
 Limits: a grammar with marks does not describe texts by itself.
 """

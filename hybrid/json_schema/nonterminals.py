@@ -38,7 +38,7 @@ from hybrid.json_schema.numbers import Numbers
 check_source(__name__)
 
 _DEEPEST = 20
-"""At most this many verdicts wait for one another: each takes about 15 frames of Python's stack."""
+"""At most this many nested verdicts: each takes about 15 frames of Python's stack."""
 
 PHASE = "the schema's grammar"
 """The name of this computation in errors."""
@@ -137,8 +137,8 @@ class Nonterminals:
         return SchemaRefused(error.kind, error.keyword, pointer, error.why)
 
     def check(self) -> object:
-        """Raise `BudgetExceeded` if the deadline has passed. Looked at in every eighth call, because the
-        steps in between take some microseconds each."""
+        """Raise `BudgetExceeded` if the deadline has passed. Only every eighth call checks, because the steps
+        in between take a few microseconds each."""
         self._n_checks += 1
         if not self._n_checks & 7:
             self._deadline.check(PHASE)

@@ -26,7 +26,7 @@ class Numbers:
     """The number languages of one schema.
 
     Args:
-        bound: most states of an automaton.
+        bound: the maximum number of states of an automaton.
     """
 
     def __init__(self, bound: int) -> None:

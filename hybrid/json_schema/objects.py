@@ -6,7 +6,7 @@ What: `build_object` makes the automaton of a nonterminal's objects. Declared ke
 declaration, then others. A state is the number of declared keys that have passed, and a formula about the
 rest of the object. At a declared key, one edge passes it over, and others read its value. Undeclared keys
 are distinguished by the patterns that they match.
-When: once for each nonterminal that has objects.
+When: once for each nonterminal that contains objects.
 Limits: `Bounds.states` and `Bounds.key_classes`. Undeclared keys may be repeated (`repeated_keys.py`).
 
 One formula holds all constraints together, so a `oneOf` of n branches costs states, but not the product of
@@ -198,8 +198,8 @@ class _Builder:
 
     @cython.cfunc
     def _find_decisive(self, formula: Formula) -> object:
-        """Return the positions of the declared keys that may come before the rest that a formula describes,
-        or that it names; and the position after all keys. Others are passed over without a state.
+        """Return the positions of the declared keys that may still come or that a formula names, and the
+        position after all keys. Other declared keys are passed over without a state.
 
         With a state for each, a union of 128 closed objects with their own keys had 16,512 states instead of
         256, more than allowed.

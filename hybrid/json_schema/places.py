@@ -7,8 +7,8 @@ When: once for each schema that has such an array or object; for all others the 
 Limits: the place alone must decide whether items may be repeated, or commas and brackets must show that two
 were equal (`marks.py`). At most as many places as `Bounds.nonterminals`.
 
-A place is a set of nonterminals: all that the text before it can lead to. So the places are a subset
-construction over paths (names, and "some item") instead of texts. They have no states for what was read.
+A place is a set of nonterminals: all that the text before it can lead to. The places are found by a subset
+construction over paths (names, and "some item") instead of texts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hybrid.json_schema.languages.automaton import Automaton
 from hybrid.json_schema.nonterminals import Nonterminals
 
 NOWHERE = -1
-"""Stands for every place at which, and below which, nothing must be remembered."""
+"""Stands for every place where nothing must be remembered, neither there nor below."""
 
 
 class Place(NamedTuple):
@@ -35,8 +35,8 @@ class Place(NamedTuple):
         has_unique_keys: whether all keys of an object here must differ.
         keys_may_run_out: whether an unfinished key of such an object may have only a few completions.
         may_run_out: whether an unfinished item of such an array may have only a few completions.
-        may_be_last: whether an item may be the last value left for such an array although its states do not
-            know it.
+        may_be_last: whether an item may be the last unused value of such an array, although the array's
+            states allow more items.
         beginnings: beginnings of items that have more completions than values came before; None: all have.
         items: the place of its items.
         names: for each declared key, the place of its value.

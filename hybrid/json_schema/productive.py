@@ -2,13 +2,14 @@
 # mypy: ignore-errors
 """Emptiness: which nonterminals contain a value, and from which states an end can be reached.
 
-What: `find_productive` sets `is_productive` of all nonterminals and `is_live` of their automata. What is
-not live is never written; otherwise a mask would lead into a dead end.
+What: `find_productive` sets `is_productive` of all nonterminals and `is_live` of their automata. States that
+are not live are never written, because they are dead ends.
 When: after all nonterminals are built.
 
-It is a least fixpoint: a nonterminal contains a value if it has a scalar, or if one of its automata reaches
-an end over nonterminals that contain one. (The standard algorithm for productive symbols of a grammar, with
-a count of uses instead of rounds: Hopcroft, Motwani, Ullman: Introduction to Automata Theory, section 7.1.)
+It is a least fixed point: a nonterminal contains a value if it has a scalar, or if one of its automata
+reaches an end over nonterminals that contain one. (The standard algorithm for productive symbols of a
+grammar, with a count of uses instead of rounds: Hopcroft, Motwani, Ullman: Introduction to Automata Theory,
+section 7.1.)
 """
 
 from __future__ import annotations

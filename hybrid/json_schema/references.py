@@ -8,8 +8,8 @@ Limits: nothing is fetched, even if a registry could. A reference to a missing d
 is a reference to a document of another draft.
 
 A dynamic reference means the outermost schema that has the anchor, among those on the way to the reference.
-A location therefore includes the anchors on the way to it (`References.scope`): one place in the text is as
-many locations as there are ways that matter.
+So a location includes the anchors on the way to it (`References.scope`), and one place in the text may be
+several locations.
 """
 
 from __future__ import annotations
@@ -217,8 +217,8 @@ def specification(uri: str) -> Any:
 
 
 def load_referencing() -> None:
-    """Import the resolver of references in advance; otherwise the first schema with references waits 40 ms
-    for it."""
+    """Import the resolver of references in advance, so that the first schema with references need not wait 40
+    ms for it."""
     import jsonschema_specifications
     import referencing.jsonschema  # noqa: F401
 

@@ -23,7 +23,7 @@ from hybrid.json_schema.errors import SchemaRefused
 check_source(__name__)
 
 MOST_DECLARED = 64
-"""If repeats matter, the undeclared keys of a class are declared if they are at most this many."""
+"""If repeats matter, the undeclared keys of a class are declared if there are at most this many."""
 
 MOST_KEYS = 10_000
 """A class with more keys than this counts as one that never runs out of keys."""
@@ -39,8 +39,8 @@ def repeating(nonterminals: Nonterminals) -> list:
 
 
 def declare_few_keys(nonterminals: Nonterminals, these: list) -> bool:
-    """Declare undeclared keys of the `repeating` objects if they are few: then they have an order, and states
-    know which have passed. Objects that get such keys must be built again.
+    """Declare undeclared keys of the `repeating` objects if they are few. Declared keys have an order, so
+    states know which have passed. Objects that get such keys must be built again.
 
     Returns:
         Whether there are such objects.
@@ -57,8 +57,8 @@ def declare_few_keys(nonterminals: Nonterminals, these: list) -> bool:
 
 
 def remember_repeats(nonterminals: Nonterminals, these: list) -> None:
-    """Mark the `repeating` objects, whose keys must be remembered because a repeated undeclared key could
-    make an invalid one pass.
+    """Mark the `repeating` objects, whose keys must be remembered because a repeated undeclared key could let
+    an invalid one pass.
 
     Raises:
         SchemaRefused: such keys may run out. The error names the keyword that most likely requires them.
@@ -102,7 +102,8 @@ def _live_extras(automaton: ObjectAutomaton, state: int) -> list[tuple[int, list
 
 
 def repeats_matter(nonterminals: Nonterminals, automaton: ObjectAutomaton) -> bool:
-    """Whether a repeated undeclared key may make an invalid object pass: JSON parsers keep the last value.
+    """Whether a repeated undeclared key may let an invalid object pass, because JSON parsers keep the last
+    value.
 
     Repeats do not matter if the first of two keys of one class may always be left out: whatever is accepted
     with a key of that class from the state after the first is accepted from the state before it, too.

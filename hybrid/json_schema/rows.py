@@ -32,7 +32,7 @@ check_source(__name__)
 EMPTY, BYTES, CALL = edge_types.EMPTY, edge_types.BYTES, edge_types.CALL
 
 FIRST_ROOM = cython.declare(cython.Py_ssize_t, 1024)
-"""Edges that fit at first; the median schema has 800."""
+"""Initial room for edges. The median schema has 800."""
 
 REPEATS, NO_TYPES = frozenset((serial.REPEAT,)), frozenset()
 """The types of expressions in grammars with repeats, and without."""
@@ -139,9 +139,8 @@ class Rows:
     def call_shared(self, calling, source, rule, target) -> cython.int:
         """Add an edge that calls a rule. All calls with the same rule and target share one state that calls.
 
-        The network copies small rules to each call. With a call for each source, 997 states were made
-        deterministic instead of 297, and then merged again (medians of 150 schemas that allow undeclared
-        keys).
+        The network copies small rules into each call. With a call for each source, 997 states instead of 297
+        were made deterministic, and then merged again (medians of 150 schemas that allow undeclared keys).
 
         Args:
             calling: maps (rule, target) to the state that calls; it is updated.

@@ -11,7 +11,7 @@ list are split one by one, because 1.0 need not be an integer where 1 is.
 
 These rules keep the number of cases small (figures from 322 hard schemas):
 - conditions that are constantly true or false are decided before anything is split;
-- a condition that must hold, or must not, makes no cases, it is required (62,531 object states instead of
+- a condition that must hold, or must not, does not split a case; it is required (62,531 object states;
   129,741 if the complement is made, too);
 - only conditions that survive simplification are split on;
 - a case whose value is certainly empty is dropped, so branches that differ in a constant or a type
@@ -33,7 +33,7 @@ from hybrid.json_schema.nonterminals import Nonterminals
 check_source(__name__)
 
 MANY_LISTED = 8
-"""From this number of conditions that list their values on, a value is split by all of them at once."""
+"""If at least this many conditions list their values, a value is split by all of them at once."""
 
 Condition = tuple[Formula, Formula, Formula, Formula]
 """An atom, a formula of the value, and what the atom becomes if the value satisfies the formula, and if it
@@ -52,7 +52,7 @@ def split(
     Args:
         nonterminals: decide which formulas may have a value.
         formula: the formula before the value.
-        decided: atoms that become something whatever the value is.
+        decided: what atoms become that do not depend on the value.
         conditions: atoms that depend on the value.
 
     Raises:
@@ -225,7 +225,7 @@ class _Splitter:
             return self.cases(not_so, if_not)
         if not_so is formulas.false:
             return self.cases(so, if_so)
-        # where one side is decided, a chain of cases cannot blow up: emptiness is decided at the end
+        # if one side is decided, a chain of cases cannot blow up: emptiness is decided at the end
         both_go_on = _is_open(if_so) == _is_open(if_not)
         if both_go_on and not may_hold(so):
             return self.cases(known, if_not)

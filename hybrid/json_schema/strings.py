@@ -79,8 +79,8 @@ def _in_one(parts: Sequence[Listed]) -> Listed:
 
 
 GRIDS = 6
-"""This many times more states are allowed if they are pairs of a state and a length, because these are that
-much smaller than other states."""
+"""This many times as many states are allowed if each is a pair of a state and a length, because such states
+are that much smaller than others."""
 
 
 class Strings:
@@ -88,7 +88,7 @@ class Strings:
 
     Args:
         formulas: the formulas of the schema.
-        bound: most states of an automaton.
+        bound: the maximum number of states of an automaton.
 
     Attributes:
         not_asserted: places of formats that are known but are not regular languages.
@@ -223,7 +223,7 @@ class Strings:
 
     @property
     def most_counted(self) -> int:
-        """Most states of strings that have a state for each length."""
+        """The maximum number of states of strings that have a state for each length."""
         return GRIDS * self._bound
 
     def _windows(self, formula: Formula) -> Iterator[tuple[Formula, int, int | None]]:
@@ -328,7 +328,8 @@ class Strings:
         """Return the languages of a conjunction's parts, or of all but one together if that is known.
 
         The cases of a value are "c, but neither a nor b", then "c and d, but neither a nor b", and so on.
-        With all parts each time, 64 patterns took 48,000 intersections. Negations come last: they are newer.
+        When all parts were intersected each time, 64 patterns took 48,000 intersections. Negations come last,
+        because they are newer.
         """
         for at in {len(args) - 1, 0, 1}:
             known = self._conjunctions.get(args[:at] + args[at + 1 :])

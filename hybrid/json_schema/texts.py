@@ -132,8 +132,9 @@ def _is_plain(label: str) -> cython.bint:
 class PlainWriter:
     """Writes states of a language of texts, printable ASCII as itself and all other characters as calls.
 
-    A backslash may stand before `"`, `/` and `\\`, and must before the first and the last. With all spellings
-    each state would need about twelve more for `\\u00` and two digits; each text has a spelling anyway.
+    A backslash must stand before `"` and `\\`, and may stand before `/`. The spellings `\\u00` with two
+    digits are left out: each state would need about twelve more for them, and each text has a spelling
+    without them.
 
     Args:
         rows: where they are written.
@@ -227,8 +228,9 @@ def write_others(
 ) -> cython.Py_ssize_t:
     """Write all texts except some, as `PlainWriter` does, and the closing quote.
 
-    It writes what `write_plainly` would write for their automaton, without making that: a state for each
-    beginning that texts share, and one after all others. It takes time linear in the characters of the texts.
+    It writes what `write_plainly` would write for their automaton, without making the automaton: a state for
+    each beginning that texts share, and one after all others. It takes time linear in the characters of the
+    texts.
 
     Args:
         rows: where they are written.

@@ -27,9 +27,9 @@ OWN_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Budget:
-    """Bounds of one compilation.
+    """Limits of one compilation.
 
-    If our own part of a compilation exceeds a bound, `GrammarCompiler` does what its `on_budget` says: it
+    If our own part of a compilation exceeds a limit, `GrammarCompiler` does what its `on_budget` says: it
     raises `BudgetExceeded`, or continues on the "engine" and says so in `reason`. To leave time for that, our
     own part may use half of the seconds. When all seconds are used up, or the call is cancelled,
     `BudgetExceeded` is always raised.
@@ -39,15 +39,15 @@ class Budget:
             configurations of its exploration. A typical JSON schema needs hundreds, a large programming
             language thousands; each takes 1 KiB of memory.
         seconds: time of one whole compile call, including parsing. ``None``, or more than a million (11
-            days), means no bound. Our own phases stop within 50 ms of the bound (docs/limits.md). Building
+            days), means no limit. Our own phases stop within 50 ms of the limit (docs/limits.md). Building
             the vocabulary's trie, which is done only once, is not counted. The result depends on the clock
-            only if the time is not enough.
+            only if there is not enough time.
         bytes: memory of one computation of classes: network, exploration, partition and result, without the
             vocabulary and XGrammar. Real grammars use 5 to 40 MiB and reserve up to 100; every grammar needs
             about 15 (docs/limits.md).
-        table_bytes: memory of the tables of a classifier after it was compiled.
+        table_bytes: memory of a classifier's tables while it is used.
         mask_seconds: time of one mask. After that, `fill_next_token_bitmask` raises `BudgetExceeded` and
-            writes nothing. ``None`` means no bound. A call of XGrammar cannot be interrupted, so
+            writes nothing. ``None`` means no limit. A call of XGrammar cannot be interrupted, so
             the time is checked when it has returned (docs/limits.md).
     """
 
@@ -83,7 +83,7 @@ def check_strategy(strategy: str) -> str:
 
 
 SEMANTICS = ("xgrammar", "json-schema")
-"""What a JSON schema means: what XGrammar's converter makes of it, or what the schema says."""
+"""What a JSON schema means: as XGrammar's converter reads it, or as the specification says."""
 
 
 def check_semantics(semantics: str) -> str:

@@ -1,7 +1,7 @@
 """Base classes of sequence followers.
 
 What: a `Follower` follows one sequence on one strategy. `hybrid.GrammarMatcher` has one, made by
-`hybrid.api.followers.follower_of`. It replaces the follower if an `Outgrown` error brings another one.
+`hybrid.api.followers.follower_of`. An `Outgrown` error contains another follower, which replaces it.
 When: `ClassifierFollower` and `EngineFollower` follow a grammar. An `OuterFollower` wraps one of these and
 removes tokens from its masks.
 Limits: callers have checked all arguments.
@@ -32,7 +32,7 @@ class Outgrown(Exception):
     """
 
     def __init__(self, follower: Follower) -> None:
-        super().__init__("another follower goes on")
+        super().__init__("another follower must continue this sequence")
         self.follower = follower
 
 
@@ -124,8 +124,7 @@ class Follower:
 class OuterFollower(Follower):
     """A follower that wraps another one, of any strategy, and passes calls on to it.
 
-    If the inner follower must be replaced, this class replaces it; the owner of the outer one does not
-    notice.
+    If the inner follower must be replaced, this class replaces it, and the owner of the outer one keeps it.
 
     Args:
         inner: follows the grammar.

@@ -21,7 +21,8 @@ from equivalence.runs import Members, members_of
 check_source(__name__)
 
 LARGE_CLASS = 256
-"""Classes of at least this many tokens are kept as whole rows: an OR of 16 KiB costs as much as 500 bits."""
+"""Classes of at least this many tokens are kept as whole rows: an OR of 16 KiB takes as long as setting 500
+bits."""
 
 
 @cython.no_gc
@@ -39,7 +40,7 @@ class Gather:
         n_words: words of a row of the bitmask.
         tables: where each class's pieces begin; the pieces; the tokens; the row number of each large class,
             or -1; the rows.
-        large: rows that other rows may be stored as patches of. Empty here; `PieceGather` has some.
+        large: rows to which patches may refer. Empty here; `PieceGather` has some.
         memory_size_bytes: bytes held by the tables, without tokens that belong to the vocabulary.
     """
 

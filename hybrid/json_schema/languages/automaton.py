@@ -198,7 +198,7 @@ def words(texts: Iterable[str]) -> Automaton:
 
 
 def without(language: Automaton, texts: Iterable[str]) -> Automaton:
-    """Return a language without some texts. It takes time linear in their characters, and is not always
+    """Return a language without some texts, in time linear in their characters. The result is not always
     minimal."""
     # nodes of a trie of the texts that the language contains; each is a copy of the state that it reaches
     of = [0]
@@ -265,7 +265,7 @@ def combine(
     Args:
         automata: the automata of the languages.
         accept: gets a truth value for each language, and returns whether such texts belong to the result.
-        bound: most states.
+        bound: the maximum number of states.
         needed: indices of languages that contain every text that `accept` selects.
 
     Raises:

@@ -5,9 +5,9 @@ and a range of lengths: the states of the language, and for each the distance to
 When: for strings whose product with a range of lengths is too large to be made state by state
 (`hybrid.json_schema.languages.lengths`), such as a URL of at most 2,083 characters.
 Limits: infinite languages. A beginning can be completed within the lengths exactly if the nearest end is near
-enough. This holds if all texts of the language are long enough, or if what some number of characters
-completes, one more completes as well. For other languages, the lower bound is put into the states if that
-takes few. `grids.py` takes the rest.
+enough. This holds if all texts of the language are long enough, or if whatever k characters complete, k + 1
+characters complete, too. For other languages, states count up to the lower bound, if that takes few states.
+`grids.py` handles the rest.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_LENGTHS = 20_000
 """At most this many lengths are examined to find whether a language has many texts."""
 
 MOST_EDGES = 2_000
-"""Most edges of a counted automaton, each of which is a rule of the grammar."""
+"""The maximum number of edges of a counted automaton. Each is a rule of the grammar."""
 
 
 class CountedLanguage(NamedTuple):
@@ -48,7 +48,7 @@ class CountedLanguage(NamedTuple):
 @lru_cache(maxsize=64)
 def counted_language(language: Automaton, least: int, most: int | None) -> CountedLanguage | None:
     """Return the counted language of the texts of a language with `least` to `most` characters; None if they
-    cannot be counted so."""
+    cannot be counted like this."""
     if most is None or language.longest is not None or language.is_empty:
         return None
     if least > language.shortest and not _any_longer(language):
@@ -73,8 +73,8 @@ def counted_language(language: Automaton, least: int, most: int | None) -> Count
 
 
 def _has_few(language: Automaton, least: int, most: int) -> bool:
-    """Whether an infinite language has at most `MOST_LISTED` texts with some lengths, or might: these are
-    listed.
+    """Whether an infinite language has, or might have, at most `MOST_LISTED` texts with some lengths. Then
+    the texts are listed.
 
     It has a text within each range of lengths as large as its number of states.
     """

@@ -23,7 +23,7 @@ from hybrid.json_schema.languages.automaton import Automaton
 from hybrid.json_schema.languages.pattern import pattern
 
 BOUND = 20_000
-"""Most states of a format's automaton; no format comes close."""
+"""The maximum number of states of a format's automaton. No format comes close."""
 
 _LEAP = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
 _YEAR = "(?!0000)[0-9]{4}"

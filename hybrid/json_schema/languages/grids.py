@@ -68,7 +68,7 @@ def grid_of(language: Automaton, least: int, most: int | None, bound: int) -> Gr
     Args:
         language: a non-empty language.
         least, most: length of a text in characters; most is None if there is no upper bound.
-        bound: most states.
+        bound: the maximum number of states.
 
     Raises:
         TooLarge: it needs more states.
@@ -130,7 +130,7 @@ def _numbered(
 
 
 def few_words(grid: Grid, limit: int) -> list[str] | None:
-    """Return all texts of a grid with an upper bound of lengths, if there are at most `limit`; otherwise
+    """Return all texts of a grid whose lengths have an upper bound, if there are at most `limit`; otherwise
     None."""
     ends = set(grid.accepting.tolist())
     counts = [0] * grid.n_states

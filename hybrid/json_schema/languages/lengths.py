@@ -26,7 +26,7 @@ MOST_PRODUCT = 1_024
 """Up to this many pairs of a state and a length, the product is made pair by pair, and minimised."""
 
 MOST_TAILS = 16
-"""Most lengths at which looping states may be entered; if there are more, the product is made."""
+"""Looping states may be entered at this many different lengths. If there are more, the product is made."""
 
 
 class Piece(NamedTuple):

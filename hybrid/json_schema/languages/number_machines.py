@@ -7,8 +7,8 @@ numbers with several machines at once.
 When: for each combination of conditions for numbers (`hybrid.json_schema.languages.numbers`).
 Limits: at most `MOST_ATOMS` conditions, whose truth is an integer with a bit for each.
 
-A machine's state is an integer. It starts in state 0, gets the digits from the first one on, is told where
-the point is, and gives the bits of its conditions at the end.
+A machine's state is an integer. It starts in state 0, reads the digits from the first one on, is told where
+the decimal point is, and gives the bits of its conditions at the end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hybrid.json_schema.languages.until import TooLarge, look
 check_source(__name__)
 
 MOST_ATOMS = 60
-"""Most conditions of the machines that read a number together."""
+"""The maximum number of conditions of the machines that read a number together."""
 
 NO_BITS = cython.declare(cython.longlong, 0)
 ALL_DIGITS = cython.declare(cython.int, 0b1111111111)
@@ -74,7 +74,7 @@ class Bound(Machine):
 
     A state is 3 * place + order. The order is -1, 0 or 1: how the digits so far compare with those of the
     decimal. The place is the number of digits so far; after the point, it is -1 minus the number of digits
-    behind the point.
+    after the point.
 
     Args:
         whole, fraction: the digits of the decimal's absolute value before and after the point, as bytes from
@@ -153,16 +153,16 @@ class Bound(Machine):
 class Residue(Machine):
     """Keeps the residue of the digits modulo a common multiple M of all divisors, in units of 10^-P.
 
-    After k digits behind the point, P - k may follow. So a residue r counts as r 10^(P - k) in the end, and r
-    matters only modulo M / gcd(M, 10^(P - k)). If no digits that may follow lead to a multiple of any
-    divisor, the state is the last one. For 17/8, there are 46 states instead of 8,500.
+    When k digits after the point were read, P - k may follow. So a residue r counts as r 10^(P - k) in the
+    end, and r matters only modulo M / gcd(M, 10^(P - k)). If no digits that may follow lead to a multiple of
+    any divisor, the state is the last one. For 17/8, there are 46 states instead of 8,500.
 
     Before the point, any number of digits may follow. If P is 0, and a multiple of a divisor can be reached
     with j more digits, but not with fewer, then r matters only modulo M / gcd(M, 10^j). For 65,536, there are
     2,829 states; for 100,000, which only numbers that end in zeros are multiples of, 6.
 
-    Before the point, states are `before[j]` and more: j more digits are needed. After k digits behind it,
-    they are `first[k]` and more.
+    Before the point, states from `before[j]` on need j more digits. When k digits after the point were read,
+    states are numbered from `first[k]` on.
 
     Args:
         units: the divisors, in units of 10^-P.
@@ -205,7 +205,7 @@ class Residue(Machine):
     @cython.cfunc
     @cython.inline
     def place_of(self, state: cython.longlong) -> cython.Py_ssize_t:
-        """How many digits were read behind the point; -1: there was no point."""
+        """How many digits were read after the point; -1: there was no point."""
         k: cython.Py_ssize_t = -1
         while state >= self.first[k + 1]:
             k += 1
@@ -244,7 +244,7 @@ class Residue(Machine):
 
     @cython.cfunc
     def after(self, k: cython.Py_ssize_t, residue: cython.longlong) -> cython.longlong:
-        """Return the state after k digits behind the point."""
+        """Return the state when k digits after the point were read."""
         residue %= self.moduli[k]
         return self.first[k] + residue if self.can_reach(residue, self.places - k) else self.last
 
@@ -408,7 +408,7 @@ def read_numbers(
         accepts: whether numbers with some bits belong to the language.
         is_signed: whether numbers that differ only in their signs may have different bits.
         is_integral: whether numbers have no fraction.
-        bound: most configurations.
+        bound: the maximum number of configurations.
 
     Returns:
         Rows and accepting states, as in `hybrid.json_schema.languages.minimise.minimised`.

@@ -30,8 +30,7 @@ Atom = tuple[Any, ...]
 
 _ALL = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$"
 _MOST_TABLED = 8
-"""For at most this many atoms, the truth table of a combination is listed, with two to this power of
-lines."""
+"""For at most this many atoms, the truth table of a combination is listed. It has two to this power lines."""
 
 _LARGEST_MODULUS = 1 << 31
 """Products of two residues fit into 63 bits."""
@@ -52,7 +51,7 @@ def number_texts(
     Args:
         atoms: the atoms.
         accept: the combination: it gets the truth of each atom, and returns whether the number is accepted.
-        bound: most states.
+        bound: the maximum number of states.
         integral: whether only integers are accepted, and must be written without a fraction.
 
     Raises:

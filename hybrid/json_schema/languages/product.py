@@ -25,7 +25,7 @@ from hybrid.json_schema.languages.until import TooLarge, look
 check_source(__name__)
 
 LAST = cython.declare(cython.longlong, 0x10FFFF)
-ROUND = cython.declare(cython.Py_ssize_t, 256)  # states between two looks at the clock
+ROUND = cython.declare(cython.Py_ssize_t, 256)  # states between two checks of the deadline
 
 
 @cython.cclass
@@ -174,7 +174,7 @@ def product(tables: Sequence, needed: Sequence, with_dead: bool, bound: int) -> 
             number of states.
         needed: for each automaton, whether vectors in which it is dead are left out.
         with_dead: whether the vector in which all automata are dead is kept.
-        bound: most vectors.
+        bound: the maximum number of vectors.
 
     Returns:
         The vectors, int32[n, number of automata], with -1 for a dead automaton and the start first; where

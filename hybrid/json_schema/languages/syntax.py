@@ -6,9 +6,9 @@ When: for each new pattern (`hybrid.json_schema.languages.pattern`).
 Limits: constructs that are not regular, or mean something else in other dialects, are refused by name:
 back-references, look-behind, flags, `\\A`, `\\z`, possessive quantifiers, POSIX classes.
 
-It is a parser of our own: `regress` on PyPI matches ECMA-262 but gives no tree, and Python's `re` reads
+Why a parser of our own: `regress` on PyPI matches ECMA-262 but gives no tree, and Python's `re` reads
 another syntax (`$` before a last newline, Unicode `\\d`, no `\\u{...}`) into a private tree. Syntax:
-ECMA-262, section 22.2.1, with Annex B.1.2 for what is outside of the Unicode mode.
+ECMA-262, section 22.2.1, with Annex B.1.2 for patterns outside Unicode mode.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ MOST_NESTED = cython.declare(cython.Py_ssize_t, until.MOST_NESTED)
 _ANY_CHARACTER = ((0, LAST),)
 
 ONE = 1
-"""The Python integer 1, to shift: sets of characters may be more than a C integer has bits."""
+"""The Python integer 1, for shifts: there may be more sets of characters than a C integer has bits."""
 
 
 @cython.final
@@ -278,7 +278,7 @@ class Terms:
         """Return the sets of characters on which the derivatives of a term depend, one bit for each."""
         found = self._first.get(term)
         if found is None:
-            self._first[term] = 0  # for a loop inside of itself
+            self._first[term] = 0  # for a loop inside itself
             self._enter()
             try:
                 found = self._find_first(term, self._all[term])
@@ -310,7 +310,7 @@ class Terms:
         known = self._derivatives.get(key)
         if known is not None:
             return known
-        self._derivatives[key] = C_NOTHING  # for a loop inside of itself
+        self._derivatives[key] = C_NOTHING  # for a loop inside itself
         self._enter()
         try:
             found = self._derive(term, self._all[term], members)
@@ -350,7 +350,7 @@ class Terms:
         """Find all derivatives of a term.
 
         Args:
-            bound: most derivatives, including the term itself.
+            bound: the maximum number of derivatives, including the term itself.
 
         Returns:
             For each of them, the term first, its edges (first character, last character, derivative), and
