@@ -38,14 +38,33 @@ class _Tree(NamedTuple):
 
 def traverse(
     matcher: Matcher,
-    retrieve_next_token: Any,
-    retrieve_next_sibling: Any,
-    draft_tokens: Any,
-    token_bitmask: Any,
-    time_threshold: Any,
-    temperatures: Any,
+    retrieve_next_token: torch.Tensor,
+    retrieve_next_sibling: torch.Tensor,
+    draft_tokens: torch.Tensor,
+    token_bitmask: torch.Tensor,
+    time_threshold: float = -1.0,
+    temperatures: torch.Tensor | None = None,
 ) -> bool:
-    """See `GrammarMatcher.traverse_draft_tree`."""
+    """Fill one mask for each node of a tree of draft tokens, as in XGrammar; the state does not change.
+
+    Args:
+        retrieve_next_token: int64[nodes], the first child of each node, or -1. Node 0 is the root: its
+            token has been accepted already.
+        retrieve_next_sibling: int64[nodes], the next child of the same node, or -1.
+        draft_tokens: int64[nodes], the token of each node.
+        token_bitmask: int32[nodes, ceil(V / 32)]. A node gets a row of zeros if the grammar does not
+            allow its token, or has ended after it. Rows of nodes below such a node, of nodes outside the
+            tree, and of nodes that were not reached in time stay as they are.
+        time_threshold: time limit in seconds; 0 or less means no limit.
+        temperatures: float32[nodes], gets the temperature of each node that has a mask, and -1 elsewhere.
+
+    Returns:
+        False if the time limit was reached.
+
+    Raises:
+        BitmaskError, ArgumentError: an argument has another type or shape, or is not a tree. Nothing was
+            written.
+    """
     begun = time.monotonic()
     if isinstance(time_threshold, bool) or not isinstance(time_threshold, (int, float)):
         raise ArgumentError(f"time_threshold must be a number of seconds, but is {shown(time_threshold)}")

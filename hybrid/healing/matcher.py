@@ -266,25 +266,7 @@ class HealingMatcher:
         except UnicodeDecodeError:
             return ""
 
-    def traverse_draft_tree(
-        self,
-        retrieve_next_token: Any,
-        retrieve_next_sibling: Any,
-        draft_tokens: Any,
-        token_bitmask: Any,
-        time_threshold: float = -1.0,
-        temperatures: Any = None,
-    ) -> bool:
-        """As `GrammarMatcher.traverse_draft_tree`."""
-        return traverse(
-            self,
-            retrieve_next_token,
-            retrieve_next_sibling,
-            draft_tokens,
-            token_bitmask,
-            time_threshold,
-            temperatures,
-        )
+    traverse_draft_tree = traverse
 
 
 def _readable(matcher: GrammarMatcher, texts: list[bytes]) -> list[bool]:

@@ -3,7 +3,7 @@
 What: on "representatives", XGrammar decides a mask for the classes, and the gather expands it. A token is
 accepted by giving XGrammar its own bytes, because tokens of one class have equal masks but may lead to
 different states (docs/theory.md). The follower has its own set of stop tokens, outside of all classes.
-When: made by `hybrid.api.followers.follower_of`, one for each sequence. Different followers may be used in
+When: made by `hybrid.api.matcher.follower_of`, one for each sequence. Different followers may be used in
 different threads.
 Limits: masks and steps are computed by XGrammar, without a deadline.
 """

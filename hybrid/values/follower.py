@@ -1,7 +1,7 @@
 """Base classes of sequence followers.
 
 What: a `Follower` follows one sequence on one strategy. `hybrid.GrammarMatcher` has one, made by
-`hybrid.api.followers.follower_of`. It replaces the follower if an `Outgrown` error brings another one.
+`hybrid.api.matcher.follower_of`. It replaces the follower if an `Outgrown` error brings another one.
 When: `ClassifierFollower` and `EngineFollower` follow a grammar. An `OuterFollower` wraps one of these and
 removes tokens from its masks.
 Limits: callers have checked all arguments.
