@@ -28,7 +28,6 @@ import stat
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import fields
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -63,13 +62,6 @@ ROOM = 10
 UNCOUNTED = 16
 """The folder is listed again after this process has written this fraction (1 / UNCOUNTED) of the bound. Other
 processes write, too, and each may exceed the bound by that much."""
-
-CARRIED = {
-    "reason", "vocabulary", "grammar", "classes", "features", "classifier", "budget", "timings", "schema",
-    "deferred",
-}  # fmt: skip
-"""The attributes of a compiled grammar that an artefact stores. A grammar with other attributes is not
-written, because it would come back without them."""
 
 logger = logging.getLogger(__name__)
 
@@ -183,7 +175,7 @@ class DiskCache:
 
     def keep(self, entry: bytes, compiled: CompiledGrammar) -> None:
         """Write a compiled grammar, if it can be written."""
-        if not can_be_written(compiled) or _says_more(compiled):
+        if not can_be_written(compiled):
             return
         data = to_bytes(compiled)
         size = len(MAGIC) + KEY_BYTES + len(data)
@@ -312,10 +304,3 @@ def _portable(part: Any) -> Any:
 def _versions() -> list[Any]:
     """The versions that compiled grammars depend on: of parsers, of this package, and of the file format."""
     return [metadata.version("xgrammar"), metadata.version("lark"), __version__, VERSION]
-
-
-def _says_more(compiled: CompiledGrammar) -> bool:
-    return any(
-        field.name not in CARRIED and getattr(compiled, field.name) != field.default
-        for field in fields(compiled)
-    )
