@@ -93,7 +93,6 @@ class DeferredClasses:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, without the classifier."""
-        size = 0 if self.found is None else self.found.nbytes
+        """Bytes held, without the classifier and the classes."""
         network = self._network
-        return size if network is None else size + network.nbytes
+        return 0 if network is None else network.nbytes

@@ -31,7 +31,7 @@ from hybrid.classifier.token_ids import IdClassifier
 from hybrid.classifier.walk_tables import walk_tables
 from hybrid.compile.engine_strategies import EngineStrategies, Job
 from hybrid.compile.refusals import refuse_beyond_stacks, refuse_unknown_ids
-from hybrid.compiled import CompiledGrammar, OnClassifier, OnLark, OnWalks, reason_of
+from hybrid.compiled import CompiledGrammar, OnWalks, reason_of
 from hybrid.json_schema import SchemaGrammar, in_xgrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar, build
 from hybrid.lark import fixed_tables as lark_tables
@@ -100,8 +100,8 @@ class Compilation(EngineStrategies):
         classifier = FactoredClassifier(fixed, classes, self.vocabulary, self.settings.budget.table_bytes)
         timings = {**built.seconds, "classifier": time.perf_counter() - began}
         reason = f"the only strategy for Lark grammars; {reason_of(classes, self.vocabulary)}"
-        return OnLark(
-            reason=reason, vocabulary=self.vocabulary, grammar=grammar, classes=classes,
+        return CompiledGrammar(
+            strategy="classifier", reason=reason, vocabulary=self.vocabulary, grammar=grammar, found=classes,
             classifier=classifier, timings=timings, mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
 
@@ -145,10 +145,10 @@ class Compilation(EngineStrategies):
         if cause:
             reason += f"; states are computed on demand, because {cause}"
 
-        return OnClassifier(
-            reason=reason, vocabulary=self.vocabulary, grammar=job.grammar, classes=classes,
-            features=features, classifier=classifier, budget=self.settings.budget, timings=timings,
-            mask_seconds=self.settings.budget.mask_seconds,
+        return CompiledGrammar(
+            strategy="classifier", reason=reason, vocabulary=self.vocabulary, grammar=job.grammar,
+            found=classes, features=features, classifier=classifier, budget=self.settings.budget,
+            timings=timings, mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
 
     def _on_walks(

@@ -23,7 +23,7 @@ from equivalence.network.optimised import OptimisedBy
 from equivalence.network.reading import ReadGrammar
 from hybrid.compile.refusals import beyond_stacks
 from hybrid.compile.settings import Settings
-from hybrid.compiled import CompiledGrammar, OnEngine, OnRepresentatives, reason_of
+from hybrid.compiled import CompiledGrammar, reason_of
 from hybrid.guard import Guard
 from hybrid.json_schema import SchemaGrammar, in_xgrammar
 from hybrid.representatives.engines import Engines
@@ -140,9 +140,9 @@ class EngineStrategies:
         job.deadline.check("writing the grammar for XGrammar's compiler", seconds)
         engine = self._engines.whole(safe, job.deadline)
         job.timings["compile"] = time.perf_counter() - began
-        return OnEngine(
-            reason=reason, vocabulary=self.vocabulary, grammar=in_xgrammar(job.grammar), engine=engine,
-            timings=job.timings, mask_seconds=self.settings.budget.mask_seconds,
+        return CompiledGrammar(
+            strategy="engine", reason=reason, vocabulary=self.vocabulary, grammar=in_xgrammar(job.grammar),
+            engine=engine, timings=job.timings, mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
 
     def _on_representatives(
@@ -155,9 +155,10 @@ class EngineStrategies:
         engine, stop = self._engines.over(classes, safe, job.deadline)
         job.timings["gather"] = gathered - began
         job.timings["compile"] = time.perf_counter() - gathered
-        return OnRepresentatives(
+        return CompiledGrammar(
+            strategy="representatives",
             reason=reason_of(classes, self.vocabulary) + (f"; {cause}" if cause else ""),
             vocabulary=self.vocabulary, grammar=in_xgrammar(job.grammar), engine=engine, engine_stop=stop,
-            classes=classes, gather=gather, timings=job.timings,
+            found=classes, gather=gather, timings=job.timings,
             mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
