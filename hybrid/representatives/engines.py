@@ -8,14 +8,12 @@ Limits: XGrammar cannot be interrupted; see `hybrid.guard`. Thread-safe.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 
 import xgrammar
 
-from equivalence import GrammarError, HybridError, TokenClasses, Vocabulary, forking
+from equivalence import TokenClasses, Vocabulary, forking
 from equivalence.deadline import Deadline
 from hybrid.guard import Guard
-from hybrid.xgrammar.messages import shortened
 from hybrid.xgrammar.sanitize import prefix_closed
 
 
@@ -40,8 +38,8 @@ class Engines:
                 self._plain = xgrammar.GrammarCompiler(
                     self._vocabulary.tokenizer_info, max_threads=self._n_jobs, cache_enabled=False
                 )
-        tokens, stops = self._vocabulary.tokens, self._vocabulary.stop_token_ids
-        return self._compiled(self._plain, tokens, stops, grammar, deadline)
+        vocabulary = self._vocabulary.tokens, self._vocabulary.stop_token_ids
+        return self._guard.compile(self._plain, vocabulary, self._n_jobs, grammar, deadline)
 
     def over(
         self, classes: TokenClasses, grammar: xgrammar.Grammar, deadline: Deadline
@@ -62,19 +60,4 @@ class Engines:
             tokens, xgrammar.VocabType.RAW, vocab_size=len(tokens), stop_token_ids=[stop]
         )
         compiler = xgrammar.GrammarCompiler(info, max_threads=self._n_jobs, cache_enabled=False)
-        return self._compiled(compiler, tokens, [stop], grammar, deadline), stop
-
-    def _compiled(
-        self,
-        compiler: xgrammar.GrammarCompiler,
-        tokens: Sequence[bytes],
-        stops: Sequence[int],
-        grammar: xgrammar.Grammar,
-        deadline: Deadline,
-    ) -> xgrammar.CompiledGrammar:
-        try:
-            return self._guard.compile(compiler, (tokens, stops), self._n_jobs, grammar, deadline)
-        except HybridError:
-            raise
-        except RuntimeError as error:
-            raise GrammarError(f"XGrammar cannot compile the grammar: {shortened(error)}") from error
+        return self._guard.compile(compiler, (tokens, [stop]), self._n_jobs, grammar, deadline), stop
