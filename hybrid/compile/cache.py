@@ -130,10 +130,6 @@ class DiskCache:
         """The file of an entry."""
         return self.folder / f"compiled-{entry.hex()}.equimask"
 
-    def load_again(self, entry: bytes) -> CompiledGrammar | None:
-        """`load` an entry that was missing, and that another process may have written since."""
-        return self.load(entry, "disk_shared") if os.path.isfile(self.path(entry)) else None
-
     def load(self, entry: bytes, found_as: str = "disk_hits") -> CompiledGrammar | None:
         """The compiled grammar of an entry; None if there is no usable entry.
 

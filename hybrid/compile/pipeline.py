@@ -118,7 +118,8 @@ class Pipeline:
             with single_flight.alone(disk.path(entry), deadline, seconds) as turn:
                 if turn == "overdue":
                     self._statistics.count("disk_overdue")
-                if (found := disk.load_again(entry)) is not None:
+                # another process may have written it since
+                if disk.path(entry).is_file() and (found := disk.load(entry, "disk_shared")) is not None:
                     return self._loaded(request, found, began)
                 return self._made(request, entry, deadline, began, OVERDUE if turn == "overdue" else "")
         except Exception as error:
