@@ -15,7 +15,7 @@ from adapters.engines.settings import Settings
 from adapters.transformers import GrammarLogitsProcessor
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.cli.commands import app
-from hybrid.cli.grammar_source import read_named, read_source
+from hybrid.cli.grammar_source import read_named
 from tests.test_json_schema_meaning import BYTES, written
 
 SCHEMA = {"type": "string", "pattern": "a"}
@@ -39,8 +39,8 @@ def test_sources_say_what_schemas_mean() -> None:
         "strict_mode": True,
         "semantics": "json-schema",
     }
-    assert read_source(json.dumps(SCHEMA), semantics="json-schema").kind == "json_schema"
-    assert read_source('root ::= "a"', semantics="json-schema").kind == "grammar"
+    assert read_named(json.dumps(SCHEMA), semantics="json-schema").source.kind == "json_schema"
+    assert read_named('root ::= "a"', semantics="json-schema").source.kind == "grammar"
 
 
 def test_the_processor_takes_it() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from hybrid.api.parallel import Source
 from hybrid.classifier.depth import depths_read
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.cli.differences import print_differences
-from hybrid.cli.grammar_source import BUILTIN_JSON, is_file, read_source
+from hybrid.cli.grammar_source import BUILTIN_JSON, Named, is_file
 from hybrid.cli.vocabulary_spec import load_vocabulary
 from hybrid.compiled import CompiledGrammar
 from hybrid.files.description import MOST_BYTES, Description, describe
@@ -46,18 +46,18 @@ BY_KIND = 0.5
 
 
 def compile_files(
-    console: Console, grammars: Sequence[str], spec: str, output: Path, n_jobs: int, root: str | None,
-    strict: bool, semantics: str, formats: bool,
+    console: Console, grammars: Sequence[str], read: Callable[[str], Named], spec: str, output: Path,
+    n_jobs: int, formats: bool,
 ) -> int:  # fmt: skip
     """Compile grammars to files.
 
     Args:
         console: where to print progress and results.
-        grammars: grammars as for `read_source`.
+        grammars: arguments of the command line.
+        read: reads one; see `hybrid.cli.grammar_source.read_named`.
         spec: SPEC of the vocabulary.
         output: a file; or a folder, if there are several grammars or the folder exists.
         n_jobs: number of threads.
-        root, strict, semantics: see `read_source`.
         formats: with "json-schema", whether `format` is checked.
 
     Returns:
@@ -78,7 +78,7 @@ def compile_files(
         compiler = GrammarCompiler(
             vocabulary, strategy="classifier", cache_enabled=False, assert_formats=formats
         )
-        found: list[Any] = [_read_or_refused(word, root, strict, semantics) for word in grammars]
+        found: list[Any] = [_read_or_refused(word, read) for word in grammars]
         if many:
             output.mkdir(parents=True, exist_ok=True)
             progress.update(task, description="compiling")
@@ -111,9 +111,9 @@ def compile_files(
     return failed
 
 
-def _read_or_refused(word: str, root: str | None, strict: bool, semantics: str) -> Source | GrammarError:
+def _read_or_refused(word: str, read: Callable[[str], Named]) -> Source | GrammarError:
     try:
-        return read_source(word, root, strict, semantics)
+        return read(word).source
     except GrammarError as error:
         return error
 

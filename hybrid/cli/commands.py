@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -27,7 +28,7 @@ from equivalence.errors import NotInstalled
 from hybrid.cli.artifacts import SUFFIX, compile_files, inspect_file
 from hybrid.cli.explaining import explain_grammar
 from hybrid.cli.grammar_source import ALLOWED as GRAMMARS
-from hybrid.cli.grammar_source import COMPILED, read_grammar
+from hybrid.cli.grammar_source import COMPILED, read_grammar, read_named
 from hybrid.cli.shipped import shipped_grammar, shipped_grammars
 from hybrid.cli.trying import try_grammar
 from hybrid.cli.vocabulary_spec import ALLOWED, load_vocabulary
@@ -130,9 +131,8 @@ def compile_command(
     """
     console = Console()
     with _errors_printed(console):
-        failed = compile_files(
-            console, grammars, vocabulary, output, n_jobs, root, strict, semantics, formats
-        )
+        read = partial(read_named, root=root, strict=strict, semantics=semantics)
+        failed = compile_files(console, grammars, read, vocabulary, output, n_jobs, formats)
     if failed:
         raise typer.Exit(1)
 
@@ -179,9 +179,8 @@ def explain(
     """
     console = Console()
     with _errors_printed(console):
-        taken = explain_grammar(
-            console, grammar, text, html, vocabulary, strategy, root, strict, semantics, formats
-        )
+        named = read_named(grammar, root, strict, semantics)
+        taken = explain_grammar(console, named, text, html, vocabulary, strategy, formats)
     if not taken:
         raise typer.Exit(1)
 
@@ -198,7 +197,7 @@ def try_command(
     """Type a text, and see what may come next and where it is refused. Needs the extra "try"."""
     console = Console()
     with _errors_printed(console):
-        try_grammar(console, grammar, vocabulary, root, strict, semantics, formats)
+        try_grammar(console, read_named(grammar, root, strict, semantics), vocabulary, formats)
 
 
 @app.command(name="grammars")
