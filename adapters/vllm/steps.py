@@ -126,7 +126,8 @@ def _step_of(
     scheduled: dict[str, list[int]],
 ) -> _Step:
     """Find which requests have which rows. None are ours if a request has more drafts than rows."""
-    kind: Any = _matcher()
+    from adapters.vllm.serving import GrammarMatcher  # slow to import, and needed only in the engine
+
     found = _Step([], [], [], [], [], 0)
     stride = manager.vllm_config.num_speculative_tokens + 1
     from_start = manager.enable_in_reasoning or manager.reasoner_cls is None
@@ -141,7 +142,7 @@ def _step_of(
             (from_start or asked.reasoning_ended)
             and type(made) is grammar
             and not made.is_terminated()
-            and type(made.matcher) is kind
+            and type(made.matcher) is GrammarMatcher
             and not made.matcher.has_failed  # else its own methods give the masks
         ):
             found.names.append(name)
@@ -180,13 +181,6 @@ def _runs(others: list[tuple[str, int]], names: list[str]) -> list[tuple[list[st
             found.append(([name], row))
         last = place[name]
     return found
-
-
-@functools.cache
-def _matcher() -> type:
-    from adapters.vllm.serving import GrammarMatcher
-
-    return GrammarMatcher
 
 
 @functools.cache
