@@ -184,15 +184,6 @@ class GrammarCompiler:
         return self._memory, self._disk
 
     @property
-    def on_phase(self) -> Callable[[str], None]:
-        """Called with the name of each phase, "classes" or "summaries", when a classifier is built."""
-        return self._compilation.on_phase
-
-    @on_phase.setter
-    def on_phase(self, told: Callable[[str], None]) -> None:
-        self._compilation.on_phase = told
-
-    @property
     def tokenizer_info(self) -> xgrammar.TokenizerInfo:
         """The whole vocabulary as XGrammar describes it."""
         return self.vocabulary.tokenizer_info

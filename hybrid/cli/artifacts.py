@@ -19,6 +19,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from equivalence import ArtifactError, GrammarError, HybridError
 from equivalence.store import read_whole
@@ -28,15 +29,18 @@ from hybrid.api.matcher import GrammarMatcher
 from hybrid.api.parallel import Source
 from hybrid.classifier.depth import depths_read
 from hybrid.classifier.follower import ClassifierFollower
-from hybrid.cli.differences import print_differences
 from hybrid.cli.grammar_source import BUILTIN_JSON, Named, is_file
 from hybrid.cli.vocabulary_spec import load_vocabulary
 from hybrid.compiled import CompiledGrammar
+from hybrid.explain.characters import shown
 from hybrid.files.description import MOST_BYTES, Description, describe
 from hybrid.lark import FactoredClassifier
 from hybrid.testing.random_walk import Walker
 from hybrid.testing.segmentation import tokenize_greedy
-from hybrid.xgrammar.relaxed import differences_of
+from hybrid.xgrammar.relaxed import Differences, differences_of
+
+TOP = 8
+"""Most keywords of each kind that are listed."""
 
 SUFFIX = ".equimask"
 """Suffix of the files that are written into a folder."""
@@ -89,10 +93,7 @@ def compile_files(
             following = iter(made)
             found = [one if isinstance(one, HybridError) else next(following) for one in found]
         elif not isinstance(found[0], HybridError):
-            phases = ("classes", "summaries")
-            compiler.on_phase = lambda phase: progress.update(
-                task, description=phase, completed=phases.index(phase)
-            )
+            progress.update(task, description="compiling", completed=1)
             found = compiler.compile_many(found)
             progress.update(task, description="writing", completed=2)
         for word, target, compiled in zip(grammars, targets, found, strict=True):
@@ -283,3 +284,15 @@ def _print_depths(
         f"{int(np.median(allowed_tokens)):,}; {len(met):,} different configurations",
         highlight=False,
     )
+
+
+def print_differences(console: Console, found: Differences | CompiledGrammar) -> None:
+    """Print the differences, or those of a compiled grammar."""
+    for listed, words in (
+        (found.relaxed, "that are not enforced"),
+        (found.narrowed, "that forbid some valid values"),
+    ):
+        console.print(f"keywords {words}: {len(listed):,}", highlight=False)
+        for one in listed[:TOP]:
+            line = f"  {one.keyword} at {one.pointer or '/'}: {one.reason}"
+            console.print(Text(shown(line, 300)))  # names may contain control sequences for terminals

@@ -20,7 +20,7 @@ from equivalence import ArgumentError
 from equivalence.store import read_whole
 from hybrid.api.compiler import GrammarCompiler
 from hybrid.api.parallel import compiled_from
-from hybrid.cli.differences import print_differences
+from hybrid.cli.artifacts import print_differences
 from hybrid.cli.grammar_source import Named
 from hybrid.cli.vocabulary_spec import load_vocabulary
 from hybrid.explain.characters import shown

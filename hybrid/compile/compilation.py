@@ -29,8 +29,12 @@ from hybrid.classifier.named_ids import NamedIds
 from hybrid.classifier.reachable import reachable_of
 from hybrid.classifier.token_ids import IdClassifier
 from hybrid.classifier.walk_tables import walk_tables
-from hybrid.compile.engine_strategies import EngineStrategies, Job
-from hybrid.compile.refusals import refuse_beyond_stacks, refuse_unknown_ids
+from hybrid.compile.engine_strategies import (
+    EngineStrategies,
+    Job,
+    refuse_beyond_stacks,
+    refuse_unknown_ids,
+)
 from hybrid.compiled import CompiledGrammar, OnWalks, reason_of
 from hybrid.json_schema import SchemaGrammar, in_xgrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar, build
@@ -39,13 +43,7 @@ from hybrid.xgrammar.sanitize import as_changed, refuse_endless_rules, shield_ro
 
 
 class Compilation(EngineStrategies):
-    """The compilations of one compiler; for the arguments see `EngineStrategies`.
-
-    Attributes:
-        on_phase: called with the name of each phase, "classes" or "summaries", when a classifier is built.
-    """
-
-    on_phase: Callable[[str], None] = staticmethod(lambda phase: None)
+    """The compilations of one compiler; for the arguments see `EngineStrategies`."""
 
     def decide(
         self,
@@ -90,9 +88,7 @@ class Compilation(EngineStrategies):
 
     def on_lark(self, grammar: LarkGrammar, deadline: Deadline) -> CompiledGrammar:
         """Build the classifier of a Lark grammar. No other strategy can run it."""
-        self.on_phase("classes")
         built = build(grammar, self.vocabulary, self.settings.budget, deadline, self.guard)
-        self.on_phase("summaries")
         began = time.perf_counter()
         classes = built.classes.tokens
         deadline.check("the tables of the classifier")
@@ -113,7 +109,6 @@ class Compilation(EngineStrategies):
         ids = None
         with self.own_part(deadline) as own:
             try:
-                self.on_phase("classes")
                 refuse_beyond_stacks(features, read.features)
                 if features.only_ids:
                     read, symbols = ids_as_bytes(read)
@@ -129,7 +124,6 @@ class Compilation(EngineStrategies):
                     refused = unexplored
                 else:
                     began = time.perf_counter()
-                    self.on_phase("summaries")
                     classifier, cause = self._build_classifier(network, classes, ids, own, deadline)
             except (UnsupportedGrammar, BudgetExceeded) as error:
                 self.refuse_to_fall_back(error, deadline)

@@ -94,11 +94,6 @@ class Request(ABC):
         because files need classes."""
         return not self.settings.walks
 
-    @property
-    def shared_key(self) -> tuple[Any, ...]:
-        """Identifies equal requests of all compilers that share a memory cache."""
-        return self.settings, self.key
-
     @abstractmethod
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
         """Compile the request."""
@@ -147,11 +142,6 @@ class Parsed(Request):
 class Converted(Parsed):
     """A text that XGrammar converts to a grammar, in this process or in another one."""
 
-    @property
-    def given(self) -> object:
-        """The argument in which error messages look for mistakes, if it is a text."""
-        return None
-
     @abstractmethod
     def estimate(self) -> Estimate | None:
         """What XGrammar may need for the conversion; None if it will refuse the arguments' types."""
@@ -168,7 +158,8 @@ class Converted(Parsed):
         try:
             return guard.convert(self, deadline)
         except (GrammarError, RuntimeError, TypeError) as error:
-            told = way_out(str(error), self.title, self.given, SCHEMA_OPTIONS)  # advice
+            given = self.elsewhere()[1][0]
+            told = way_out(str(error), self.title, given, SCHEMA_OPTIONS)  # advice
             if told is None:
                 raise
             raise GrammarError(f"XGrammar refuses the {self.title}: {told}") from error
@@ -206,10 +197,6 @@ class EbnfRequest(Converted):
         _check_text(self.text, "the grammar", "text or an xgrammar.Grammar")
         _check_text(self.root_rule_name, "root_rule_name")
         return super().normalised(compilation, deadline)
-
-    @property
-    def given(self) -> object:
-        return self.text
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -291,10 +278,6 @@ class StructuralTagRequest(Converted):
         if self.vocabulary is not None:
             text = with_token_ids(text, self.vocabulary)
         return Converted.parse(replace(self, arguments=(text,)), guard, deadline)
-
-    @property
-    def given(self) -> object:
-        return self.arguments[0]
 
     def _text(self) -> Any:
         """The tag as JSON text. Other types are returned unchanged, and XGrammar refuses them."""

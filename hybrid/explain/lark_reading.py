@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from equivalence.deadline import Deadline
 from equivalence.lark.lexer.scanner import terminal_names
-from hybrid.explain.explanation import ANY_CASE, Expected
-from hybrid.explain.located import Located, Rest
+from hybrid.explain.explanation import ANY_CASE, Expected, Located, Rest
 from hybrid.explain.rules import TimeUp, Untold
 from hybrid.lark import LarkGrammar
 from hybrid.lark.tables import Fixed

@@ -12,6 +12,8 @@ may restrict it further.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,9 +22,7 @@ from numpy.typing import NDArray
 
 from equivalence.deadline import Deadline
 from hybrid.explain.characters import spans
-from hybrid.explain.explanation import ANY_CASE, Expected, Explanation
-from hybrid.explain.located import Located
-from hybrid.explain.pointer import pointer_of
+from hybrid.explain.explanation import ANY_CASE, Expected, Explanation, Located
 from hybrid.explain.words import Words
 
 MOST_EXPECTED = 64
@@ -35,6 +35,8 @@ UNASKED = "there was no time to find out what may come next and how many tokens 
 
 MOST_LITERAL = 200
 """Most bytes of a literal that the matcher checks, or that probing finds."""
+
+_PARTS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[{}\[\],:]', re.DOTALL)
 
 
 Matcher = Any
@@ -155,3 +157,40 @@ def _probed(matcher: Matcher, following: frozenset[int], deadline: Deadline) -> 
     if rest:
         found.append(Expected("bytes", spans(rest)))
     return found
+
+
+def pointer_of(text: bytes) -> str:
+    """The JSON pointer (RFC 6901) of the value that contains the end of an unfinished JSON text.
+
+    "" is the whole document. In an object, before a key is complete, it is the pointer of the object. For
+    other texts the pointer is meaningless.
+    """
+    path: list[str | int | None] = []  # None: an object before its first key
+    key = b""
+    for match in _PARTS.finditer(text):
+        part = match[0]
+        if part == b"{":
+            path.append(None)
+        elif part == b"[":
+            path.append(0)
+        elif part in (b"}", b"]"):
+            if path:
+                path.pop()
+        elif not path:
+            continue
+        elif part == b",":
+            path[-1] = path[-1] + 1 if isinstance(path[-1], int) else None
+        elif part == b":":
+            path[-1] = _unquoted(key)
+        else:
+            key = part
+    words = [str(step) for step in path if step is not None]
+    return "".join("/" + word.replace("~", "~0").replace("/", "~1") for word in words)
+
+
+def _unquoted(key: bytes) -> str:
+    text = key.decode("utf-8", "replace")
+    try:
+        return str(json.loads(text))
+    except ValueError:
+        return text.strip('"')

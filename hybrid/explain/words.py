@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from equivalence import forking
 from equivalence.deadline import Deadline
+from hybrid.explain.explanation import Located
 from hybrid.explain.lark_reading import LarkReading, Lexing, Names, names_of
-from hybrid.explain.located import Located
 from hybrid.explain.reading import Reading
 from hybrid.explain.rules import Rules, TimeUp, Untold
 from hybrid.lark import LarkGrammar
