@@ -140,8 +140,6 @@ def test_the_other_process_raises_the_same_errors() -> None:
             guard.lark(text, "start", Deadline(60))
         with pytest.raises(error, match=message):
             construct(text, "start", 50_000)
-    with pytest.raises(GrammarError, match="must be strings"):
-        guard.lark(b"start: A", "start", Deadline(60))
     with pytest.raises(BudgetExceeded, match="more than 5 states"):
         Guard(Budget(states=5)).lark('start: "abcdefghi"', "start", Deadline(60))
 

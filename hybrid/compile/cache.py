@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from equivalence import ArtifactError, HybridError, Vocabulary, forking
+from equivalence.arguments import folder_of, integer_from
 from equivalence.store import read_whole, write_whole
 from hybrid.compiled import CompiledGrammar
 from hybrid.files import can_be_written, from_bytes, to_bytes
@@ -91,15 +92,11 @@ class DiskCache:
         settings: dict[str, Any],
         count: Callable[[str], None],
     ) -> None:
-        given: tuple[object, object] = (folder, limit_bytes)  # of any type
-        if not isinstance(given[0], (str, os.PathLike)) or not os.fspath(folder):
-            raise HybridError(f"cache_dir must be the path of a folder or None, but is {folder!r}")
-        if isinstance(given[1], bool) or not isinstance(given[1], int) or (given[1] < 1 and given[1] != -1):
+        if integer_from(-1, limit_bytes, "cache_dir_limit_bytes", HybridError) == 0:
             raise HybridError(
-                f"cache_dir_limit_bytes must be a positive integer, or -1 for {DEFAULT_DISK_BYTES}, "
-                f"but is {limit_bytes!r}"
+                f"cache_dir_limit_bytes must be positive, or -1 for {DEFAULT_DISK_BYTES}, but is 0"
             )
-        self.folder = Path(os.path.abspath(folder))  # absolute, as the program may change its directory
+        self.folder = Path(folder_of(folder, "cache_dir", HybridError))
         self.limit_bytes = DEFAULT_DISK_BYTES if limit_bytes == -1 else limit_bytes
         self._vocabulary = vocabulary
         self._budget = budget

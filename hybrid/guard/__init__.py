@@ -130,22 +130,17 @@ class Guard:
         deadline.check(phase, READ_SECONDS * len(answer))
         return xgrammar.Grammar.deserialize_json(answer.decode("utf-8", "surrogatepass"))
 
-    def lark(self, text: Any, start: Any, deadline: Deadline) -> Construction:
+    def lark(self, text: str, start: str, deadline: Deadline) -> Construction:
         """Make the parser and the lexer of a Lark grammar (`hybrid.guard.lark_construction`).
 
         How long this takes cannot be predicted from the grammar: a parser may have exponentially many states,
         and patterns may backtrack on the texts of keywords.
 
         Raises:
-            GrammarError: Lark refuses the grammar, or it is not a text.
+            GrammarError: Lark refuses the grammar.
             UnsupportedGrammar: the meaning of a terminal or an option cannot be kept.
             BudgetExceeded: it takes too long, too many states or too much memory.
         """
-        if not isinstance(text, str) or not isinstance(start, str):
-            raise GrammarError(
-                f"the Lark grammar and its start symbol must be strings, but are {type(text).__name__} "
-                f"and {start!r}"
-            )
         phase = "Lark's parser and lexer of the grammar"
         deadline.check(phase)
         most = min(self.budget.states, MOST_LEXER_STATES)

@@ -66,11 +66,10 @@ class HealingMatcher:
         text = encoded(prefix)
         if len(text) > MOST_PREFIX:
             raise ArgumentError(f"the prefix has {len(text)} bytes, but the limit is {MOST_PREFIX}")
-        free_end = flag(terminate_without_stop_token, "terminate_without_stop_token")
         self._inner = GrammarMatcher(
             compiled_grammar,
             override_stop_tokens=override_stop_tokens,
-            terminate_without_stop_token=free_end,
+            terminate_without_stop_token=terminate_without_stop_token,
         )
         self._prefix = text
         self._size = compiled_grammar.vocabulary.size

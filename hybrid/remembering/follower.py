@@ -235,30 +235,21 @@ class RememberingFollower(Follower):
         return self._accept("accept_string", text, text, debug_print)
 
     def _accept(self, name: str, given: Any, text: bytes, debug_print: bool) -> bool:
-        if self._is_marked and (name != "accept_token" or given not in self._stops):
-            return self._accept_marked(name, given, text, debug_print)
+        is_stop = name == "accept_token" and given in self._stops
+        after: Cursor | None = self._cursor
+        if self._is_marked and not is_stop:
+            found = self._marked(text)
+            if found is None:
+                return False
+            after, marked = found
+            if marked != text:
+                name, given = "accept_string", marked
         if not self._pass_on(name, given, debug_print):
             return False
-        after: Cursor | None = self._cursor
-        if name != "accept_token" or given not in self._stops:
+        if not self._is_marked and not is_stop:
             after = self._after(self._cursor, text, self._wrapped.fork)
         if after is None:
             self._pass_on("rollback", 1)
-            return False
-        self._before.append(self._cursor)
-        self._cursor = after
-        return True
-
-    def _accept_marked(self, name: str, given: Any, text: bytes, debug_print: bool) -> bool:
-        found = self._marked(text)
-        if found is None:
-            return False
-        after, marked = found
-        if not (
-            self._pass_on(name, given, debug_print)
-            if marked == text
-            else self._pass_on("accept_string", marked, debug_print)
-        ):
             return False
         self._before.append(self._cursor)
         self._cursor = after
