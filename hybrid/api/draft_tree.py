@@ -3,7 +3,7 @@
 What: node 0 is the root; the matcher has read its token already. The token of every other node is read after
 its parent's, if the parent's mask allows it; then the node gets its mask, and the token is taken back. On a
 classifier no token is read or taken back: one call looks up the whole tree (`hybrid.api.draft_rows`).
-When: in `GrammarMatcher.traverse_draft_tree`, for speculative decoding.
+When: `traverse` is the method `traverse_draft_tree` of matchers, for speculative decoding.
 Limits: arrays that are not a tree (a node is reached twice, a number is out of range) are refused, whereas
 XGrammar would loop forever or read outside of them. Nodes that the root does not reach are ignored.
 """
@@ -37,7 +37,7 @@ class _Tree(NamedTuple):
 
 
 def traverse(
-    matcher: Matcher,
+    self: Matcher,
     retrieve_next_token: torch.Tensor,
     retrieve_next_sibling: torch.Tensor,
     draft_tokens: torch.Tensor,
@@ -76,7 +76,7 @@ def traverse(
     tree = _Tree(*(part.tolist() for part in parts))
     _check_tree(tree)
     nodes = len(tree.token)
-    rows = matcher._rows_of(token_bitmask)
+    rows = self._rows_of(token_bitmask)
     if token_bitmask.ndim != 2 or rows.count != nodes:
         raise BitmaskError(
             f"token_bitmask must have one row for each of the {nodes} nodes, but has shape "
@@ -90,11 +90,11 @@ def traverse(
             )
         heat[:] = NO_TEMPERATURE
     late = begun + time_threshold if time_threshold > 0 else None
-    if isinstance(matcher, Calls) and heat is None and (late is None or time.monotonic() < late):
+    if isinstance(self, Calls) and heat is None and (late is None or time.monotonic() < late):
         children, siblings, tokens = (np.ascontiguousarray(part)[None, :] for part in parts)
-        if not fill_trees([matcher], rows, [0], children, siblings, tokens, True, late is None):
+        if not fill_trees([self], rows, [0], children, siblings, tokens, True, late is None):
             return True
-    whole = _walk(matcher, tree, rows.words, heat, late)
+    whole = _walk(self, tree, rows.words, heat, late)
     count_masks(nodes)
     return whole
 

@@ -403,17 +403,7 @@ class GrammarMatcher(Calls):
 
     def explain_within(self, deadline: Deadline) -> Explanation:
         """`explain`, within a deadline."""
-        compiled = self._compiled
-        vocabulary = compiled.vocabulary
-        return explain(
-            self,
-            self._known_words(),
-            self._follower.text_read(),
-            vocabulary.tokens,
-            compiled.wording.singles(vocabulary.tokens, self._stops),
-            compiled.schema is not None,
-            deadline,
-        )
+        return explain(self, self._known_words(), deadline)
 
     def _known_words(self) -> Words:
         if self._words is None:

@@ -72,12 +72,10 @@ def compile_files(
     """
     many = len(grammars) > 1 or output.is_dir()
     targets = _targets(grammars, output) if many else [output]
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-    )  # fmt: skip
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     failed = 0
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("reading the vocabulary", total=len(grammars) if many else 3)
+        task = progress.add_task("reading the vocabulary", total=len(grammars))
         vocabulary = load_vocabulary(spec).prepare()
         compiler = GrammarCompiler(
             vocabulary, strategy="classifier", cache_enabled=False, assert_formats=formats
@@ -85,17 +83,13 @@ def compile_files(
         found: list[Any] = [_read_or_refused(word, read) for word in grammars]
         if many:
             output.mkdir(parents=True, exist_ok=True)
-            progress.update(task, description="compiling")
-            made = compiler.compile_many(
-                [one for one in found if not isinstance(one, HybridError)], n_jobs, on_error="return",
-                progress=lambda done, total: progress.update(task, completed=done),
-            )  # fmt: skip
-            following = iter(made)
-            found = [one if isinstance(one, HybridError) else next(following) for one in found]
-        elif not isinstance(found[0], HybridError):
-            progress.update(task, description="compiling", completed=1)
-            found = compiler.compile_many(found)
-            progress.update(task, description="writing", completed=2)
+        progress.update(task, description="compiling")
+        made = compiler.compile_many(
+            [one for one in found if not isinstance(one, HybridError)], n_jobs, on_error="return",
+            progress=lambda done, total: progress.update(task, completed=done),
+        )  # fmt: skip
+        following = iter(made)
+        found = [one if isinstance(one, HybridError) else next(following) for one in found]
         for word, target, compiled in zip(grammars, targets, found, strict=True):
             try:
                 if isinstance(compiled, HybridError):

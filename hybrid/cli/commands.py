@@ -65,7 +65,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the random weights and of the sampling.")] = 0,
 ) -> None:
     """Constrain a model with random weights by three grammars, and check every mask and text."""
-    with _errors_printed(Console()):
+    with _errors_printed():
         try:
             # imported by name, because adapters depend on this package, and not the other way round
             module = importlib.import_module("adapters.demo")
@@ -89,8 +89,7 @@ def classes(
     strict: StrictMode = True,
 ) -> None:
     """Print the token classes of a grammar or schema: how many, the largest ones, and the time."""
-    console = Console()
-    with _errors_printed(console):
+    with _errors_printed() as console:
         parsed = read_grammar(grammar, root, strict)
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         with Progress(*columns, console=console, transient=True) as progress:
@@ -129,8 +128,7 @@ def compile_command(
 
     If some of several grammars cannot be written, the others are, and the exit status is 1.
     """
-    console = Console()
-    with _errors_printed(console):
+    with _errors_printed() as console:
         read = partial(read_named, root=root, strict=strict, semantics=semantics)
         failed = compile_files(console, grammars, read, vocabulary, output, n_jobs, formats)
     if failed:
@@ -148,8 +146,7 @@ def inspect(
     steps: Annotated[int, typer.Option(min=1, help="Number of masks of the random walk.")] = 500,
 ) -> None:
     """Print what is in a compiled grammar: counts, sizes, digests, and how deep masks read the stack."""
-    console = Console()
-    with _errors_printed(console):
+    with _errors_printed() as console:
         inspect_file(console, file, vocabulary, sample, steps)
 
 
@@ -177,8 +174,7 @@ def explain(
 
     If the document is refused, the exit status is 1, and the output says where and what was expected.
     """
-    console = Console()
-    with _errors_printed(console):
+    with _errors_printed() as console:
         named = read_named(grammar, root, strict, semantics)
         taken = explain_grammar(console, named, text, html, vocabulary, strategy, formats)
     if not taken:
@@ -195,8 +191,7 @@ def try_command(
     formats: Formats = True,
 ) -> None:
     """Type a text, and see what may come next and where it is refused. Needs the extra "try"."""
-    console = Console()
-    with _errors_printed(console):
+    with _errors_printed() as console:
         try_grammar(console, read_named(grammar, root, strict, semantics), vocabulary, formats)
 
 
@@ -221,10 +216,11 @@ def grammars_command(
 
 
 @contextmanager
-def _errors_printed(console: Console) -> Iterator[None]:
+def _errors_printed() -> Iterator[Console]:
     """A context in which an error is printed, and ends the command with status 2."""
+    console = Console()
     try:
-        yield
+        yield console
     except (HybridError, OSError) as error:
         console.print(f"{type(error).__name__}: {error}", highlight=False, markup=False, style="red")
         raise typer.Exit(2) from error

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,23 +42,19 @@ Matcher = Any
 """A `hybrid.GrammarMatcher`; its module imports this one."""
 
 
-def explain(
-    matcher: Matcher, words: Words, text: bytes, tokens: Sequence[bytes], singles: NDArray[np.int64],
-    is_schema: bool, deadline: Deadline,
-) -> Explanation:  # fmt: skip
+def explain(matcher: Matcher, words: Words, deadline: Deadline) -> Explanation:
     """Explain what is allowed where a matcher is. The matcher's state does not change.
 
     Args:
         matcher: the matcher.
         words: finds words for its text.
-        text: the text that it has read.
-        tokens: the bytes of each id of the vocabulary.
-        singles: from `hybrid.explain.words.Wording.singles`.
-        is_schema: whether the texts are JSON.
         deadline: the deadline of the answer; the mask has its own time limit.
     """
+    compiled, text = matcher.compiled_grammar, matcher._follower.text_read()
+    tokens = compiled.vocabulary.tokens
+    singles = compiled.wording.singles(tokens, matcher._stops)
     size = len(tokens)
-    pointer = pointer_of(text) if is_schema else None
+    pointer = None if compiled.schema is None else pointer_of(text)
     if matcher.is_terminated():
         return Explanation(size, 0, True, True, "", frozenset(), (), pointer=pointer)
     if deadline.is_over:

@@ -77,7 +77,7 @@ class Wording:
         named = self._named
         if isinstance(named, str):
             raise Untold(named)
-        return Reading(named) if isinstance(named, Rules) else LarkReading(self._fixed, *named)
+        return LarkReading(self._fixed, *named) if isinstance(named, tuple) else Reading(named)
 
 
 class Words:

@@ -171,9 +171,7 @@ class Gather:
             IndexError: an array has another length. Nothing was written.
         """
         if class_mask.shape[0] < (self.n_classes + 31) // 32 or out.shape[0] != self.n_words:
-            raise IndexError(
-                f"the row must have {self.n_words} words, and the class mask enough"
-            )
+            raise IndexError(f"the row must have {self.n_words} words, and the class mask enough")
         with cython.nogil:
             self.fill(class_mask, out)
 
