@@ -202,9 +202,8 @@ def grammars_command(
     ] = None,
 ) -> None:
     """List the grammars that come with the package, or print one."""
-    console = Console()
     if show_name is not None:
-        with _errors_printed(console):
+        with _errors_printed():
             typer.echo(shipped_grammar(show_name).text, nl=False)
         return
     table = Table()
@@ -212,7 +211,7 @@ def grammars_command(
         table.add_column(column, no_wrap=column != "description")
     for grammar in shipped_grammars():
         table.add_row(grammar.name, grammar.kind, grammar.description)
-    console.print(table, markup=False)
+    Console().print(table, markup=False)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class Kinds:
     def __init__(self, vocabulary: Vocabulary) -> None:
         tokens, numbers = vocabulary.tokens, np.arange(vocabulary.size)
         self._tokens = tokens
-        self._alike: tuple[dict[int, bytes], dict[int, bytes]] = {}, {}
+        self._alike = cache(_outside), cache(_within)
         data, offsets = vocabulary.flat
         lengths = np.diff(offsets)
         blanks, marks = b" \t\n\r", bytes(MARKS)
@@ -100,11 +100,7 @@ class Kinds:
             number: an id.
             is_within: whether the token is read within a string.
         """
-        known = self._alike[is_within]
-        found = known.get(number)
-        if found is None:
-            found = known[number] = (_within if is_within else _outside)(self._tokens[number])
-        return found
+        return self._alike[is_within](self._tokens[number])
 
 
 def _with_some_of(

@@ -7,7 +7,7 @@ Limits: XGrammar cannot be interrupted; see `hybrid.guard`. Thread-safe.
 
 from __future__ import annotations
 
-import threading
+from functools import cached_property
 
 import xgrammar
 
@@ -17,6 +17,7 @@ from hybrid.guard import Guard
 from hybrid.xgrammar.sanitize import prefix_closed
 
 
+@forking.with_listed_properties
 class Engines:
     """XGrammar's compiler for one vocabulary.
 
@@ -28,16 +29,15 @@ class Engines:
 
     def __init__(self, vocabulary: Vocabulary, n_jobs: int, guard: Guard) -> None:
         self._vocabulary, self._n_jobs, self._guard = vocabulary, n_jobs, guard
-        self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)
-        self._plain: xgrammar.GrammarCompiler | None = None
+
+    @cached_property
+    def _plain(self) -> xgrammar.GrammarCompiler:
+        return xgrammar.GrammarCompiler(
+            self._vocabulary.tokenizer_info, max_threads=self._n_jobs, cache_enabled=False
+        )
 
     def whole(self, grammar: xgrammar.Grammar, deadline: Deadline) -> xgrammar.CompiledGrammar:
         """Compile a grammar for the whole vocabulary. Errors are those of `over`."""
-        with self._lock:
-            if self._plain is None:
-                self._plain = xgrammar.GrammarCompiler(
-                    self._vocabulary.tokenizer_info, max_threads=self._n_jobs, cache_enabled=False
-                )
         vocabulary = self._vocabulary.tokens, self._vocabulary.stop_token_ids
         return self._guard.compile(self._plain, vocabulary, self._n_jobs, grammar, deadline)
 
