@@ -96,15 +96,12 @@ class GrammarCompiler:
             RuntimeError: XGrammar refuses the schema, or it exceeds the budget.
         """
         text = _schema_text(schema)
-        options: dict[str, Any] = {
-            "any_whitespace": any_whitespace,
-            "indent": indent,
-            "separators": separators,
-            "strict_mode": strict_mode,
-            "max_whitespace_cnt": max_whitespace_cnt,
-            "any_order": any_order,
-        }
-        return self._compiled(lambda compiler: compiler.compile_json_schema(text, **options))
+        return self._compiled(
+            lambda compiler: compiler.compile_json_schema(
+                text, any_whitespace=any_whitespace, indent=indent, separators=separators,
+                strict_mode=strict_mode, max_whitespace_cnt=max_whitespace_cnt, any_order=any_order,
+            )
+        )  # fmt: skip
 
     @with_its_errors
     def compile_builtin_json_grammar(self) -> CompiledGrammar:

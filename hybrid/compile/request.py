@@ -68,6 +68,9 @@ class Request(ABC):
     notation: ClassVar[str]
     """The notation's name in keys, logs and messages."""
 
+    identity: ClassVar[tuple[str, ...]] = ()
+    """The fields that tell requests of a notation apart, besides the settings."""
+
     def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
         """Check this request; return it, or an equivalent one in normal form. Only the result has a key.
 
@@ -84,9 +87,9 @@ class Request(ABC):
         return self
 
     @property
-    @abstractmethod
     def key(self) -> tuple[Any, ...]:
         """Identifies equal requests of one compiler. The notation comes first."""
+        return self.notation, *(getattr(self, name) for name in self.identity)
 
     @property
     def is_written_at_once(self) -> bool:
@@ -170,16 +173,13 @@ class GrammarRequest(Parsed):
     """A grammar that XGrammar has parsed already. `normalised` sets `text` to its serialised form."""
 
     notation: ClassVar[str] = "grammar"
+    identity: ClassVar[tuple[str, ...]] = ("text",)
     grammar: xgrammar.Grammar
     text: str = ""
 
     def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
         normalised = replace(self, text=self.grammar.serialize_json())
         return Request.normalised(normalised, compilation, deadline)
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return self.notation, self.text
 
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
         return self.grammar
@@ -190,6 +190,7 @@ class EbnfRequest(Converted):
     """A grammar in EBNF."""
 
     notation: ClassVar[str] = "ebnf"
+    identity: ClassVar[tuple[str, ...]] = ("text", "root_rule_name")
     text: str
     root_rule_name: str = "root"
 
@@ -197,10 +198,6 @@ class EbnfRequest(Converted):
         _check_text(self.text, "the grammar", "text or an xgrammar.Grammar")
         _check_text(self.root_rule_name, "root_rule_name")
         return super().normalised(compilation, deadline)
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return self.notation, self.text, self.root_rule_name
 
     def estimate(self) -> Estimate:
         return text_estimate(self.text)
@@ -218,15 +215,12 @@ class RegexRequest(Converted):
 
     notation: ClassVar[str] = "regex"
     title: ClassVar[str] = "regex"
+    identity: ClassVar[tuple[str, ...]] = ("text",)
     text: str
 
     def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
         _check_text(self.text, "the regular expression")
         return super().normalised(compilation, deadline)
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return self.notation, self.text
 
     def estimate(self) -> Estimate:
         return text_estimate(self.text)
@@ -243,10 +237,6 @@ class BuiltinJsonRequest(Parsed):
     """XGrammar's built-in grammar of JSON."""
 
     notation: ClassVar[str] = "builtin_json"
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return (self.notation,)
 
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
         return xgrammar.Grammar.builtin_json_grammar()
@@ -310,6 +300,7 @@ class LarkRequest(Request):
     """A grammar in Lark's notation."""
 
     notation: ClassVar[str] = "lark"
+    identity: ClassVar[tuple[str, ...]] = ("text", "start")
     text: str
     start: str = "start"
 
@@ -324,10 +315,6 @@ class LarkRequest(Request):
         _check_text(self.text, "the grammar")
         _check_text(self.start, "start")
         return self
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return self.notation, self.text, self.start
 
     @property
     def is_written_at_once(self) -> bool:
