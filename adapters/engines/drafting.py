@@ -86,13 +86,9 @@ class Proposer:
             return found
 
     def propose(
-        self,
-        request: Hashable,
-        grammar: CompiledGrammar,
-        ids: Sequence[int],
-        most: int | None = None,
+        self, request: Hashable, grammar: CompiledGrammar, ids: Sequence[int], most: int | None = None,
         stops: Sequence[int] | None = None,
-    ) -> list[int]:
+    ) -> list[int]:  # fmt: skip
         """Return tokens that are likely to follow, each allowed after those before it.
 
         Args:

@@ -92,11 +92,9 @@ def in_one_call(by_vllm: Loop, grammar: Any, is_strided: bool) -> Loop:
 
     @functools.wraps(by_vllm)
     def grammar_bitmask(
-        self: Any,
-        requests: dict[str, Any],
-        structured_output_request_ids: list[str],
+        self: Any, requests: dict[str, Any], structured_output_request_ids: list[str],
         scheduled_spec_decode_tokens: dict[str, list[int]],
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         asked = requests, structured_output_request_ids, scheduled_spec_decode_tokens
         bitmask = self._grammar_bitmask
         if bitmask is None or len(structured_output_request_ids) < 2:  # for one request the loop is as fast
@@ -118,13 +116,9 @@ def in_one_call(by_vllm: Loop, grammar: Any, is_strided: bool) -> Loop:
 
 
 def _step_of(
-    manager: Any,
-    grammar: Any,
-    is_strided: bool,
-    requests: dict[str, Any],
-    names: list[str],
+    manager: Any, grammar: Any, is_strided: bool, requests: dict[str, Any], names: list[str],
     scheduled: dict[str, list[int]],
-) -> _Step:
+) -> _Step:  # fmt: skip
     """Find which requests have which rows. None are ours if a request has more drafts than rows."""
     from adapters.vllm.serving import GrammarMatcher  # slow to import, and needed only in the engine
 

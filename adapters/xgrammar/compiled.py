@@ -38,11 +38,9 @@ class CompiledGrammar(xgrammar.CompiledGrammar):
     """
 
     def __init__(
-        self,
-        compiled: hybrid.CompiledGrammar,
-        tokenizer_info: xgrammar.TokenizerInfo,
+        self, compiled: hybrid.CompiledGrammar, tokenizer_info: xgrammar.TokenizerInfo,
         plain: xgrammar.CompiledGrammar | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.hybrid = compiled
         self._tokenizer_info = tokenizer_info
         if plain is not None:

@@ -84,14 +84,9 @@ class DiskCache:
     """
 
     def __init__(
-        self,
-        folder: str | os.PathLike[str],
-        limit_bytes: int,
-        vocabulary: Vocabulary,
-        budget: Budget,
-        settings: dict[str, Any],
-        count: Callable[[str], None],
-    ) -> None:
+        self, folder: str | os.PathLike[str], limit_bytes: int, vocabulary: Vocabulary, budget: Budget,
+        settings: dict[str, Any], count: Callable[[str], None],
+    ) -> None:  # fmt: skip
         if integer_from(-1, limit_bytes, "cache_dir_limit_bytes", HybridError) == 0:
             raise HybridError(
                 f"cache_dir_limit_bytes must be positive, or -1 for {DEFAULT_DISK_BYTES}, but is 0"

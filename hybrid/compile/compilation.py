@@ -46,12 +46,9 @@ class Compilation(EngineStrategies):
     """The compilations of one compiler; for the arguments see `EngineStrategies`."""
 
     def decide(
-        self,
-        grammar: xgrammar.Grammar | SchemaGrammar,
-        parsing: float,
-        deadline: Deadline,
+        self, grammar: xgrammar.Grammar | SchemaGrammar, parsing: float, deadline: Deadline,
         printed: Callable[[Any], ReadGrammar | None],
-    ) -> CompiledGrammar:
+    ) -> CompiledGrammar:  # fmt: skip
         """Compile a parsed grammar on the chosen strategy, or on the next possible one.
 
         Args:

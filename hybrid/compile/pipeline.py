@@ -48,13 +48,9 @@ class Pipeline:
     """
 
     def __init__(
-        self,
-        compilation: Compilation,
-        memory: MemoryCache | None,
-        disk: DiskCache | None,
-        writer: FileWriter | None,
-        statistics: Statistics,
-    ) -> None:
+        self, compilation: Compilation, memory: MemoryCache | None, disk: DiskCache | None,
+        writer: FileWriter | None, statistics: Statistics,
+    ) -> None:  # fmt: skip
         self._compilation = compilation
         self._memory, self._disk = memory, disk
         self._writer, self._statistics = writer, statistics

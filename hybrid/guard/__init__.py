@@ -165,13 +165,9 @@ class Guard:
         return found
 
     def compile(
-        self,
-        compiler: xgrammar.GrammarCompiler,
-        vocabulary: tuple[Sequence[bytes], Sequence[int]],
-        threads: int,
-        grammar: xgrammar.Grammar,
-        deadline: Deadline,
-    ) -> xgrammar.CompiledGrammar:
+        self, compiler: xgrammar.GrammarCompiler, vocabulary: tuple[Sequence[bytes], Sequence[int]],
+        threads: int, grammar: xgrammar.Grammar, deadline: Deadline,
+    ) -> xgrammar.CompiledGrammar:  # fmt: skip
         """Call `xgrammar.GrammarCompiler.compile_grammar`.
 
         Args:

@@ -34,14 +34,9 @@ TEXT_KEPT = 240
 
 
 def compare_along(
-    compiled: Any,
-    plain_compiled: xgrammar.CompiledGrammar,
-    token_ids: Sequence[int],
-    *,
-    matcher: Any = None,
-    max_differences: int = 100,
-    deadline: float = math.inf,
-) -> Comparison:
+    compiled: Any, plain_compiled: xgrammar.CompiledGrammar, token_ids: Sequence[int], *,
+    matcher: Any = None, max_differences: int = 100, deadline: float = math.inf,
+) -> Comparison:  # fmt: skip
     """Compare both matchers from the start along a token sequence.
 
     At each step, and after the last token, both masks are compared; the token is given to both sides. If both
@@ -73,16 +68,9 @@ def compare_along(
 
 
 def compare_walk(
-    compiled: Any,
-    plain_compiled: xgrammar.CompiledGrammar,
-    seed: int,
-    steps: int,
-    *,
-    matcher: Any = None,
-    by_kind: float = 0.5,
-    max_differences: int = 100,
-    deadline: float = math.inf,
-) -> Comparison:
+    compiled: Any, plain_compiled: xgrammar.CompiledGrammar, seed: int, steps: int, *,
+    matcher: Any = None, by_kind: float = 0.5, max_differences: int = 100, deadline: float = math.inf,
+) -> Comparison:  # fmt: skip
     """Compare both matchers along a random walk through allowed tokens.
 
     Each token is drawn from the mask that both sides agree on, after contradictions are settled. If
@@ -161,15 +149,9 @@ class _Pair:
         return self._tokens
 
     def note(
-        self,
-        where: list[Disagreement],
-        kind: str,
-        token_id: int,
-        ours: bool,
-        plain: bool,
-        accepted: bool | None = None,
-        note: str = "",
-    ) -> None:
+        self, where: list[Disagreement], kind: str, token_id: int, ours: bool, plain: bool,
+        accepted: bool | None = None, note: str = "",
+    ) -> None:  # fmt: skip
         """Add a disagreement to a list, unless the list is full."""
         if len(where) < KEEP:
             token = self.tokens[token_id] if 0 <= token_id < len(self.tokens) else b""
