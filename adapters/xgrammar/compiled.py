@@ -135,5 +135,5 @@ def taken_over(
     """
     info = plain.tokenizer_info if tokenizer_info is None else tokenizer_info
     grammar = plain.grammar
-    compiled = Compiling(info, options).compiled(lambda compiler: compiler.compile_grammar(grammar))
+    compiled = Compiling(info, options)._compile(lambda compiler: compiler.compile_grammar(grammar))
     return CompiledGrammar(compiled, info, plain)

@@ -62,7 +62,7 @@ class Compiling:
         options = {**self._options, "strategy": "engine", "cache_dir": None}
         return hybrid.GrammarCompiler(self.hybrid.vocabulary, **options)
 
-    def compiled(
+    def _compile(
         self, compile_it: Callable[[hybrid.GrammarCompiler], hybrid.CompiledGrammar]
     ) -> hybrid.CompiledGrammar:
         """Compile a grammar by a call to one of our compilers.
@@ -79,7 +79,7 @@ class Compiling:
             return found
 
     def clear_cache(self) -> None:
-        """Drop all compiled grammars."""
+        """Drop all compiled grammars. Those in use stay usable."""
         self.hybrid.clear_cache()
         if "_on_engine" in self.__dict__:
             self._on_engine.clear_cache()
