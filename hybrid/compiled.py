@@ -224,13 +224,18 @@ class CompiledGrammar:
     @property
     def memory_size_bytes(self) -> int:
         """Bytes that this compiled grammar holds, without the shared vocabulary."""
-        classes, made = self.known_classes, self.__dict__.get("completions")  # if anybody has used them
-        size = (0 if classes is None else classes.nbytes) + (0 if made is None else made.nbytes)
+        size = self.completion_bytes + (0 if self.found is None else self.found.nbytes)
         part: Any
         for part in (self.classifier, self.gather, self.engine):
             if part is not None:
                 size += int(part.memory_size_bytes)
         return size
+
+    @property
+    def completion_bytes(self) -> int:
+        """Bytes that `completions` hold; 0 if nobody has used them."""
+        made: Completions | None = self.__dict__.get("completions")
+        return 0 if made is None else made.nbytes
 
     @cached_property
     def fallback(self) -> CompiledGrammar:
@@ -349,7 +354,7 @@ class OnWalks(CompiledGrammar):
 
     @property
     def memory_size_bytes(self) -> int:
-        return super().memory_size_bytes + self.deferred.nbytes
+        return self.classifier.memory_size_bytes + self.deferred.nbytes + self.completion_bytes
 
 
 def reason_of(classes: TokenClasses, vocabulary: Vocabulary) -> str:

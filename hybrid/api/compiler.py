@@ -357,8 +357,10 @@ class GrammarCompiler:
         relax: bool = False, formats: bool | None = None, registry: Any = None, **options: Any,
     ) -> Request:  # fmt: skip
         """The request of a call for a schema."""
-        semantics = self.semantics if semantics is None else semantics
-        one_of(SEMANTICS, semantics, "semantics", HybridError)
+        if semantics is None:
+            semantics = self.semantics
+        else:
+            one_of(SEMANTICS, semantics, "semantics", HybridError)
         options = self._with_white_space(options, semantics)
         if semantics == "json-schema":
             formats = self.assert_formats if formats is None else formats

@@ -93,6 +93,7 @@ class DeferredClasses:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, without the classifier and the classes."""
+        """Bytes held, without the classifier."""
+        size = 0 if self.found is None else self.found.nbytes
         network = self._network
-        return 0 if network is None else network.nbytes
+        return size if network is None else size + network.nbytes
