@@ -10,7 +10,6 @@ running. Given a folder, compiled grammars are kept there for other processes (d
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -50,8 +49,6 @@ DEFAULT_CACHE_BYTES = 512 * 2**20
 
 NO_BOUND = -1
 """The value of `max_whitespace_cnt` that allows white space of any length."""
-
-logger = logging.getLogger("hybrid")
 
 
 class GrammarCompiler:

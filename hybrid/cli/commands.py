@@ -54,11 +54,6 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def main() -> None:
-    """Exact grammar-constrained decoding over token classes."""
-
-
 @app.command()
 def demo(
     tokens: Annotated[int, typer.Option(min=8, help="Maximum number of tokens for each grammar.")] = 160,
