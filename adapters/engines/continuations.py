@@ -17,6 +17,7 @@ from typing import Any
 from adapters.engines.drafting import Proposer
 from hybrid import GrammarMatcher
 from hybrid.drafts.forced import Encode
+from hybrid.drafts.model import MOST_DRAFT
 
 logger = logging.getLogger("equimask.drafts")
 
@@ -53,7 +54,7 @@ class Continuations(Proposer):
     key_of = staticmethod(lambda grammar: grammar)  # a key of its text may take seconds
 
     def __init__(self, most: int, encode: Encode | None = None, **options: Any) -> None:
-        super().__init__(most, **{"most_bytes": MODEL_BYTES, "encode": encode, **options})
+        super().__init__(min(most, MOST_DRAFT), **{"most_bytes": MODEL_BYTES, "encode": encode, **options})
 
     def learn(self, matcher: GrammarMatcher, new: int) -> None:
         """Learn from the last tokens that a request has read."""

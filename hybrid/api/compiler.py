@@ -351,7 +351,7 @@ class GrammarCompiler:
 
     def _schema(
         self, schema: Any, strict: bool = False, static: bool = False, semantics: str | None = None,
-        relax: bool = False, formats: bool | None = None, registry: Any = None, **options: Any,
+        relax: bool = False, assert_formats: bool | None = None, registry: Any = None, **options: Any,
     ) -> Request:  # fmt: skip
         """The request of a call for a schema."""
         if semantics is None:
@@ -360,7 +360,7 @@ class GrammarCompiler:
             one_of(SEMANTICS, semantics, "semantics", HybridError)
         options = self._with_white_space(options, semantics)
         if semantics == "json-schema":
-            formats = self.assert_formats if formats is None else formats
+            formats = self.assert_formats if assert_formats is None else assert_formats
             return ExactSchemaRequest(
                 schema, options, strict, relax, formats, registry, settings=self._settings, static=static
             )
@@ -369,8 +369,8 @@ class GrammarCompiler:
                 "relax=True is an option of semantics='json-schema' only: XGrammar always ignores "
                 "what it does not know, and CompiledGrammar.relaxed lists that"
             )
-        if formats is not None or registry is not None:
-            name = "registry" if formats is None else "assert_formats"
+        if assert_formats is not None or registry is not None:
+            name = "registry" if assert_formats is None else "assert_formats"
             raise HybridError(
                 f"{name} is an option of semantics='json-schema' only; pass semantics='json-schema' "
                 f"too, or omit {name}"
