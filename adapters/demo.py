@@ -165,13 +165,9 @@ class _Ticker(transformers.StoppingCriteria):
 
 
 def work(
-    task: Task,
-    compiler: GrammarCompiler,
-    plain: xgrammar.GrammarCompiler,
-    model: Any,
-    vocabulary: Vocabulary,
-    progress: Progress,
-) -> Outcome:
+    task: Task, compiler: GrammarCompiler, plain: xgrammar.GrammarCompiler, model: Any,
+    vocabulary: Vocabulary, progress: Progress,
+) -> Outcome:  # fmt: skip
     """Compile on both sides, generate, judge the output, and compare every mask on the way."""
     bar = progress.add_task(f"{task.name}: compiling", total=None)
     began = time.perf_counter()

@@ -51,16 +51,10 @@ class DraftCandidates(CandidateGenerator):
     """
 
     def __init__(
-        self,
-        drafts: DraftModel,
-        most: int = 8,
-        *,
-        max_length: int | None = None,
-        matcher: GrammarMatcher | HealingMatcher | None = None,
-        learn: bool = True,
-        ends: Iterable[int] = (),
-        criteria: Iterable[Any] = (),
-    ) -> None:
+        self, drafts: DraftModel, most: int = 8, *, max_length: int | None = None,
+        matcher: GrammarMatcher | HealingMatcher | None = None, learn: bool = True,
+        ends: Iterable[int] = (), criteria: Iterable[Any] = (),
+    ) -> None:  # fmt: skip
         self._drafts, self._most, self._max_length, self._learn = drafts, most, max_length, learn
         self._matcher = GrammarMatcher(drafts.compiled_grammar) if matcher is None else matcher
         self._stops = frozenset([*self._matcher.stop_token_ids, *ends])

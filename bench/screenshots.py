@@ -20,6 +20,7 @@ import typer
 from bench.cases import CHECKOUT
 from bench.report import make_console
 from hybrid.cli.explaining import explain_grammar
+from hybrid.cli.grammar_source import read_named
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -90,7 +91,7 @@ def command(
         )
         for name, grammar, text, height, token in jobs:
             page = Path(made, f"{name}.html")
-            explain_grammar(console, str(grammar), text, page, vocabulary, "auto", None, True)
+            explain_grammar(console, read_named(str(grammar)), text, page, vocabulary, "auto", True)
             target = folder / f"{name}.png"
             picture(browser, page, target.resolve(), height, token)
             console.print(f"{target}: {target.stat().st_size / 1024:.0f} KiB", markup=False)

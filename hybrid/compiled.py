@@ -1,6 +1,6 @@
 """A compiled grammar: the strategy chosen for it, and everything that its matchers share.
 
-What: `CompiledGrammar`, and a subclass for each way to run a grammar. Instances are immutable, so copying one
+What: `CompiledGrammar`, and a subclass for grammars without classes. Instances are immutable, so copying one
 returns the same object. One instance serves any number of matchers in any number of threads.
 When: made by `GrammarCompiler`, or read from a file that `save` wrote.
 Limits: only grammars on strategy "classifier" can be saved (docs/artifacts.md).
@@ -52,8 +52,7 @@ _noting = forking.listed(threading.Lock(), forking.Order.BRIEF)
 @forking.with_listed_properties
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class CompiledGrammar:
-    """A grammar ready for matchers: one of `OnWalks`, `OnClassifier`, `OnLark`, `OnRepresentatives` and
-    `OnEngine`.
+    """A grammar ready for matchers.
 
     Attributes:
         strategy: the strategy that was chosen: "classifier", "representatives" or "engine".
@@ -61,8 +60,7 @@ class CompiledGrammar:
         vocabulary: the vocabulary of the masks.
         grammar: the grammar: as XGrammar parsed it, as it was made from a JSON schema, or a Lark grammar's
             text.
-        classes: the token classes; None on strategy "engine". While masks still come from walks over the
-            vocabulary, asking for the classes computes them, and gives None if that exceeds the budget.
+        found: the token classes, if they were known when the grammar was made; see `classes`.
         engine: XGrammar's compiled grammar. On "representatives" its vocabulary has one token per class, in
             the order of classes, then their missing prefixes, then a stop token. On "engine" it has the whole
             vocabulary. None on "classifier".
@@ -80,7 +78,7 @@ class CompiledGrammar:
         places: where matchers must remember items or keys that may not be repeated; None if nowhere.
     """
 
-    strategy: str = field(default="", init=False)
+    strategy: str
     reason: str
     vocabulary: Vocabulary
     grammar: xgrammar.Grammar | LarkGrammar | SchemaGrammar
@@ -88,15 +86,13 @@ class CompiledGrammar:
     schema: SchemaText | None = None
     mask_seconds: float | None = None
     places: Places | None = None
-
-    # attributes of some subclasses, which declare them again
-    engine: xgrammar.CompiledGrammar | None = field(default=None, init=False)
-    engine_stop: int = field(default=-1, init=False)
-    classes: TokenClasses | None = field(default=None, init=False)
-    gather: Gather | None = field(default=None, init=False)
-    features: Features | None = field(default=None, init=False)
-    classifier: Classifier | None = field(default=None, init=False)
-    budget: Budget | None = field(default=None, init=False)
+    engine: xgrammar.CompiledGrammar | None = None
+    engine_stop: int = -1
+    found: TokenClasses | None = None
+    gather: Gather | None = None
+    features: Features | None = None
+    classifier: Classifier | None = None
+    budget: Budget | None = None
 
     awaited: ClassVar[Any] = None
     """Called with the seconds of the first mask; removed after that."""
@@ -167,7 +163,12 @@ class CompiledGrammar:
 
     def completed(self, budget: Budget, why: str, deadline: Deadline | None = None) -> bool:
         """`promote` for callers that have a deadline, and a reason to note."""
-        return False
+        if self.classifier is None or isinstance(self.grammar, LarkGrammar):
+            return False
+        if not self.classifier.is_complete:
+            complete(self.classifier, self.grammar, budget, deadline)
+            self.note(why)
+        return True
 
     @property
     def tokenizer_info(self) -> xgrammar.TokenizerInfo:
@@ -175,9 +176,15 @@ class CompiledGrammar:
         return self.vocabulary.tokenizer_info
 
     @property
+    def classes(self) -> TokenClasses | None:
+        """The token classes; None on strategy "engine". While masks still come from walks over the
+        vocabulary, asking for the classes computes them, and gives None if that exceeds the budget."""
+        return self.found
+
+    @property
     def known_classes(self) -> TokenClasses | None:
         """The token classes, if they have been computed."""
-        return self.classes
+        return self.found
 
     @cached_property
     def classless(self) -> int:
@@ -217,7 +224,18 @@ class CompiledGrammar:
     @property
     def memory_size_bytes(self) -> int:
         """Bytes that this compiled grammar holds, without the shared vocabulary."""
-        raise NotImplementedError
+        size = self.completion_bytes + (0 if self.found is None else self.found.nbytes)
+        part: Any
+        for part in (self.classifier, self.gather, self.engine):
+            if part is not None:
+                size += int(part.memory_size_bytes)
+        return size
+
+    @property
+    def completion_bytes(self) -> int:
+        """Bytes that `completions` hold; 0 if nobody has used them."""
+        made: Completions | None = self.__dict__.get("completions")
+        return 0 if made is None else made.nbytes
 
     @cached_property
     def fallback(self) -> CompiledGrammar:
@@ -236,7 +254,8 @@ class CompiledGrammar:
         serialized = read_grammar(grammar).whole()
         safe = as_changed(grammar, serialized, shield_root(serialized))
         engines = Engines(self.vocabulary, 1, Guard(self.budget))
-        made = OnEngine(
+        made = CompiledGrammar(
+            strategy="engine",
             reason="some matchers need more memory than Budget.table_bytes, or read a token both as text and "
             "as an id; they run in plain XGrammar",
             vocabulary=self.vocabulary, grammar=grammar,
@@ -281,12 +300,6 @@ class CompiledGrammar:
         has_names = not isinstance(self.grammar, SchemaGrammar)
         return Wording(grammar, fixed, self.strategy != "engine", has_names)
 
-    @property
-    def completion_bytes(self) -> int:
-        """Bytes that `completions` hold; 0 if nobody has used them."""
-        made: Completions | None = self.__dict__.get("completions")
-        return 0 if made is None else made.nbytes
-
     def __copy__(self) -> CompiledGrammar:
         return self
 
@@ -307,66 +320,12 @@ class CompiledGrammar:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class OnEngine(CompiledGrammar):
-    """A grammar that XGrammar runs over the whole vocabulary."""
-
-    strategy: str = field(default="engine", init=False)
-    engine: xgrammar.CompiledGrammar = field()
-
-    @property
-    def memory_size_bytes(self) -> int:
-        return int(self.engine.memory_size_bytes) + self.completion_bytes
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class OnRepresentatives(CompiledGrammar):
-    """A grammar that XGrammar runs over one token for each class."""
-
-    strategy: str = field(default="representatives", init=False)
-    engine: xgrammar.CompiledGrammar = field()
-    engine_stop: int = field()
-    classes: TokenClasses = field()
-    gather: Gather = field()
-
-    @property
-    def memory_size_bytes(self) -> int:
-        size = int(self.engine.memory_size_bytes) + self.classes.nbytes + self.gather.memory_size_bytes
-        return size + self.completion_bytes
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Classified(CompiledGrammar):
-    """A grammar with a classifier, which reads the parser's stack. No engine runs."""
-
-    strategy: str = field(default="classifier", init=False)
-    grammar: xgrammar.Grammar | SchemaGrammar
-    features: Features | None = field()
-    classifier: Classifier = field()
-    budget: Budget = field()
-
-    def completed(self, budget: Budget, why: str, deadline: Deadline | None = None) -> bool:
-        if not self.classifier.is_complete:
-            complete(self.classifier, self.grammar, budget, deadline)
-            self.note(why)
-        return True
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class OnClassifier(Classified):
-    """A grammar whose classifier names the allowed classes."""
-
-    classes: TokenClasses = field()
-
-    @property
-    def memory_size_bytes(self) -> int:
-        return self.classifier.memory_size_bytes + self.classes.nbytes + self.completion_bytes
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class OnWalks(Classified):
+class OnWalks(CompiledGrammar):
     """A grammar whose masks come from walks over the vocabulary until token classes are asked for."""
 
-    deferred: DeferredClasses = field()
+    strategy: str = "classifier"
+    classifier: Classifier
+    deferred: DeferredClasses
 
     def completed(self, budget: Budget, why: str, deadline: Deadline | None = None) -> bool:
         self.compute_classes(deadline or self.deferred.deadline())
@@ -382,7 +341,7 @@ class OnWalks(Classified):
         self.note(f"classes were computed later: {reason_of(found, self.vocabulary)}")
         return found
 
-    @property  # type: ignore[misc]  # a field in the base class
+    @property
     def classes(self) -> TokenClasses | None:
         try:
             return self.compute_classes(self.deferred.deadline())
@@ -396,20 +355,6 @@ class OnWalks(Classified):
     @property
     def memory_size_bytes(self) -> int:
         return self.classifier.memory_size_bytes + self.deferred.nbytes + self.completion_bytes
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class OnLark(CompiledGrammar):
-    """A Lark grammar, with a classifier of its lexer and its parser's stack."""
-
-    strategy: str = field(default="classifier", init=False)
-    grammar: LarkGrammar
-    classes: TokenClasses = field()
-    classifier: FactoredClassifier = field()
-
-    @property
-    def memory_size_bytes(self) -> int:
-        return self.classifier.memory_size_bytes + self.classes.nbytes
 
 
 def reason_of(classes: TokenClasses, vocabulary: Vocabulary) -> str:

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,6 @@ from bench.cases import CHECKOUT
 from equivalence import GrammarError
 from hybrid import Budget, CompiledGrammar, GrammarCompiler
 from hybrid.compile import cache
-from hybrid.compile.cache import KEY_BYTES
-from hybrid.compiled import OnClassifier
 from tests.caches import LARK, OTHER_VOCABULARY, REGEX, Gate, Point, compiler_in, disk, entries
 from tests.test_artifact import SCHEMA, VOCABULARY, masks_along
 
@@ -157,19 +154,11 @@ def test_a_grammar_that_falls_back_is_not_written(tmp_path: Path) -> None:
     assert disk(compiler) == (0, 1, 0) and not entries(tmp_path)
 
 
-def test_what_an_artefact_does_not_carry_is_not_written(tmp_path: Path) -> None:
-    @dataclass(frozen=True, eq=False, kw_only=True)
-    class SaysMore(OnClassifier):
-        more: str = ""
-
-    compiler = compiler_in(tmp_path)
-    assert compiler._disk is not None
-    compiled = GrammarCompiler(VOCABULARY, strategy="classifier").compile_regex("a")
-    facts = {name: getattr(compiled, name) for name in cache.CARRIED if hasattr(compiled, name)}
-    compiler._disk.keep(bytes(KEY_BYTES), SaysMore(**facts, more="this"))
-    assert not entries(tmp_path)
-    compiler._disk.keep(bytes(KEY_BYTES), SaysMore(**facts))
-    assert len(entries(tmp_path)) == 1
+def test_a_time_limit_of_masks_does_not_keep_a_grammar_from_the_folder(tmp_path: Path) -> None:
+    budget = Budget(mask_seconds=9.0)
+    compiler_in(tmp_path, budget=budget).compile_regex("a")
+    loaded = compiler_in(tmp_path, budget=budget).compile_regex("a")
+    assert "load" in loaded.timings and loaded.mask_seconds == 9.0
 
 
 def test_disk_without_memory(tmp_path: Path) -> None:

@@ -99,6 +99,16 @@ def grammars(tmp_path: Path) -> list[str]:
     return [str(tmp_path / name) for name in ("nested.gbnf", "schema.json", "broken.gbnf")]
 
 
+def test_the_file_of_a_schema_names_what_is_not_enforced(
+    vocabulary: str, grammars: list[str], tmp_path: Path
+) -> None:
+    Path(grammars[1]).write_text(json.dumps({"type": "array", "uniqueItems": True}))
+    file = tmp_path / "schema.equimask"
+    result = run("compile", grammars[1], "--vocabulary", vocabulary, "-o", str(file))
+    for output in (result.output, run("inspect", str(file)).output):
+        assert "keywords that are not enforced: 1" in output and "uniqueItems" in output
+
+
 def test_a_grammar_is_compiled_to_a_file_and_inspected(
     vocabulary: str, grammars: list[str], tmp_path: Path
 ) -> None:

@@ -12,42 +12,41 @@ import pytest
 
 from equivalence import Vocabulary
 from hybrid import Budget, CompiledGrammar, GrammarCompiler
-from hybrid.compiled import OnClassifier, OnEngine, OnLark, OnRepresentatives, reason_of
+from hybrid.compiled import reason_of
 
 VOCABULARY = Vocabulary([bytes([byte]) for byte in range(256)] + [b""], [256], [256])
 
 VARIANTS = {
-    OnEngine: ("engine", {"engine"}),
-    OnRepresentatives: ("representatives", {"engine", "engine_stop", "classes", "gather"}),
-    OnClassifier: ("classifier", {"classes", "features", "classifier", "budget"}),
-    OnLark: ("classifier", {"classes", "classifier"}),
+    "engine": ("engine", {"engine"}),
+    "representatives": ("representatives", {"engine", "engine_stop", "classes", "gather"}),
+    "classifier": ("classifier", {"classes", "features", "classifier", "budget"}),
+    "lark": ("classifier", {"classes", "classifier"}),
 }
 
 
-def compiled_as(variant: type[CompiledGrammar]) -> CompiledGrammar:
+def compiled_as(variant: str) -> CompiledGrammar:
     strategy = VARIANTS[variant][0]
     compiler = GrammarCompiler(VOCABULARY, strategy=strategy, deterministic=True)
-    return compiler.compile_lark('start: "a"') if variant is OnLark else compiler.compile_regex("[ab]+")
+    return compiler.compile_lark('start: "a"') if variant == "lark" else compiler.compile_regex("[ab]+")
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.__name__)
-def test_each_variant_has_what_it_needs_and_nothing_else(
-    variant: type[CompiledGrammar], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_each_variant_has_what_it_needs_and_nothing_else(variant: str, tmp_path: Path) -> None:
     strategy, own = VARIANTS[variant]
     compiled = compiled_as(variant)
-    assert type(compiled) is variant and compiled.strategy == strategy
+    assert compiled.strategy == strategy
     assert repr(compiled).startswith(f"CompiledGrammar({strategy}")
     some = {"engine", "engine_stop", "classes", "gather", "features", "classifier", "budget"}
     assert {name for name in some if getattr(compiled, name) not in (None, -1)} == own
     assert compiled.memory_size_bytes > 0
     if compiled.classifier is not None:
         compiled.save(tmp_path / "one")
-        assert type(CompiledGrammar.load(tmp_path / "one", VOCABULARY)) is variant
+        loaded = CompiledGrammar.load(tmp_path / "one", VOCABULARY)
+        assert {name for name in some if getattr(loaded, name) not in (None, -1)} == own - {"features"}
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.__name__)
-def test_nothing_can_be_set(variant: type[CompiledGrammar]) -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_nothing_can_be_set(variant: str) -> None:
     compiled = compiled_as(variant)
     for field in fields(compiled):
         with pytest.raises(FrozenInstanceError):
@@ -55,7 +54,7 @@ def test_nothing_can_be_set(variant: type[CompiledGrammar]) -> None:
 
 
 def test_notes_are_added_once_and_none_is_lost() -> None:
-    compiled = compiled_as(OnEngine)
+    compiled = compiled_as("engine")
     reason = compiled.reason
     notes = [f"<{number}>" for number in range(200)] * 2
     with ThreadPoolExecutor(8) as pool:

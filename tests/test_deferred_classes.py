@@ -17,7 +17,7 @@ import pytest
 
 from equivalence import BudgetExceeded
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
-from hybrid.compiled import OnClassifier, OnWalks
+from hybrid.compiled import OnWalks
 from tests.matchers import mask_of
 from tests.promotions import NESTED, is_complete, promotions, use
 from tests.test_artifact import SCHEMA, VOCABULARY
@@ -59,7 +59,7 @@ def test_auto_walks_first_and_says_so(deterministic: bool) -> None:
 )
 def test_who_does_not_walk(options: dict[str, Any]) -> None:
     compiled = GrammarCompiler(VOCABULARY, **options).compile_grammar(NESTED)
-    assert isinstance(compiled, OnClassifier) and "ids of the vocabulary form" in compiled.reason
+    assert not isinstance(compiled, OnWalks) and "ids of the vocabulary form" in compiled.reason
 
 
 def test_with_a_folder_classes_follow_at_once_and_are_written(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_with_a_folder_classes_follow_at_once_and_are_written(tmp_path: Path) ->
     assert use(compiled) == before
     again = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
     loaded = again.compile_grammar(NESTED)
-    assert isinstance(loaded, OnClassifier) and again.stats()["disk"]["hits"] == 1
+    assert not isinstance(loaded, OnWalks) and again.stats()["disk"]["hits"] == 1
     assert use(loaded) == before
 
 
@@ -85,7 +85,7 @@ def test_what_nobody_uses_any_more_is_written_by_close(tmp_path: Path) -> None:
     assert compiler.stats()["disk"]["writes"] == len(texts)
     again = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
     for text in texts:
-        assert isinstance(again.compile_regex(text), OnClassifier)
+        assert not isinstance(again.compile_regex(text), OnWalks)
 
 
 # --- Who asks for classes -------------------------------------------------------------------------------

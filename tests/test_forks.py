@@ -308,7 +308,7 @@ def test_no_lock_stays_held(short_waits: None, tmp_path: Path) -> None:
 
         mine = [
             compiled.classifier.lock, compiler._memory._lock, compiler._writer._lock, compiler._disk._lock,
-            compiler._background._lock, statistics._lock, compiler._compilation._engines._lock,
+            compiler._background._lock, statistics._lock,
             future._own_lock, future._condition,
             worker._lock, worker._opening,
         ]  # fmt: skip

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from adapters.engines.serving import BoundedCompiler
 from adapters.engines.settings import Settings
 from adapters.transformers import GrammarLogitsProcessor
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarError, GrammarMatcher
 from hybrid.cli.commands import app
-from hybrid.cli.grammar_source import read_named, read_source
+from hybrid.cli.grammar_source import read_named
 from tests.test_json_schema_meaning import BYTES, written
 
 SCHEMA = {"type": "string", "pattern": "a"}
@@ -39,8 +39,20 @@ def test_sources_say_what_schemas_mean() -> None:
         "strict_mode": True,
         "semantics": "json-schema",
     }
-    assert read_source(json.dumps(SCHEMA), semantics="json-schema").kind == "json_schema"
-    assert read_source('root ::= "a"', semantics="json-schema").kind == "grammar"
+    assert read_named(json.dumps(SCHEMA), semantics="json-schema").source.kind == "json_schema"
+    assert read_named('root ::= "a"', semantics="json-schema").source.kind == "grammar"
+
+
+def test_calls_in_the_background_take_the_same_options() -> None:
+    compiler = GrammarCompiler(BYTES, semantics="json-schema")
+    for formats in (True, False):
+        schema = {"type": "string", "format": "date"}
+        compiled = compiler.compile_json_schema_async(schema, assert_formats=formats, relax=True).result()
+        assert bool(written(compiled, '"no date"')) is not formats
+    with pytest.raises(GrammarError, match="there is no option 'formats'"):
+        compiler.compile_json_schema(SCHEMA, formats=True)
+    with pytest.raises(GrammarError, match="there is no option 'formats'"):
+        compiler.compile_json_schema_async(SCHEMA, formats=True).result()
 
 
 def test_the_processor_takes_it() -> None:

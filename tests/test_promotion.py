@@ -1,7 +1,7 @@
 """Promotion: masks never change, matchers continue, and grammars are promoted only on request.
 
 What: static grammars, `promote`, budgets, files and forked processes; compilers that decide without a clock.
-When: after any change of `hybrid.compile.promotion` or of `hybrid.classifier.completing`.
+When: after any change of `hybrid.compile.pipeline.promote_static` or of `hybrid.classifier.completing`.
 Limits: times are measured, not tested (docs/strategies.md).
 """
 
@@ -24,7 +24,7 @@ import pytest
 from bench.cases import CHECKOUT
 from equivalence import BudgetExceeded, Vocabulary
 from hybrid import BatchGrammarMatcher, Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
-from hybrid.compile.promotion import promote_static
+from hybrid.compile.pipeline import promote_static
 from tests.matchers import mask_of
 from tests.promotions import NESTED, begun, is_complete, promotions, text_of, use
 from tests.test_artifact import SCHEMA, VOCABULARY

@@ -49,10 +49,10 @@ def test_keys_tell_apart_what_comes_out_differently() -> None:
         JsonSchemaRequest("a", {"indent": 2}, settings=SETTINGS),
         BuiltinJsonRequest(settings=SETTINGS),
     ]
-    keys = [request.shared_key for request in requests]
+    keys = [(request.settings, request.key) for request in requests]
     assert len(set(keys)) == len(keys)
     again = EbnfRequest("a", settings=Settings("auto", Budget()), static=True)
-    assert again.shared_key == keys[0], "static is another way to the same grammar"
+    assert (again.settings, again.key) == keys[0], "static is another way to the same grammar"
 
 
 def test_a_tag_becomes_the_grammar_of_it() -> None:

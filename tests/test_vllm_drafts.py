@@ -8,7 +8,6 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from adapters.engines import continuations
 from adapters.engines.continuations import Continuations, encode_of
 from equivalence import Vocabulary
 from hybrid import GrammarCompiler, GrammarMatcher
@@ -73,8 +72,7 @@ def test_what_requests_wrote_is_likely_for_others_of_their_grammar(compiler):
 
 
 def test_models_of_grammars_are_bounded(compiler, monkeypatch):
-    monkeypatch.setattr(continuations, "MOST_MODELS", 3)
-    drafts = Continuations(4)
+    drafts = Continuations(4, most_models=3)
     compiled = [compiler.compile_grammar(f'root ::= "{number}x" [0-9]') for number in range(6)]
     first = drafts.model(compiled[0])
     for one in compiled[:4]:

@@ -4,25 +4,22 @@ What: `Continuations` has a draft model for each grammar in use. A draft model l
 matchers read, and proposes tokens to follow a draft, above all forced ones.
 When: used by the adapters of engines whose own speculation checks drafts, in the process that has the
 matchers.
-Limits: one thread. A draft model is dropped, with everything that it has learned, when `MOST_MODELS` others
-have been used since.
+Limits: one thread. A draft model is dropped, with everything that it has learned, when 64 others have been
+used since.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
-from hybrid import CompiledGrammar, GrammarMatcher
-from hybrid.drafts import DraftModel
+from adapters.engines.drafting import Proposer
+from hybrid import GrammarMatcher
 from hybrid.drafts.forced import Encode
+from hybrid.drafts.model import MOST_DRAFT
 
 logger = logging.getLogger("equimask.drafts")
-
-MOST_MODELS = 64
-"""Most draft models that are kept."""
 
 MODEL_BYTES = 4 << 20
 """Size of the counts of one draft model: about 8,000 tokens of text."""
@@ -45,30 +42,19 @@ def encode_of(tokenizer: Any) -> Encode | None:
         return None
 
 
-class Continuations:
+class Continuations(Proposer):
     """Continues the drafts of requests.
 
     Args:
         most: most tokens of a draft.
         encode: the model's tokenizer, for forced text; None takes the longest token that fits.
-        options: options of each `hybrid.drafts.DraftModel`.
+        options: as for `adapters.engines.drafting.Proposer`.
     """
 
-    def __init__(self, most: int, encode: Encode | None = None, **options: Any) -> None:
-        self.most = most
-        self._options: dict[str, Any] = {"most_bytes": MODEL_BYTES, "encode": encode, **options}
-        self._models: OrderedDict[CompiledGrammar, DraftModel] = OrderedDict()
+    key_of = staticmethod(lambda grammar: grammar)  # a key of its text may take seconds
 
-    def model(self, grammar: CompiledGrammar) -> DraftModel:
-        """Return the draft model of a grammar."""
-        found = self._models.get(grammar)
-        if found is None:
-            found = self._models[grammar] = DraftModel(grammar, **self._options)
-            if len(self._models) > MOST_MODELS:
-                self._models.popitem(last=False)
-        else:
-            self._models.move_to_end(grammar)
-        return found
+    def __init__(self, most: int, encode: Encode | None = None, **options: Any) -> None:
+        super().__init__(min(most, MOST_DRAFT), **{"most_bytes": MODEL_BYTES, "encode": encode, **options})
 
     def learn(self, matcher: GrammarMatcher, new: int) -> None:
         """Learn from the last tokens that a request has read."""
@@ -86,7 +72,7 @@ class Continuations:
             The draft with the tokens that the grammar makes likely after it, at most `most` in all.
         """
         found = [*draft]
-        room = self.most - len(found)
+        room = self._most - len(found)
         if room <= 0:
             return found
         drafts, read = self.model(matcher.compiled_grammar), 0

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from equivalence import forking
@@ -60,16 +60,18 @@ class Proposer:
         ArgumentError: a number is out of range. Wrong `options` raise errors in the first call.
     """
 
+    key_of: Callable[[CompiledGrammar], Hashable] = staticmethod(grammar_key)
+
     def __init__(self, most: int = 8, *, most_models: int = 64, **options: Any) -> None:
         self._most, self._options = integer_from(0, most, "most", most=MOST_DRAFT), options
         self._most_models = integer_from(1, most_models, "most_models")
         self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
         self._requests: OrderedDict[Hashable, _Request] = OrderedDict()
-        self._models: OrderedDict[str, DraftModel] = OrderedDict()
+        self._models: OrderedDict[Hashable, DraftModel] = OrderedDict()
 
     def model(self, grammar: CompiledGrammar) -> DraftModel:
         """Return the draft model of a grammar, for example to save, load or merge it."""
-        key = grammar_key(grammar)
+        key = self.key_of(grammar)
         with self._lock:
             found = self._models.get(key)
             if found is not None:
@@ -84,13 +86,9 @@ class Proposer:
             return found
 
     def propose(
-        self,
-        request: Hashable,
-        grammar: CompiledGrammar,
-        ids: Sequence[int],
-        most: int | None = None,
+        self, request: Hashable, grammar: CompiledGrammar, ids: Sequence[int], most: int | None = None,
         stops: Sequence[int] | None = None,
-    ) -> list[int]:
+    ) -> list[int]:  # fmt: skip
         """Return tokens that are likely to follow, each allowed after those before it.
 
         Args:

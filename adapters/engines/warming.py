@@ -27,11 +27,9 @@ GRAMMARS: tuple[tuple[str, str], ...] = (
 
 
 def follow(
-    fill: Callable[[torch.Tensor, int], object],
-    accept: Callable[[int], object],
-    ended: Callable[[], bool],
-    size: int,
-) -> None:
+    fill: Callable[[torch.Tensor, int], object], accept: Callable[[int], object],
+    ended: Callable[[], bool], size: int,
+) -> None:  # fmt: skip
     """Fill some masks, and accept tokens that they allow.
 
     Args:

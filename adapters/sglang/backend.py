@@ -134,23 +134,17 @@ def pool_for(theirs: ThreadPoolExecutor) -> ThreadPoolExecutor:
 
 def kept_for(n_ranks: int) -> Kept:
     """Return the cache of a backend."""
-    return Kept(cache_bytes(), _measured if n_ranks == 1 else _nominal, _is_final)
+
+    def size_of(key: Key, grammar: Any) -> int:
+        inner = grammar.grammar if isinstance(grammar, ReasoningGrammar) else grammar
+        size = SMALL_BYTES + 2 * len(key[1])  # for the key, and for the copy that the grammar keeps
+        if n_ranks > 1:
+            return size + (0 if isinstance(grammar, InvalidGrammarObject) else NOMINAL_BYTES)
+        return size + (inner.ctx.memory_size_bytes if isinstance(inner, Grammar) else 0)
+
+    return Kept(cache_bytes(), size_of, _is_final)
 
 
 def _is_final(grammar: Any) -> bool:
     """Whether the next request would get the same result: not after a timeout or an unexpected error."""
     return not isinstance(grammar, InvalidGrammarObject) or getattr(grammar, "is_final", False)
-
-
-def _text_bytes(key: Key) -> int:
-    return SMALL_BYTES + 2 * len(key[1])  # for the key, and for the copy that the grammar keeps
-
-
-def _nominal(key: Key, grammar: Any) -> int:
-    is_small = isinstance(grammar, InvalidGrammarObject)
-    return _text_bytes(key) + (0 if is_small else NOMINAL_BYTES)
-
-
-def _measured(key: Key, grammar: Any) -> int:
-    inner = grammar.grammar if isinstance(grammar, ReasoningGrammar) else grammar
-    return _text_bytes(key) + (inner.ctx.memory_size_bytes if isinstance(inner, Grammar) else 0)

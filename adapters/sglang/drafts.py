@@ -70,12 +70,9 @@ def at_once(by_sglang: Generate, walk: Callable[..., None]) -> Generate:
 
     @functools.wraps(by_sglang)
     def generate(
-        reqs: Sequence[Any],
-        retrieve_next_token_cpu: torch.Tensor,
-        retrieve_next_sibling_cpu: torch.Tensor,
-        draft_tokens_cpu: torch.Tensor,
-        vocab_size: int,
-    ) -> tuple[torch.Tensor | None, Any]:
+        reqs: Sequence[Any], retrieve_next_token_cpu: torch.Tensor,
+        retrieve_next_sibling_cpu: torch.Tensor, draft_tokens_cpu: torch.Tensor, vocab_size: int,
+    ) -> tuple[torch.Tensor | None, Any]:  # fmt: skip
         trees = retrieve_next_token_cpu, retrieve_next_sibling_cpu, draft_tokens_cpu
         asked = [
             (place, request.grammar) for place, request in enumerate(reqs) if request.grammar is not None

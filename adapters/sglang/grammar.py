@@ -12,7 +12,6 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import torch
@@ -24,6 +23,8 @@ from adapters.engines.limits import limited
 from adapters.engines.serving import allow_only_stops
 
 logger = logging.getLogger("sglang.equimask")
+
+BATCHES = adapters.xgrammar.BatchGrammarMatcher()
 
 
 class Grammar(XGrammarGrammar):
@@ -205,11 +206,6 @@ def matcher_of(compiled: Any, stops: Any) -> adapters.xgrammar.GrammarMatcher:
     return adapters.xgrammar.GrammarMatcher(compiled, override_stop_tokens=stops)
 
 
-@cache
-def _batches() -> adapters.xgrammar.BatchGrammarMatcher:
-    return adapters.xgrammar.BatchGrammarMatcher()
-
-
 def fill_rows(entries: list[Any], vocab_mask: torch.Tensor) -> None:
     """Overwrite rows of a bitmask: our masks in one call, all others one by one.
 
@@ -228,7 +224,7 @@ def fill_rows(entries: list[Any], vocab_mask: torch.Tensor) -> None:
     if len(ours) > 1:
         try:
             matchers = [grammar.matcher for _, grammar in ours]
-            _batches().batch_fill_next_token_bitmask(matchers, vocab_mask, [row for row, _ in ours])
+            BATCHES.batch_fill_next_token_bitmask(matchers, vocab_mask, [row for row, _ in ours])
             return
         except Exception:
             logger.exception("Filling all masks of a batch in one call failed; they are filled one by one")

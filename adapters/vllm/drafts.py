@@ -66,19 +66,18 @@ def are_wanted(vllm_config: Any) -> bool:
     backend = vllm_config.structured_outputs_config.backend
     has_grammars = backend == "auto" or backend.startswith("xgrammar")
     in_workers = bool(getattr(vllm_config, "use_v2_model_runner", False))
-    if not has_grammars:
-        why = f"the backend of structured outputs is {backend!r}"
-    elif speculation is None:
-        why = "speculative decoding is not enabled"
-    elif method not in METHODS:
-        why = f"the method of speculative decoding is {method!r}"
-    elif scheduling:
-        why = "scheduling is asynchronous"
-    elif in_workers:
-        why = "model runner V2 keeps drafts in the workers (VLLM_USE_V2_MODEL_RUNNER=0 selects V1)"
-    elif executor == "external_launcher":
-        why = "with the executor external_launcher, each rank would make its own drafts"
-    else:
+    obstacles = {
+        f"the backend of structured outputs is {backend!r}": not has_grammars,
+        "speculative decoding is not enabled": speculation is None,
+        f"the method of speculative decoding is {method!r}": method not in METHODS,
+        "scheduling is asynchronous": scheduling,
+        "model runner V2 keeps drafts in the workers (VLLM_USE_V2_MODEL_RUNNER=0 selects V1)": in_workers,
+        "with the executor external_launcher, each rank would make its own drafts": (
+            executor == "external_launcher"
+        ),
+    }
+    why = next((why for why, is_there in obstacles.items() if is_there), None)
+    if why is None:
         return True
     raise ValueError(
         f"drafts from grammars are enabled ({SETTINGS.drafting}=1, or the proposer {PROPOSER}), but {why}; "

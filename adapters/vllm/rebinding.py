@@ -30,15 +30,38 @@ from typing import Any
 from adapters.engines.cores import Cores
 from adapters.engines.metrics import serve
 from adapters.engines.notices import add_named_hook
-from adapters.vllm import drafts, ranks, request, steps
-from adapters.vllm.names import OURS, Names
-from adapters.vllm.settings import SETTINGS, check_seconds
+from adapters.vllm import drafts, request, steps
+from adapters.vllm.settings import SETTINGS, check_seconds, note_ranks
 
 logger = logging.getLogger("vllm.equimask")
 
 FRONT_END = "vllm.sampling_params"
 MANAGER = "vllm.v1.structured_output"
 BACKEND = "vllm.v1.structured_output.backend_xgrammar"
+
+
+OURS = ("GrammarCompiler", "GrammarMatcher")
+"""XGrammar's names that are replaced in the backend."""
+
+
+class Names(ModuleType):
+    """XGrammar's names for vLLM's backend: compiler and matcher are ours, all others XGrammar's. Our classes
+    are imported when they are first used, so only in the process that compiles.
+
+    Args:
+        theirs: XGrammar, or the module that had replaced it.
+    """
+
+    def __init__(self, theirs: Any) -> None:
+        super().__init__("xgrammar", self.__doc__)
+        self.theirs = theirs
+
+    def __getattr__(self, name: str) -> Any:
+        if name in OURS:
+            from adapters.vllm import serving
+
+            return getattr(serving, name)
+        return getattr(self.theirs, name)
 
 
 class CannotRebind(RuntimeError):
@@ -189,7 +212,7 @@ def _warming(begin: Callable[..., None], backend: WarmBackend) -> Callable[..., 
     @functools.wraps(begin)
     def begun(self: Any, vllm_config: Any, *arguments: Any, **options: Any) -> None:
         begin(self, vllm_config, *arguments, **options)
-        ranks.note(vllm_config)
+        note_ranks(vllm_config)
         if drafts.are_wanted(vllm_config):
             drafts.continue_drafts(self, vllm_config, _unknown)
         add_named_hook(SETTINGS.notices, SETTINGS.hook())

@@ -16,8 +16,7 @@ import xgrammar
 
 import adapters.xgrammar
 from adapters.engines.serving import BoundedCompiler, allow_only_stops
-from adapters.vllm import ranks
-from adapters.vllm.settings import SETTINGS
+from adapters.vllm.settings import SETTINGS, ranks_have_to_agree
 
 logger = logging.getLogger("vllm.equimask")
 
@@ -33,7 +32,7 @@ class GrammarCompiler(BoundedCompiler):
     """
 
     def __init__(self, tokenizer_info: xgrammar.TokenizerInfo, **options: Any) -> None:
-        options = {"deterministic": ranks.have_to_agree(), **options}
+        options = {"deterministic": ranks_have_to_agree(), **options}
         super().__init__(tokenizer_info, settings=SETTINGS, **options)
 
 

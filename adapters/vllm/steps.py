@@ -92,11 +92,9 @@ def in_one_call(by_vllm: Loop, grammar: Any, is_strided: bool) -> Loop:
 
     @functools.wraps(by_vllm)
     def grammar_bitmask(
-        self: Any,
-        requests: dict[str, Any],
-        structured_output_request_ids: list[str],
+        self: Any, requests: dict[str, Any], structured_output_request_ids: list[str],
         scheduled_spec_decode_tokens: dict[str, list[int]],
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         asked = requests, structured_output_request_ids, scheduled_spec_decode_tokens
         bitmask = self._grammar_bitmask
         if bitmask is None or len(structured_output_request_ids) < 2:  # for one request the loop is as fast
@@ -118,15 +116,12 @@ def in_one_call(by_vllm: Loop, grammar: Any, is_strided: bool) -> Loop:
 
 
 def _step_of(
-    manager: Any,
-    grammar: Any,
-    is_strided: bool,
-    requests: dict[str, Any],
-    names: list[str],
+    manager: Any, grammar: Any, is_strided: bool, requests: dict[str, Any], names: list[str],
     scheduled: dict[str, list[int]],
-) -> _Step:
+) -> _Step:  # fmt: skip
     """Find which requests have which rows. None are ours if a request has more drafts than rows."""
-    kind: Any = _matcher()
+    from adapters.vllm.serving import GrammarMatcher  # slow to import, and needed only in the engine
+
     found = _Step([], [], [], [], [], 0)
     stride = manager.vllm_config.num_speculative_tokens + 1
     from_start = manager.enable_in_reasoning or manager.reasoner_cls is None
@@ -141,7 +136,7 @@ def _step_of(
             (from_start or asked.reasoning_ended)
             and type(made) is grammar
             and not made.is_terminated()
-            and type(made.matcher) is kind
+            and type(made.matcher) is GrammarMatcher
             and not made.matcher.has_failed  # else its own methods give the masks
         ):
             found.names.append(name)
@@ -180,13 +175,6 @@ def _runs(others: list[tuple[str, int]], names: list[str]) -> list[tuple[list[st
             found.append(([name], row))
         last = place[name]
     return found
-
-
-@functools.cache
-def _matcher() -> type:
-    from adapters.vllm.serving import GrammarMatcher
-
-    return GrammarMatcher
 
 
 @functools.cache

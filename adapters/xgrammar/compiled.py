@@ -38,11 +38,9 @@ class CompiledGrammar(xgrammar.CompiledGrammar):
     """
 
     def __init__(
-        self,
-        compiled: hybrid.CompiledGrammar,
-        tokenizer_info: xgrammar.TokenizerInfo,
+        self, compiled: hybrid.CompiledGrammar, tokenizer_info: xgrammar.TokenizerInfo,
         plain: xgrammar.CompiledGrammar | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.hybrid = compiled
         self._tokenizer_info = tokenizer_info
         if plain is not None:
@@ -137,5 +135,5 @@ def taken_over(
     """
     info = plain.tokenizer_info if tokenizer_info is None else tokenizer_info
     grammar = plain.grammar
-    compiled = Compiling(info, options).compiled(lambda compiler: compiler.compile_grammar(grammar))
+    compiled = Compiling(info, options)._compile(lambda compiler: compiler.compile_grammar(grammar))
     return CompiledGrammar(compiled, info, plain)

@@ -26,8 +26,8 @@ __getattr__ = partial(of_package, __name__)  # XGrammar's module has more names
 Compile = Callable[[hybrid.GrammarCompiler], hybrid.CompiledGrammar]
 
 
-class GrammarCompiler:
-    """Compiles grammars for one tokenizer.
+class GrammarCompiler(Compiling):
+    """Compiles grammars for one tokenizer. Its `hybrid` is our compiler, with `stats` and so on.
 
     Args:
         tokenizer_info: the tokenizer. For reading texts only, it need not have ids.
@@ -63,15 +63,10 @@ class GrammarCompiler:
             "cache_enabled": cache_enabled,
             "cache_limit_bytes": cache_limit_bytes,
         }
-        self._compiling = Compiling(tokenizer_info, {**given, **options})
-
-    @property
-    def hybrid(self) -> hybrid.GrammarCompiler:
-        """Our compiler, with `stats`, ``compile_*_async`` and so on."""
-        return self._compiling.hybrid
+        super().__init__(tokenizer_info, {**given, **options})
 
     def _compiled(self, compile_it: Compile) -> CompiledGrammar:
-        return CompiledGrammar(self._compiling.compiled(compile_it), self._tokenizer_info)
+        return CompiledGrammar(self._compile(compile_it), self._tokenizer_info)
 
     @with_its_errors
     def compile_json_schema(
@@ -96,15 +91,12 @@ class GrammarCompiler:
             RuntimeError: XGrammar refuses the schema, or it exceeds the budget.
         """
         text = _schema_text(schema)
-        options: dict[str, Any] = {
-            "any_whitespace": any_whitespace,
-            "indent": indent,
-            "separators": separators,
-            "strict_mode": strict_mode,
-            "max_whitespace_cnt": max_whitespace_cnt,
-            "any_order": any_order,
-        }
-        return self._compiled(lambda compiler: compiler.compile_json_schema(text, **options))
+        return self._compiled(
+            lambda compiler: compiler.compile_json_schema(
+                text, any_whitespace=any_whitespace, indent=indent, separators=separators,
+                strict_mode=strict_mode, max_whitespace_cnt=max_whitespace_cnt, any_order=any_order,
+            )
+        )  # fmt: skip
 
     @with_its_errors
     def compile_builtin_json_grammar(self) -> CompiledGrammar:
@@ -154,13 +146,9 @@ class GrammarCompiler:
             lambda compiler: compiler.compile_grammar(grammar, root_rule_name=root_rule_name)
         )
 
-    def clear_cache(self) -> None:
-        """Drop all compiled grammars. Those in use stay usable."""
-        self._compiling.clear_cache()
-
     def get_cache_size_bytes(self) -> int:
         """Return the size of the cached grammars in bytes."""
-        return self._compiling.hybrid.get_cache_size_bytes()
+        return self.hybrid.get_cache_size_bytes()
 
     @property
     def cache_limit_bytes(self) -> int:

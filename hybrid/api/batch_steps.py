@@ -31,15 +31,9 @@ def are_known(matchers: list) -> bool:
 
 
 def stage_classes(
-    matchers: list,
-    numbers: Any,
-    lines: dict,
-    words: cython.uint[::1],
-    entries: cython.int[:, ::1],
-    taken: tuple,
-    last_steps: cython.Py_ssize_t[::1],
-    step: cython.Py_ssize_t,
-) -> tuple:
+    matchers: list, numbers: Any, lines: dict, words: cython.uint[::1], entries: cython.int[:, ::1],
+    taken: tuple, last_steps: cython.Py_ssize_t[::1], step: cython.Py_ssize_t,
+) -> tuple:  # fmt: skip
     """Copy the masks by class that are known, one after another.
 
     Args:

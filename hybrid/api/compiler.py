@@ -10,15 +10,14 @@ running. Given a folder, compiled grammars are kept there for other processes (d
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, get_args
 
 import xgrammar
 
-from equivalence import ArgumentError, HybridError, Vocabulary
+from equivalence import ArgumentError, HybridError, StrategyError, Vocabulary
 from equivalence.arguments import flag, integer_from
 from hybrid.api.parallel import MOST_JOBS, Source, compile_all
 from hybrid.compile import bytes_held
@@ -43,21 +42,13 @@ from hybrid.compile.statistics import OF_PROCESS, Statistics
 from hybrid.compiled import CompiledGrammar
 from hybrid.guard import Guard
 from hybrid.json_schema import MOST_WHITE_SPACE, load_referencing, make_common
-from hybrid.values.budget import (
-    Budget,
-    OnBudget,
-    check_budget,
-    check_on_budget,
-    check_semantics,
-    check_strategy,
-)
+from hybrid.values.arguments import one_of
+from hybrid.values.budget import SEMANTICS, STRATEGIES, Budget, OnBudget, check_budget
 
 DEFAULT_CACHE_BYTES = 512 * 2**20
 
 NO_BOUND = -1
 """The value of `max_whitespace_cnt` that allows white space of any length."""
-
-logger = logging.getLogger("hybrid")
 
 
 class GrammarCompiler:
@@ -146,12 +137,12 @@ class GrammarCompiler:
         if self.deterministic:
             budget = replace(budget, seconds=None)  # so that no decision depends on a clock
         self.vocabulary = vocabulary
-        self.strategy = check_strategy(strategy)
+        self.strategy = one_of(STRATEGIES, strategy, "strategy", StrategyError)
         self.budget = budget
-        self.on_budget: OnBudget = check_on_budget(on_budget)
+        self.on_budget: OnBudget = one_of(get_args(OnBudget), on_budget, "on_budget", HybridError)
         self.n_jobs = threads
         self.on_demand = flag(on_demand, "on_demand")
-        self.semantics = check_semantics(semantics)
+        self.semantics = one_of(SEMANTICS, semantics, "semantics", HybridError)
         self.assert_formats = flag(assert_formats, "assert_formats")
         if self.semantics == "json-schema":
             load_referencing()
@@ -189,15 +180,6 @@ class GrammarCompiler:
 
     def _caches(self) -> tuple[MemoryCache, DiskCache | None]:
         return self._memory, self._disk
-
-    @property
-    def on_phase(self) -> Callable[[str], None]:
-        """Called with the name of each phase, "classes" or "summaries", when a classifier is built."""
-        return self._compilation.on_phase
-
-    @on_phase.setter
-    def on_phase(self, told: Callable[[str], None]) -> None:
-        self._compilation.on_phase = told
 
     @property
     def tokenizer_info(self) -> xgrammar.TokenizerInfo:
@@ -261,8 +243,9 @@ class GrammarCompiler:
             SchemaRefused: with "json-schema", the schema is invalid, has no valid instance, or uses something
                 unsupported. The message names keyword and place. It is a `GrammarError`.
         """
-        own = (relax, assert_formats, registry)
-        return self._now(self._schema(schema, strict, static, semantics, own, options))
+        return self._now(
+            self._schema(schema, strict, static, semantics, relax, assert_formats, registry, **options)
+        )
 
     def compile_builtin_json_grammar(self, *, static: bool = False) -> CompiledGrammar:
         """Compile XGrammar's built-in grammar of JSON."""
@@ -337,21 +320,9 @@ class GrammarCompiler:
         """
         return self._background.submit(self._grammar(grammar, root_rule_name, static))
 
-    def compile_json_schema_async(
-        self,
-        schema: Any,
-        *,
-        strict: bool = False,
-        static: bool = False,
-        semantics: str | None = None,
-        relax: bool = False,
-        assert_formats: bool | None = None,
-        registry: Any = None,
-        **options: Any,
-    ) -> CompileFuture:
-        """`compile_json_schema` in the background; see `compile_grammar_async`."""
-        own = (relax, assert_formats, registry)
-        return self._background.submit(self._schema(schema, strict, static, semantics, own, options))
+    def compile_json_schema_async(self, schema: Any, **options: Any) -> CompileFuture:
+        """`compile_json_schema` in the background, with the same options; see `compile_grammar_async`."""
+        return self._background.submit(self._schema(schema, **options))
 
     def compile_builtin_json_grammar_async(self, *, static: bool = False) -> CompileFuture:
         """`compile_builtin_json_grammar` in the background; see `compile_grammar_async`."""
@@ -380,15 +351,17 @@ class GrammarCompiler:
         return EbnfRequest(grammar, root_rule_name, settings=self._settings, static=static)
 
     def _schema(
-        self, schema: Any, strict: bool, static: bool, semantics: str | None,
-        own: tuple[bool, bool | None, Any], options: Any,
+        self, schema: Any, strict: bool = False, static: bool = False, semantics: str | None = None,
+        relax: bool = False, assert_formats: bool | None = None, registry: Any = None, **options: Any,
     ) -> Request:  # fmt: skip
-        """The request of a call for a schema. `own` has the arguments that only "json-schema" knows."""
-        semantics = self.semantics if semantics is None else check_semantics(semantics)
+        """The request of a call for a schema."""
+        if semantics is None:
+            semantics = self.semantics
+        else:
+            one_of(SEMANTICS, semantics, "semantics", HybridError)
         options = self._with_white_space(options, semantics)
-        relax, formats, registry = own
         if semantics == "json-schema":
-            formats = self.assert_formats if formats is None else formats
+            formats = self.assert_formats if assert_formats is None else assert_formats
             return ExactSchemaRequest(
                 schema, options, strict, relax, formats, registry, settings=self._settings, static=static
             )
@@ -397,8 +370,8 @@ class GrammarCompiler:
                 "relax=True is an option of semantics='json-schema' only: XGrammar always ignores "
                 "what it does not know, and CompiledGrammar.relaxed lists that"
             )
-        if formats is not None or registry is not None:
-            name = "registry" if formats is None else "assert_formats"
+        if assert_formats is not None or registry is not None:
+            name = "registry" if assert_formats is None else "assert_formats"
             raise HybridError(
                 f"{name} is an option of semantics='json-schema' only; pass semantics='json-schema' "
                 f"too, or omit {name}"

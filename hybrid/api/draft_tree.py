@@ -3,7 +3,7 @@
 What: node 0 is the root; the matcher has read its token already. The token of every other node is read after
 its parent's, if the parent's mask allows it; then the node gets its mask, and the token is taken back. On a
 classifier no token is read or taken back: one call looks up the whole tree (`hybrid.api.draft_rows`).
-When: called by `GrammarMatcher.traverse_draft_tree`, for speculative decoding.
+When: `traverse` is the method `traverse_draft_tree` of matchers, for speculative decoding.
 Limits: arrays that are not a tree (a node is reached twice, a number is out of range) are refused, whereas
 XGrammar would loop forever or read outside them. Nodes that the root does not reach are ignored.
 """
@@ -37,15 +37,34 @@ class _Tree(NamedTuple):
 
 
 def traverse(
-    matcher: Matcher,
-    retrieve_next_token: Any,
-    retrieve_next_sibling: Any,
-    draft_tokens: Any,
-    token_bitmask: Any,
-    time_threshold: Any,
-    temperatures: Any,
+    self: Matcher,
+    retrieve_next_token: torch.Tensor,
+    retrieve_next_sibling: torch.Tensor,
+    draft_tokens: torch.Tensor,
+    token_bitmask: torch.Tensor,
+    time_threshold: float = -1.0,
+    temperatures: torch.Tensor | None = None,
 ) -> bool:
-    """See `GrammarMatcher.traverse_draft_tree`."""
+    """Fill one mask for each node of a tree of draft tokens, as in XGrammar; the state does not change.
+
+    Args:
+        retrieve_next_token: int64[nodes], the first child of each node, or -1. Node 0 is the root: its
+            token has been accepted already.
+        retrieve_next_sibling: int64[nodes], the next child of the same node, or -1.
+        draft_tokens: int64[nodes], the token of each node.
+        token_bitmask: int32[nodes, ceil(V / 32)]. A node gets a row of zeros if the grammar does not
+            allow its token, or has ended after it. Rows of nodes below such a node, of nodes outside the
+            tree, and of nodes that were not reached in time stay as they are.
+        time_threshold: time limit in seconds; 0 or less means no limit.
+        temperatures: float32[nodes], gets the temperature of each node that has a mask, and -1 elsewhere.
+
+    Returns:
+        False if the time limit was reached.
+
+    Raises:
+        BitmaskError, ArgumentError: an argument has another type or shape, or is not a tree. Nothing was
+            written.
+    """
     begun = time.monotonic()
     if isinstance(time_threshold, bool) or not isinstance(time_threshold, (int, float)):
         raise ArgumentError(f"time_threshold must be a number of seconds, but is {shown(time_threshold)}")
@@ -57,7 +76,7 @@ def traverse(
     tree = _Tree(*(part.tolist() for part in parts))
     _check_tree(tree)
     nodes = len(tree.token)
-    rows = matcher._rows_of(token_bitmask)
+    rows = self._rows_of(token_bitmask)
     if token_bitmask.ndim != 2 or rows.count != nodes:
         raise BitmaskError(
             f"token_bitmask must have one row for each of the {nodes} nodes, but has shape "
@@ -71,11 +90,11 @@ def traverse(
             )
         heat[:] = NO_TEMPERATURE
     late = begun + time_threshold if time_threshold > 0 else None
-    if isinstance(matcher, Calls) and heat is None and (late is None or time.monotonic() < late):
+    if isinstance(self, Calls) and heat is None and (late is None or time.monotonic() < late):
         children, siblings, tokens = (np.ascontiguousarray(part)[None, :] for part in parts)
-        if not fill_trees([matcher], rows, [0], children, siblings, tokens, True, late is None):
+        if not fill_trees([self], rows, [0], children, siblings, tokens, True, late is None):
             return True
-    whole = _walk(matcher, tree, rows.words, heat, late)
+    whole = _walk(self, tree, rows.words, heat, late)
     count_masks(nodes)
     return whole
 

@@ -24,11 +24,13 @@ from equivalence.deadline import Deadline
 from hybrid.api.bitmask import Rows, TensorRows, row_number
 from hybrid.api.calls import Calls, count_masks
 from hybrid.api.draft_tree import traverse
-from hybrid.api.followers import follower_of
+from hybrid.classifier.follower import ClassifierFollower
 from hybrid.compiled import CompiledGrammar
 from hybrid.completion import Place
 from hybrid.completion.follower import ClosingFollower
 from hybrid.explain import Explanation, Refusal, Words, explain, find_refusal
+from hybrid.remembering import RememberingFollower
+from hybrid.representatives.follower import EngineFollower
 from hybrid.values.arguments import encoded, stop_ids, temperature_of
 from hybrid.values.follower import Follower, Outgrown
 from hybrid.values.gather import Gather
@@ -208,44 +210,7 @@ class GrammarMatcher(Calls):
         except Outgrown as outgrown:
             self._follower = outgrown.follower  # the new follower has taken them back
 
-    def traverse_draft_tree(
-        self,
-        retrieve_next_token: torch.Tensor,
-        retrieve_next_sibling: torch.Tensor,
-        draft_tokens: torch.Tensor,
-        token_bitmask: torch.Tensor,
-        time_threshold: float = -1.0,
-        temperatures: torch.Tensor | None = None,
-    ) -> bool:
-        """Fill a mask for each node of a tree of draft tokens, as in XGrammar. The state does not change.
-
-        Args:
-            retrieve_next_token: int64[nodes], the first child of each node, or -1. Node 0 is the root: its
-                token has been accepted already.
-            retrieve_next_sibling: int64[nodes], the next child of the same node, or -1.
-            draft_tokens: int64[nodes], the token of each node.
-            token_bitmask: int32[nodes, ceil(V / 32)]. A node gets a row of zeros if the grammar does not
-                allow its token, or has ended after it. Rows of nodes below such a node, of nodes outside the
-                tree, and of nodes that were not reached in time stay as they are.
-            time_threshold: time limit in seconds; 0 or less means no limit.
-            temperatures: float32[nodes], gets the temperature of each node that has a mask, and -1 elsewhere.
-
-        Returns:
-            False if the time limit was reached.
-
-        Raises:
-            BitmaskError, ArgumentError: an argument has another type or shape, or is not a tree. Nothing was
-                written.
-        """
-        return traverse(
-            self,
-            retrieve_next_token,
-            retrieve_next_sibling,
-            draft_tokens,
-            token_bitmask,
-            time_threshold,
-            temperatures,
-        )
+    traverse_draft_tree = traverse
 
     def reset(self) -> None:
         """Go back to the start, and drop the limit of tokens."""
@@ -439,17 +404,7 @@ class GrammarMatcher(Calls):
 
     def explain_within(self, deadline: Deadline) -> Explanation:
         """`explain`, within a deadline."""
-        compiled = self._compiled
-        vocabulary = compiled.vocabulary
-        return explain(
-            self,
-            self._known_words(),
-            self._follower.text_read(),
-            vocabulary.tokens,
-            compiled.wording.singles(vocabulary.tokens, self._stops),
-            compiled.schema is not None,
-            deadline,
-        )
+        return explain(self, self._known_words(), deadline)
 
     def _known_words(self) -> Words:
         if self._words is None:
@@ -486,3 +441,21 @@ class GrammarMatcher(Calls):
             deduplicate: False lists each place where a captured rule may have ended, not only the last one.
         """
         return self._follower.get_captures(flag(deduplicate, "deduplicate"))
+
+
+def follower_of(
+    compiled: CompiledGrammar, stops: tuple[int, ...], free_end: bool, temperature: float | None
+) -> Follower:
+    """A follower at the start of a sequence, on the grammar's strategy. The arguments are those of the
+    followers."""
+    classifier = compiled.classifier
+    found: Follower
+    if classifier is None:
+        found = EngineFollower(compiled, stops, free_end, temperature)
+    elif classifier.has_handed_over:
+        found = EngineFollower(compiled.fallback, stops, free_end, temperature)
+    else:
+        found = ClassifierFollower(compiled, stops, free_end, temperature)
+    if compiled.places is None:
+        return found
+    return RememberingFollower(found, compiled.places, compiled.vocabulary, stops)

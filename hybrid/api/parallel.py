@@ -61,12 +61,9 @@ Progress = Callable[[int, int], None]
 
 
 def compile_all(
-    compiler: Compiler,
-    grammars: Iterable[Any],
-    n_jobs: int | None,
-    on_error: str,
+    compiler: Compiler, grammars: Iterable[Any], n_jobs: int | None, on_error: str,
     progress: Progress | None,
-) -> list[Any]:
+) -> list[Any]:  # fmt: skip
     """See `GrammarCompiler.compile_many`."""
     if on_error not in ("raise", "return"):
         raise HybridError(f"on_error must be 'raise' or 'return', but is {on_error!r}")

@@ -3,7 +3,7 @@
 What: `hybrid.classifier.cached_sequence.CachedSequence` answers from what is cached, without a lock, and
 `hybrid.classifier.computing_sequence.ComputingSequence` computes most of what is new. `ClassifierFollower`
 does the rest, and moves to new tables.
-When: made by `hybrid.api.followers.follower_of`; one for each sequence, in any threads.
+When: made by `hybrid.api.matcher.follower_of`; one for each sequence, in any threads.
 Limits: if even empty tables are not enough for the budget, or an id was read both as text and as an id
 (`hybrid.classifier.token_ids`), `Outgrown` hands over a follower of the fallback strategy that has read the
 same.

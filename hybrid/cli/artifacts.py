@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from equivalence import ArtifactError, GrammarError, HybridError
 from equivalence.store import read_whole
@@ -28,15 +29,18 @@ from hybrid.api.matcher import GrammarMatcher
 from hybrid.api.parallel import Source
 from hybrid.classifier.depth import depths_read
 from hybrid.classifier.follower import ClassifierFollower
-from hybrid.cli.differences import print_differences
-from hybrid.cli.grammar_source import BUILTIN_JSON, is_file, read_source
+from hybrid.cli.grammar_source import BUILTIN_JSON, Named, is_file
 from hybrid.cli.vocabulary_spec import load_vocabulary
 from hybrid.compiled import CompiledGrammar
+from hybrid.explain.characters import shown
 from hybrid.files.description import MOST_BYTES, Description, describe
 from hybrid.lark import FactoredClassifier
 from hybrid.testing.random_walk import Walker
 from hybrid.testing.segmentation import tokenize_greedy
-from hybrid.xgrammar.relaxed import differences_of
+from hybrid.xgrammar.relaxed import Differences, differences_of
+
+TOP = 8
+"""Most keywords of each kind that are listed."""
 
 SUFFIX = ".equimask"
 """Suffix of the files that are written into a folder."""
@@ -46,18 +50,18 @@ BY_KIND = 0.5
 
 
 def compile_files(
-    console: Console, grammars: Sequence[str], spec: str, output: Path, n_jobs: int, root: str | None,
-    strict: bool, semantics: str, formats: bool,
+    console: Console, grammars: Sequence[str], read: Callable[[str], Named], spec: str, output: Path,
+    n_jobs: int, formats: bool,
 ) -> int:  # fmt: skip
     """Compile grammars to files.
 
     Args:
         console: where to print progress and results.
-        grammars: grammars as for `read_source`.
+        grammars: arguments of the command line.
+        read: reads one; see `hybrid.cli.grammar_source.read_named`.
         spec: SPEC of the vocabulary.
         output: a file; or a folder, if there are several grammars or the folder exists.
         n_jobs: number of threads.
-        root, strict, semantics: see `read_source`.
         formats: with "json-schema", whether `format` is checked.
 
     Returns:
@@ -68,33 +72,24 @@ def compile_files(
     """
     many = len(grammars) > 1 or output.is_dir()
     targets = _targets(grammars, output) if many else [output]
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-    )  # fmt: skip
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     failed = 0
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("reading the vocabulary", total=len(grammars) if many else 3)
+        task = progress.add_task("reading the vocabulary", total=len(grammars))
         vocabulary = load_vocabulary(spec).prepare()
         compiler = GrammarCompiler(
             vocabulary, strategy="classifier", cache_enabled=False, assert_formats=formats
         )
-        found: list[Any] = [_read_or_refused(word, root, strict, semantics) for word in grammars]
+        found: list[Any] = [_read_or_refused(word, read) for word in grammars]
         if many:
             output.mkdir(parents=True, exist_ok=True)
-            progress.update(task, description="compiling")
-            made = compiler.compile_many(
-                [one for one in found if not isinstance(one, HybridError)], n_jobs, on_error="return",
-                progress=lambda done, total: progress.update(task, completed=done),
-            )  # fmt: skip
-            following = iter(made)
-            found = [one if isinstance(one, HybridError) else next(following) for one in found]
-        elif not isinstance(found[0], HybridError):
-            phases = ("classes", "summaries")
-            compiler.on_phase = lambda phase: progress.update(
-                task, description=phase, completed=phases.index(phase)
-            )
-            found = compiler.compile_many(found)
-            progress.update(task, description="writing", completed=2)
+        progress.update(task, description="compiling")
+        made = compiler.compile_many(
+            [one for one in found if not isinstance(one, HybridError)], n_jobs, on_error="return",
+            progress=lambda done, total: progress.update(task, completed=done),
+        )  # fmt: skip
+        following = iter(made)
+        found = [one if isinstance(one, HybridError) else next(following) for one in found]
         for word, target, compiled in zip(grammars, targets, found, strict=True):
             try:
                 if isinstance(compiled, HybridError):
@@ -111,9 +106,9 @@ def compile_files(
     return failed
 
 
-def _read_or_refused(word: str, root: str | None, strict: bool, semantics: str) -> Source | GrammarError:
+def _read_or_refused(word: str, read: Callable[[str], Named]) -> Source | GrammarError:
     try:
-        return read_source(word, root, strict, semantics)
+        return read(word).source
     except GrammarError as error:
         return error
 
@@ -283,3 +278,15 @@ def _print_depths(
         f"{int(np.median(allowed_tokens)):,}; {len(met):,} different configurations",
         highlight=False,
     )
+
+
+def print_differences(console: Console, found: Differences | CompiledGrammar) -> None:
+    """Print the differences, or those of a compiled grammar."""
+    for listed, words in (
+        (found.relaxed, "that are not enforced"),
+        (found.narrowed, "that forbid some valid values"),
+    ):
+        console.print(f"keywords {words}: {len(listed):,}", highlight=False)
+        for one in listed[:TOP]:
+            line = f"  {one.keyword} at {one.pointer or '/'}: {one.reason}"
+            console.print(Text(shown(line, 300)))  # names may contain control sequences for terminals

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -27,7 +28,7 @@ from equivalence.errors import NotInstalled
 from hybrid.cli.artifacts import SUFFIX, compile_files, inspect_file
 from hybrid.cli.explaining import explain_grammar
 from hybrid.cli.grammar_source import ALLOWED as GRAMMARS
-from hybrid.cli.grammar_source import COMPILED, read_grammar
+from hybrid.cli.grammar_source import COMPILED, read_grammar, read_named
 from hybrid.cli.shipped import shipped_grammar, shipped_grammars
 from hybrid.cli.trying import try_grammar
 from hybrid.cli.vocabulary_spec import ALLOWED, load_vocabulary
@@ -53,18 +54,13 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def main() -> None:
-    """Exact grammar-constrained decoding over token classes."""
-
-
 @app.command()
 def demo(
     tokens: Annotated[int, typer.Option(min=8, help="Maximum number of tokens for each grammar.")] = 160,
     seed: Annotated[int, typer.Option(help="Seed of the random weights and of the sampling.")] = 0,
 ) -> None:
     """Constrain a model with random weights by three grammars, and check every mask and text."""
-    with _errors_printed(Console()):
+    with _errors_printed():
         try:
             # imported by name, because adapters depend on this package, and not the other way round
             module = importlib.import_module("adapters.demo")
@@ -88,8 +84,7 @@ def classes(
     strict: StrictMode = True,
 ) -> None:
     """Print the token classes of a grammar or schema: how many, the largest ones, and the time."""
-    console = Console()
-    with _errors_printed(console):
+    with _errors_printed() as console:
         parsed = read_grammar(grammar, root, strict)
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         with Progress(*columns, console=console, transient=True) as progress:
@@ -128,11 +123,9 @@ def compile_command(
 
     If some of several grammars cannot be written, the others are, and the exit status is 1.
     """
-    console = Console()
-    with _errors_printed(console):
-        failed = compile_files(
-            console, grammars, vocabulary, output, n_jobs, root, strict, semantics, formats
-        )
+    with _errors_printed() as console:
+        read = partial(read_named, root=root, strict=strict, semantics=semantics)
+        failed = compile_files(console, grammars, read, vocabulary, output, n_jobs, formats)
     if failed:
         raise typer.Exit(1)
 
@@ -148,8 +141,7 @@ def inspect(
     steps: Annotated[int, typer.Option(min=1, help="Number of masks of the random walk.")] = 500,
 ) -> None:
     """Print what is in a compiled grammar: counts, sizes, digests, and how deep masks read the stack."""
-    console = Console()
-    with _errors_printed(console):
+    with _errors_printed() as console:
         inspect_file(console, file, vocabulary, sample, steps)
 
 
@@ -177,11 +169,9 @@ def explain(
 
     If the document is refused, the exit status is 1, and the output says where and what was expected.
     """
-    console = Console()
-    with _errors_printed(console):
-        taken = explain_grammar(
-            console, grammar, text, html, vocabulary, strategy, root, strict, semantics, formats
-        )
+    with _errors_printed() as console:
+        named = read_named(grammar, root, strict, semantics)
+        taken = explain_grammar(console, named, text, html, vocabulary, strategy, formats)
     if not taken:
         raise typer.Exit(1)
 
@@ -196,9 +186,8 @@ def try_command(
     formats: Formats = True,
 ) -> None:
     """Type a text, and see what may come next and where it is refused. Needs the extra "try"."""
-    console = Console()
-    with _errors_printed(console):
-        try_grammar(console, grammar, vocabulary, root, strict, semantics, formats)
+    with _errors_printed() as console:
+        try_grammar(console, read_named(grammar, root, strict, semantics), vocabulary, formats)
 
 
 @app.command(name="grammars")
@@ -208,9 +197,8 @@ def grammars_command(
     ] = None,
 ) -> None:
     """List the grammars that come with the package, or print one."""
-    console = Console()
     if show_name is not None:
-        with _errors_printed(console):
+        with _errors_printed():
             typer.echo(shipped_grammar(show_name).text, nl=False)
         return
     table = Table()
@@ -218,14 +206,15 @@ def grammars_command(
         table.add_column(column, no_wrap=column != "description")
     for grammar in shipped_grammars():
         table.add_row(grammar.name, grammar.kind, grammar.description)
-    console.print(table, markup=False)
+    Console().print(table, markup=False)
 
 
 @contextmanager
-def _errors_printed(console: Console) -> Iterator[None]:
+def _errors_printed() -> Iterator[Console]:
     """A context in which an error is printed, and ends the command with status 2."""
+    console = Console()
     try:
-        yield
+        yield console
     except (HybridError, OSError) as error:
         console.print(f"{type(error).__name__}: {error}", highlight=False, markup=False, style="red")
         raise typer.Exit(2) from error

@@ -20,8 +20,8 @@ from equivalence import ArgumentError
 from equivalence.store import read_whole
 from hybrid.api.compiler import GrammarCompiler
 from hybrid.api.parallel import compiled_from
-from hybrid.cli.differences import print_differences
-from hybrid.cli.grammar_source import read_named
+from hybrid.cli.artifacts import print_differences
+from hybrid.cli.grammar_source import Named
 from hybrid.cli.vocabulary_spec import load_vocabulary
 from hybrid.explain.characters import shown
 from hybrid.pages import Facts, facts_of, render
@@ -41,14 +41,14 @@ STRICT = (
 
 
 def explain_grammar(
-    console: Console, grammar: str, text: Path | None, html: Path | None, vocabulary: str, strategy: str,
-    root: str | None, strict: bool, semantics: str = "xgrammar", formats: bool = True,
+    console: Console, named: Named, text: Path | None, html: Path | None, vocabulary: str, strategy: str,
+    formats: bool,
 ) -> bool:  # fmt: skip
     """Write a page or print a summary.
 
     Args:
         console: where to print.
-        grammar, root, strict, semantics: see `hybrid.cli.grammar_source.read_named`.
+        named: the grammar.
         text: the document; None for one that comes with the grammar, or a text of the grammar.
         html: the file of the page; None for a summary.
         vocabulary: SPEC of the vocabulary.
@@ -62,7 +62,6 @@ def explain_grammar(
         HybridError: the grammar, the vocabulary or the document cannot be used.
         OSError: the page cannot be written.
     """
-    named = read_named(grammar, root, strict, semantics)
     document, text_is = named.document, "a valid document that came with the schema"
     if text is not None:
         document, text_is = _read(text), f"the document {text.name}"

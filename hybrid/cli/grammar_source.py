@@ -67,22 +67,28 @@ class Named(NamedTuple):
 def read_named(
     text_or_file: str, root: str | None = None, strict: bool = True, semantics: str = "xgrammar"
 ) -> Named:
-    """Read a grammar with its name, its kind and perhaps a document.
+    """Read a grammar with its name, its kind and perhaps a document. A file ``*.lark`` is a Lark grammar.
 
     Args:
-        text_or_file, root, strict, semantics: see `read_source`.
+        text_or_file: see `read_grammar`.
+        root: the root rule; None for "root", or "start" in Lark grammars.
+        strict: XGrammar's strict_mode, for schemas.
+        semantics: what schemas mean, as in `hybrid.GrammarCompiler`.
 
     Raises:
-        GrammarError: as `read_source`. A schema is not checked yet.
+        GrammarError: XGrammar refuses the grammar, or a file cannot be read. Schemas and Lark grammars are
+            not checked yet.
     """
     title = Path(text_or_file).name if is_file(text_or_file) else _short(text_or_file)
     if text_or_file == BUILTIN_JSON:
         return Named(Source("builtin_json"), "JSON", "built-in grammar", None)
     if is_file(text_or_file) and text_or_file.endswith(LARK_SUFFIX):
-        return Named(read_source(text_or_file, root), title, "Lark grammar", None)
+        source = Source("lark", read_text(text_or_file), {"start": "start" if root is None else root})
+        return Named(source, title, "Lark grammar", None)
     text, schema = _read(text_or_file)
     if schema is None:
-        return Named(read_source(text_or_file, root), title, "EBNF grammar", None)
+        source = Source("grammar", read_grammar(text_or_file, "root" if root is None else root))
+        return Named(source, title, "EBNF grammar", None)
     source = Source("json_schema", json.dumps(schema), {"strict_mode": strict, "semantics": semantics})
     return Named(source, title, "JSON schema", _valid_instance(text))
 
@@ -95,31 +101,6 @@ def _valid_instance(text: str) -> bytes | None:
         if isinstance(test, dict) and test.get("valid") is True:
             return json.dumps(test.get("data"), ensure_ascii=False, indent=2).encode("utf-8", "replace")
     return None
-
-
-def read_source(
-    text_or_file: str, root: str | None = None, strict: bool = True, semantics: str = "xgrammar"
-) -> Source:
-    """Read a grammar for `GrammarCompiler.compile_many`. A file named ``*.lark`` is a Lark grammar.
-
-    Args:
-        text_or_file: see `read_grammar`.
-        root: the root rule; None for "root", or "start" in Lark grammars.
-        strict: XGrammar's strict_mode, for schemas.
-        semantics: what schemas mean, as in `hybrid.GrammarCompiler`.
-
-    Raises:
-        GrammarError: XGrammar refuses the grammar, or a file cannot be read. Lark grammars are not checked
-            yet.
-    """
-    if is_file(text_or_file) and text_or_file.endswith(LARK_SUFFIX):
-        return Source("lark", read_text(text_or_file), {"start": "start" if root is None else root})
-    if semantics != "xgrammar" and text_or_file != BUILTIN_JSON:
-        _, schema = _read(text_or_file)
-        if schema is not None:
-            options = {"strict_mode": strict, "semantics": semantics}
-            return Source("json_schema", json.dumps(schema), options)
-    return Source("grammar", read_grammar(text_or_file, "root" if root is None else root, strict))
 
 
 def read_text(file: str) -> str:

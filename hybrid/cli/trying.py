@@ -16,7 +16,7 @@ from equivalence.errors import NotInstalled
 from hybrid.api.compiler import GrammarCompiler
 from hybrid.api.matcher import GrammarMatcher
 from hybrid.api.parallel import compiled_from
-from hybrid.cli.grammar_source import read_named
+from hybrid.cli.grammar_source import Named
 from hybrid.cli.vocabulary_spec import load_vocabulary
 from hybrid.compiled import CompiledGrammar
 from hybrid.explain import Explanation, Refusal
@@ -104,15 +104,12 @@ class Board:
         return lines
 
 
-def try_grammar(
-    console: Console, grammar: str, vocabulary: str, root: str | None, strict: bool, semantics: str,
-    formats: bool,
-) -> None:  # fmt: skip
+def try_grammar(console: Console, named: Named, vocabulary: str, formats: bool) -> None:
     """Compile a grammar, and open the screen.
 
     Args:
         console: where to print progress.
-        grammar, root, strict, semantics: see `hybrid.cli.grammar_source.read_named`.
+        named: the grammar.
         vocabulary: SPEC of the vocabulary.
         formats: with "json-schema", whether `format` is checked.
 
@@ -123,7 +120,6 @@ def try_grammar(
         import prompt_toolkit  # noqa: F401 - an optional dependency
     except ModuleNotFoundError as error:
         raise NotInstalled("python -m hybrid try", "prompt_toolkit", "try") from error
-    named = read_named(grammar, root, strict, semantics)
     with console.status("compiling"):
         compiler = GrammarCompiler(load_vocabulary(vocabulary), assert_formats=formats)
         compiled = compiled_from(compiler, named.source)

@@ -110,11 +110,9 @@ class Background:
     """
 
     def __init__(
-        self,
-        n_jobs: int,
-        begin: Callable[[], Deadline],
+        self, n_jobs: int, begin: Callable[[], Deadline],
         run: Callable[[Request, Deadline], CompiledGrammar],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._n_jobs = n_jobs
         self._begin, self._run = begin, run
         self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)

@@ -28,13 +28,13 @@ import stat
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import fields
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from equivalence import ArtifactError, HybridError, Vocabulary, forking
+from equivalence.arguments import folder_of, integer_from
 from equivalence.store import read_whole, write_whole
 from hybrid.compiled import CompiledGrammar
 from hybrid.files import can_be_written, from_bytes, to_bytes
@@ -64,13 +64,6 @@ UNCOUNTED = 16
 """The folder is listed again after this process has written this fraction (1 / UNCOUNTED) of the limit. Other
 processes write, too, and each may exceed the limit by that much."""
 
-CARRIED = {
-    "reason", "vocabulary", "grammar", "classes", "features", "classifier", "budget", "timings", "schema",
-    "deferred",
-}  # fmt: skip
-"""The attributes of a compiled grammar that an artefact stores. A grammar with other attributes is not
-written, because it would come back without them."""
-
 logger = logging.getLogger(__name__)
 
 
@@ -91,23 +84,14 @@ class DiskCache:
     """
 
     def __init__(
-        self,
-        folder: str | os.PathLike[str],
-        limit_bytes: int,
-        vocabulary: Vocabulary,
-        budget: Budget,
-        settings: dict[str, Any],
-        count: Callable[[str], None],
-    ) -> None:
-        given: tuple[object, object] = (folder, limit_bytes)  # of any type
-        if not isinstance(given[0], (str, os.PathLike)) or not os.fspath(folder):
-            raise HybridError(f"cache_dir must be the path of a folder or None, but is {folder!r}")
-        if isinstance(given[1], bool) or not isinstance(given[1], int) or (given[1] < 1 and given[1] != -1):
+        self, folder: str | os.PathLike[str], limit_bytes: int, vocabulary: Vocabulary, budget: Budget,
+        settings: dict[str, Any], count: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        if integer_from(-1, limit_bytes, "cache_dir_limit_bytes", HybridError) == 0:
             raise HybridError(
-                f"cache_dir_limit_bytes must be a positive integer, or -1 for {DEFAULT_DISK_BYTES}, "
-                f"but is {limit_bytes!r}"
+                f"cache_dir_limit_bytes must be positive, or -1 for {DEFAULT_DISK_BYTES}, but is 0"
             )
-        self.folder = Path(os.path.abspath(folder))  # absolute, as the program may change its directory
+        self.folder = Path(folder_of(folder, "cache_dir", HybridError))
         self.limit_bytes = DEFAULT_DISK_BYTES if limit_bytes == -1 else limit_bytes
         self._vocabulary = vocabulary
         self._budget = budget
@@ -137,10 +121,6 @@ class DiskCache:
     def path(self, entry: bytes) -> Path:
         """The file of an entry."""
         return self.folder / f"compiled-{entry.hex()}.equimask"
-
-    def load_again(self, entry: bytes) -> CompiledGrammar | None:
-        """`load` an entry that was missing, and that another process may have written since."""
-        return self.load(entry, "disk_shared") if os.path.isfile(self.path(entry)) else None
 
     def load(self, entry: bytes, found_as: str = "disk_hits") -> CompiledGrammar | None:
         """The compiled grammar of an entry; None if there is no usable entry.
@@ -183,7 +163,7 @@ class DiskCache:
 
     def keep(self, entry: bytes, compiled: CompiledGrammar) -> None:
         """Write a compiled grammar, if it can be written."""
-        if not can_be_written(compiled) or _says_more(compiled):
+        if not can_be_written(compiled):
             return
         data = to_bytes(compiled)
         size = len(MAGIC) + KEY_BYTES + len(data)
@@ -312,10 +292,3 @@ def _portable(part: Any) -> Any:
 def _versions() -> list[Any]:
     """The versions that compiled grammars depend on: of parsers, of this package, and of the file format."""
     return [metadata.version("xgrammar"), metadata.version("lark"), __version__, VERSION]
-
-
-def _says_more(compiled: CompiledGrammar) -> bool:
-    return any(
-        field.name not in CARRIED and getattr(compiled, field.name) != field.default
-        for field in fields(compiled)
-    )

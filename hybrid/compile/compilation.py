@@ -29,9 +29,13 @@ from hybrid.classifier.named_ids import NamedIds
 from hybrid.classifier.reachable import reachable_of
 from hybrid.classifier.token_ids import IdClassifier
 from hybrid.classifier.walk_tables import walk_tables
-from hybrid.compile.engine_strategies import EngineStrategies, Job
-from hybrid.compile.refusals import refuse_beyond_stacks, refuse_unknown_ids
-from hybrid.compiled import CompiledGrammar, OnClassifier, OnLark, OnWalks, reason_of
+from hybrid.compile.engine_strategies import (
+    EngineStrategies,
+    Job,
+    refuse_beyond_stacks,
+    refuse_unknown_ids,
+)
+from hybrid.compiled import CompiledGrammar, OnWalks, reason_of
 from hybrid.json_schema import SchemaGrammar, in_xgrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar, build
 from hybrid.lark import fixed_tables as lark_tables
@@ -39,21 +43,12 @@ from hybrid.xgrammar.sanitize import as_changed, refuse_endless_rules, shield_ro
 
 
 class Compilation(EngineStrategies):
-    """The compilations of one compiler; for the arguments see `EngineStrategies`.
-
-    Attributes:
-        on_phase: called with the name of each phase, "classes" or "summaries", when a classifier is built.
-    """
-
-    on_phase: Callable[[str], None] = staticmethod(lambda phase: None)
+    """The compilations of one compiler; for the arguments see `EngineStrategies`."""
 
     def decide(
-        self,
-        grammar: xgrammar.Grammar | SchemaGrammar,
-        parsing: float,
-        deadline: Deadline,
+        self, grammar: xgrammar.Grammar | SchemaGrammar, parsing: float, deadline: Deadline,
         printed: Callable[[Any], ReadGrammar | None],
-    ) -> CompiledGrammar:
+    ) -> CompiledGrammar:  # fmt: skip
         """Compile a parsed grammar on the chosen strategy, or on the next possible one.
 
         Args:
@@ -91,9 +86,7 @@ class Compilation(EngineStrategies):
 
     def on_lark(self, grammar: LarkGrammar, deadline: Deadline) -> CompiledGrammar:
         """Build the classifier of a Lark grammar. No other strategy can run it."""
-        self.on_phase("classes")
         built = build(grammar, self.vocabulary, self.settings.budget, deadline, self.guard)
-        self.on_phase("summaries")
         began = time.perf_counter()
         classes = built.classes.tokens
         deadline.check("the tables of the classifier")
@@ -101,8 +94,8 @@ class Compilation(EngineStrategies):
         classifier = FactoredClassifier(fixed, classes, self.vocabulary, self.settings.budget.table_bytes)
         timings = {**built.seconds, "classifier": time.perf_counter() - began}
         reason = f"the only strategy for Lark grammars; {reason_of(classes, self.vocabulary)}"
-        return OnLark(
-            reason=reason, vocabulary=self.vocabulary, grammar=grammar, classes=classes,
+        return CompiledGrammar(
+            strategy="classifier", reason=reason, vocabulary=self.vocabulary, grammar=grammar, found=classes,
             classifier=classifier, timings=timings, mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
 
@@ -114,7 +107,6 @@ class Compilation(EngineStrategies):
         ids = None
         with self.own_part(deadline) as own:
             try:
-                self.on_phase("classes")
                 refuse_beyond_stacks(features, read.features)
                 if features.only_ids:
                     read, symbols = ids_as_bytes(read)
@@ -130,7 +122,6 @@ class Compilation(EngineStrategies):
                     refused = unexplored
                 else:
                     began = time.perf_counter()
-                    self.on_phase("summaries")
                     classifier, cause = self._build_classifier(network, classes, ids, own, deadline)
             except (UnsupportedGrammar, BudgetExceeded) as error:
                 self.refuse_to_fall_back(error, deadline)
@@ -146,10 +137,10 @@ class Compilation(EngineStrategies):
         if cause:
             reason += f"; states are computed on demand, because {cause}"
 
-        return OnClassifier(
-            reason=reason, vocabulary=self.vocabulary, grammar=job.grammar, classes=classes,
-            features=features, classifier=classifier, budget=self.settings.budget, timings=timings,
-            mask_seconds=self.settings.budget.mask_seconds,
+        return CompiledGrammar(
+            strategy="classifier", reason=reason, vocabulary=self.vocabulary, grammar=job.grammar,
+            found=classes, features=features, classifier=classifier, budget=self.settings.budget,
+            timings=timings, mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
 
     def _on_walks(

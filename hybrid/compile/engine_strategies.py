@@ -1,7 +1,8 @@
 """The strategies that run in XGrammar: over one representative for each class, or over the whole vocabulary.
 
 What: `EngineStrategies` compiles a grammar on "representatives", or else on "engine", and says why. Its steps
-share deadlines and the exploration of classes with the classifier's (`hybrid.compile.compilation`).
+share deadlines and the exploration of classes with the classifier's (`hybrid.compile.compilation`). The
+functions refuse what a classifier, or any strategy, cannot decide; docs/limits.md lists all constructs.
 When: if a grammar gets no classifier, or the compiler was told to use one of the two. Thread-safe.
 Limits: none of its own; `Budget` bounds each step.
 """
@@ -14,16 +15,15 @@ from typing import Any
 
 import xgrammar
 
-from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
+from equivalence import BudgetExceeded, GrammarError, UnsupportedGrammar, Vocabulary
 from equivalence.classes.classes import TokenClasses, classes_and_network
 from equivalence.deadline import Deadline
-from equivalence.network import Network
+from equivalence.network import Network, serial
 from equivalence.network.features import Features
 from equivalence.network.optimised import OptimisedBy
-from equivalence.network.reading import ReadGrammar
-from hybrid.compile.refusals import beyond_stacks
+from equivalence.network.reading import PlainRules, ReadGrammar
 from hybrid.compile.settings import Settings
-from hybrid.compiled import CompiledGrammar, OnEngine, OnRepresentatives, reason_of
+from hybrid.compiled import CompiledGrammar, reason_of
 from hybrid.guard import Guard
 from hybrid.json_schema import SchemaGrammar, in_xgrammar
 from hybrid.representatives.engines import Engines
@@ -140,9 +140,9 @@ class EngineStrategies:
         job.deadline.check("writing the grammar for XGrammar's compiler", seconds)
         engine = self._engines.whole(safe, job.deadline)
         job.timings["compile"] = time.perf_counter() - began
-        return OnEngine(
-            reason=reason, vocabulary=self.vocabulary, grammar=in_xgrammar(job.grammar), engine=engine,
-            timings=job.timings, mask_seconds=self.settings.budget.mask_seconds,
+        return CompiledGrammar(
+            strategy="engine", reason=reason, vocabulary=self.vocabulary, grammar=in_xgrammar(job.grammar),
+            engine=engine, timings=job.timings, mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
 
     def _on_representatives(
@@ -155,9 +155,51 @@ class EngineStrategies:
         engine, stop = self._engines.over(classes, safe, job.deadline)
         job.timings["gather"] = gathered - began
         job.timings["compile"] = time.perf_counter() - gathered
-        return OnRepresentatives(
+        return CompiledGrammar(
+            strategy="representatives",
             reason=reason_of(classes, self.vocabulary) + (f"; {cause}" if cause else ""),
             vocabulary=self.vocabulary, grammar=in_xgrammar(job.grammar), engine=engine, engine_stop=stop,
-            classes=classes, gather=gather, timings=job.timings,
+            found=classes, gather=gather, timings=job.timings,
             mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
+
+
+def refuse_unknown_ids(features: Features, vocabulary: Vocabulary) -> None:
+    """Refuse a grammar that names an id outside of the vocabulary, on every strategy.
+
+    XGrammar 0.2.8 reads past its tables when it compiles such a grammar, which may crash the process.
+
+    Raises:
+        GrammarError: the message names the ids.
+    """
+    unknown = [token_id for token_id in features.named if not 0 <= token_id < vocabulary.size]
+    if unknown:
+        raise GrammarError(
+            f"the grammar names the token ids {unknown[:5]}, but ids of this vocabulary are from 0 to "
+            f"{vocabulary.size - 1}; name only such ids"
+        )
+
+
+def beyond_stacks(features: Features) -> str:
+    """Return the reason why a grammar with such constructs has no token classes."""
+    return (
+        f"the grammar uses {features}: which tokens are allowed depends on more than the text's bytes "
+        "and the parser's stack"
+    )
+
+
+def refuse_beyond_stacks(features: Features, serialized: dict[str, Any]) -> None:
+    """Refuse what a classifier cannot decide: it only knows bytes, ids and stacks.
+
+    Raises:
+        UnsupportedGrammar: the message names the construct.
+    """
+    if features.beyond_stacks and not features.only_ids:
+        raise UnsupportedGrammar(beyond_stacks(features))
+    if features.captures:
+        raise UnsupportedGrammar("the grammar has captures, which only XGrammar records")
+    rules = serialized[serial.RULES]
+    if isinstance(rules, PlainRules):
+        return
+    if any(rule[serial.TEMPERATURE] is not None for rule in rules):
+        raise UnsupportedGrammar("the grammar sets temperatures, which only XGrammar reports")

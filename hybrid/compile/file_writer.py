@@ -19,7 +19,6 @@ import logging
 import threading
 import time
 from collections import deque
-from typing import NamedTuple
 
 from equivalence import HybridError, forking
 from equivalence.deadline import Deadline
@@ -55,7 +54,7 @@ class FileWriter:
         self._disk = disk
         self._budget = budget
         self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of the three below
-        self._waiting: deque[_Work] = deque()
+        self._waiting: deque[tuple[OnWalks, bytes, float]] = deque()  # each with the time to begin
         self._thread: threading.Thread | None = None
         self._is_closed = False
         self._hurry = threading.Event()
@@ -73,7 +72,7 @@ class FileWriter:
         with self._lock:
             if self._is_closed or len(self._waiting) >= MOST_TO_WRITE:
                 return
-            self._waiting.append(_Work(compiled, entry, time.perf_counter() + WRITE_AFTER))
+            self._waiting.append((compiled, entry, time.perf_counter() + WRITE_AFTER))
             # after a fork the old thread is not alive
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._work, name="equimask-files", daemon=True)
@@ -112,18 +111,18 @@ class FileWriter:
                 if not self._waiting:
                     self._thread = None
                     return
-                work = self._waiting.popleft()
-            self._hurry.wait(max(work.begin - time.perf_counter(), 0.0))
+                compiled, entry, begin = self._waiting.popleft()
+            self._hurry.wait(max(begin - time.perf_counter(), 0.0))  # unless somebody waits for it
             began = time.perf_counter()
             try:
-                self._write(work.compiled, work.entry)
+                self._write(compiled, entry)
             except HybridError as error:
                 logger.debug("a grammar cannot be written to the folder: %s", error)
             except Exception:  # nothing waits for this thread, and the grammar stays usable
                 logger.exception(
                     "an error occurred while a grammar was written to the folder; the grammar stays in memory"
                 )
-            del work  # it keeps the grammar alive
+            del compiled  # nothing else may keep it alive
             self._hurry.wait(min(time.perf_counter() - began, MOST_REST))
 
     def _write(self, compiled: OnWalks, entry: bytes) -> None:
@@ -132,17 +131,3 @@ class FileWriter:
             if is_ours:
                 compiled.compute_classes(Deadline(self._budget.seconds))
                 self._disk.keep(entry, compiled)
-
-
-class _Work(NamedTuple):
-    """An item of the thread's queue.
-
-    Attributes:
-        compiled: the grammar.
-        entry: its entry on disk.
-        begin: the earliest time to start (`time.perf_counter`); ignored if a caller waits for the file.
-    """
-
-    compiled: OnWalks
-    entry: bytes
-    begin: float

@@ -159,13 +159,9 @@ class MemoryCache:
             # the other thread was interrupted, which is no fault of the grammar: try again here
 
     def _compute(
-        self,
-        key: Any,
-        mine: _UnderWay,
-        compile_it: Callable[[Deadline], CompiledGrammar],
-        asked: Deadline,
-        count: Count,
-    ) -> CompiledGrammar:
+        self, key: Any, mine: _UnderWay, compile_it: Callable[[Deadline], CompiledGrammar],
+        asked: Deadline, count: Count,
+    ) -> CompiledGrammar:  # fmt: skip
         """Compile for this call, and for all that will wait for it."""
         count("memory_misses")
         try:

@@ -3,7 +3,7 @@
 What: `Pipeline.run` checks a request and looks for its grammar in memory, among running compilations, and in
 the folder on disk, in this order. If it finds nothing, it compiles the grammar, counts and logs it, writes it
 to the folder (in the background, if it has no classes yet), and promotes it if it is static
-(`hybrid.compile.promotion`).
+(`promote_static`).
 When: one for each compiler. Thread-safe; no lock is held during a compilation.
 Limits: errors are not cached.
 """
@@ -14,6 +14,7 @@ import gc
 import logging
 import time
 from functools import partial
+from typing import Literal
 
 from equivalence import BudgetExceeded, GrammarError
 from equivalence.deadline.deadline import Deadline, free_frames
@@ -23,11 +24,11 @@ from hybrid.compile.collection_threshold import raise_threshold, restore_thresho
 from hybrid.compile.compilation import Compilation
 from hybrid.compile.file_writer import FileWriter
 from hybrid.compile.memory_cache import MemoryCache
-from hybrid.compile.promotion import promote_static
 from hybrid.compile.request import Request
 from hybrid.compile.statistics import Statistics, semantics_of
 from hybrid.compiled import CompiledGrammar, OnWalks
 from hybrid.files import can_be_written
+from hybrid.values.budget import Budget
 
 OVERDUE = "compiled in this process as well, because the process that was compiling it took too long"
 """Added to the reason of a grammar if another process that compiles it did not finish in time."""
@@ -47,13 +48,9 @@ class Pipeline:
     """
 
     def __init__(
-        self,
-        compilation: Compilation,
-        memory: MemoryCache | None,
-        disk: DiskCache | None,
-        writer: FileWriter | None,
-        statistics: Statistics,
-    ) -> None:
+        self, compilation: Compilation, memory: MemoryCache | None, disk: DiskCache | None,
+        writer: FileWriter | None, statistics: Statistics,
+    ) -> None:  # fmt: skip
         self._compilation = compilation
         self._memory, self._disk = memory, disk
         self._writer, self._statistics = writer, statistics
@@ -74,7 +71,8 @@ class Pipeline:
             compiled = self._new(request, deadline)
         else:
             make, count = partial(self._new, request), self._statistics.count
-            compiled = self._memory.get(request.shared_key, make, deadline, count)
+            key = request.settings, request.key  # other compilers share the memory
+            compiled = self._memory.get(key, make, deadline, count)
         if request.static:
             try:
                 self._promote(request, compiled, deadline)
@@ -118,7 +116,8 @@ class Pipeline:
             with single_flight.alone(disk.path(entry), deadline, seconds) as turn:
                 if turn == "overdue":
                     self._statistics.count("disk_overdue")
-                if (found := disk.load_again(entry)) is not None:
+                # another process may have written it since
+                if disk.path(entry).is_file() and (found := disk.load(entry, "disk_shared")) is not None:
                     return self._loaded(request, found, began)
                 return self._made(request, entry, deadline, began, OVERDUE if turn == "overdue" else "")
         except Exception as error:
@@ -181,3 +180,39 @@ def _log(what: str, request: Request, compiled: CompiledGrammar) -> None:
         logger.debug(
             "%s %s as %s in %.1f ms: %s", what, request.notation, compiled.strategy, milliseconds, reason
         )
+
+
+def promote_static(
+    compiled: CompiledGrammar, budget: Budget, deadline: Deadline, must: bool = False
+) -> Literal["done", "given_up", ""]:
+    """Complete a static grammar's classifier, unless it is complete or was too large before.
+
+    Masks stay the same. A grammar that exceeds the budget stays on demand.
+
+    Args:
+        compiled: a grammar on any strategy.
+        budget: bounds of the tables.
+        deadline: the caller's deadline.
+        must: raise an error if the budget is exceeded, instead of leaving the grammar on demand.
+
+    Returns:
+        What was done, "" if nothing.
+
+    Raises:
+        BudgetExceeded: see `must`; or the call was cancelled.
+    """
+    classifier = compiled.classifier
+    if classifier is None or classifier.is_complete or (classifier.is_refused and not must):
+        return ""
+    try:
+        is_done = compiled.completed(
+            budget, "all states were computed in advance, because the grammar is static", deadline
+        )
+        return "done" if is_done else ""
+    except BudgetExceeded as error:
+        if must or deadline.is_cancelled:
+            raise
+        classifier.is_refused = True
+        compiled.note(f"not all states could be computed in advance: {error}")
+        logger.debug("not all states of a static grammar were computed in advance: %s", error)
+        return "given_up"

@@ -68,6 +68,9 @@ class Request(ABC):
     notation: ClassVar[str]
     """The notation's name in keys, logs and messages."""
 
+    identity: ClassVar[tuple[str, ...]] = ()
+    """The fields that tell requests of a notation apart, besides the settings."""
+
     def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
         """Check this request. Return it, or an equal one in normal form. Only the result has a key.
 
@@ -84,20 +87,15 @@ class Request(ABC):
         return self
 
     @property
-    @abstractmethod
     def key(self) -> tuple[Any, ...]:
         """Identifies equal requests of one compiler. The notation comes first."""
+        return self.notation, *(getattr(self, name) for name in self.identity)
 
     @property
     def is_written_at_once(self) -> bool:
         """Whether the grammar's file is written before the call returns. Not if first masks come from walks,
         because files need classes."""
         return not self.settings.walks
-
-    @property
-    def shared_key(self) -> tuple[Any, ...]:
-        """Identifies equal requests of all compilers that share a memory cache."""
-        return self.settings, self.key
 
     @abstractmethod
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
@@ -147,11 +145,6 @@ class Parsed(Request):
 class Converted(Parsed):
     """A text that XGrammar converts to a grammar, in this process or in another one."""
 
-    @property
-    def given(self) -> object:
-        """The argument in which error messages look for mistakes, if it is a text."""
-        return None
-
     @abstractmethod
     def estimate(self) -> Estimate | None:
         """What XGrammar may need for the conversion; None if it will refuse the arguments' types."""
@@ -168,7 +161,8 @@ class Converted(Parsed):
         try:
             return guard.convert(self, deadline)
         except (GrammarError, RuntimeError, TypeError) as error:
-            told = way_out(str(error), self.title, self.given, SCHEMA_OPTIONS)  # advice
+            given = self.elsewhere()[1][0]
+            told = way_out(str(error), self.title, given, SCHEMA_OPTIONS)  # advice
             if told is None:
                 raise
             raise GrammarError(f"XGrammar refuses the {self.title}: {told}") from error
@@ -179,16 +173,13 @@ class GrammarRequest(Parsed):
     """A grammar that XGrammar has parsed already. `normalised` sets `text` to its serialised form."""
 
     notation: ClassVar[str] = "grammar"
+    identity: ClassVar[tuple[str, ...]] = ("text",)
     grammar: xgrammar.Grammar
     text: str = ""
 
     def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
         normalised = replace(self, text=self.grammar.serialize_json())
         return Request.normalised(normalised, compilation, deadline)
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return self.notation, self.text
 
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
         return self.grammar
@@ -199,6 +190,7 @@ class EbnfRequest(Converted):
     """A grammar in EBNF."""
 
     notation: ClassVar[str] = "ebnf"
+    identity: ClassVar[tuple[str, ...]] = ("text", "root_rule_name")
     text: str
     root_rule_name: str = "root"
 
@@ -206,14 +198,6 @@ class EbnfRequest(Converted):
         _check_text(self.text, "the grammar", "text or an xgrammar.Grammar")
         _check_text(self.root_rule_name, "root_rule_name")
         return super().normalised(compilation, deadline)
-
-    @property
-    def given(self) -> object:
-        return self.text
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return self.notation, self.text, self.root_rule_name
 
     def estimate(self) -> Estimate:
         return text_estimate(self.text)
@@ -231,15 +215,12 @@ class RegexRequest(Converted):
 
     notation: ClassVar[str] = "regex"
     title: ClassVar[str] = "regex"
+    identity: ClassVar[tuple[str, ...]] = ("text",)
     text: str
 
     def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
         _check_text(self.text, "the regular expression")
         return super().normalised(compilation, deadline)
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return self.notation, self.text
 
     def estimate(self) -> Estimate:
         return text_estimate(self.text)
@@ -256,10 +237,6 @@ class BuiltinJsonRequest(Parsed):
     """XGrammar's built-in grammar of JSON."""
 
     notation: ClassVar[str] = "builtin_json"
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return (self.notation,)
 
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
         return xgrammar.Grammar.builtin_json_grammar()
@@ -292,10 +269,6 @@ class StructuralTagRequest(Converted):
             text = with_token_ids(text, self.vocabulary)
         return Converted.parse(replace(self, arguments=(text,)), guard, deadline)
 
-    @property
-    def given(self) -> object:
-        return self.arguments[0]
-
     def _text(self) -> Any:
         """The tag as JSON text. Other types are returned unchanged, and XGrammar refuses them."""
         tag = self.arguments[0]
@@ -327,6 +300,7 @@ class LarkRequest(Request):
     """A grammar in Lark's notation."""
 
     notation: ClassVar[str] = "lark"
+    identity: ClassVar[tuple[str, ...]] = ("text", "start")
     text: str
     start: str = "start"
 
@@ -341,10 +315,6 @@ class LarkRequest(Request):
         _check_text(self.text, "the grammar")
         _check_text(self.start, "start")
         return self
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return self.notation, self.text, self.start
 
     @property
     def is_written_at_once(self) -> bool:

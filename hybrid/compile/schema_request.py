@@ -82,10 +82,6 @@ class JsonSchemaRequest(Converted):
         text = self.text.text  # so that a model class is asked only once
         return Converted.parse(self.changed(schema=text), guard, deadline)
 
-    @property
-    def given(self) -> object:
-        return self.schema
-
     def here(self) -> xgrammar.Grammar:
         return xgrammar.Grammar.from_json_schema(self.schema, **self.options)
 

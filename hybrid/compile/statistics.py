@@ -27,7 +27,7 @@ from hybrid.compile.durations import Durations
 from hybrid.compiled import CompiledGrammar
 from hybrid.json_schema import SchemaRefused
 from hybrid.json_schema.dialects import ALL_KEYWORDS
-from hybrid.xgrammar.relaxed import SchemaText, find_differences
+from hybrid.xgrammar.relaxed import SchemaText, differences_of
 
 MOST_NAMES = 64
 """At most this many reasons (for each strategy) and errors have names; the rest is counted under `OTHER`."""
@@ -128,9 +128,7 @@ class Statistics:
                 if not self._unread:
                     return
                 schema = self._unread.popleft()
-            relaxed = find_differences(
-                schema.text, strict_mode=schema.strict_mode, any_order=schema.any_order
-            ).relaxed
+            relaxed = differences_of(schema).relaxed
             with _lock:
                 self._relaxations.update(keywords_of(one.keyword for one in relaxed))
 

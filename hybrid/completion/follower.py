@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from equivalence import BudgetExceeded, MatcherError
 from hybrid.completion.completion import Completion
 from hybrid.completion.plans import Place, TooLong
-from hybrid.values.follower import Follower, OuterFollower
+from hybrid.values.follower import Follower
 from hybrid.values.gather import Gather
 
 
-class ClosingFollower(OuterFollower):
+class ClosingFollower(Follower):
     """A follower with a limit of tokens.
 
     Args:
@@ -52,7 +52,7 @@ class ClosingFollower(OuterFollower):
     @property
     def inner(self) -> Follower:
         """The follower of the grammar."""
-        return self._inner
+        return self._wrapped
 
     # masks
 
@@ -71,7 +71,7 @@ class ClosingFollower(OuterFollower):
         """See `Follower.fill_by_class`."""
         if not self._is_untouched() and self.trouble is None:
             return None
-        found: Gather | None = self._ask("fill_by_class", words)
+        found: Gather | None = self._pass_on("fill_by_class", words)
         return found
 
     def _is_untouched(self) -> bool:

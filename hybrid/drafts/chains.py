@@ -52,13 +52,9 @@ def read_last(
 
 
 def learn(
-    counts: Counts,
-    known: CachedSequence,
-    new: cython.Py_ssize_t,
-    begin: cython.Py_ssize_t,
-    tops: dict,
+    counts: Counts, known: CachedSequence, new: cython.Py_ssize_t, begin: cython.Py_ssize_t, tops: dict,
     guide: object,
-) -> None:
+) -> None:  # fmt: skip
     """Count the last steps of a sequence.
 
     Args:
@@ -88,13 +84,9 @@ def learn(
 
 
 def chain(
-    counts: Counts,
-    known: CachedSequence,
-    tops: dict,
-    guide: object,
-    most: cython.Py_ssize_t,
+    counts: Counts, known: CachedSequence, tops: dict, guide: object, most: cython.Py_ssize_t,
     threshold: cython.double,
-) -> list:
+) -> list:  # fmt: skip
     """Return likely next tokens, each allowed after those before it.
 
     Args:

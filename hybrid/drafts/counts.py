@@ -127,32 +127,27 @@ class Counts:
     def add(self, slot: cython.Py_ssize_t, token: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.void:
         """Count a token in a slot. If there is no room for another token, the count of the rarest one
         decreases."""
+        k: cython.Py_ssize_t
         rarest: cython.Py_ssize_t = 4
-        k: cython.Py_ssize_t = 4
-        while k < FIELDS:
+        for k in range(4, FIELDS, 2):
             if self.rows[slot, k + 1] > 0 and self.rows[slot, k] == token:
+                self.rows[slot, k + 1] += cython.cast(cython.int, count)
                 break
             if self.rows[slot, k + 1] < self.rows[slot, rarest + 1]:
                 rarest = k
-            k += 2
-        if k == FIELDS:
-            k = rarest
-            if self.rows[slot, k + 1] > count:
-                self.rows[slot, k + 1] -= cython.cast(cython.int, count)
-            else:
-                self.rows[slot, k] = cython.cast(cython.int, token)
-                self.rows[slot, k + 1] = cython.cast(cython.int, count)
         else:
-            self.rows[slot, k + 1] += cython.cast(cython.int, count)
+            if self.rows[slot, rarest + 1] > count:
+                self.rows[slot, rarest + 1] -= cython.cast(cython.int, count)
+            else:
+                self.rows[slot, rarest] = cython.cast(cython.int, token)
+                self.rows[slot, rarest + 1] = cython.cast(cython.int, count)
         self.rows[slot, 2] += cython.cast(cython.int, count)
         if self.rows[slot, 3] < MOST_AGE:
             self.rows[slot, 3] += 1
         if self.rows[slot, 2] >= MOST_TOTAL:
             self.rows[slot, 2] = (self.rows[slot, 2] + 1) >> 1
-            k = 5
-            while k < FIELDS:
+            for k in range(5, FIELDS, 2):
                 self.rows[slot, k] = (self.rows[slot, k] + 1) >> 1
-                k += 2
 
     def _grow(self) -> None:
         """Double the number of slots. The slots of a place are divided between two places, so that all of
@@ -218,17 +213,14 @@ class Counts:
             if slot < 0:
                 continue
             different: cython.Py_ssize_t = 0
-            k: cython.Py_ssize_t = 5
-            while k < FIELDS:
+            k: cython.Py_ssize_t
+            for k in range(5, FIELDS, 2):
                 different += self.rows[slot, k] > 0
-                k += 2
             part: cython.double = rest / (self.rows[slot, 2] + different)
-            k = 4
-            while k < FIELDS:
+            for k in range(4, FIELDS, 2):
                 if self.rows[slot, k + 1] > 0:
                     token = cython.cast(cython.Py_ssize_t, self.rows[slot, k])
                     n = self.put(n, token, part * self.rows[slot, k + 1])
-                k += 2
             rest = part * different
             if rest < NEGLIGIBLE:
                 return n
@@ -310,11 +302,10 @@ class Counts:
                 continue
             with cython.critical_section(self):
                 slot = self.claim(rows[i, 0], rows[i, 1])
-                k: cython.Py_ssize_t = 4
-                while k < FIELDS:
+                k: cython.Py_ssize_t
+                for k in range(4, FIELDS, 2):
                     if rows[i, k + 1] > 0:
                         self.add(slot, rows[i, k], rows[i, k + 1])
-                    k += 2
 
 
 @cython.cfunc

@@ -37,14 +37,8 @@ def verify(draft: Draft | Sequence[int], chosen: Sequence[int]) -> list[int]:
         raise ArgumentError(
             f"chosen must have {len(tokens) + 1} tokens for this draft, but has {len(chosen)}"
         )
-    if not isinstance(draft, Draft):
-        kept = 0
-        while kept < len(tokens) and tokens[kept] == chosen[kept]:
-            kept += 1
-        return [*chosen[: kept + 1]]
-    after = {
-        (parent, token): node for node, (parent, token) in enumerate(zip(draft.parents, tokens, strict=True))
-    }
+    parents = draft.parents if isinstance(draft, Draft) else range(-1, len(tokens) - 1)
+    after = {(parent, token): node for node, (parent, token) in enumerate(zip(parents, tokens, strict=True))}
     found, node = [chosen[0]], -1
     while (node := after.get((node, found[-1]), -1)) >= 0:
         found.append(chosen[node + 1])

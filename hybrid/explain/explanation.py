@@ -1,7 +1,7 @@
 """The answers of `explain` and `explain_refusal`, and their wording.
 
 What: an `Expected` is one thing that may come next. An `Explanation` says what may come next at a place in a
-text. A `Refusal` says where and why a text is refused.
+text. A `Refusal` says where and why a text is refused. `Located` is what readings of the text find.
 When: made by `hybrid.explain.position` and `hybrid.explain.refusal`. ``str`` gives sentences for people.
 Limits: plain data. The caller owns it.
 """
@@ -9,7 +9,7 @@ Limits: plain data. The caller owns it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple, TypeAlias
 
 from hybrid.explain.characters import quoted, shown, spans
 
@@ -65,6 +65,29 @@ class Expected:
     def brief(self) -> str:
         """Describe it in words, without its kind."""
         return str(self).replace("key ", "", 1) if self.kind == "key" else str(self)
+
+
+Rest: TypeAlias = "bytes | frozenset[int] | None"
+"""How the matcher checks an expected thing: by a text that it must allow, by a set of bytes of which it must
+allow one, or not at all."""
+
+
+class Located(NamedTuple):
+    """Words for a place, before the matcher has checked them.
+
+    Attributes:
+        expected: what may come next.
+        rest: how the matcher checks each thing.
+        rules: the names of the rules that contain the place, outermost first.
+        unsaid: what is missing, and why; empty if nothing is.
+        cut_short: whether the time ran out.
+    """
+
+    expected: list[Expected]
+    rest: dict[Expected, Rest]
+    rules: tuple[str, ...] = ()
+    unsaid: str = ""
+    cut_short: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ to 300 ms; when the grammar was compiled, that was within the budget.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +17,7 @@ from numpy.typing import NDArray
 
 from equivalence.deadline import Deadline
 from equivalence.lark.lexer.scanner import terminal_names
-from hybrid.explain.explanation import ANY_CASE, Expected
-from hybrid.explain.located import Located, Rest
+from hybrid.explain.explanation import ANY_CASE, Expected, Located, Rest
 from hybrid.explain.rules import TimeUp, Untold
 from hybrid.lark import LarkGrammar
 from hybrid.lark.tables import Fixed
@@ -84,13 +84,67 @@ def names_of(grammar: LarkGrammar) -> Names:
 
 
 class Lexing:
-    """A cache of facts about a lexer: which terminals may come first from each state, which may have ended
-    there, and with which bytes each terminal begins."""
+    """Facts about a lexer, each found once.
 
-    def __init__(self) -> None:
-        self.coming: dict[int, frozenset[int]] = {}
-        self.ended: dict[int, tuple[frozenset[int], frozenset[int]]] = {}
-        self.firsts: dict[int, frozenset[int]] = {}
+    Args:
+        fixed: the lexer's tables.
+        ignored: the terminals that the parser never sees.
+
+    Attributes:
+        coming: the terminals that the lexer may emit first from a state.
+        ended: the terminals that may have ended in a state, so that the next byte begins another lexeme; and
+            those bytes.
+        firsts: the bytes with which a terminal may begin. Ignored terminals get all bytes with which no other
+            terminal begins.
+    """
+
+    def __init__(self, fixed: Fixed, ignored: frozenset[int]) -> None:
+        self._fixed, self._ignored = fixed, ignored
+        self.coming, self.ended, self.firsts = cache(self._coming), cache(self._ended), cache(self._firsts)
+
+    def goes_on(self, state: int) -> frozenset[int]:
+        """The bytes that the lexer accepts in a state."""
+        return self.bytes_of(self._fixed.step[state] >= 0)
+
+    def bytes_of(self, columns: NDArray[np.bool_]) -> frozenset[int]:
+        """The bytes that belong to some byte classes."""
+        return frozenset(np.flatnonzero(columns[self._fixed.class_of_byte]).tolist())
+
+    def _coming(self, state: int) -> frozenset[int]:
+        fixed = self._fixed
+        seen, todo, found = {state}, [state], set()
+        while todo:
+            row, emitted = fixed.step[at := todo.pop()], fixed.emitted[at]
+            for sequence in np.unique(emitted[row >= 0]).tolist():
+                if sequence:
+                    found.add(int(fixed.sequence[fixed.sequence_start[sequence]]))
+            silent = set(np.unique(row[(row >= 0) & (emitted == 0)]).tolist()) - seen - {0}
+            seen |= silent
+            todo += silent
+        return frozenset(found)
+
+    def _ended(self, state: int) -> tuple[frozenset[int], frozenset[int]]:
+        fixed = self._fixed
+        begins = (fixed.step[state] == fixed.step[0]) & (fixed.step[state] >= 0)
+        begins &= fixed.emitted[state] != fixed.emitted[0]
+        sequences = np.unique(fixed.emitted[state][begins]).tolist()
+        firsts = {int(fixed.sequence[fixed.sequence_start[one]]) for one in sequences if one}
+        return frozenset(firsts), self.bytes_of(begins)
+
+    def _firsts(self, terminal: int) -> frozenset[int]:
+        fixed = self._fixed
+        found: set[int] = set()
+        for column, after in enumerate(fixed.step[0].tolist()):
+            sequence = int(fixed.emitted[0, column])
+            if after < 0:
+                continue
+            if sequence:
+                coming = frozenset([int(fixed.sequence[fixed.sequence_start[sequence]])])
+            else:
+                coming = self.coming(after)
+            if terminal in coming or (terminal in self._ignored and not sequence):
+                found |= set(np.flatnonzero(fixed.class_of_byte == column).tolist())
+        return frozenset(found)
 
 
 class _At(NamedTuple):
@@ -186,29 +240,29 @@ class LarkReading:
             fixed, state = self._fixed, at.state
             # the bytes that lead to the same state as at the start may follow an emitted lexeme
             anew = (fixed.step[state] == fixed.step[0]) & (fixed.emitted[state] == fixed.emitted[0])
-            begins = self._goes_on(state) & self._bytes(anew)
-            found[self._described(at.last, 1)] = self._goes_on(at.state) - begins
+            begins = self._lexing.goes_on(state) & self._lexing.bytes_of(anew)
+            found[self._described(at.last, 1)] = self._lexing.goes_on(at.state) - begins
             self._add_followers(found, at.stack, begins)
         elif not lexeme:
             self._add_followers(found, at.stack, None)
         else:
-            coming = self._coming(at.state)
+            coming = self._lexing.coming(at.state)
             for terminal in self._taken(at.stack):
                 literal = names.literals[terminal]
                 if literal is None and terminal in coming:
-                    goes_on = self._goes_on(at.state) & self._bytes(self._fixed.emitted[at.state] == 0)
-                    found[self._described(terminal, 1)] = goes_on
+                    silent = self._lexing.bytes_of(self._fixed.emitted[at.state] == 0)
+                    found[self._described(terminal, 1)] = self._lexing.goes_on(at.state) & silent
                 elif literal is not None and literal != lexeme:
                     if _begins(literal, lexeme, names.any_case[terminal]):
                         found[self._described(terminal, len(lexeme))] = literal[len(lexeme) :].encode()
-            ended, begins = self._ended(at.state)
+            ended, begins = self._lexing.ended(at.state)
             for terminal in ended:
                 after = self._shifted(at.stack, terminal)
                 if after is not None:
                     self._add_followers(found, after, begins)
         if names.ignored:
             words = ", ".join(sorted(self._name(one) for one in names.ignored))
-            firsts: frozenset[int] = frozenset().union(*map(self._firsts, names.ignored))
+            firsts: frozenset[int] = frozenset().union(*map(self._lexing.firsts, names.ignored))
             ignored = Expected("terminal", f"{IGNORED} ({words})")
             found[ignored] = firsts if begins is None else firsts & begins
         order = {"literal": 0, "terminal": 1}
@@ -223,7 +277,7 @@ class LarkReading:
         """Add the terminals that the parser accepts on a stack, if they can begin with one of some bytes."""
         for terminal in self._taken(stack):
             literal = self._names.literals[terminal]
-            firsts = self._firsts(terminal) if literal is None else frozenset(literal.encode()[:1])
+            firsts = self._lexing.firsts(terminal) if literal is None else frozenset(literal.encode()[:1])
             firsts = firsts if begins is None else firsts & begins
             if firsts:
                 rest: Rest = firsts if literal is None else literal.encode()
@@ -233,65 +287,6 @@ class LarkReading:
         """The terminals that the parser accepts on a stack."""
         row = self._fixed.action[stack[-1]][: len(self._names.terminals)]
         return [one for one in np.flatnonzero(row).tolist() if self._shifted(stack, one) is not None]
-
-    def _coming(self, state: int) -> frozenset[int]:
-        """The terminals that the lexer may emit first from a state."""
-        known = self._lexing.coming.get(state)
-        if known is None:
-            fixed = self._fixed
-            seen, todo, found = {state}, [state], set()
-            while todo:
-                row, emitted = fixed.step[at := todo.pop()], fixed.emitted[at]
-                for sequence in np.unique(emitted[row >= 0]).tolist():
-                    if sequence:
-                        found.add(int(fixed.sequence[fixed.sequence_start[sequence]]))
-                silent = set(np.unique(row[(row >= 0) & (emitted == 0)]).tolist()) - seen - {0}
-                seen |= silent
-                todo += silent
-            known = self._lexing.coming[state] = frozenset(found)
-        return known
-
-    def _ended(self, state: int) -> tuple[frozenset[int], frozenset[int]]:
-        """The terminals that may have ended in a state, so that the next byte begins another lexeme; and
-        those bytes."""
-        known = self._lexing.ended.get(state)
-        if known is None:
-            fixed = self._fixed
-            begins = (fixed.step[state] == fixed.step[0]) & (fixed.step[state] >= 0)
-            begins &= fixed.emitted[state] != fixed.emitted[0]
-            sequences = np.unique(fixed.emitted[state][begins]).tolist()
-            starts = fixed.sequence_start
-            firsts = {int(fixed.sequence[starts[one]]) for one in sequences if one}
-            known = self._lexing.ended[state] = frozenset(firsts), self._bytes(begins)
-        return known
-
-    def _goes_on(self, state: int) -> frozenset[int]:
-        """The bytes that the lexer accepts in a state."""
-        return self._bytes(self._fixed.step[state] >= 0)
-
-    def _bytes(self, columns: NDArray[np.bool_]) -> frozenset[int]:
-        """The bytes that belong to some byte classes."""
-        return frozenset(np.flatnonzero(columns[self._fixed.class_of_byte]).tolist())
-
-    def _firsts(self, terminal: int) -> frozenset[int]:
-        """The bytes with which a terminal may begin. Ignored terminals get all bytes with which no other
-        terminal begins."""
-        known = self._lexing.firsts.get(terminal)
-        if known is None:
-            fixed = self._fixed
-            found = set()
-            for column, after in enumerate(fixed.step[0].tolist()):
-                sequence = int(fixed.emitted[0, column])
-                if after < 0:
-                    continue
-                if sequence:
-                    coming = frozenset([int(fixed.sequence[fixed.sequence_start[sequence]])])
-                else:
-                    coming = self._coming(after)
-                if terminal in coming or (terminal in self._names.ignored and not sequence):
-                    found |= set(np.flatnonzero(fixed.class_of_byte == column).tolist())
-            known = self._lexing.firsts[terminal] = frozenset(found)
-        return known
 
     def _described(self, terminal: int, n_read: int) -> Expected:
         literal = self._names.literals[terminal]

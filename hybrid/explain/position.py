@@ -12,7 +12,8 @@ may restrict it further.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,7 @@ from numpy.typing import NDArray
 
 from equivalence.deadline import Deadline
 from hybrid.explain.characters import spans
-from hybrid.explain.explanation import ANY_CASE, Expected, Explanation
-from hybrid.explain.located import Located
-from hybrid.explain.pointer import pointer_of
+from hybrid.explain.explanation import ANY_CASE, Expected, Explanation, Located
 from hybrid.explain.words import Words
 
 MOST_EXPECTED = 64
@@ -36,28 +35,26 @@ UNASKED = "there was no time to find out what may come next and how many tokens 
 MOST_LITERAL = 200
 """Most bytes of a literal that the matcher checks, or that probing finds."""
 
+_PARTS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[{}\[\],:]', re.DOTALL)
+
 
 Matcher = Any
 """A `hybrid.GrammarMatcher`; its module imports this one."""
 
 
-def explain(
-    matcher: Matcher, words: Words, text: bytes, tokens: Sequence[bytes], singles: NDArray[np.int64],
-    is_schema: bool, deadline: Deadline,
-) -> Explanation:  # fmt: skip
+def explain(matcher: Matcher, words: Words, deadline: Deadline) -> Explanation:
     """Explain what is allowed where a matcher is. The matcher's state does not change.
 
     Args:
         matcher: the matcher.
         words: finds words for its text.
-        text: the text that it has read.
-        tokens: the bytes of each id of the vocabulary.
-        singles: from `hybrid.explain.words.Wording.singles`.
-        is_schema: whether the texts are JSON.
         deadline: the deadline of the answer; the mask has its own time limit.
     """
+    compiled, text = matcher.compiled_grammar, matcher._follower.text_read()
+    tokens = compiled.vocabulary.tokens
+    singles = compiled.wording.singles(tokens, matcher._stops)
     size = len(tokens)
-    pointer = pointer_of(text) if is_schema else None
+    pointer = None if compiled.schema is None else pointer_of(text)
     if matcher.is_terminated():
         return Explanation(size, 0, True, True, "", frozenset(), (), pointer=pointer)
     if deadline.is_over:
@@ -155,3 +152,40 @@ def _probed(matcher: Matcher, following: frozenset[int], deadline: Deadline) -> 
     if rest:
         found.append(Expected("bytes", spans(rest)))
     return found
+
+
+def pointer_of(text: bytes) -> str:
+    """The JSON pointer (RFC 6901) of the value that contains the end of an unfinished JSON text.
+
+    "" is the whole document. In an object, before a key is complete, it is the pointer of the object. For
+    other texts the pointer is meaningless.
+    """
+    path: list[str | int | None] = []  # None: an object before its first key
+    key = b""
+    for match in _PARTS.finditer(text):
+        part = match[0]
+        if part == b"{":
+            path.append(None)
+        elif part == b"[":
+            path.append(0)
+        elif part in (b"}", b"]"):
+            if path:
+                path.pop()
+        elif not path:
+            continue
+        elif part == b",":
+            path[-1] = path[-1] + 1 if isinstance(path[-1], int) else None
+        elif part == b":":
+            path[-1] = _unquoted(key)
+        else:
+            key = part
+    words = [str(step) for step in path if step is not None]
+    return "".join("/" + word.replace("~", "~0").replace("/", "~1") for word in words)
+
+
+def _unquoted(key: bytes) -> str:
+    text = key.decode("utf-8", "replace")
+    try:
+        return str(json.loads(text))
+    except ValueError:
+        return text.strip('"')

@@ -19,8 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 from equivalence.deadline import Deadline
 from hybrid.explain.characters import WHITE_SPACE, Ranges, first_bytes, notation
-from hybrid.explain.explanation import Expected
-from hybrid.explain.located import Located, Rest
+from hybrid.explain.explanation import Expected, Located, Rest
 from hybrid.explain.rules import BYTE, CALL, CLASS, EMPTY, LITERAL, REPEAT, Rules, TimeUp, Untold
 
 MOST_PLACES = 600_000

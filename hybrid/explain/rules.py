@@ -14,6 +14,7 @@ import json
 import re
 import threading
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from equivalence import GrammarError, UnsupportedGrammar, forking
@@ -71,6 +72,10 @@ class Rules:
         root: the number of the root rule.
         edges: the edges of each node.
         patterns: the patterns of those rules that are patterns.
+        name_of: the name of a rule. If XGrammar split it off another rule, the name of that one: ``value``
+            for ``value_1``.
+        key_of: the key of a literal (a node and the number of its edge) that is a JSON string followed by a
+            colon; else None.
 
     Raises:
         Untold: the grammar is too large, or has another version.
@@ -90,13 +95,12 @@ class Rules:
         self._read, self._makes_automata = read, makes_automata
         self.names: list[str] = [rule[serial.NAME] for rule in read.rules]
         self._given = frozenset(self.names)
-        self._short: dict[int, str] = {}
         self.root = read.root
         self.edges: list[list[Edge]] = []
         self.patterns: dict[int, str] = {}
         self._ends: dict[int, tuple[int, int]] = {}
         self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)  # held while nodes are made
-        self._keys: dict[tuple[int, int], str | None] = {}
+        self.name_of, self.key_of = cache(self._name_of), cache(self._key_of)
 
     def of(self, rule: int) -> tuple[int, int]:
         """The first and the last node of a rule's automaton.
@@ -120,24 +124,14 @@ class Rules:
             self._add(body, first, last)
         return first, last
 
-    def name_of(self, rule: int) -> str:
-        """The name of a rule. If XGrammar split it off another rule, the name of that one: ``value`` for
-        ``value_1``."""
-        name = self._short.get(rule)
-        if name is None:
-            name = self.names[rule]
-            while (split := _SPLIT_OFF.fullmatch(name)) is not None and split[1] in self._given:
-                name = split[1]
-            self._short[rule] = name
+    def _name_of(self, rule: int) -> str:
+        name = self.names[rule]
+        while (split := _SPLIT_OFF.fullmatch(name)) is not None and split[1] in self._given:
+            name = split[1]
         return name
 
-    def key_of(self, node: int, number: int) -> str | None:
-        """The key of a literal that is a JSON string followed by a colon; else None."""
-        if (node, number) not in self._keys:
-            self._keys[node, number] = self._find_key(self.edges[node][number])
-        return self._keys[node, number]
-
-    def _find_key(self, edge: Edge) -> str | None:
+    def _key_of(self, node: int, number: int) -> str | None:
+        edge = self.edges[node][number]
         text = edge.what.decode("utf-8", "replace")
         quoted, colon, _ = text.rpartition(":")
         if not colon and text.endswith('"') and self._is_before_colon(edge.target):

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from equivalence import forking
 from equivalence.deadline import Deadline
+from hybrid.explain.explanation import Located
 from hybrid.explain.lark_reading import LarkReading, Lexing, Names, names_of
-from hybrid.explain.located import Located
 from hybrid.explain.reading import Reading
 from hybrid.explain.rules import Rules, TimeUp, Untold
 from hybrid.lark import LarkGrammar
@@ -40,15 +40,16 @@ class Wording:
     def __init__(self, grammar: Any, fixed: Any, has_network: bool, has_names: bool = True) -> None:
         self._grammar, self._fixed, self._has_network = grammar, fixed, has_network
         self.has_names = has_names
-        self._lexing = Lexing()
         self._singles: dict[tuple[int, ...], NDArray[np.int64]] = {}
 
     @cached_property
-    def _named(self) -> Rules | Names | str:
-        """The rules, or the terminals of a Lark grammar; or why there are none."""
+    def _named(self) -> Rules | tuple[Names, Lexing] | str:
+        """The rules; or the terminals of a Lark grammar, and what is known of its lexer; or why there are
+        none."""
         try:
             if isinstance(self._grammar, LarkGrammar):
-                return names_of(self._grammar)
+                names = names_of(self._grammar)
+                return names, Lexing(self._fixed, names.ignored)
             return Rules(self._grammar, self._has_network)
         except Untold as why:
             return str(why)
@@ -76,7 +77,7 @@ class Wording:
         named = self._named
         if isinstance(named, str):
             raise Untold(named)
-        return LarkReading(self._fixed, named, self._lexing) if isinstance(named, Names) else Reading(named)
+        return LarkReading(self._fixed, *named) if isinstance(named, tuple) else Reading(named)
 
 
 class Words:

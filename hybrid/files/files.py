@@ -26,13 +26,13 @@ from equivalence.store import read_whole, write_whole
 from hybrid.classifier import Classifier, distinct_classes
 from hybrid.classifier.summaries import Summaries, summaries_of
 from hybrid.classifier.tables import Fixed, assembled
-from hybrid.compiled import CompiledGrammar, OnClassifier, OnLark, OnWalks
+from hybrid.compiled import CompiledGrammar, OnWalks
 from hybrid.files import checks, class_runs, grammar_text, lark_files
 from hybrid.files.container import AGAIN, Arrays, malformed, pack, unpack
 from hybrid.files.schema_text import schema_of
 from hybrid.json_schema import in_xgrammar
 from hybrid.lark.source import LarkGrammar
-from hybrid.values.budget import Budget
+from hybrid.values.budget import Budget, check_budget
 
 HEADER_BYTES = 1 << 20
 """The most bytes that a file has besides its members."""
@@ -180,7 +180,7 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
         raise HybridError(
             f"vocabulary must be a hybrid.Vocabulary, but is of type {type(vocabulary).__name__}"
         )
-    _most_bytes(budget)
+    check_budget(budget)
     header, arrays = unpack(bytes(data), budget.table_bytes, checks.TEXTS)
     if header.get("vocabulary") != vocabulary.fingerprint:
         raise ArtifactError(
@@ -199,9 +199,9 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
     text = _grammar_text(header, arrays)
     if header.get("notation") == "lark":
         lark_classifier = lark_files.classifier_of(arrays, classes, vocabulary, budget.table_bytes)
-        return OnLark(
-            reason=reason, vocabulary=vocabulary, grammar=lark_files.grammar_of(text), classes=classes,
-            classifier=lark_classifier, timings={"load": time.perf_counter() - began},
+        return CompiledGrammar(
+            strategy="classifier", reason=reason, vocabulary=vocabulary, grammar=lark_files.grammar_of(text),
+            found=classes, classifier=lark_classifier, timings={"load": time.perf_counter() - began},
             mask_seconds=budget.mask_seconds,
         )  # fmt: skip
     grammar = grammar_text.grammar_of(text, vocabulary.size)
@@ -209,19 +209,16 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
     fixed = _fixed(header, arrays, distinct, vocabulary)
     known = _summaries(header, arrays, fixed)
     classifier = Classifier(fixed, grouped, vocabulary, budget.table_bytes, known)
-    return OnClassifier(
-        reason=reason, vocabulary=vocabulary, grammar=grammar, classes=classes, features=None,
-        classifier=classifier, budget=budget,
-        timings={"load": time.perf_counter() - began}, schema=schema_of(header, arrays),
-        mask_seconds=budget.mask_seconds,
+    return CompiledGrammar(
+        strategy="classifier", reason=reason, vocabulary=vocabulary, grammar=grammar, found=classes,
+        classifier=classifier, budget=budget, timings={"load": time.perf_counter() - began},
+        schema=schema_of(header, arrays), mask_seconds=budget.mask_seconds,
     )  # fmt: skip
 
 
 def _most_bytes(budget: Budget) -> int:
     """Return how many bytes a file may have: compression hardly ever makes data larger."""
-    if not isinstance(budget, Budget):
-        raise HybridError(f"budget must be a hybrid.Budget, but is {budget!r}")
-    return budget.table_bytes + HEADER_BYTES
+    return check_budget(budget).table_bytes + HEADER_BYTES
 
 
 def _grammar_text(header: dict[str, Any], arrays: Arrays) -> bytes:

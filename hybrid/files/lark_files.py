@@ -34,6 +34,13 @@ PARTS = {
 }  # fmt: skip
 """The members, by the part of the grammar that they describe."""
 
+AS_THEY_ARE = (
+    "class_of_byte", "step", "emitted", "sequence", "action", "goto", "rule_length", "rule_origin",
+    "top_kind", "color_list", "set_kind", "set_of", "stop_set", "alive_set",
+)  # fmt: skip
+LISTED = ("sequence", "top", "color", "set")
+"""The members that are arrays of `Fixed`, and the lists of which members have the lengths."""
+
 MOST_STATES = 1 << 20
 MOST_LEXER_STATES = 1 << 16
 MOST_EMITTED = 256
@@ -67,30 +74,14 @@ def arrays_of(compiled: CompiledGrammar) -> Arrays:
     colors, color_skip = _split(fixed.color_outcome)
     lists = [np.flatnonzero(row >= 0) for row in fixed.place]
     return {
-        "class_of_byte": fixed.class_of_byte,
-        "step": fixed.step,
-        "emitted": fixed.emitted,
-        "sequence": fixed.sequence,
-        "sequence_lengths": np.diff(fixed.sequence_start),
-        "action": fixed.action,
-        "goto": fixed.goto,
-        "rule_length": fixed.rule_length,
-        "rule_origin": fixed.rule_origin,
-        "top_lengths": np.diff(fixed.top_start),
-        "top_kind": fixed.top_kind,
+        **{name: getattr(fixed, name) for name in AS_THEY_ARE},
+        **{f"{name}_lengths": np.diff(getattr(fixed, f"{name}_start")) for name in LISTED},
         "top_color": tops,
         "top_skip": top_skip,
         "list_lengths": np.array([len(states) for states in lists], np.int64),
         "list_state": np.concatenate([np.empty(0, np.int64), *lists]),
-        "color_list": fixed.color_list,
-        "color_lengths": np.diff(fixed.color_start),
         "color_after": colors,
         "color_skip": color_skip,
-        "set_lengths": np.diff(fixed.set_start),
-        "set_kind": fixed.set_kind,
-        "set_of": fixed.set_of,
-        "stop_set": fixed.stop_set,
-        "alive_set": fixed.alive_set,
     }
 
 

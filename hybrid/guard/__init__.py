@@ -20,11 +20,11 @@ import threading
 import weakref
 from array import array
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import xgrammar
 
-from equivalence import BudgetExceeded, GrammarError, forking
+from equivalence import BudgetExceeded, GrammarError, HybridError, forking
 from equivalence.deadline import Deadline
 from equivalence.network.optimised import Optimise, Wanted, optimised_text
 from equivalence.network.reading import read_grammar
@@ -39,7 +39,7 @@ from hybrid.guard.lark_packing import Construction, unpacked
 from hybrid.values.budget import Budget
 from hybrid.xgrammar.messages import shortened
 
-__all__ = ["Conversion", "Guard"]
+__all__ = ["Guard"]
 
 QUICK_SECONDS = 0.2
 """Conversions with estimates up to this are made in this process. Of 600 schemas none took longer than 50 ms,
@@ -75,23 +75,6 @@ _users: weakref.WeakSet[Guard] = weakref.WeakSet()
 _users_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
 
 
-class Conversion(Protocol):
-    """A text from which one of XGrammar's own functions makes a grammar (`hybrid.compile.request`)."""
-
-    @property
-    def title(self) -> str:
-        """Its name in messages."""
-
-    def estimate(self) -> Estimate | None:
-        """Estimate the conversion; None if XGrammar will refuse the types of the arguments."""
-
-    def here(self) -> xgrammar.Grammar:
-        """Call XGrammar in this process."""
-
-    def elsewhere(self) -> tuple[str, list[Any]]:
-        """The function of XGrammar's library to call in another process, and its arguments."""
-
-
 class Guard:
     """The calls of XGrammar for one compiler.
 
@@ -119,8 +102,12 @@ class Guard:
         if unused:
             worker.close()
 
-    def convert(self, conversion: Conversion, deadline: Deadline) -> xgrammar.Grammar:
+    def convert(self, conversion: Any, deadline: Deadline) -> xgrammar.Grammar:
         """Convert a text in this process or in another one.
+
+        Args:
+            conversion: a `hybrid.compile.request.Converted`.
+            deadline: the deadline of the call.
 
         Raises:
             GrammarError: XGrammar refuses the text, or would crash.
@@ -143,22 +130,17 @@ class Guard:
         deadline.check(phase, READ_SECONDS * len(answer))
         return xgrammar.Grammar.deserialize_json(answer.decode("utf-8", "surrogatepass"))
 
-    def lark(self, text: Any, start: Any, deadline: Deadline) -> Construction:
+    def lark(self, text: str, start: str, deadline: Deadline) -> Construction:
         """Make the parser and the lexer of a Lark grammar (`hybrid.guard.lark_construction`).
 
         How long this takes cannot be predicted from the grammar: a parser may have exponentially many states,
         and patterns may backtrack on the texts of keywords.
 
         Raises:
-            GrammarError: Lark refuses the grammar, or it is not a text.
+            GrammarError: Lark refuses the grammar.
             UnsupportedGrammar: the meaning of a terminal or an option cannot be kept.
             BudgetExceeded: it takes too long, too many states or too much memory.
         """
-        if not isinstance(text, str) or not isinstance(start, str):
-            raise GrammarError(
-                f"the Lark grammar and its start symbol must be strings, but are {type(text).__name__} "
-                f"and {start!r}"
-            )
         phase = "Lark's parser and lexer of the grammar"
         deadline.check(phase)
         most = min(self.budget.states, MOST_LEXER_STATES)
@@ -183,13 +165,9 @@ class Guard:
         return found
 
     def compile(
-        self,
-        compiler: xgrammar.GrammarCompiler,
-        vocabulary: tuple[Sequence[bytes], Sequence[int]],
-        threads: int,
-        grammar: xgrammar.Grammar,
-        deadline: Deadline,
-    ) -> xgrammar.CompiledGrammar:
+        self, compiler: xgrammar.GrammarCompiler, vocabulary: tuple[Sequence[bytes], Sequence[int]],
+        threads: int, grammar: xgrammar.Grammar, deadline: Deadline,
+    ) -> xgrammar.CompiledGrammar:  # fmt: skip
         """Call `xgrammar.GrammarCompiler.compile_grammar`.
 
         Args:
@@ -200,28 +178,32 @@ class Guard:
             deadline: the deadline of the call.
 
         Raises:
-            RuntimeError: XGrammar's own.
-            GrammarError: XGrammar would crash.
+            GrammarError: XGrammar refuses the grammar, or would crash.
             BudgetExceeded: it would take too long.
         """
         phase = "XGrammar's compiler of the grammar"
         deadline.check(phase)
         tokens, stop_token_ids = vocabulary
-        estimate = self._compiling(grammar, len(tokens))
-        left = deadline.left
-        self._refuse(estimate, phase)
-        likely = LIKELY_FACTOR * estimate.seconds
-        if estimate.is_deep or (left is not None and likely > left):
-            payloads = (
-                grammar.serialize_json().encode("utf-8", "surrogatepass"),
-                array("I", map(len, tokens)).tobytes(),
-                b"".join(tokens),
-            )
-            request = {"task": "compile", "stop_token_ids": list(stop_token_ids), "threads": threads}
-            task = worker.Task(request, payloads, COMPILE_BYTES, share=0.5)
-            self._elsewhere(task, estimate, deadline, phase, "grammar")
-            deadline.check(phase)
-        return compiler.compile_grammar(grammar)
+        try:
+            estimate = self._compiling(grammar, len(tokens))
+            left = deadline.left
+            self._refuse(estimate, phase)
+            likely = LIKELY_FACTOR * estimate.seconds
+            if estimate.is_deep or (left is not None and likely > left):
+                payloads = (
+                    grammar.serialize_json().encode("utf-8", "surrogatepass"),
+                    array("I", map(len, tokens)).tobytes(),
+                    b"".join(tokens),
+                )
+                request = {"task": "compile", "stop_token_ids": list(stop_token_ids), "threads": threads}
+                task = worker.Task(request, payloads, COMPILE_BYTES, share=0.5)
+                self._elsewhere(task, estimate, deadline, phase, "grammar")
+                deadline.check(phase)
+            return compiler.compile_grammar(grammar)
+        except HybridError:
+            raise
+        except RuntimeError as error:
+            raise cannot_compile(error) from error
 
     def optimise(self, deadline: Deadline) -> Optimise:
         """Return a function that makes the texts of `equivalence.network.optimised` until the deadline.
@@ -250,7 +232,7 @@ class Guard:
                 if answer is None:
                     return optimised_text(wanted)
             except RuntimeError as error:
-                raise GrammarError(f"XGrammar cannot compile the grammar: {shortened(error)}") from error
+                raise cannot_compile(error) from error
             deadline.check(phase)
             return answer.decode("utf-8", "surrogatepass") or None
 
@@ -318,3 +300,8 @@ class Guard:
                     f"raise Budget.seconds, or simplify the {title}"
                 ) from error
             return None
+
+
+def cannot_compile(error: RuntimeError) -> GrammarError:
+    """The error for one of XGrammar's compiler."""
+    return GrammarError(f"XGrammar cannot compile the grammar: {shortened(error)}")

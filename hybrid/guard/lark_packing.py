@@ -9,7 +9,6 @@ Limits: nothing is unpickled. Types, shapes and ranges are checked on arrival, b
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from typing import Any, NamedTuple
@@ -24,12 +23,8 @@ from equivalence.lark.lexer.machine import LexerMachine
 ERRORS = {error.__name__: error for error in (BudgetExceeded, GrammarError, UnsupportedGrammar)}
 """The errors of `hybrid.guard.lark_construction.construct`, by their names."""
 
-ARRAYS = (
-    "step", "emitted", "at_end", "set_of_state", "set_sizes", "sets", "text_lengths", "texts", "action",
-    "goto", "rule_length", "rule_origin",
-)  # fmt: skip
-"""All are int32. `texts` are first the sequences of the lexer, then those of continuations, which are
-sets."""
+ARRAYS = ("step", "emitted", "at_end", "set_of_state", "action", "goto", "rule_length", "rule_origin")
+"""All are int32."""
 
 Numbers = NDArray[np.int32]
 
@@ -52,11 +47,10 @@ def packed(construction: Construction) -> bytes:
         if continuations not in known:
             numbers = tuple(texts.setdefault(text, len(texts)) for text in continuations)
             known[continuations] = sets.setdefault(numbers, len(sets))
+    set_of_state = np.fromiter((known[one] for one in lexer.continuations), np.int32)
     arrays = (
-        lexer.step, lexer.emitted, lexer.at_end, _flat(known[one] for one in lexer.continuations),
-        _flat(map(len, sets)), _flat(itertools.chain.from_iterable(sets)), _flat(map(len, texts)),
-        _flat(itertools.chain.from_iterable(texts)), machine.action, machine.goto, machine.rule_length,
-        machine.rule_origin,
+        lexer.step, lexer.emitted, lexer.at_end, set_of_state, machine.action, machine.goto,
+        machine.rule_length, machine.rule_origin,
     )  # fmt: skip
     content = {
         "terminals": lexer.terminals,
@@ -64,6 +58,8 @@ def packed(construction: Construction) -> bytes:
         "end": machine.terminals[-1],
         "nonterminals": machine.nonterminals,
         "start": machine.start,
+        "texts": list(texts),  # first the sequences, then those of continuations, which are sets of texts
+        "sets": list(sets),
         "sequences": len(lexer.sequences),
         "seconds": seconds,
         "shapes": [array.shape for array in arrays],
@@ -74,10 +70,6 @@ def packed(construction: Construction) -> bytes:
 def packed_error(error: HybridError) -> bytes:
     """One of `ERRORS` as bytes."""
     return _framed({"error": type(error).__name__, "message": str(error)})
-
-
-def _flat(values: Any) -> Numbers:
-    return np.fromiter(values, np.int32)
 
 
 def _framed(content: dict[str, Any], *parts: bytes) -> bytes:
@@ -116,20 +108,18 @@ def unpacked(data: bytes) -> Construction:
 def _lexer(content: dict[str, Any], arrays: dict[str, Numbers]) -> LexerMachine:
     terminals = tuple(map(str, content["terminals"]))
     step, emitted, at_end = (arrays[name] for name in ("step", "emitted", "at_end"))
-    n_states, n_texts, n_sequences = len(step), len(arrays["text_lengths"]), int(content["sequences"])
-    _within(arrays["texts"], 0, len(terminals))
-    _within(arrays["sets"], 0, n_texts)
-    _within(arrays["set_of_state"], 0, len(arrays["set_sizes"]))
+    texts = _lists(content["texts"], len(terminals))
+    sets = [tuple(texts[number] for number in one) for one in _lists(content["sets"], len(texts))]
+    n_states, n_sequences = len(step), int(content["sequences"])
+    _within(arrays["set_of_state"], 0, len(sets))
     _within(step, -1, n_states)
     _within(emitted, 0, n_sequences)
     _within(at_end, -1, n_sequences)
     shapes = (step.shape, emitted.shape, at_end.shape, arrays["set_of_state"].shape)
     if shapes != ((n_states, 256), (n_states, 256), (n_states,), (n_states,)):
         raise ValueError(f"a lexer of the shapes {shapes}")
-    if not n_states or not 0 < n_sequences <= n_texts:
+    if not n_states or not 0 < n_sequences <= len(texts):
         raise ValueError("a lexer without states or sequences")
-    texts = [tuple(text) for text in _lists(arrays["text_lengths"], arrays["texts"])]
-    sets = [tuple(texts[number] for number in one) for one in _lists(arrays["set_sizes"], arrays["sets"])]
     ignored = frozenset(int(number) for number in content["ignored"])
     if not ignored <= set(range(len(terminals))):
         raise ValueError("a lexer that ignores unknown terminals")
@@ -161,10 +151,9 @@ def _within(values: Numbers, least: int, bound: int) -> None:
         raise ValueError(f"numbers outside the range from {least} to {bound - 1}")
 
 
-def _lists(lengths: Numbers, cells: Numbers) -> list[list[int]]:
-    _within(lengths, 0, len(cells) + 1)
-    ends = np.cumsum(lengths, dtype=np.int64).tolist()
-    if (ends[-1] if ends else 0) != len(cells):
-        raise ValueError("lists with wrong lengths")
-    flat = cells.tolist()
-    return [flat[begin:end] for begin, end in itertools.pairwise([0, *ends])]
+def _lists(given: Any, bound: int) -> list[tuple[int, ...]]:
+    """Lists of numbers below a bound."""
+    lists = [tuple(one) for one in given]
+    if not all(type(number) is int and 0 <= number < bound for one in lists for number in one):
+        raise ValueError(f"numbers outside the range from 0 to {bound - 1}")
+    return lists

@@ -76,7 +76,6 @@ class Library:
     grammar: Any
     tokenizer_info: Any
     compiler: Any
-    print_automata: Any
 
     def __init__(self, path: str, packages: dict[str, list[str]]) -> None:
         for name, folders in packages.items():
@@ -94,7 +93,6 @@ class Library:
             core = importlib.import_module("xgrammar.base").__dict__["_core"]
             self.grammar, self.tokenizer_info = core.Grammar, core.TokenizerInfo
             self.compiler = core.GrammarCompiler
-            self._find_functions()
 
     def _load(self, path: str) -> None:
         sys.modules["torch"] = None  # type: ignore[assignment] # an import fails; tvm_ffi goes on
@@ -107,11 +105,6 @@ class Library:
 
         self.grammar, self.tokenizer_info = known("Grammar"), known("TokenizerInfo")
         self.compiler = known("GrammarCompiler")
-        self._find_functions()
-
-    def _find_functions(self) -> None:
-        name = "xgrammar.tvm_ffi_binding.testing._print_grammar_fsms"
-        self.print_automata = importlib.import_module("tvm_ffi").get_global_func(name)
 
     def convert(self, request: dict[str, Any]) -> Any:
         """Make a grammar with one of XGrammar's functions."""
@@ -156,7 +149,9 @@ class Library:
         info = self.tokenizer_info([b""] * count, 0, count, [count - 1], False)
         compiler = self.compiler(info, 1, False, -1)
         grammar = compiler.compile_grammar_ebnf(self.grammar.deserialize_json(request["text"])).grammar()
-        if self._optimised.is_too_large(str(self.print_automata(grammar)), request["most_bytes"]):
+        name = "xgrammar.tvm_ffi_binding.testing._print_grammar_fsms"
+        print_automata = importlib.import_module("tvm_ffi").get_global_func(name)
+        if self._optimised.is_too_large(str(print_automata(grammar)), request["most_bytes"]):
             return b""
         text: str = self._optimised.automata_apart(str(grammar.serialize_json()))
         return text.encode("utf-8", "surrogatepass")

@@ -16,7 +16,6 @@ import importlib
 import importlib.util
 import itertools
 import json
-import logging
 import os
 import signal
 import socket
@@ -50,8 +49,6 @@ PACKAGES = (
 
 GRACE_SECONDS = 5.0
 """How long after its deadline a child kills itself, if nobody has killed it."""
-
-logger = logging.getLogger("hybrid")
 
 
 class Unavailable(Exception):

@@ -8,17 +8,13 @@ Limits: ids without text are never found. Stop ids are found if they have text.
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import Vocabulary, forking
-
-_lock = forking.listed(threading.Lock(), forking.Order.SLOW)
-_made: weakref.WeakKeyDictionary[Vocabulary, Beginnings] = weakref.WeakKeyDictionary()
+from equivalence import Vocabulary
+from hybrid.values.once import made_once
 
 
 class Beginnings:
@@ -76,10 +72,5 @@ class Beginnings:
         return max(within, key=lambda token: (len(self._texts[token]), -token), default=-1)
 
 
-def beginnings_of(vocabulary: Vocabulary) -> Beginnings:
-    """Return the `Beginnings` of a vocabulary, made once."""
-    with _lock:
-        found = _made.get(vocabulary)
-        if found is None:
-            found = _made[vocabulary] = Beginnings(vocabulary)
-        return found
+beginnings_of = made_once(Beginnings)
+"""The `Beginnings` of a vocabulary."""

@@ -66,11 +66,10 @@ class HealingMatcher:
         text = encoded(prefix)
         if len(text) > MOST_PREFIX:
             raise ArgumentError(f"the prefix has {len(text)} bytes, but the limit is {MOST_PREFIX}")
-        free_end = flag(terminate_without_stop_token, "terminate_without_stop_token")
         self._inner = GrammarMatcher(
             compiled_grammar,
             override_stop_tokens=override_stop_tokens,
-            terminate_without_stop_token=free_end,
+            terminate_without_stop_token=terminate_without_stop_token,
         )
         self._prefix = text
         self._size = compiled_grammar.vocabulary.size
@@ -266,25 +265,7 @@ class HealingMatcher:
         except UnicodeDecodeError:
             return ""
 
-    def traverse_draft_tree(
-        self,
-        retrieve_next_token: Any,
-        retrieve_next_sibling: Any,
-        draft_tokens: Any,
-        token_bitmask: Any,
-        time_threshold: float = -1.0,
-        temperatures: Any = None,
-    ) -> bool:
-        """As `GrammarMatcher.traverse_draft_tree`."""
-        return traverse(
-            self,
-            retrieve_next_token,
-            retrieve_next_sibling,
-            draft_tokens,
-            token_bitmask,
-            time_threshold,
-            temperatures,
-        )
+    traverse_draft_tree = traverse
 
 
 def _readable(matcher: GrammarMatcher, texts: list[bytes]) -> list[bool]:

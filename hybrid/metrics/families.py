@@ -129,72 +129,42 @@ def _errors(found: dict[str, Any]) -> Values:
 _BY = ("strategy", "semantics")
 
 FAMILIES = (
-    Family(
-        "equimask_compile_seconds", "histogram", "Time of a compilation.",
-        _BY, _spreads("compile_seconds"),
-    ),
-    Family(
-        "equimask_first_mask_seconds", "histogram",
-        "Time of a grammar's first mask, after its compilation.",
-        _BY, _spreads("first_mask_seconds"),
-    ),
+    Family("equimask_compile_seconds", "histogram", "Time of a compilation.",
+           _BY, _spreads("compile_seconds")),
+    Family("equimask_first_mask_seconds", "histogram",
+           "Time of a grammar's first mask, after its compilation.",
+           _BY, _spreads("first_mask_seconds")),
     Family("equimask_masks", "counter", "Masks filled.", (), _one("masks")),
-    Family(
-        "equimask_cache_hits", "counter", "Calls that found their grammar.",
-        ("place",), _named(memory=("memory", "hits"), disk=("disk", "hits")),
-    ),
-    Family(
-        "equimask_cache_misses", "counter", "Calls that did not find their grammar.",
-        ("place",), _named(memory=("memory", "misses"), disk=("disk", "misses")),
-    ),
-    Family(
-        "equimask_cache_evictions", "counter", "Grammars that were removed to make room for others.",
-        ("place",), _named(memory=("memory", "evictions"), disk=("disk", "evictions")),
-    ),
-    Family(
-        "equimask_shared_calls", "counter", "Calls that waited for an equal call, and got its grammar.",
-        ("by",), _named(thread=("shared",), process=("disk", "shared")),
-    ),
-    Family(
-        "equimask_disk_troubles", "counter", "Problems with the folder of compiled grammars.",
-        ("what",),
-        _named(damaged=("disk", "damaged"), failure=("disk", "failures"), overdue=("disk", "overdue")),
-    ),
-    Family(
-        "equimask_promotions", "counter",
-        "Static grammars whose states were all computed in advance, or that exceeded a limit.",
-        ("outcome",), _each("promotions"),
-    ),
-    Family(
-        "equimask_given_up", "counter", "Compilations that were cancelled, or exceeded the time limit.",
-        ("cause",), _named(overdue=("overdue",), cancelled=("cancelled",)),
-    ),
+    Family("equimask_cache_hits", "counter", "Calls that found their grammar.",
+           ("place",), _named(memory=("memory", "hits"), disk=("disk", "hits"))),
+    Family("equimask_cache_misses", "counter", "Calls that did not find their grammar.",
+           ("place",), _named(memory=("memory", "misses"), disk=("disk", "misses"))),
+    Family("equimask_cache_evictions", "counter", "Grammars that were removed to make room for others.",
+           ("place",), _named(memory=("memory", "evictions"), disk=("disk", "evictions"))),
+    Family("equimask_shared_calls", "counter", "Calls that waited for an equal call, and got its grammar.",
+           ("by",), _named(thread=("shared",), process=("disk", "shared"))),
+    Family("equimask_disk_troubles", "counter", "Problems with the folder of compiled grammars.",
+           ("what",),
+           _named(damaged=("disk", "damaged"), failure=("disk", "failures"), overdue=("disk", "overdue"))),
+    Family("equimask_promotions", "counter",
+           "Static grammars whose states were all computed in advance, or that exceeded a limit.",
+           ("outcome",), _each("promotions")),
+    Family("equimask_given_up", "counter", "Compilations that were cancelled, or exceeded the time limit.",
+           ("cause",), _named(overdue=("overdue",), cancelled=("cancelled",))),
     Family("equimask_errors", "counter", "Compilations that ended with an error.", ("type",), _errors),
-    Family(
-        "equimask_refusals", "counter", "Schemas that were refused because of a keyword.",
-        ("keyword",), _each("refusals"),
-    ),
-    Family(
-        "equimask_relaxations", "counter", "Schemas that were compiled without one of their keywords.",
-        ("keyword",), _each("relaxations"),
-    ),
-    Family(
-        "equimask_unread_schemas", "counter",
-        "Schemas whose relaxations were not counted, because they were too long or too many.",
-        (), _one("unread"),
-    ),
-    Family(
-        "equimask_memory_bytes", "gauge", "Bytes of compiled grammars kept in memory.",
-        (), _one("bytes", "memory"),
-    ),
-    Family(
-        "equimask_memory_limit_bytes", "gauge", "Limit of the bytes of compiled grammars kept in memory.",
-        (), _one("bytes", "memory_limit"),
-    ),
-    Family(
-        "equimask_disk_bytes", "gauge", "Bytes of compiled grammars in the folder.",
-        (), _one("bytes", "disk"), "max",
-    ),
+    Family("equimask_refusals", "counter", "Schemas that were refused because of a keyword.",
+           ("keyword",), _each("refusals")),
+    Family("equimask_relaxations", "counter", "Schemas that were compiled without one of their keywords.",
+           ("keyword",), _each("relaxations")),
+    Family("equimask_unread_schemas", "counter",
+           "Schemas whose relaxations were not counted, because they were too long or too many.",
+           (), _one("unread")),
+    Family("equimask_memory_bytes", "gauge", "Bytes of compiled grammars kept in memory.",
+           (), _one("bytes", "memory")),
+    Family("equimask_memory_limit_bytes", "gauge", "Limit of the bytes of compiled grammars kept in memory.",
+           (), _one("bytes", "memory_limit")),
+    Family("equimask_disk_bytes", "gauge", "Bytes of compiled grammars in the folder.",
+           (), _one("bytes", "disk"), "max"),
 )  # fmt: skip
 """All metrics."""
 

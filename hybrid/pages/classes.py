@@ -8,6 +8,7 @@ Limits: grammars on strategy "engine" have no classes. Their masks are described
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -71,7 +72,7 @@ class ClassTable:
         self._starts = np.concatenate([[0], np.cumsum(counts)])[1:]
         self._sizes: NDArray[np.int64] = counts[1:].astype(np.int64)
         self._representatives = classes.representatives.astype(np.int64)
-        self._rows: dict[tuple[int, int], ClassRow] = {}
+        self._row = cache(self._found)
 
     def rows(self) -> list[ClassRow]:
         """Return the largest classes that have at least two tokens."""
@@ -107,14 +108,10 @@ class ClassTable:
             tuple(self._row(int(number), 4) for number in least),
         )
 
-    def _row(self, number: int, n_samples: int) -> ClassRow:
-        row = self._rows.get((number, n_samples))
-        if row is None:
-            start, size = int(self._starts[number]), int(self._sizes[number])
-            members = self._order[start : start + size]
-            samples = tuple(self._shown(token) for token in self._spread(members, n_samples))
-            row = self._rows[number, n_samples] = ClassRow(size, samples)
-        return row
+    def _found(self, number: int, n_samples: int) -> ClassRow:
+        start, size = int(self._starts[number]), int(self._sizes[number])
+        samples = self._spread(self._order[start : start + size], n_samples)
+        return ClassRow(size, tuple(map(self._shown, samples)))
 
     def _spread(self, ids: NDArray[np.int64], most: int) -> list[int]:
         places = np.linspace(0, len(ids) - 1, min(len(ids), most)).astype(int)

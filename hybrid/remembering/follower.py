@@ -36,10 +36,10 @@ from hybrid.remembering.cursor import (
 from hybrid.remembering.novelty import goes_on_behind, may_be_new
 from hybrid.remembering.suspects import suspects
 from hybrid.remembering.vocabulary import Kinds, kinds_of
-from hybrid.values.follower import Follower, OuterFollower
+from hybrid.values.follower import Follower
 
 
-class RememberingFollower(OuterFollower):
+class RememberingFollower(Follower):
     """A follower that remembers items and keys.
 
     Args:
@@ -62,7 +62,7 @@ class RememberingFollower(OuterFollower):
 
     def fill(self, words: Any, debug_print: bool = False) -> bool:
         """See `Follower.fill`."""
-        needed: bool = self._ask("fill", words, debug_print)
+        needed: bool = self._pass_on("fill", words, debug_print)
         if self._is_marked:
             return self._fill_marked(words)
         tried = suspects(self._cursor, self._kinds, words, len(self._tokens))
@@ -132,7 +132,7 @@ class RememberingFollower(OuterFollower):
             marked = cursor.read(text)
         except (Repeated, ValueError, IndexError):  # the text is not JSON
             return None
-        fork = self._inner.fork()
+        fork = self._wrapped.fork()
         return (cursor, marked, fork) if fork.accept_string(marked) else None
 
     def _marked(self, text: bytes) -> tuple[Cursor, bytes] | None:
@@ -188,7 +188,7 @@ class RememberingFollower(OuterFollower):
         return cursor
 
     def _behind(self, text: bytes) -> Follower:
-        fork = self._inner.fork()
+        fork = self._wrapped.fork()
         fork.accept_string(text)
         return fork
 
@@ -235,30 +235,21 @@ class RememberingFollower(OuterFollower):
         return self._accept("accept_string", text, text, debug_print)
 
     def _accept(self, name: str, given: Any, text: bytes, debug_print: bool) -> bool:
-        if self._is_marked and (name != "accept_token" or given not in self._stops):
-            return self._accept_marked(name, given, text, debug_print)
-        if not self._ask(name, given, debug_print):
-            return False
+        is_stop = name == "accept_token" and given in self._stops
         after: Cursor | None = self._cursor
-        if name != "accept_token" or given not in self._stops:
-            after = self._after(self._cursor, text, self._inner.fork)
+        if self._is_marked and not is_stop:
+            found = self._marked(text)
+            if found is None:
+                return False
+            after, marked = found
+            if marked != text:
+                name, given = "accept_string", marked
+        if not self._pass_on(name, given, debug_print):
+            return False
+        if not self._is_marked and not is_stop:
+            after = self._after(self._cursor, text, self._wrapped.fork)
         if after is None:
-            self._ask("rollback", 1)
-            return False
-        self._before.append(self._cursor)
-        self._cursor = after
-        return True
-
-    def _accept_marked(self, name: str, given: Any, text: bytes, debug_print: bool) -> bool:
-        found = self._marked(text)
-        if found is None:
-            return False
-        after, marked = found
-        if not (
-            self._ask(name, given, debug_print)
-            if marked == text
-            else self._ask("accept_string", marked, debug_print)
-        ):
+            self._pass_on("rollback", 1)
             return False
         self._before.append(self._cursor)
         self._cursor = after
@@ -266,7 +257,7 @@ class RememberingFollower(OuterFollower):
 
     def text_read(self) -> bytes:
         """See `Follower.text_read`."""
-        return unmarked(bytes(self._ask("text_read")))
+        return unmarked(bytes(self._pass_on("text_read")))
 
     def rollback(self, steps: int) -> None:
         """See `Follower.rollback`."""
@@ -290,4 +281,4 @@ class RememberingFollower(OuterFollower):
 
     def find_jump_forward_string(self, deadline: Deadline) -> str:
         """See `Follower.find_jump_forward_string`: text that the grammar forces is forced here, too."""
-        return unmarked(str(self._ask("find_jump_forward_string", deadline)).encode()).decode()
+        return unmarked(str(self._pass_on("find_jump_forward_string", deadline)).encode()).decode()

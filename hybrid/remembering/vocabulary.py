@@ -8,16 +8,15 @@ Limits: more tokens are found than those that repeat something; a cursor then re
 from __future__ import annotations
 
 import re
-import threading
-import weakref
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import Vocabulary, forking
+from equivalence import Vocabulary
 from hybrid.json_schema.marks import BYTES as MARKS
+from hybrid.values.once import made_once
 
 _ENDS_NOTHING = re.compile(rb'[ \t\n\r,:]*"[^"]*')
 _OPENS_AND_ENDS = re.compile(rb"[\[{].*[,\]}]", re.DOTALL)
@@ -25,9 +24,6 @@ _ENDS_STRING = re.compile(rb'([^"\\]*)"[ \t\n\r,:]*')
 
 _NOT_BETWEEN = bytes(set(range(256)) - set(b" \t\n\r,:"))
 """All bytes but those that stand between values."""
-
-_lock = forking.listed(threading.Lock(), forking.Order.SLOW)
-_made: weakref.WeakKeyDictionary[Vocabulary, Kinds] = weakref.WeakKeyDictionary()
 
 
 class Kinds:
@@ -52,7 +48,7 @@ class Kinds:
     def __init__(self, vocabulary: Vocabulary) -> None:
         tokens, numbers = vocabulary.tokens, np.arange(vocabulary.size)
         self._tokens = tokens
-        self._alike: tuple[dict[int, bytes], dict[int, bytes]] = {}, {}
+        self._alike = cache(_outside), cache(_within)
         data, offsets = vocabulary.flat
         lengths = np.diff(offsets)
         blanks, marks = b" \t\n\r", bytes(MARKS)
@@ -104,11 +100,7 @@ class Kinds:
             number: an id.
             is_within: whether the token is read within a string.
         """
-        known = self._alike[is_within]
-        found = known.get(number)
-        if found is None:
-            found = known[number] = (_within if is_within else _outside)(self._tokens[number])
-        return found
+        return self._alike[is_within](self._tokens[number])
 
 
 def _with_some_of(
@@ -153,10 +145,5 @@ def _within(text: bytes) -> bytes:
     return begin + b'"' + _outside(rest)
 
 
-def kinds_of(vocabulary: Vocabulary) -> Kinds:
-    """Return the kinds of a vocabulary, which are computed once."""
-    with _lock:
-        found = _made.get(vocabulary)
-        if found is None:
-            found = _made[vocabulary] = Kinds(vocabulary)
-        return found
+kinds_of = made_once(Kinds)
+"""The kinds of a vocabulary."""

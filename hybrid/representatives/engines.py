@@ -7,18 +7,17 @@ Limits: XGrammar cannot be interrupted; see `hybrid.guard`. Thread-safe.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
+from functools import cached_property
 
 import xgrammar
 
-from equivalence import GrammarError, HybridError, TokenClasses, Vocabulary, forking
+from equivalence import TokenClasses, Vocabulary, forking
 from equivalence.deadline import Deadline
 from hybrid.guard import Guard
-from hybrid.xgrammar.messages import shortened
 from hybrid.xgrammar.sanitize import prefix_closed
 
 
+@forking.with_listed_properties
 class Engines:
     """XGrammar's compiler for one vocabulary.
 
@@ -30,18 +29,17 @@ class Engines:
 
     def __init__(self, vocabulary: Vocabulary, n_jobs: int, guard: Guard) -> None:
         self._vocabulary, self._n_jobs, self._guard = vocabulary, n_jobs, guard
-        self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)
-        self._plain: xgrammar.GrammarCompiler | None = None
+
+    @cached_property
+    def _plain(self) -> xgrammar.GrammarCompiler:
+        return xgrammar.GrammarCompiler(
+            self._vocabulary.tokenizer_info, max_threads=self._n_jobs, cache_enabled=False
+        )
 
     def whole(self, grammar: xgrammar.Grammar, deadline: Deadline) -> xgrammar.CompiledGrammar:
         """Compile a grammar for the whole vocabulary. Errors are those of `over`."""
-        with self._lock:
-            if self._plain is None:
-                self._plain = xgrammar.GrammarCompiler(
-                    self._vocabulary.tokenizer_info, max_threads=self._n_jobs, cache_enabled=False
-                )
-        tokens, stops = self._vocabulary.tokens, self._vocabulary.stop_token_ids
-        return self._compiled(self._plain, tokens, stops, grammar, deadline)
+        vocabulary = self._vocabulary.tokens, self._vocabulary.stop_token_ids
+        return self._guard.compile(self._plain, vocabulary, self._n_jobs, grammar, deadline)
 
     def over(
         self, classes: TokenClasses, grammar: xgrammar.Grammar, deadline: Deadline
@@ -62,19 +60,4 @@ class Engines:
             tokens, xgrammar.VocabType.RAW, vocab_size=len(tokens), stop_token_ids=[stop]
         )
         compiler = xgrammar.GrammarCompiler(info, max_threads=self._n_jobs, cache_enabled=False)
-        return self._compiled(compiler, tokens, [stop], grammar, deadline), stop
-
-    def _compiled(
-        self,
-        compiler: xgrammar.GrammarCompiler,
-        tokens: Sequence[bytes],
-        stops: Sequence[int],
-        grammar: xgrammar.Grammar,
-        deadline: Deadline,
-    ) -> xgrammar.CompiledGrammar:
-        try:
-            return self._guard.compile(compiler, (tokens, stops), self._n_jobs, grammar, deadline)
-        except HybridError:
-            raise
-        except RuntimeError as error:
-            raise GrammarError(f"XGrammar cannot compile the grammar: {shortened(error)}") from error
+        return self._guard.compile(compiler, (tokens, [stop]), self._n_jobs, grammar, deadline), stop

@@ -3,7 +3,7 @@
 What: on "representatives", XGrammar decides a mask for the classes, and the gather expands it. A token is
 accepted by giving XGrammar its own bytes, because tokens of one class have equal masks but may lead to
 different states (docs/theory.md). The follower has its own set of stop tokens, outside of all classes.
-When: made by `hybrid.api.followers.follower_of`, one for each sequence. Different followers may be used in
+When: made by `hybrid.api.matcher.follower_of`, one for each sequence. Different followers may be used in
 different threads.
 Limits: masks and steps are computed by XGrammar, without a deadline.
 """
@@ -58,7 +58,6 @@ class EngineFollower(Follower):
         # the rest depends only on the compiled grammar and the stop ids
         vocabulary = compiled.vocabulary
         self._tokens = vocabulary.tokens
-        self._width = (vocabulary.size + 31) // 32
         self.size = vocabulary.size
         self._stop_set = frozenset(stops)
         self._mask_seconds = compiled.mask_seconds
@@ -68,7 +67,6 @@ class EngineFollower(Follower):
         inner_size = compiled.engine.tokenizer_info.vocab_size
         self._class_mask = torch.empty((1, (inner_size + 31) // 32), dtype=torch.int32)
         self._class_words: NDArray[np.uint32] = self._class_mask.numpy()[0].view(np.uint32)
-        self._has_more = inner_size > self.size
         # stop ids of the vocabulary without text that are not in `stops`: XGrammar reads them as empty text
         stopped = set(vocabulary.stop_token_ids) - self._stop_set
         self._void_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in stopped if not self._tokens[t]]
@@ -90,9 +88,8 @@ class EngineFollower(Follower):
         began = perf_counter()
         needed = self._fill_inner(debug_print)
         if self._gather is None:
-            found = self._class_words
             check_time(began, self._mask_seconds)
-            row[:] = found[: self._width]
+            row[:] = self._class_words
             for word, bit in self._void_words:
                 row[word] &= ~bit
             for token in self._revived:
@@ -100,9 +97,7 @@ class EngineFollower(Follower):
                 row[token >> 5] &= ~bit
                 if self._inner.fork().accept_token(token):
                     row[token >> 5] |= bit
-            if self._has_more:
-                row[-1] &= np.uint32(self._last_word)
-            if self._has_more or self._revived:
+            if self._revived:
                 return self._forbids(row)
             return needed or bool(self._void_words)
         check_time(began, self._mask_seconds)
@@ -146,11 +141,6 @@ class EngineFollower(Follower):
         """Whether XGrammar's mask for the classes allows the sequence to stop."""
         return bool(int(self._class_words[self._stop_class >> 5]) >> (self._stop_class & 31) & 1)
 
-    @property
-    def _last_word(self) -> int:
-        """The bits of a row's last word that stand for ids."""
-        return (1 << ((self.size & 31) or 32)) - 1
-
     def _refuse_ended(self, error: RuntimeError) -> NoReturn:
         """Raise XGrammar's error, as a `MatcherError` if the matcher has terminated."""
         if self._inner.is_terminated():
@@ -159,7 +149,8 @@ class EngineFollower(Follower):
 
     def _forbids(self, row: NDArray[np.uint32]) -> bool:
         """Whether some bit of an expanded row is 0."""
-        return bool((row[:-1] != 0xFFFFFFFF).any()) or bool(~int(row[-1]) & self._last_word)
+        last = (1 << ((self.size & 31) or 32)) - 1  # the bits of the last word that stand for ids
+        return bool((row[:-1] != 0xFFFFFFFF).any()) or bool(~int(row[-1]) & last)
 
     def accept_token(self, token: int, debug_print: bool = False) -> bool:
         """See `Follower.accept_token`."""

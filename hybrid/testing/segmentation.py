@@ -8,10 +8,10 @@ Limits: they do not apply the merges of a real tokenizer. Stop tokens are never 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
-from weakref import WeakKeyDictionary
+from collections.abc import Callable, Sequence
 
 from equivalence import Vocabulary
+from hybrid.values.once import made_once
 
 
 def tokenize_greedy(vocabulary: Vocabulary, data: bytes) -> list[int]:
@@ -41,9 +41,9 @@ def tokenize_random(vocabulary: Vocabulary, data: bytes, seed: int | str) -> lis
 class _Segmenter:
     """Maps bytes to the ids of a vocabulary that have them, without stop tokens."""
 
-    def __init__(self, tokens: Sequence[bytes], stops: Iterable[int]) -> None:
-        ends = frozenset(stops)
-        self.tokens = tokens
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        ends = frozenset(vocabulary.stop_token_ids)
+        self.tokens = tokens = vocabulary.tokens
         self.ids: dict[bytes, list[int]] = {}
         self.longest: dict[bytes, int] = {}
         for token_id, token in enumerate(tokens):
@@ -92,12 +92,5 @@ class _Segmenter:
         return spelled
 
 
-_segmenters: WeakKeyDictionary[Vocabulary, _Segmenter] = WeakKeyDictionary()
-
-
-def _segmenter(vocabulary: Vocabulary) -> _Segmenter:
-    """Return the dictionary of a vocabulary, made once (0.1 s for a real one)."""
-    known = _segmenters.get(vocabulary)
-    if known is None:
-        known = _segmenters[vocabulary] = _Segmenter(vocabulary.tokens, vocabulary.stop_token_ids)
-    return known
+_segmenter = made_once(_Segmenter)
+"""The dictionary of a vocabulary; it takes 0.1 s for a real one."""

@@ -18,30 +18,24 @@ import random
 from array import array
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import xgrammar
 
+from hybrid.api.matcher import GrammarMatcher
 from hybrid.testing.comparison import KEEP, Comparison, Disagreement
 from hybrid.testing.random_walk import Walker
-
-if TYPE_CHECKING:
-    import xgrammar
 
 TEXT_KEPT = 240
 """Bytes kept of the text that leads to a disagreement (its ids are kept in full)."""
 
 
 def compare_along(
-    compiled: Any,
-    plain_compiled: xgrammar.CompiledGrammar,
-    token_ids: Sequence[int],
-    *,
-    matcher: Any = None,
-    max_differences: int = 100,
-    deadline: float = math.inf,
-) -> Comparison:
+    compiled: Any, plain_compiled: xgrammar.CompiledGrammar, token_ids: Sequence[int], *,
+    matcher: Any = None, max_differences: int = 100, deadline: float = math.inf,
+) -> Comparison:  # fmt: skip
     """Compare both matchers from the start along a token sequence.
 
     At each step, and after the last token, both masks are compared; the token is given to both sides. If both
@@ -73,16 +67,9 @@ def compare_along(
 
 
 def compare_walk(
-    compiled: Any,
-    plain_compiled: xgrammar.CompiledGrammar,
-    seed: int,
-    steps: int,
-    *,
-    matcher: Any = None,
-    by_kind: float = 0.5,
-    max_differences: int = 100,
-    deadline: float = math.inf,
-) -> Comparison:
+    compiled: Any, plain_compiled: xgrammar.CompiledGrammar, seed: int, steps: int, *,
+    matcher: Any = None, by_kind: float = 0.5, max_differences: int = 100, deadline: float = math.inf,
+) -> Comparison:  # fmt: skip
     """Compare both matchers along a random walk through allowed tokens.
 
     Each token is drawn from the mask that both sides agree on, after contradictions are settled. If
@@ -129,15 +116,16 @@ class _Pair:
     method."""
 
     def __init__(self, compiled: Any, plain_compiled: xgrammar.CompiledGrammar, matcher: Any) -> None:
-        import xgrammar
-
         self.plain: Any = _matcher_of(plain_compiled)
         self.ours: Any = _matcher_of(compiled) if matcher is None else matcher
         info = plain_compiled.tokenizer_info
-        vocabulary = getattr(compiled, "vocabulary", None)
-        self._tokens: Sequence[bytes] | None = None if vocabulary is None else vocabulary.tokens
-        self._info = info
         self.size: int = info.vocab_size
+        self.tokens: Sequence[bytes]
+        if hasattr(compiled, "vocabulary"):
+            self.tokens = compiled.vocabulary.tokens
+        else:
+            known = list(info.decoded_vocab)
+            self.tokens = known + [b""] * (self.size - len(known))
         self.stops: tuple[int, ...] = tuple(self.plain.stop_token_ids)
         self.bitmask: Any = xgrammar.allocate_token_bitmask(1, self.size)
         self.plain_bitmask: Any = xgrammar.allocate_token_bitmask(1, self.size)
@@ -153,23 +141,10 @@ class _Pair:
         self.prefix: list[int] = []
         self.clean = True
 
-    @property
-    def tokens(self) -> Sequence[bytes]:
-        if self._tokens is None:
-            known = list(self._info.decoded_vocab)
-            self._tokens = known + [b""] * (self.size - len(known))
-        return self._tokens
-
     def note(
-        self,
-        where: list[Disagreement],
-        kind: str,
-        token_id: int,
-        ours: bool,
-        plain: bool,
-        accepted: bool | None = None,
-        note: str = "",
-    ) -> None:
+        self, where: list[Disagreement], kind: str, token_id: int, ours: bool, plain: bool,
+        accepted: bool | None = None, note: str = "",
+    ) -> None:  # fmt: skip
         """Add a disagreement to a list, unless the list is full."""
         if len(where) < KEEP:
             token = self.tokens[token_id] if 0 <= token_id < len(self.tokens) else b""
@@ -295,12 +270,8 @@ class _Pair:
 
 def _matcher_of(compiled: Any) -> Any:
     """Make a matcher of a grammar that either side has compiled."""
-    import xgrammar
-
     if isinstance(compiled, xgrammar.CompiledGrammar):
         return xgrammar.GrammarMatcher(compiled)
-    from hybrid import GrammarMatcher
-
     return GrammarMatcher(compiled)
 
 

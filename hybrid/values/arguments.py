@@ -58,15 +58,13 @@ def temperature_of(value: SupportsFloat | None) -> float | None:
     try:
         with np.errstate(over="ignore"):
             kept = math.nan if isinstance(value, (bool, str, bytes)) else float(np.float32(float(value)))
-    except Exception as error:
-        raise ArgumentError(_no_temperature(value)) from error
+    except Exception:  # noqa: BLE001 - the caller's object may raise anything
+        kept = math.nan
     if not 0 <= kept < math.inf:
-        raise ArgumentError(_no_temperature(value))
+        raise ArgumentError(
+            f"default_temperature must be a finite non-negative number or None, but is {shown(value)}"
+        )
     return kept
-
-
-def _no_temperature(value: object) -> str:
-    return f"default_temperature must be a finite non-negative number or None, but is {shown(value)}"
 
 
 def stop_ids(values: int | Iterable[int] | None, size: int) -> tuple[int, ...] | None:

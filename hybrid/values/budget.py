@@ -9,14 +9,16 @@ engine if there are no token classes. The compiled grammar says why.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from equivalence.bounds import check_count, check_seconds
 from equivalence.classes.explore import Capacity
-from equivalence.errors import HybridError, StrategyError
-from hybrid.values.arguments import one_of
+from equivalence.errors import HybridError
 
 STRATEGIES = ("auto", "classifier", "representatives", "engine")
+
+SEMANTICS = ("xgrammar", "json-schema")
+"""What a JSON schema means: what XGrammar's converter makes of it, or what the schema says."""
 
 OnBudget = Literal["engine", "raise"]
 """What to do if our own part of a compilation exceeds the budget; see `Budget`."""
@@ -75,22 +77,3 @@ def check_budget(budget: Budget) -> Budget:
     if not isinstance(given, Budget):
         raise HybridError(f"budget must be a hybrid.Budget, but is {given!r}")
     return given
-
-
-def check_strategy(strategy: str) -> str:
-    """Return the strategy, or raise a `StrategyError` if it is unknown."""
-    return one_of(STRATEGIES, strategy, "strategy", StrategyError)
-
-
-SEMANTICS = ("xgrammar", "json-schema")
-"""What a JSON schema means: as XGrammar's converter reads it, or as the specification says."""
-
-
-def check_semantics(semantics: str) -> str:
-    """Return the semantics, or raise a `HybridError` if they are unknown."""
-    return one_of(SEMANTICS, semantics, "semantics", HybridError)
-
-
-def check_on_budget(on_budget: OnBudget) -> OnBudget:
-    """Return the argument, or raise a `HybridError` if it is not allowed."""
-    return one_of(get_args(OnBudget), on_budget, "on_budget", HybridError)

@@ -1,15 +1,14 @@
-"""Base classes of sequence followers.
+"""The base class of sequence followers.
 
 What: a `Follower` follows one sequence on one strategy. `hybrid.GrammarMatcher` has one, made by
-`hybrid.api.followers.follower_of`. An `Outgrown` error contains another follower, which replaces it.
-When: `ClassifierFollower` and `EngineFollower` follow a grammar. An `OuterFollower` wraps one of these and
-removes tokens from its masks.
+`hybrid.api.matcher.follower_of`. It replaces the follower if an `Outgrown` error brings another one.
+When: `ClassifierFollower` and `EngineFollower` follow a grammar. `RememberingFollower` and `ClosingFollower`
+wrap one of these and remove tokens from its masks.
 Limits: callers have checked all arguments.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from time import perf_counter
 from typing import Any
@@ -45,15 +44,32 @@ def joined(read: Iterable[int | bytes | None], tokens: Sequence[bytes]) -> bytes
 class Follower:
     """Follows one sequence through a grammar; `hybrid.GrammarMatcher` says what its methods mean.
 
-    Its methods are abstract for type checkers only: with `abc.ABC`, `isinstance` would take longer.
+    `ClassifierFollower` and `EngineFollower` follow the grammar themselves, and have all of these methods.
+    All others wrap one of these, and pass on to it what they do not change. If the wrapped follower must be
+    replaced, they replace it; their owners do not notice.
+
+    Args:
+        wrapped: follows the grammar.
     """
 
+    _wrapped: Follower
+
+    def __init__(self, wrapped: Follower) -> None:
+        self._wrapped = wrapped
+
+    def _pass_on(self, name: str, *arguments: Any) -> Any:
+        """Call a method of the wrapped follower, and replace that follower if necessary."""
+        try:
+            return getattr(self._wrapped, name)(*arguments)
+        except Outgrown as outgrown:
+            self._wrapped = outgrown.follower
+            return getattr(self._wrapped, name)(*arguments)
+
     @property
-    @abstractmethod
     def temperature(self) -> float | None:
         """The sampling temperature that the grammar asks for here."""
+        return self._wrapped.temperature
 
-    @abstractmethod
     def fill(self, words: Any, debug_print: bool = False) -> bool:
         """Write the mask to uint32[words of a row], and return whether it forbids any id.
 
@@ -61,11 +77,11 @@ class Follower:
             MatcherError: the sequence has ended.
             BudgetExceeded: the mask took longer than `Budget.mask_seconds`.
         """
+        return bool(self._pass_on("fill", words, debug_print))
 
-    @abstractmethod
     def fill_by_class(self, words: Any) -> Gather | None:
         """Write the mask by class to the first words of uint32[n], one bit for each class, if that is
-        possible.
+        possible. A follower that wraps another one does not, unless it says otherwise.
 
         Returns:
             The gather that expands it. The classes have the first bits, the next bit stands for all stop ids,
@@ -75,134 +91,58 @@ class Follower:
         Raises:
             MatcherError, BudgetExceeded: as `fill`.
         """
-
-    @abstractmethod
-    def accept_token(self, token: int, debug_print: bool = False) -> bool:
-        """Advance by an id of the vocabulary."""
-
-    @abstractmethod
-    def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
-        """Advance by a text, as one step."""
-
-    @abstractmethod
-    def text_read(self) -> bytes:
-        """Return the whole text read so far."""
-
-    @abstractmethod
-    def check_made(self, steps: int) -> None:
-        """Raise `MatcherError` if fewer steps were made."""
-
-    @abstractmethod
-    def rollback(self, steps: int) -> None:
-        """Take back steps. The follower of an `Outgrown` error has already taken them back."""
-
-    @abstractmethod
-    def reset(self) -> None:
-        """Go back to the start."""
-
-    @abstractmethod
-    def fork(self) -> Follower:
-        """Return an independent follower in the same state."""
-
-    @abstractmethod
-    def is_terminated(self) -> bool:
-        """Whether the sequence has ended."""
-
-    @abstractmethod
-    def is_completed(self) -> bool:
-        """Whether the text so far is a complete sentence."""
-
-    @abstractmethod
-    def find_jump_forward_string(self, deadline: Deadline) -> str:
-        """Return the text that must come next, or the part of it that is found in time."""
-
-    @abstractmethod
-    def get_captures(self, deduplicate: bool) -> list[tuple[str, bytes]]:
-        """Return the names and texts that were captured so far."""
-
-
-class OuterFollower(Follower):
-    """A follower that wraps another one, of any strategy, and passes calls on to it.
-
-    If the inner follower must be replaced, this class replaces it, and the owner of the outer one keeps it.
-
-    Args:
-        inner: follows the grammar.
-    """
-
-    def __init__(self, inner: Follower) -> None:
-        self._inner = inner
-
-    def _ask(self, name: str, *arguments: Any) -> Any:
-        """Call a method of the inner follower, and replace that follower if necessary."""
-        try:
-            return getattr(self._inner, name)(*arguments)
-        except Outgrown as outgrown:
-            self._inner = outgrown.follower
-            return getattr(self._inner, name)(*arguments)
-
-    @property
-    def temperature(self) -> float | None:
-        """See `Follower.temperature`."""
-        return self._inner.temperature
-
-    def fill(self, words: Any, debug_print: bool = False) -> bool:
-        """See `Follower.fill`."""
-        return bool(self._ask("fill", words, debug_print))
-
-    def fill_by_class(self, words: Any) -> Gather | None:
-        """See `Follower.fill_by_class`. None, unless a subclass says otherwise."""
         return None
 
     def accept_token(self, token: int, debug_print: bool = False) -> bool:
-        """See `Follower.accept_token`."""
-        return bool(self._ask("accept_token", token, debug_print))
+        """Advance by an id of the vocabulary."""
+        return bool(self._pass_on("accept_token", token, debug_print))
 
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
-        """See `Follower.accept_string`."""
-        return bool(self._ask("accept_string", text, debug_print))
+        """Advance by a text, as one step."""
+        return bool(self._pass_on("accept_string", text, debug_print))
 
     def text_read(self) -> bytes:
-        """See `Follower.text_read`."""
-        return bytes(self._ask("text_read"))
+        """Return the whole text read so far."""
+        return bytes(self._pass_on("text_read"))
 
     def check_made(self, steps: int) -> None:
-        """See `Follower.check_made`."""
-        self._ask("check_made", steps)
+        """Raise `MatcherError` if fewer steps were made."""
+        self._pass_on("check_made", steps)
 
     def rollback(self, steps: int) -> None:
-        """See `Follower.rollback`."""
+        """Take back steps. The follower of an `Outgrown` error has already taken them back."""
         try:
-            self._inner.rollback(steps)
+            self._wrapped.rollback(steps)
         except Outgrown as outgrown:
-            self._inner = outgrown.follower  # it has already taken the steps back
+            self._wrapped = outgrown.follower
 
     def reset(self) -> None:
-        """See `Follower.reset`."""
-        self._ask("reset")
+        """Go back to the start."""
+        self._pass_on("reset")
 
-    def fork(self) -> OuterFollower:
-        """See `Follower.fork`."""
+    def fork(self) -> Follower:
+        """Return an independent follower in the same state."""
         twin = self.__class__.__new__(self.__class__)
         twin.__dict__.update(self.__dict__)
-        twin._inner = self._inner.fork()
+        twin._wrapped = self._wrapped.fork()
         return twin
 
     def is_terminated(self) -> bool:
-        """See `Follower.is_terminated`."""
-        return bool(self._ask("is_terminated"))
+        """Whether the sequence has ended."""
+        return bool(self._pass_on("is_terminated"))
 
     def is_completed(self) -> bool:
-        """See `Follower.is_completed`."""
-        return bool(self._ask("is_completed"))
+        """Whether the text so far is a complete sentence."""
+        return bool(self._pass_on("is_completed"))
 
     def find_jump_forward_string(self, deadline: Deadline) -> str:
-        """See `Follower.find_jump_forward_string`: text that the grammar forces is forced here, too."""
-        return str(self._ask("find_jump_forward_string", deadline))
+        """Return the text that must come next, or the part of it that is found in time. Text that a wrapped
+        follower forces is forced here, too."""
+        return str(self._pass_on("find_jump_forward_string", deadline))
 
     def get_captures(self, deduplicate: bool) -> list[tuple[str, bytes]]:
-        """See `Follower.get_captures`."""
-        captures: list[tuple[str, bytes]] = self._ask("get_captures", deduplicate)
+        """Return the names and texts that were captured so far."""
+        captures: list[tuple[str, bytes]] = self._pass_on("get_captures", deduplicate)
         return captures
 
 

@@ -22,7 +22,6 @@ cdef class Gather:
     cdef int fill(self, const unsigned int[::1] class_mask, unsigned int[::1] out) except -1 nogil
     cdef Py_ssize_t row_of(self, Py_ssize_t number) except -1 nogil
     cdef Py_ssize_t mark(self, Py_ssize_t number, unsigned int[::1] marks, long long[::1] places, Py_ssize_t n) noexcept nogil
-    cdef object check(self, object class_mask, object out)
 
 
 cdef Py_ssize_t mark_tokens(const int[::1] tokens, Py_ssize_t begin, Py_ssize_t end, unsigned int[::1] marks, long long[::1] places, Py_ssize_t n) noexcept nogil

@@ -15,7 +15,7 @@ import numpy as np
 from cython.cimports.equivalence.built import check_source
 from numpy.typing import NDArray
 
-from equivalence import BitmaskError, TokenClasses
+from equivalence import TokenClasses
 from equivalence.runs import Members, members_of
 
 check_source(__name__)
@@ -161,7 +161,7 @@ class Gather:
                 break
         return n
 
-    def expand(self, class_mask: NDArray[np.uint32], out: NDArray[np.uint32]) -> None:
+    def expand(self, class_mask: cython.const[cython.uint][::1], out: cython.uint[::1]) -> None:
         """Overwrite `out` (uint32[n_words]) with the mask of all tokens whose class bit is set.
 
         Args:
@@ -169,22 +169,12 @@ class Gather:
             out: the row of the bitmask, viewed as uint32.
 
         Raises:
-            BitmaskError: an array has another type, is too short or is not contiguous. Nothing was written.
+            IndexError: an array has another length. Nothing was written.
         """
-        words: cython.const[cython.uint][::1]
-        row: cython.uint[::1]
-        if not isinstance(class_mask, np.ndarray) or not isinstance(out, np.ndarray):
-            self.check(class_mask, out)
-        try:
-            words = class_mask
-            row = out
-        except ValueError:
-            self.check(class_mask, out)
-            raise
-        if words.shape[0] < (self.n_classes + 31) // 32 or row.shape[0] != self.n_words:
-            self.check(class_mask, out)
+        if class_mask.shape[0] < (self.n_classes + 31) // 32 or out.shape[0] != self.n_words:
+            raise IndexError(f"the row must have {self.n_words} words, and the class mask enough")
         with cython.nogil:
-            self.fill(words, row)
+            self.fill(class_mask, out)
 
     def class_of_token(self) -> NDArray[np.int32]:
         """Return the class of each token, int32[vocab_size]; -1 for none."""
@@ -196,27 +186,6 @@ class Gather:
                     for k in range(self.pieces[p, 0], self.pieces[p, 1]):
                         out[self.tokens[k]] = cython.cast(cython.int, c)
         return made
-
-    def check(self, class_mask: object, out: object) -> object:
-        """Raise `BitmaskError` if the gather cannot read the class mask, or cannot write the row."""
-        for words, least, name in (
-            (class_mask, (self.n_classes + 31) // 32, "the class mask"),
-            (out, self.n_words, "the row"),
-        ):
-            if (
-                not isinstance(words, np.ndarray)
-                or words.dtype != np.uint32
-                or words.ndim != 1
-                or len(words) < least
-                or not words.flags.c_contiguous
-            ):
-                kind = getattr(words, "dtype", type(words).__name__)
-                raise BitmaskError(
-                    f"{name} must be an array of {least} contiguous uint32 words, but is "
-                    f"{kind}{getattr(words, 'shape', '')}"
-                )
-        if len(out) != self.n_words or not out.flags.writeable:
-            raise BitmaskError(f"the row must have {self.n_words} writable words, but has {len(out)} words")
 
 
 def mark_tokens(tokens, begin, end, marks, places, n):

@@ -186,10 +186,11 @@ def is_closed(node: dict[str, Any], one: str) -> bool:
     return not ("propertyNames" in node and not node.get("properties")) or bool(node.get("patternProperties"))
 
 
-def assumed_type(node: dict[str, Any]) -> Gap:
-    """Find the keyword from which XGrammar infers the type of a schema without ``type``."""
-    for signs, name in ((OBJECT_SIGNS, "objects"), (ARRAY_SIGNS, "arrays")):
+def assumed_type(node: dict[str, Any]) -> tuple[str, Gap]:
+    """Find the type that XGrammar infers for a schema without ``type`` ("" if it allows any value), and the
+    keyword from which it does."""
+    for signs, kind in ((OBJECT_SIGNS, "object"), (ARRAY_SIGNS, "array")):
         for sign in signs:
             if sign in node:
-                return Gap(sign, f"without a type, only {name} can be written here")
-    return Gap("", "")
+                return kind, Gap(sign, f"without a type, only {kind}s can be written here")
+    return "", Gap("", "")

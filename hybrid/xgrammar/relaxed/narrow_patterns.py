@@ -21,7 +21,6 @@ from hybrid.xgrammar.relaxed.patterns import Piece, ranges_of, reversed_pieces, 
 UNANCHORED = "must match the whole text, not a part of it"
 ESCAPED = "characters that JSON escapes (quotation mark, backslash, control characters) cannot be written"
 BOTH = f"{UNANCHORED}; {ESCAPED}"
-WHITE_SPACE = "only ASCII white space counts"
 
 FORMAT_LIMITS: dict[str, str] = {
     "date-time": "lower-case t and z cannot be written",

@@ -32,8 +32,6 @@ from hybrid.xgrammar.relaxed.scalars import integer_gaps, string_gaps
 from hybrid.xgrammar.relaxed.twins import find_twins, skipped_names
 from hybrid.xgrammar.relaxed.values import (
     ALL,
-    ARRAY_SIGNS,
-    OBJECT_SIGNS,
     Kinds,
     covers,
     kind_of,
@@ -211,12 +209,9 @@ class Walk:
         elif node.get("type") or default:
             for one in types_of(node) or [default]:
                 self._typed(node, path, one)
-        elif any(sign in node for sign in OBJECT_SIGNS):
-            self._limit(path, assumed_type(node))
-            self._typed(node, path, "object")
-        elif any(sign in node for sign in ARRAY_SIGNS):
-            self._limit(path, assumed_type(node))
-            self._typed(node, path, "array")
+        elif (assumed := assumed_type(node))[0]:
+            self._limit(path, assumed[1])
+            self._typed(node, path, assumed[0])
         else:
             self._rest(node, path, ALL, frozenset(), ANY)
 
