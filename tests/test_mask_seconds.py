@@ -25,6 +25,20 @@ def test_a_mask_over_its_bound_is_refused_and_nothing_written(strategy: str) -> 
     assert matcher.accept_string("a")  # the sequence itself continues
 
 
+def test_a_slow_mask_is_stopped_while_it_is_computed() -> None:
+    # tokens of many spaces in nested repeats: each byte has a stack for each way to divide the text
+    vocabulary = Vocabulary.from_bytes([b" " * n for n in range(1, 49)] + [b"</s>"], stop_token_ids=[48])
+    limited = GrammarCompiler(vocabulary, budget=Budget(mask_seconds=0.01))
+    compiled = limited.compile_regex("(( {1,100}){1,100}){1,100}")
+    matcher = GrammarMatcher(compiled)
+    for _ in range(2):  # if the first were computed to its end, the second would be known
+        with pytest.raises(BudgetExceeded, match=r"Budget\.mask_seconds"):
+            mask_of(matcher)
+    assert matcher.accept_string("  ") and matcher.is_completed()
+    matcher.rollback(1)
+    assert not matcher.is_completed()
+
+
 @pytest.mark.parametrize("given", [0, -1.0, float("inf"), float("nan"), "1", True])
 def test_bounds_of_masks_are_numbers_above_0(given: object) -> None:
     with pytest.raises(HybridError, match=r"Budget\.mask_seconds must be a positive number"):

@@ -54,11 +54,7 @@ class Account:
     def __init__(
         self, stop: Any = None, most: cython.Py_ssize_t = UNLIMITED, excess: str = "too many bytes"
     ) -> None:
-        self.stop = stop
-        if stop is None:
-            self.cell = NEVER
-        else:
-            self.cell = stop.cell
+        self.stop_by(stop)
         self.taken = 0
         self.n_integers = self.n_ints = CHUNK  # there is no chunk yet
         self.most = most
@@ -73,6 +69,11 @@ class Account:
         if self.cell[0]:
             with cython.gil:
                 self.stop.look()
+
+    def stop_by(self, stop: Any) -> None:
+        """Use another `Stop` from now on; None: nothing stops the computation."""
+        self.stop = stop
+        self.cell = NEVER if stop is None else stop.cell
 
     def new_integers(self, size):
         """Memory for a table: int64[size], not initialised."""

@@ -25,7 +25,7 @@ from cython.cimports.hybrid.classifier.named_ids import NamedIds
 from cython.cimports.hybrid.classifier.rows import source_of
 
 from equivalence import BudgetExceeded
-from hybrid.values.follower import check_time
+from hybrid.values.mask_time import MaskTooSlow
 
 check_source(__name__)
 
@@ -114,16 +114,16 @@ class ComputingSequence(CachedSequence):
         """Compute and cache the mask of any configuration of the session. Return whether that was possible.
 
         Raises:
-            BudgetExceeded: it took longer than `Budget.mask_seconds`.
+            MaskTooSlow: it took longer than `Budget.mask_seconds`.
         """
-        session, classifier = self.session, self.classifier
+        session, classifier, compiled = self.session, self.classifier, self.compiled
         if not self.has_room(session):
             return False
         began = perf_counter()
         with classifier.lock:
             try:
                 store: BaseStore = session.store
-                mask = store.class_mask(config)
+                mask = store.class_mask(config, compiled.mask_seconds)
                 if self.ids is not None or not self.rows.shares(config, mask):
                     before = self.rows.nbytes
                     if self.ids is None:
@@ -131,12 +131,11 @@ class ComputingSequence(CachedSequence):
                     else:
                         self.ids.note_mask(session.numbers, store, self.rows, config, mask)
                     session.left -= self.rows.nbytes - before
+            except MaskTooSlow:
+                classifier.renew()
+                raise
             except BudgetExceeded:
                 return False
-        compiled = self.compiled
         if compiled.awaited is not None:
             compiled.first_mask_took(perf_counter() - began)
-        most = compiled.mask_seconds
-        if most is not None and perf_counter() - began > most:
-            check_time(began, most)
         return source_of(self.rows, config) != 0

@@ -24,8 +24,9 @@ from hybrid.classifier.rows import Rows
 from hybrid.classifier.token_ids import ReadBothWays
 from hybrid.representatives.follower import EngineFollower
 from hybrid.values.arguments import whole_characters
-from hybrid.values.follower import Compiled, Follower, Outgrown, check_time, joined
+from hybrid.values.follower import Compiled, Follower, Outgrown, joined
 from hybrid.values.gather import Gather
+from hybrid.values.mask_time import MaskTooSlow
 
 MOST_FORCED_BYTES = 1 << 16
 """The maximum length of a jump-forward string in bytes: `root ::= "a" root` forces infinitely many."""
@@ -78,7 +79,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         Raises:
             Outgrown: another follower must do it.
             MatcherError: the sequence has ended.
-            BudgetExceeded: it took longer than `Budget.mask_seconds`.
+            MaskTooSlow: it took longer than `Budget.mask_seconds`.
         """
         self.refuse_ended()
         if self.rows.knows(self.config) or self.computes_mask():
@@ -87,10 +88,9 @@ class ClassifierFollower(ComputingSequence, Follower):
         self._ask(self._note_mask)
         if self.compiled.awaited is not None:
             self.compiled.first_mask_took(perf_counter() - began)
-        check_time(began, self.compiled.mask_seconds)
 
     def _note_mask(self, session: Session) -> None:
-        mask = session.store.class_mask(self.config)
+        mask = session.store.class_mask(self.config, self.compiled.mask_seconds)
         self.classifier.note_mask(session, self.config, mask, self.rows)
 
     def fill(self, words: Any, debug_print: bool = False) -> bool:
@@ -105,11 +105,9 @@ class ClassifierFollower(ComputingSequence, Follower):
         if rows is None or not rows.knows(self.config):
             if self.classifier.is_walked or not self.classifier.by_text:
                 return None
-            began = perf_counter()
             rows = self._ask(self._note_classes)
             if rows is None:
                 return None
-            check_time(began, self.compiled.mask_seconds)
         gather: Gather = self.session.gather
         width = gather.n_classes // 32 + 1
         if width > len(words):
@@ -124,7 +122,8 @@ class ClassifierFollower(ComputingSequence, Follower):
             return None
         rows = session.rows_by_class()
         if not rows.knows(self.config):
-            self.classifier.note_mask(session, self.config, session.store.class_mask(self.config), rows)
+            mask = session.store.class_mask(self.config, self.compiled.mask_seconds)
+            self.classifier.note_mask(session, self.config, mask, rows)
         return rows
 
     def accept_token(self, token: int, debug_print: bool = False) -> bool:
@@ -185,6 +184,8 @@ class ClassifierFollower(ComputingSequence, Follower):
         """
         try:
             return self._answer(question)
+        except MaskTooSlow:
+            raise
         except BudgetExceeded:
             raise Outgrown(self._other(self.made)) from None
 
@@ -192,8 +193,10 @@ class ClassifierFollower(ComputingSequence, Follower):
         with self.classifier.lock:
             try:
                 return question(self._current())
-            except BudgetExceeded:
+            except BudgetExceeded as error:
                 self.classifier.renew()
+                if isinstance(error, MaskTooSlow):
+                    raise
                 return question(self._current())
 
     def _other(self, steps: int) -> EngineFollower:

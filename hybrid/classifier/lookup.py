@@ -349,8 +349,11 @@ def look_ahead_masks(asked: list) -> None:
     for follower, config in asked:
         by_session.setdefault(follower.session, []).append((follower, config))
     for session, group in by_session.items():
-        if len(group) > 1 and group[0][0].is_current(session):
+        follower = group[0][0]
+        # a time limit is for each mask alone
+        is_free = follower.compiled.mask_seconds is None
+        if is_free and len(group) > 1 and follower.is_current(session):
             configs = np.array([config for _, config in group], np.int64)
             # if the tables are full, each sequence handles that itself
-            with group[0][0].classifier.lock, contextlib.suppress(BudgetExceeded):
+            with follower.classifier.lock, contextlib.suppress(BudgetExceeded):
                 session.store.class_masks(configs, np.empty(len(group), np.int64))

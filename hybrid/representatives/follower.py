@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from equivalence import MatcherError
 from equivalence.deadline import Deadline
 from hybrid.values.arguments import whole_characters
-from hybrid.values.follower import ENDED, Compiled, Follower, check_time, joined
+from hybrid.values.follower import ENDED, Compiled, Follower, joined
 from hybrid.values.gather import Gather
+from hybrid.values.mask_time import check_time
 
 Step: TypeAlias = "tuple[int | bytes, Step | None]"
 """A step: the token or text that was read, and the step before."""

@@ -10,10 +10,8 @@ Limits: callers have checked all arguments.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from time import perf_counter
 from typing import Any
 
-from equivalence import BudgetExceeded
 from equivalence.deadline import Deadline
 from hybrid.values.gather import Gather
 
@@ -144,16 +142,3 @@ class Follower:
         """Return the names and texts that were captured so far."""
         captures: list[tuple[str, bytes]] = self._pass_on("get_captures", deduplicate)
         return captures
-
-
-def check_time(began: float, most: float | None) -> None:
-    """Refuse a mask that took too long; its row is not written.
-
-    Raises:
-        BudgetExceeded: saying how long it took, and what to do.
-    """
-    if most is not None and (seconds := perf_counter() - began) > most:
-        raise BudgetExceeded(
-            f"a mask took {seconds:.3g} s or more, but the limit is {most:g} s (Budget.mask_seconds); "
-            "end this sequence, or raise Budget.mask_seconds"
-        )
