@@ -27,14 +27,18 @@ from equivalence.arrays.equal_lists import number_lists
 from equivalence.classes.token_classes import TokenClasses
 from equivalence.deadline import Deadline
 from equivalence.lark.classes.sets import Sets
-from equivalence.lark.classes.walks import Sequences, last_emitted, walk
+from equivalence.lark.classes.walks import LexicalWalks, Sequences, last_emitted, walk, within_bytes
 from equivalence.lark.lalr import LalrMachine, SequenceTable, StackAutomaton, stack_automaton
 from equivalence.lark.lalr.outcomes import ALWAYS, NEVER, PASS
+from equivalence.lark.lalr.stacks import ranges
 from equivalence.lark.lexer import LexerMachine
 from equivalence.vocabulary import Vocabulary
 
 PHASE = "the classes of a Lark grammar"
 """The name of this computation in errors."""
+
+BYTES_A_TEXT = 64
+"""Most bytes for each text of a pair while all are numbered at once."""
 
 
 class FactoredClasses(NamedTuple):
@@ -91,20 +95,18 @@ def factored_classes(
     tops, group_of = _tops(lexer, machine, deadline)
     walks = walk(lexer, vocabulary.trie, group_of, max_bytes, deadline)
     walked = time.perf_counter()
-    n_pairs = len(walks.pair_start) - 1
+    n_pairs = len(walks.pairs)
     ways, way_of_end, way_of_state = _ways_on(lexer, group_of, len(machine.terminals) - 1)
-    extra = Sequences.of([text for texts, _ in ways for text in texts])
-    texts = np.concatenate([walks.texts.terminals, extra.terminals])
-    starts = np.concatenate([walks.texts.start, walks.texts.start[-1] + extra.start[1:]])
     table = SequenceTable(machine, max_sequences, max_bytes, deadline)
-    numbers = table.numbers(texts, starts)
+    numbers, pair_start = _number_texts(walks, table, max_bytes)
+    extra, start = Sequences.of([text for texts, _ in ways for text in texts])
+    numbers = np.concatenate([numbers, table.numbers(extra, start[:-1], start[1:])])
     numbered = time.perf_counter()
     automaton, kinds = stack_automaton(table, numbers)
     deadline.check(PHASE)
     more = np.cumsum([len(texts) for texts, _ in ways])
-    pair_start = np.concatenate([walks.pair_start, walks.pair_start[-1] + more])
-    group_of_way = np.array([group for _, group in ways], np.int32)
-    group_of_pair = np.concatenate([walks.group_of_pair, group_of_way])
+    pair_start = np.concatenate([pair_start, pair_start[-1] + more])
+    group_of_pair = np.append(walks.pairs[:, 2], [group for _, group in ways]).astype(np.int32)
     alike = _alike_on(tops, automaton, deadline)
     with deadline.stopping(PHASE) as stop:
         sets = Sets(tops, alike, automaton.cell_start, automaton.cells, Account(stop))
@@ -120,8 +122,8 @@ def factored_classes(
     done = time.perf_counter()
     sizes = {
         "lexer states": len(lexer.step), "parser states": machine.n_states,
-        "lexical classes": walks.pair.shape[1], "pairs": n_pairs, "texts": len(starts) - 1,
-        "sequences": table.n_sequences, "kinds": automaton.n_kinds, "colors": automaton.n_colors,
+        "lexical classes": walks.pair.shape[1], "pairs": n_pairs, "texts": len(numbers),
+        "sequences": table.numbering.count, "kinds": automaton.n_kinds, "colors": automaton.n_colors,
         "sets": len(distinct_sets.start) - 1,
     }  # fmt: skip
     seconds_of = {"walk": walked - began, "sequences": numbered - walked, "partition": done - numbered}
@@ -145,6 +147,28 @@ def _tops(
     tops[:, machine.shifted_by < 0] = False
     tops[last[:, -1], machine.start] = True
     return tops, group_of.astype(np.int32)
+
+
+def _number_texts(
+    walks: LexicalWalks, table: SequenceTable, max_bytes: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Number the texts of all pairs, int32, from their ends. int64[pairs + 1]: where those of each pair
+    begin."""
+    texts, begin = walks.sequences
+    tails, first_tail = walks.families
+    path, family = walks.rests.T
+    rest_start, tail = ranges(first_tail[family], np.diff(first_tail)[family])
+    numbers = table.numbers(texts, begin[tails[tail]], begin[tails[tail] + 1])
+    path = np.repeat(path, np.diff(rest_start))
+    while (left := np.flatnonzero(path)).size:
+        path[left], terminals = walks.paths[path[left]].T
+        numbers[left] = table.before(terminals, numbers[left])
+    emitted, rest, _ = walks.pairs.T
+    n_texts = np.diff(rest_start)[rest]
+    within_bytes(max_bytes, BYTES_A_TEXT * int(n_texts.sum()), f"{n_texts.sum()} terminal sequences")
+    pair_start, place = ranges(rest_start[rest], n_texts)
+    emitted = np.repeat(emitted, n_texts)
+    return table.numbers(texts, begin[emitted], begin[emitted + 1], numbers[place]), pair_start
 
 
 def _alike_on(tops: NDArray[np.bool_], automaton: StackAutomaton, deadline: Deadline) -> NDArray[np.int32]:

@@ -20,8 +20,6 @@ from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.lark.lalr.outcomes import ALWAYS, PASS
 from numpy.typing import NDArray
 
-from equivalence.arrays.equal_lists import lie_side_by_side
-
 check_source(__name__)
 
 ANSWERS = cython.declare(cython.Py_ssize_t, 1 << 18)
@@ -40,9 +38,6 @@ class Sets:
         cell_start: int64[kinds + 1], where the cells of a kind begin.
         cells: int64[cells, 2], (state on top, outcome), by kind and state.
         account: says when to stop.
-
-    Raises:
-        ValueError: the sizes of arrays differ, or a number is out of its range.
     """
 
     def __init__(
@@ -53,15 +48,6 @@ class Sets:
         cells: NDArray[np.int64],
         account: Account,
     ) -> None:
-        n_kinds = len(cell_start) - 1
-        if alike.shape != (len(tops), n_kinds):
-            raise ValueError(f"{n_kinds} kinds on {len(tops)} groups, not {alike.shape}")
-        if alike.size and not ALWAYS <= alike.min() <= alike.max() < n_kinds:
-            raise ValueError("a kind is alike to an unknown one")
-        if not lie_side_by_side(cell_start, len(cells)):
-            raise ValueError("cells do not lie side by side")
-        if len(cells) and not 0 <= cells[:, 0].min() <= cells[:, 0].max() < tops.shape[1]:
-            raise ValueError("a cell is of an unknown state")
         self.tops = np.ascontiguousarray(tops).view(np.uint8)
         self.alike = alike
         self.cell_start, self.cells = cell_start, cells
@@ -89,18 +75,9 @@ class Sets:
             int32[pairs].
 
         Raises:
-            ValueError: there is no such kind, text or group.
             BudgetExceeded, KeyboardInterrupt: told to stop.
         """
         n: cython.Py_ssize_t = group_of.shape[0]
-        if pair_start.shape[0] != n + 1 or np.any(np.diff(pair_start) < 0) or pair_start[0] < 0:
-            raise ValueError(f"texts of {pair_start.shape[0] - 1} pairs, groups of {n}")
-        if pair_start[n] > kinds.shape[0]:
-            raise ValueError(f"{pair_start[n]} texts have {kinds.shape[0]} kinds")
-        if len(kinds) and not ALWAYS <= np.min(kinds) <= np.max(kinds) < self.alike.shape[1]:
-            raise ValueError("there is no such kind")
-        if n and not 0 <= np.min(group_of) <= np.max(group_of) < self.alike.shape[0]:
-            raise ValueError("there is no such group")
         found = np.empty(n, np.int32)
         numbers: cython.int[::1] = found
         # group by group, so that cached answers about two kinds are used again soon

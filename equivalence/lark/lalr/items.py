@@ -56,7 +56,6 @@ class Items:
         account: pays for growth, and says when to stop.
 
     Raises:
-        ValueError: `beneath` belongs to another machine.
         BudgetExceeded: too many bytes.
 
     Attributes:
@@ -74,13 +73,6 @@ class Items:
         room: cython.Py_ssize_t,
         account: Account,
     ) -> None:
-        n_states = simulation.after.shape[0]
-        octets = (n_states + 7) // 8
-        if beneath.shape[1] != n_states or beneath.shape[2] != octets:
-            raise ValueError(f"beneath is of {beneath.shape[1]} states, the parser has {n_states}")
-        longest = np.asarray(simulation.rule_length).max(initial=1)
-        if beneath.shape[0] < longest:
-            raise ValueError(f"beneath is of rules of {beneath.shape[0]} symbols, the longest has {longest}")
         self.simulation = simulation
         self.account = account
         self.beneath = beneath

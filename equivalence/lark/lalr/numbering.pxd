@@ -6,13 +6,12 @@ from equivalence.lark.lalr.simulation cimport Simulation
 
 cdef class Numbering:
     cdef Simulation simulation
-    cdef Items items
+    cdef readonly Items items
     cdef Interned pairs, rows
     cdef int[::1] number_of_pair, number_of_row
     cdef Py_ssize_t[::1] cell
     cdef Account account
 
-    cdef int refuse(self, Py_ssize_t sequence) except -1 nogil
     cdef Py_ssize_t before(self, Py_ssize_t terminal, Py_ssize_t rest) except -1 nogil
     cdef Py_ssize_t new_sequence(self, Py_ssize_t terminal, Py_ssize_t rest) except -1 nogil
     cdef Py_ssize_t row_of(self, Py_ssize_t own) except -1 nogil

@@ -44,15 +44,11 @@ class Numbering:
     """Sequences, their items, and the tables to look them up.
 
     Args:
-        machine: an `equivalence.lark.lalr.LalrMachine` whose numbers were checked (`SequenceTable` does
-            that).
+        machine: an `equivalence.lark.lalr.LalrMachine`.
         beneath: as for `Items`.
         room: sequences that fit at first.
         most: most sequences.
         excess: the message of the error if the bytes of `bound` are exceeded.
-
-    Raises:
-        ValueError: `beneath` belongs to another machine.
     """
 
     def __init__(
@@ -81,47 +77,27 @@ class Numbering:
 
     def find(
         self,
-        texts: cython.const[cython.int][::1],
-        starts: cython.const[cython.Py_ssize_t][::1],
+        terminals: cython.const[cython.int][::1],
+        rests: cython.const[cython.int][::1],
         found: cython.int[::1],
         stop: object,
     ) -> None:
-        """Write the numbers of sequences of terminals.
+        """Write the number of each terminal followed by a sequence.
 
         Args:
-            texts: int32, terminals; only the last one of a sequence may be the end of input.
-            starts: int64[n + 1]; sequence i is ``texts[starts[i]:starts[i + 1]]``.
+            terminals: int32[n].
+            rests: int32[n], numbers of sequences.
             found: int32[n], for the result.
             stop: an `equivalence.deadline.deadline.Stop`.
 
         Raises:
-            BudgetExceeded: too many sequences or bytes, or told to stop.
+            BudgetExceeded: too many sequences or bytes, or told to stop. Nothing can be found afterwards.
             UnsupportedGrammar: the parser would reduce forever.
-            ValueError: a start or a terminal is out of its range, or `found` is too short.
         """
-        n: cython.Py_ssize_t = starts.shape[0] - 1
-        if found.shape[0] != n:
-            raise ValueError(f"{n} sequences have no place among {found.shape[0]} numbers")
         self.account.stop, self.account.cell = stop, stop.cell
-        try:
-            with cython.nogil:
-                for i in range(n):
-                    begin = starts[i]
-                    k = starts[i + 1]
-                    if begin < 0 or begin > k or k > texts.shape[0]:
-                        self.refuse(i)
-                    number: cython.Py_ssize_t = PASS
-                    while k > begin:
-                        k -= 1
-                        number = self.before(texts[k], number)
-                    found[i] = cython.cast(cython.int, number)
-        except BaseException:
-            self.items.forget()
-            raise
-
-    def refuse(self, sequence):
-        with cython.gil:
-            raise ValueError(f"sequence {sequence} is not within the texts, or has an unknown terminal")
+        with cython.nogil:
+            for i in range(found.shape[0]):
+                found[i] = cython.cast(cython.int, self.before(terminals[i], rests[i]))
 
     def before(self, terminal, rest):
         """The number of a terminal followed by a sequence."""
@@ -137,8 +113,6 @@ class Numbering:
 
     def new_sequence(self, terminal, rest):
         """The number of a terminal followed by a sequence, if this pair is new."""
-        if terminal < 0 or terminal >= self.simulation.action.shape[1]:
-            self.refuse(terminal)
         own = self.simulation.begin(terminal, rest)
         simulated = self.row_of(own)
         number: cython.Py_ssize_t = self.number_of_row[simulated]
@@ -275,11 +249,3 @@ class Numbering:
     def nbytes(self) -> int:
         """Bytes of the tables, including those of the machine."""
         return self.account.taken
-
-    def graph(self) -> tuple:
-        """See `Items.graph`."""
-        return self.items.graph()
-
-    def state_lists(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The sorted lists of states, in the form of `Interned.lists`."""
-        return self.items.lists.lists()
