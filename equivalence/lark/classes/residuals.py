@@ -153,7 +153,7 @@ class Residuals:
         block_of: cython.const[cython.int][:, ::1],
         group_of: cython.const[cython.int][::1],
         examples: cython.const[cython.Py_ssize_t][::1],
-    ) -> NDArray[np.int32]:
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """The pair of each state and each class of groups, given the class's first group.
 
         Args:
@@ -162,7 +162,7 @@ class Residuals:
             examples: int64[K], the first group of each class.
 
         Returns:
-            int32[Q, K], numbers of pairs; -1 if the text is dead.
+            (int32[Q, K], numbers of pairs, -1 if the text is dead; int32[Q], the pairs of the empty text).
 
         Raises:
             BudgetExceeded, KeyboardInterrupt: told to stop.
@@ -170,9 +170,13 @@ class Residuals:
         n: cython.Py_ssize_t = block_of.shape[0]
         found = np.full((n, examples.shape[0]), -1, np.int32)
         pair: cython.int[:, ::1] = found
+        empty = np.empty(n, np.int32)
+        empty_pair: cython.int[::1] = empty
         with cython.nogil:
             for state in range(n):
                 self.account.look()
+                number = self.pair_of(0, self.rests.pair(0, self.family[state]), group_of[state])
+                empty_pair[state] = cython.cast(cython.int, number)
                 for k in range(examples.shape[0]):
                     byte = self.first_byte[examples[k]]
                     block = block_of[state, byte]
@@ -182,7 +186,7 @@ class Residuals:
                     if rest >= 0:
                         number = self.pair_of(self.emitted[state, byte], rest, group_of[state])
                         pair[state, k] = cython.cast(cython.int, number)
-        return found
+        return found, empty
 
     def pair_of(self, emitted, rest, group):
         """The number of a pair."""

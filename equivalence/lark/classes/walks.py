@@ -35,9 +35,6 @@ Integers = NDArray[np.int64]
 PHASE = "the lexer's part"
 """The name of this computation in errors."""
 
-ROWS = 1024
-"""States that are examined between two checks of the deadline."""
-
 
 class Sequences(NamedTuple):
     """Terminal sequences by number: `terminals[start[i]:start[i + 1]]`; number 0 is the empty one."""
@@ -62,6 +59,7 @@ class LexicalWalks(NamedTuple):
         class_of_group: int32[G], the lexical class of each distinct byte string: equal if and only if
             `pair` is.
         pair: int32[Q, K], the pair of a state and a class: its number, or -1 if the text is dead.
+        empty_pair: int32[Q], the pair of a state and the empty token, which decides whether text may follow.
         pairs: int64[pairs, 3], (emitted sequence, rest, what is known of the stack; see `walk`).
         rests: int64[rests, 2], (path, family).
         paths: int64[paths, 2], (path, terminal that continues it); path 0 is the empty one.
@@ -71,6 +69,7 @@ class LexicalWalks(NamedTuple):
 
     class_of_group: NDArray[np.int32]
     pair: NDArray[np.int32]
+    empty_pair: NDArray[np.int32]
     pairs: Integers
     rests: Integers
     paths: Integers
@@ -79,11 +78,7 @@ class LexicalWalks(NamedTuple):
 
 
 def walk(
-    lexer: LexerMachine,
-    trie: Trie,
-    group_of: NDArray[np.int32],
-    max_bytes: int = 1 << 30,
-    deadline: Deadline | None = None,
+    lexer: LexerMachine, trie: Trie, group_of: NDArray[np.int32], max_bytes: int, stop: Stop
 ) -> LexicalWalks:
     """Read all tokens in all states.
 
@@ -92,20 +87,11 @@ def walk(
         trie: the vocabulary's trie.
         group_of: int32[Q], equal for states with the same knowledge of the parser's stack.
         max_bytes: most bytes of the arrays.
-        deadline: when to give up.
+        stop: when to give up.
 
     Raises:
         BudgetExceeded: more bytes are needed, or the time ran out.
     """
-    deadline = deadline or Deadline()
-    with deadline.stopping(PHASE) as stop:
-        return _walk(lexer, trie, group_of, max_bytes, stop)
-
-
-def _walk(
-    lexer: LexerMachine, trie: Trie, group_of: NDArray[np.int32], max_bytes: int, stop: Stop
-) -> LexicalWalks:
-    """See `walk`."""
     families = {family: index for index, family in enumerate(dict.fromkeys(lexer.continuations))}
     family_of = np.array([families[family] for family in lexer.continuations], np.int32)
     numbers = {sequence: index for index, sequence in enumerate(lexer.sequences)}
@@ -128,12 +114,12 @@ def _walk(
     within_bytes(
         max_bytes, 16 * n_states * n_classes, f"{n_states} lexer states times {n_classes} kinds of tokens"
     )
-    pair = rests.find_pairs(block_of, group_of, examples)
+    pair, empty_pair = rests.find_pairs(block_of, group_of, examples)
     # these separate tokens of different first bytes, whatever follows
     columns = np.ascontiguousarray(pair.T, np.int64).ravel()
     column, first = number_lists(np.arange(n_classes + 1) * n_states, columns)
     return LexicalWalks(
-        column[class_of_group], pair[:, first], _rows(rests.pairs, 3), _rows(rests.rests, 2),
+        column[class_of_group], pair[:, first], empty_pair, _rows(rests.pairs, 3), _rows(rests.rests, 2),
         _rows(rests.paths, 2), Sequences.of([tuple(numbers[s] for s in family) for family in families]),
         sequences,
     )  # fmt: skip
@@ -165,40 +151,29 @@ def _blocks(step: NDArray[np.int32], first_bytes: Integers) -> tuple[Any, Any, N
     return np.array(states, np.int64), np.array(of_byte, np.int64), block_of
 
 
-def last_emitted(lexer: LexerMachine, deadline: Deadline | None = None) -> NDArray[np.bool_]:
-    """The terminals that may have been emitted last before a state, bool[Q, T + 1]; column T: none.
+def last_emitted(lexer: LexerMachine, deadline: Deadline) -> list[int]:
+    """For each state, the terminals that may have been emitted last before it, as bits; bit T: none.
 
     This terminal led the parser to the state on top of its stack.
     """
-    deadline = deadline or Deadline()
-    n_states, none = len(lexer.step), len(lexer.terminals)
-    found = np.zeros((n_states, none + 1), np.bool_)
-    found[0, none] = True
-    last = np.array([none, *(sequence[-1] for sequence in lexer.sequences[1:])], np.int64)
-    silent: list[list[int]] = [[] for _ in range(n_states)]
-    for begin in range(0, n_states, ROWS):
+    last = [0, *(1 << sequence[-1] for sequence in lexer.sequences[1:])]
+    found = [1 << len(lexer.terminals), *[0] * (len(lexer.step) - 1)]
+    silent: list[list[int]] = [[] for _ in found]
+    for state, targets in enumerate(silent):
         deadline.check(PHASE)
-        source, byte = np.nonzero(lexer.step[begin : begin + ROWS] >= 0)
-        source += begin
-        target, emitted = lexer.step[source, byte].astype(np.int64), lexer.emitted[source, byte]
-        loud = emitted > 0
-        found[target[loud], last[emitted[loud]]] = True
-        for pair in np.unique(source[~loud] * n_states + target[~loud]).tolist():
-            silent[pair // n_states].append(pair % n_states)
-    width = none // 8 + 1  # sets of terminals, as bits of integers
-    sets = [int.from_bytes(row, "little") for row in np.packbits(found, axis=1, bitorder="little")]
-    pending = list(range(n_states))
-    done = 0
+        for target, emitted in set(
+            zip(lexer.step[state].tolist(), lexer.emitted[state].tolist(), strict=True)
+        ):
+            if target >= 0 and emitted:
+                found[target] |= last[emitted]
+            elif target >= 0:
+                targets.append(target)
+    pending = list(range(len(found)))
     while pending:
-        source_state = pending.pop()
-        done += 1
-        if done % ROWS == 0:
-            deadline.check(PHASE)
-        for after in silent[source_state]:
-            if sets[source_state] & ~sets[after]:
-                sets[after] |= sets[source_state]
-                pending.append(after)
-    bits = np.frombuffer(b"".join(one.to_bytes(width, "little") for one in sets), np.uint8)
-    return np.unpackbits(bits.reshape(n_states, width), axis=1, bitorder="little")[:, : none + 1].astype(
-        np.bool_
-    )
+        deadline.check(PHASE)
+        state = pending.pop()
+        for target in silent[state]:
+            if found[state] & ~found[target]:
+                found[target] |= found[state]
+                pending.append(target)
+    return found
