@@ -1,5 +1,6 @@
 from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
+from equivalence.arrays.pairs cimport Pairs
 from equivalence.lark.lalr.items cimport Items
 from equivalence.lark.lalr.simulation cimport Simulation
 
@@ -7,8 +8,9 @@ from equivalence.lark.lalr.simulation cimport Simulation
 cdef class Numbering:
     cdef Simulation simulation
     cdef readonly Items items
-    cdef Interned pairs, rows
-    cdef int[::1] number_of_pair, number_of_row
+    cdef Pairs pairs
+    cdef Interned rows
+    cdef int[::1] number_of_row
     cdef Py_ssize_t[::1] cell
     cdef Account account
 
@@ -17,5 +19,5 @@ cdef class Numbering:
     cdef Py_ssize_t row_of(self, Py_ssize_t own) except -1 nogil
     cdef int find_edges(self, Py_ssize_t own) except -1 nogil
     cdef Py_ssize_t decide(self, Py_ssize_t own) noexcept nogil
-    cdef object beside(self, int[::1] numbers, Interned known)
+    cdef int grow_rows(self) except -1
     cdef int grow_cells(self) except -1

@@ -16,6 +16,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.pairs import Pairs
 from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.lark.lalr.items import Items
 from cython.cimports.equivalence.lark.lalr.outcomes import (
@@ -46,7 +47,7 @@ class Numbering:
     Args:
         machine: an `equivalence.lark.lalr.LalrMachine`.
         beneath: as for `Items`.
-        room: sequences that fit at first.
+        room: sequences that fit at first, a power of two.
         most: most sequences.
         excess: the message of the error if the bytes of `bound` are exceeded.
     """
@@ -63,11 +64,10 @@ class Numbering:
         self.simulation = Simulation(machine, room, most, self.account)
         self.items = Items(self.simulation, beneath, room, self.account)
         capacity = 2 * room
-        self.pairs = Interned(capacity, 2, account=self.account)
+        self.pairs = Pairs(capacity, self.account)
         self.rows = Interned(capacity, ROW_WIDTH, account=self.account)
         cells = self.simulation.outcome.shape[0]
-        self.account.claim(8 * (capacity + 2) + 8 * cells)
-        self.number_of_pair = np.full(capacity + 2, -1, np.int32)
+        self.account.claim(4 * (capacity + 2) + 8 * cells)
         self.number_of_row = np.full(capacity + 2, -1, np.int32)
         self.cell = np.zeros(cells, np.int64)
 
@@ -103,13 +103,10 @@ class Numbering:
         """The number of a terminal followed by a sequence."""
         if rest == DEAD:
             return DEAD
-        pair = self.pairs.pair(terminal, rest)
-        if pair >= self.number_of_pair.shape[0]:
-            with cython.gil:
-                self.number_of_pair = self.beside(self.number_of_pair, self.pairs)
-        if self.number_of_pair[pair] < 0:
-            self.number_of_pair[pair] = cython.cast(cython.int, self.new_sequence(terminal, rest))
-        return self.number_of_pair[pair]
+        pair = self.pairs.number(terminal, rest)
+        if self.pairs.rows[pair].found < 0:
+            self.pairs.rows[pair].found = cython.cast(cython.int, self.new_sequence(terminal, rest))
+        return self.pairs.rows[pair].found
 
     def new_sequence(self, terminal, rest):
         """The number of a terminal followed by a sequence, if this pair is new."""
@@ -160,7 +157,7 @@ class Numbering:
         number = self.rows.intern(place - begin)
         if number >= self.number_of_row.shape[0]:
             with cython.gil:
-                self.number_of_row = self.beside(self.number_of_row, self.rows)
+                self.grow_rows()
         return number
 
     def find_edges(self, own):
@@ -195,14 +192,13 @@ class Numbering:
             alive += self.cell[k] != DEAD
         return alive
 
-    def beside(self, numbers, known):
-        """The numbers stored for interned lists, with as much room as the lists have; -1: not known yet."""
-        old = numbers.shape[0]
-        size = known.starts.shape[0]
+    def grow_rows(self):
+        """Make room for a number for each row that `rows` has room for; -1: not known yet."""
+        old = self.number_of_row.shape[0]
+        size = self.rows.starts.shape[0]
         self.account.claim(4 * size, 4 * old)
-        larger = bigger(numbers, size)
-        larger[old:] = -1
-        return larger
+        self.number_of_row = bigger(self.number_of_row, size)
+        self.number_of_row[old:] = -1
 
     def grow_cells(self):
         """Make room for a cell for each outcome."""
