@@ -13,7 +13,6 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.built import check_source
@@ -21,9 +20,6 @@ from cython.cimports.equivalence.lark.lalr.outcomes import ALWAYS, PASS
 from numpy.typing import NDArray
 
 check_source(__name__)
-
-ANSWERS = cython.declare(cython.Py_ssize_t, 1 << 18)
-"""Cached answers about pairs of kinds; a table of all pairs would take the square of the number of kinds."""
 
 
 @cython.final
@@ -55,8 +51,6 @@ class Sets:
         self.known = Interned(4096, 8)
         self.known.add(np.zeros(0, np.int64))
         self.known.add(np.array([ALWAYS], np.int64))
-        self.asked = np.full((ANSWERS, 3), -1, np.int64)
-        self.answer = np.zeros(ANSWERS, np.uint8)
 
     def number(
         self,
@@ -80,20 +74,16 @@ class Sets:
         n: cython.Py_ssize_t = group_of.shape[0]
         found = np.empty(n, np.int32)
         numbers: cython.int[::1] = found
-        # group by group, so that cached answers about two kinds are used again soon
-        order: cython.Py_ssize_t[::1] = np.argsort(group_of, kind="stable")
-        groups: cython.Py_ssize_t[::1] = np.asarray(group_of, np.int64)
         with cython.nogil:
-            for i in range(n):
-                if i % 256 == 0:
-                    self.account.look()
-                pair = order[i]
+            for pair in range(n):
+                self.account.look()
+                group = cython.cast(cython.Py_ssize_t, group_of[pair])
                 begin = self.known.room(pair_start[pair + 1] - pair_start[pair] + 1)
                 count: cython.Py_ssize_t = 0
                 for text in range(pair_start[pair], pair_start[pair + 1]):
                     kind: cython.Py_ssize_t = kinds[text]
                     if kind >= 0:
-                        kind = self.alike[groups[pair], kind]
+                        kind = self.alike[group, kind]
                     if kind == ALWAYS:
                         self.known.pool[begin] = ALWAYS
                         count = 1
@@ -101,7 +91,7 @@ class Sets:
                     if kind >= 0:
                         count = insert_sorted(self.known.pool, begin, count, kind)
                 if count > 1:
-                    count = self.without_covered(begin, count, groups[pair])
+                    count = self.without_covered(begin, count, group)
                 numbers[pair] = cython.cast(cython.int, self.known.intern(count))
         return found
 
@@ -122,15 +112,6 @@ class Sets:
         return kept
 
     def is_within(self, one, other, group):
-        """Whether each stack of a group that accepts one kind accepts the other; answers are cached for a
-        while."""
-        place = mix(mix(mix(3, group), one), other) & (ANSWERS - 1)
-        if self.asked[place, 0] != group or self.asked[place, 1] != one or self.asked[place, 2] != other:
-            self.asked[place, 0], self.asked[place, 1], self.asked[place, 2] = group, one, other
-            self.answer[place] = self.compare(one, other, group)
-        return self.answer[place]
-
-    def compare(self, one, other, group):
         """Whether each stack of a group that accepts one kind accepts the other, according to the cells."""
         k = self.cell_start[other]
         end = self.cell_start[other + 1]
