@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equivalence.arrays.equal_lists import lie_side_by_side, number_lists
+from equivalence.arrays.equal_lists import number_lists
 
 pytestmark = pytest.mark.kernels
 
@@ -55,11 +55,3 @@ def test_other_types_are_refused() -> None:
     ):
         with pytest.raises(ValueError):
             number_lists(*wrong)
-
-
-def test_where_lists_lie() -> None:
-    for starts, count, wanted in (
-        ([0], 0, True), ([0, 2, 2, 3], 3, True), ([0, 2], 3, False), ([1, 3], 3, False),
-        ([0, 2, 1, 3], 3, False), ([], 0, False),
-    ):  # fmt: skip
-        assert lie_side_by_side(np.array(starts, np.int64), count) == wanted

@@ -17,7 +17,6 @@ from equivalence.arrays.account import Account
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded
 from equivalence.lark.classes import FactoredClasses, factored_classes
-from equivalence.lark.classes.pairs import Pairs
 from equivalence.lark.classes.reference import (
     Configuration,
     advance,
@@ -269,19 +268,14 @@ def test_what_was_told_to_stop_does() -> None:
     states, first_bytes = np.zeros(1, np.int64), np.array([ord("x")], np.int64)
     with pytest.raises(BudgetExceeded, match="cancelled in this phase: a test"):
         rests.read(states, first_bytes)
-    trie = vocabulary_of([b"x", b"ix"]).trie
-    found = Pairs(rests, np.zeros(0, np.int32), np.zeros(len(grammar.lexer.step) + 1, np.int64), account)
     with pytest.raises(BudgetExceeded, match="cancelled in this phase: a test"):
-        found.find(block_of, np.zeros(1, np.int32), np.zeros(1, np.int64), trie.first_byte, FIRST_GROUPS)
+        rests.find_pairs(block_of, np.zeros(len(block_of), np.int32), np.zeros(1, np.int64))
     sets = Sets(
         np.ones((1, 1), np.bool_), np.zeros((1, 1), np.int32), np.array([0, 1], np.int64),
         np.zeros((1, 2), np.int64), account,
     )  # fmt: skip
     with pytest.raises(BudgetExceeded, match="cancelled in this phase: a test"):
         sets.number(np.zeros(1, np.int32), np.array([0, 1], np.int64), np.zeros(1, np.int32))
-
-
-FIRST_GROUPS = np.zeros(256, np.int64)
 
 
 def stopped(deadline: Deadline) -> Account:
@@ -299,53 +293,22 @@ def some_rests(grammar: Built, account: Account) -> tuple[Residuals, np.ndarray]
 
 
 @pytest.mark.kernels
-def test_what_leads_out_of_the_walks_is_refused() -> None:
-    grammar, account = built("dangling else"), Account()
-    rests, block_of = some_rests(grammar, account)
-    for state, byte in ((-1, ord("x")), (len(grammar.lexer.step), ord("x")), (0, ord("y")), (0, 256)):
-        with pytest.raises(ValueError, match="no token begins with"):
-            rests.read(np.array([state], np.int64), np.array([byte], np.int64))
-    rests.read(np.zeros(1, np.int64), np.array([ord("x")], np.int64))
-    for change in ({"step": grammar.lexer.step + 1}, {"emitted": grammar.lexer.emitted + 99}):
-        with pytest.raises(ValueError, match="a lexer"):
-            some_rests(grammar._replace(lexer=grammar.lexer._replace(**change)), account)
-    with pytest.raises(ValueError, match="unknown sequence"):
-        Pairs(rests, np.full(1, 99, np.int32), np.array([0, 1], np.int64), account)
-    with pytest.raises(ValueError, match="families do not lie"):
-        Pairs(rests, np.zeros(1, np.int32), np.array([0, 2], np.int64), account)
-    pairs = Pairs(rests, np.zeros(1, np.int32), np.array([0, 1], np.int64), account)
-    first_byte, group_of = vocabulary_of([b"x", b"ix"]).trie.first_byte, np.zeros(len(block_of), np.int32)
-    for blocks, example, message in ((block_of + 1, 0, "there are 1 blocks"), (block_of, 2, "no group")):
-        with pytest.raises(ValueError, match=message):
-            pairs.find(blocks, group_of, np.array([example], np.int64), first_byte, FIRST_GROUPS)
-
-
-@pytest.mark.kernels
 def test_sets_are_sorted_and_without_what_others_cover() -> None:
     """Four kinds on two states: kind 0 is taken on one of them, 1 on both, 2 waits on the other, 3 dies."""
     start, cells = np.array([0, 1, 3, 4, 4]), np.array([[0, 1], [0, 1], [1, 1], [1, 9]])
     tops = np.array([[True, True], [True, False]])
     alike = np.array([[0, 1, 2, -1], [0, 0, -1, -1]], np.int32)
 
-    def sets() -> Sets:
-        return Sets(tops, alike, start, cells, Account())
-
     asked = [([2, 0], 0), ([2, 0, 1], 0), ([2, 1], 1), ([3, -1], 0), ([0, -2, 1], 0), ([], 1), ([1, 0, 0], 1)]
     kinds = np.array([kind for some, _ in asked for kind in some], np.int32)
     first = np.cumsum([0, *(len(some) for some, _ in asked)])
     group_of = np.array([group for _, group in asked], np.int32)
-    found = sets()
+    found = Sets(tops, alike, start, cells, Account())
     numbers = found.number(kinds, first, group_of)
     values, begin = found.lists()
     of_pairs = [values[begin[number] : begin[number + 1]].tolist() for number in numbers.tolist()]
     assert of_pairs == [[0, 2], [1], [0], [], [-2], [], [0]]
     assert numbers.tolist() == [2, 3, 4, 0, 1, 0, 4]
-    for wrong in ((kinds + 3, first, group_of), (kinds, first + 1, group_of), (kinds, first, group_of + 1)):
-        with pytest.raises(ValueError):
-            sets().number(*wrong)
-    for few_tops, other in ((tops[:1], alike), (tops[:, :1], alike), (tops, alike + 9)):
-        with pytest.raises(ValueError):
-            Sets(few_tops, other, start, cells, Account())
 
 
 def test_lexer_and_parser_of_different_grammars_are_refused(tekken: Vocabulary) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
-from equivalence.lark.lexer import build_lexer, build_thrifty_lexer, machine, terminal_names
+from equivalence.lark.lexer import build_lexer, machine, terminal_names
 from equivalence.lark.lexer.machine import FEW_MORE
 from equivalence.lark.lexer.reference import follow, lex_all, run
 from tests.lexers import GRAMMARS, build_lark, lark_grammar, texts
@@ -48,7 +48,7 @@ def test_what_is_never_closed_is_kept_where_that_costs_few_states(name):
     grammar = lark_grammar(name)
     follows = np.ones((len(terminal_names(grammar)),) * 2, bool)
     for limit in (2, 6):
-        found = build_thrifty_lexer(grammar, follows, limit)
+        found = build_lexer(grammar, follows, limit, keep_unclosed=None)
         plain, kept = (
             build_lexer(grammar, follows, limit, keep_unclosed=keep_unclosed)
             for keep_unclosed in (False, True)
@@ -61,10 +61,10 @@ def test_what_is_never_closed_is_dropped_where_it_costs_many_states(monkeypatch)
     follows = np.ones((len(terminal_names(grammar)),) * 2, bool)
     kept, plain = (build_lexer(grammar, follows, 4, keep_unclosed=keep) for keep in (True, False))
     assert not same(kept, plain)
-    assert same(build_thrifty_lexer(grammar, follows, 4), kept)
+    assert same(build_lexer(grammar, follows, 4, keep_unclosed=None), kept)
     monkeypatch.setattr(machine, "FEW_TIMES", 1)
     monkeypatch.setattr(machine, "FEW_MORE", 1)
-    assert same(build_thrifty_lexer(grammar, follows, 4), plain)
+    assert same(build_lexer(grammar, follows, 4, keep_unclosed=None), plain)
 
 
 def same(one, other):

@@ -3,7 +3,6 @@
 """Numbers for lists of integers in one array: equal lists get equal numbers.
 
 What: `number_lists` numbers lists in the order of their first occurrence, without copying them.
-`lie_side_by_side` checks where lists begin.
 When: for many lists that exist already; `equivalence.arrays.interning` is for lists that come one by one.
 Limits: none.
 
@@ -86,18 +85,3 @@ def number_lists(
                 count += 1
             number_of[i] = table[slot]
     return numbers, examples[:count].copy()
-
-
-def lie_side_by_side(starts: NDArray[np.int64], count: cython.Py_ssize_t) -> bool:
-    """Whether the ranges ``starts[i]:starts[i + 1]`` divide all of `count` values.
-
-    Args:
-        starts: int64[n + 1].
-        count: number of values.
-    """
-    return (
-        len(starts) > 0
-        and starts[0] == 0
-        and starts[len(starts) - 1] == count
-        and not np.any(np.diff(starts) < 0)
-    )

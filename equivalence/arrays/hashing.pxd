@@ -19,3 +19,9 @@ cdef inline Py_ssize_t list_hash(const Py_ssize_t[::1] values, Py_ssize_t begin,
     for k in range(begin, end):
         h = hashed(h, <unsigned long long>values[k])
     return <Py_ssize_t>((h ^ (h >> 32)) & 0x7FFFFFFF)
+
+
+# A hash below 2**31 of two numbers.
+cdef inline Py_ssize_t pair_hash(Py_ssize_t first, Py_ssize_t second) noexcept nogil:
+    cdef unsigned long long h = hashed(hashed(0, <unsigned long long>first), <unsigned long long>second)
+    return <Py_ssize_t>((h ^ (h >> 32)) & 0x7FFFFFFF)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.pairs import Pairs
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.built import check_source
 
@@ -23,6 +24,9 @@ check_source(__name__)
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
 OUTRIGHT = cython.declare(cython.Py_ssize_t, 1)
+
+FIRST_OUTCOMES = 1024
+"""Sets on symbols that fit at first."""
 
 
 @cython.final
@@ -42,7 +46,7 @@ class Symbols:
         sets: the sets of suffixes.
         return_first: the byte classes that can come next after each symbol has returned.
         symbol_start: the configuration of each distinct symbol.
-        memo, known: pairs (set, symbol), and the outcome of each.
+        memo: pairs (set, symbol), and the outcome of each.
         pairs: the pending suffixes of the current set, with their ports; and its final configurations.
     """
 
@@ -54,8 +58,7 @@ class Symbols:
         self.return_first = follow.returns
         self.suffix_parent, self.suffix_byte = suffixes
         self.sets = Interned(room, 16, most, self.account, self.outcomes.excess)
-        self.memo = Interned(room, 2, account=self.account)
-        self.known = np.empty(room, np.int64)
+        self.memo = Pairs(FIRST_OUTCOMES, self.account)
         self.pairs = np.empty(256, np.int64)
         self.account.claim(self.own_bytes())
         self.find_starts(follow.symbols)
@@ -69,14 +72,10 @@ class Symbols:
 
     def outcome_of(self, suffixes, symbol):
         """The outcome of a set of suffixes on a symbol, computed once."""
-        n = self.memo.count
-        number = self.memo.pair(suffixes, symbol)
-        if number == n:
-            if number >= self.known.shape[0]:
-                with cython.gil:
-                    self.grow_known()
-            self.known[number] = self.read_symbol(suffixes, symbol)
-        return self.known[number]
+        number = self.memo.number(suffixes, symbol)
+        if self.memo.rows[number].found < 0:
+            self.memo.rows[number].found = cython.cast(cython.int, self.read_symbol(suffixes, symbol))
+        return self.memo.rows[number].found
 
     def read_symbol(self, suffixes, symbol):
         """Compute the outcome of a set of suffixes on a symbol."""
@@ -131,17 +130,11 @@ class Symbols:
 
     def own_bytes(self):
         """Bytes of the arrays that grow, without interned lists."""
-        return 8 * (self.known.shape[0] + self.pairs.shape[0])
+        return 8 * self.pairs.shape[0]
 
     def nbytes(self):
         """Bytes of the arrays that grow, and of interned lists."""
         return self.own_bytes() + self.sets.nbytes + self.memo.nbytes
-
-    def grow_known(self):
-        """Make room for more pairs (set, symbol)."""
-        old: cython.Py_ssize_t = self.known.shape[0]
-        self.account.claim(32 * old, 8 * old)
-        self.known = bigger(self.known, 4 * old)
 
     def grow_pairs(self):
         """Make room for more pairs of a set of suffixes."""

@@ -23,7 +23,7 @@ from lark.parsers import lalr_analysis
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar
 from equivalence.lark.lalr.machine import may_follow, read_machine
-from equivalence.lark.lexer.machine import build_thrifty_lexer
+from equivalence.lark.lexer.machine import build_lexer
 from equivalence.lark.lexer.scanner import refuse_declared_terminals, terminal_names
 from hybrid.guard.lark_estimate import refuse_large_rules, refuse_large_terminals
 from hybrid.guard.lark_packing import Construction, packed, packed_error
@@ -89,7 +89,7 @@ def construct(text: str, start: str, max_states: int, deadline: Deadline | None 
     try:
         machine = read_machine(parser, terminal_names(parser))
         follow = may_follow(machine)[:-1, :-1]
-        lexer = build_thrifty_lexer(parser, follow, max_states=max_states, deadline=deadline)
+        lexer = build_lexer(parser, follow, max_states=max_states, keep_unclosed=None, deadline=deadline)
     except RecursionError as error:
         raise UnsupportedGrammar("a pattern of a terminal is nested too deeply") from error
     seconds = {"parse": parsed - began, "automata": time.perf_counter() - parsed}

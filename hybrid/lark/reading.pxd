@@ -1,15 +1,13 @@
 from equivalence.arrays.interning cimport Interned
-from hybrid.lark.pairs cimport Pairs
+from hybrid.classifier.summaries cimport Summaries
+from equivalence.arrays.pairs cimport Pairs
 from hybrid.lark.stacks cimport Stacks
 
 
 cdef class Reader:
     cdef Pairs nodes
-    cdef readonly Interned kinds
-    cdef Interned frontiers
-    cdef readonly Pairs reads
-    cdef int[:, ::1] tops
-    cdef Py_ssize_t[::1] words
+    cdef Summaries known
+    cdef Interned kinds, frontiers
     cdef const Py_ssize_t[::1] top_start
     cdef const int[::1] top_kind
     cdef const Py_ssize_t[::1] top_outcome
@@ -23,9 +21,7 @@ cdef class Reader:
     cdef Py_ssize_t skipped(self, Py_ssize_t frontier, Py_ssize_t below) noexcept nogil
     cdef Py_ssize_t read_on(self, Py_ssize_t frontier, Py_ssize_t state) except -1 nogil
     cdef int read_top(self, Py_ssize_t state) except -1 nogil
-    cdef int read_below(self, Py_ssize_t row) except -1 nogil
+    cdef Py_ssize_t read_below(self, Py_ssize_t frontier, Py_ssize_t state) except -1 nogil
     cdef int begin(self, Py_ssize_t length) except -1 nogil
     cdef Py_ssize_t note(self, Py_ssize_t outcome, Py_ssize_t kind, Py_ssize_t n) noexcept nogil
     cdef Py_ssize_t frontier_of(self, Py_ssize_t n) except -1 nogil
-    cdef void add_words(self, Py_ssize_t kinds) noexcept nogil
-    cdef Py_ssize_t interned_words(self) except -1 nogil

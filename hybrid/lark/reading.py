@@ -15,11 +15,9 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.built import check_source
-from cython.cimports.hybrid.lark.pairs import Pairs
+from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.lark.stacks import Stacks
 
 check_source(__name__)
@@ -49,20 +47,15 @@ class Reader:
         account: the account that pays for growth.
 
     Attributes:
+        known: for each state on top the set of kinds that it decides, and the frontier that it leaves; for a
+            frontier and a state below, the same. Its masks are sets of kinds, its pending sets are frontiers.
         kinds: sets of kinds, as words of 32 bits; number 0 is the empty set.
         frontiers: lists of entries (outcome << `KIND_BITS` | kind). The number of states that all entries
             skip is subtracted from each and appended to the list, so that equal lists may be at different
             depths. Number 0 is the empty list.
-        tops: int32[S, 2], for each top state, the set of kinds that it decides, and the frontier that it
-            leaves; -1: not read yet.
-        reads: pairs (frontier, state), for each the set of kinds that are decided there, and the frontier
-            that is left.
-        words: int64, the union of some sets.
     """
 
     def __init__(self, stacks: Stacks, fixed: Any, account: Account) -> None:
-        n_words: cython.Py_ssize_t = max((fixed.n_kinds + 31) // 32, 1)
-        n_states: cython.Py_ssize_t = len(fixed.action)
         self.nodes = stacks.nodes
         self.top_start = fixed.top_start
         self.top_kind = fixed.top_kind
@@ -71,14 +64,8 @@ class Reader:
         self.color_list = fixed.color_list
         self.color_start = fixed.color_start
         self.color_outcome = fixed.color_outcome
-        account.claim(8 * n_states + 8 * n_words)
-        self.tops = np.full((n_states, 2), -1, np.int32)
-        self.words = np.zeros(n_words, np.int64)
-        self.reads = Pairs(2048, account)
-        self.kinds = Interned(512, n_words, account=account)
-        self.kinds.add(np.zeros(n_words, np.int64))
-        self.frontiers = Interned(512, 64, account=account)
-        self.frontiers.add(np.zeros(0, np.int64))
+        self.known = Summaries(len(fixed.action), max((fixed.n_kinds + 31) // 32, 1), account, 1024)
+        self.kinds, self.frontiers = self.known.masks, self.known.pendings
 
     def kinds_of(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The number of the set of kinds that a stack accepts.
@@ -92,32 +79,25 @@ class Reader:
 
     def read(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Read a stack from its top until everything is decided."""
-        single: cython.bint = True
         state: cython.Py_ssize_t = self.nodes.rows[node].first
-        if self.tops[state, 0] < 0:
+        if self.known.first[state].mask < 0:
             self.read_top(state)
-        found: cython.Py_ssize_t = self.tops[state, 0]
-        frontier: cython.Py_ssize_t = self.tops[state, 1]
+        found: cython.Py_ssize_t = self.known.first[state].mask
+        frontier: cython.Py_ssize_t = self.known.first[state].pending
         below: cython.Py_ssize_t = self.nodes.rows[node].second
         while frontier != 0:
             below = self.skipped(frontier, below)
             if below == NOWHERE:
                 break
-            row = self.read_on(frontier, self.nodes.rows[below].first)
-            more: cython.Py_ssize_t = self.reads.rows[row].found
-            if more != 0 and more != found:
-                if single and found == 0:
-                    found = more
-                else:
-                    if single:
-                        for w in range(self.words.shape[0]):
-                            self.words[w] = 0
-                        self.add_words(found)
-                        single = False
-                    self.add_words(more)
-            frontier = self.reads.rows[row].left
+            slot = self.read_on(frontier, self.nodes.rows[below].first)
+            more: cython.Py_ssize_t = self.known.rows[slot].mask
+            frontier = self.known.rows[slot].below
             below = self.nodes.rows[below].second
-        return found if single else self.interned_words()
+            if found == 0:
+                found = more
+            elif more != 0 and more != found:
+                found = self.known.united(found, more)
+        return found
 
     def skipped(self, frontier: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The node, at or below another, where a frontier is read next."""
@@ -126,24 +106,9 @@ class Reader:
         return below
 
     def read_on(self, frontier: cython.Py_ssize_t, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The row of `reads` for a frontier and a state, computed if it is new."""
-        row = self.reads.number(frontier, state)
-        if self.reads.rows[row].found < 0:
-            self.read_below(row)
-        return row
-
-    def add_words(self, kinds: cython.Py_ssize_t) -> cython.void:
-        """Add a set of kinds to `words`."""
-        begin = self.kinds.starts[kinds]
-        for w in range(self.words.shape[0]):
-            self.words[w] |= self.kinds.pool[begin + w]
-
-    def interned_words(self) -> cython.Py_ssize_t:
-        """The number of the set in `words`."""
-        at = self.kinds.room(self.words.shape[0])
-        for w in range(self.words.shape[0]):
-            self.kinds.pool[at + w] = self.words[w]
-        return self.kinds.intern(self.words.shape[0])
+        """The slot in `known` of a frontier and a state, computed if it is new."""
+        slot = self.known.slot(frontier, state)
+        return self.read_below(frontier, state) if self.known.rows[slot].pending < 0 else slot
 
     # ---------------------------------------------------------------- single states
 
@@ -156,16 +121,14 @@ class Reader:
             outcome = cython.cast(cython.Py_ssize_t, self.top_outcome[k])
             n = self.note(outcome, cython.cast(cython.Py_ssize_t, self.top_kind[k]), n)
         frontier = self.frontier_of(n)
-        kinds = self.kinds.intern(self.words.shape[0])
-        self.tops[state, 1] = cython.cast(cython.int, frontier)
-        self.tops[state, 0] = cython.cast(cython.int, kinds)
+        kinds = self.kinds.intern(self.known.n_words)
+        self.known.first[state].pending = cython.cast(cython.int, frontier)
+        self.known.first[state].mask = cython.cast(cython.int, kinds)
         return 0
 
-    def read_below(self, row: cython.Py_ssize_t) -> cython.int:
-        """Read a state below the top with a frontier."""
+    def read_below(self, frontier: cython.Py_ssize_t, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Read a state below the top with a frontier. Return the slot of the result."""
         n: cython.Py_ssize_t = 0
-        frontier: cython.Py_ssize_t = self.reads.rows[row].first
-        state: cython.Py_ssize_t = self.reads.rows[row].second
         begin = self.frontiers.starts[frontier]
         end = self.frontiers.starts[frontier + 1] - 1  # the last entry is the number of states that all skip
         self.begin(end - begin)
@@ -181,16 +144,13 @@ class Reader:
                 found = self.color_outcome[self.color_start[color] + place]
                 n = self.note(cython.cast(cython.Py_ssize_t, found), kind, n)
         left = self.frontier_of(n)
-        kinds = self.kinds.intern(self.words.shape[0])
-        self.reads.rows[row].left = cython.cast(cython.int, left)
-        self.reads.rows[row].found = cython.cast(cython.int, kinds)
-        return 0
+        return self.known.add(frontier, state, self.kinds.intern(self.known.n_words), left)
 
     def begin(self, length: cython.Py_ssize_t) -> cython.int:
         """Make room for a frontier of at most `length` entries, and for an empty set of kinds."""
         self.frontiers.room(length + 1)
-        at = self.kinds.room(self.words.shape[0])
-        for w in range(self.words.shape[0]):
+        at = self.kinds.room(self.known.n_words)
+        for w in range(self.known.n_words):
             self.kinds.pool[at + w] = 0
         return 0
 
@@ -226,15 +186,14 @@ class Reader:
         """
         self.kinds_of(node)
         depth: cython.Py_ssize_t = 1
-        frontier: cython.Py_ssize_t = self.tops[self.nodes.rows[node].first, 1]
+        frontier: cython.Py_ssize_t = self.known.first[self.nodes.rows[node].first].pending
         below: cython.Py_ssize_t = self.nodes.rows[node].second
         while frontier != 0:
             depth += self.frontiers.pool[self.frontiers.starts[frontier + 1] - 1]
             below = self.skipped(frontier, below)
             if below == NOWHERE:
                 break
-            row = self.read_on(frontier, self.nodes.rows[below].first)
-            frontier = self.reads.rows[row].left
+            frontier = self.known.rows[self.read_on(frontier, self.nodes.rows[below].first)].below
             below = self.nodes.rows[below].second
             depth += 1
         return depth

@@ -1,4 +1,4 @@
-from hybrid.lark.pairs cimport Pairs
+from equivalence.arrays.pairs cimport Pairs
 
 
 cdef class Stacks:

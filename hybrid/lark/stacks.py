@@ -18,8 +18,8 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.pairs import Pairs
 from cython.cimports.equivalence.built import check_source
-from cython.cimports.hybrid.lark.pairs import Pairs
 from numpy.typing import NDArray
 
 check_source(__name__)

@@ -1,5 +1,5 @@
 from hybrid.classifier.base_store cimport BaseStore
-from hybrid.lark.pairs cimport Pairs
+from equivalence.arrays.pairs cimport Pairs
 from hybrid.lark.reading cimport Reader
 from hybrid.lark.stacks cimport Stacks
 

@@ -102,10 +102,7 @@ def fixed_tables(
     lengths = np.array([len(sequence) for sequence in lexer.sequences], np.int64)
     sequence = np.array([terminal for sequence in lexer.sequences for terminal in sequence], np.int32)
     automaton = classes.automaton
-    number = np.cumsum(np.diff(automaton.cell_start) > 0) - 1  # kinds without cells are in no set
-    kind_of_cell = np.repeat(number, np.diff(automaton.cell_start))
-    set_kind = classes.sets.terminals.copy()
-    set_kind[set_kind >= 0] = number[set_kind[set_kind >= 0]]
+    kind_of_cell = np.repeat(np.arange(automaton.n_kinds), np.diff(automaton.cell_start))
     order = np.lexsort((kind_of_cell, automaton.cells[:, 0]))
     tops = np.searchsorted(automaton.cells[order, 0], np.arange(machine.n_states + 1))
     place = places_of(automaton.list_start, automaton.list_state, machine.n_states)
@@ -113,7 +110,7 @@ def fixed_tables(
         class_of_byte.astype(np.uint8).ravel(), _compact(step), _compact(emitted), sequence, _starts(lengths),
         machine.action, machine.goto, machine.rule_length, machine.rule_origin, tops.astype(np.int64),
         kind_of_cell[order].astype(np.int32), automaton.cells[order, 1].copy(), place, automaton.color_list,
-        automaton.color_start, automaton.color_outcome, classes.sets.start, set_kind,
+        automaton.color_start, automaton.color_outcome, classes.sets.start, classes.sets.terminals,
         _compact(classes.set_of), classes.stop_set, classes.alive_set,
         *used_sets(classes.set_of),
         data, offsets,

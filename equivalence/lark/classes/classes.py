@@ -27,14 +27,19 @@ from equivalence.arrays.equal_lists import number_lists
 from equivalence.classes.token_classes import TokenClasses
 from equivalence.deadline import Deadline
 from equivalence.lark.classes.sets import Sets
-from equivalence.lark.classes.walks import Sequences, last_emitted, walk
+from equivalence.lark.classes.walks import PHASE as WALK
+from equivalence.lark.classes.walks import LexicalWalks, Sequences, last_emitted, walk, within_bytes
 from equivalence.lark.lalr import LalrMachine, SequenceTable, StackAutomaton, stack_automaton
 from equivalence.lark.lalr.outcomes import ALWAYS, NEVER, PASS
+from equivalence.lark.lalr.stacks import ranges
 from equivalence.lark.lexer import LexerMachine
 from equivalence.vocabulary import Vocabulary
 
 PHASE = "the classes of a Lark grammar"
 """The name of this computation in errors."""
+
+BYTES_A_TEXT = 64
+"""Most bytes for each text of a pair while all are numbered at once."""
 
 
 class FactoredClasses(NamedTuple):
@@ -89,30 +94,27 @@ def factored_classes(
     began = time.perf_counter()
     deadline = deadline or Deadline()
     tops, group_of = _tops(lexer, machine, deadline)
-    walks = walk(lexer, vocabulary.trie, group_of, max_bytes, deadline)
+    with deadline.stopping(WALK) as stop:
+        walks = walk(lexer, vocabulary.trie, group_of, max_bytes, stop)
     walked = time.perf_counter()
-    n_pairs = len(walks.pair_start) - 1
-    ways, way_of_end, way_of_state = _ways_on(lexer, group_of, len(machine.terminals) - 1)
-    extra = Sequences.of([text for texts, _ in ways for text in texts])
-    texts = np.concatenate([walks.texts.terminals, extra.terminals])
-    starts = np.concatenate([walks.texts.start, walks.texts.start[-1] + extra.start[1:]])
     table = SequenceTable(machine, max_sequences, max_bytes, deadline)
-    numbers = table.numbers(texts, starts)
+    numbers, pair_start = _number_texts(walks, table, max_bytes)
+    may_end = np.flatnonzero(lexer.at_end >= 0)  # for these states, the end of the text is one more pair
+    numbers = np.append(numbers, _number_ends(walks, table, lexer.at_end[may_end]))
+    pair_start = np.append(pair_start, pair_start[-1] + 1 + np.arange(len(may_end)))
+    group_of_pair = np.append(walks.pairs[:, 2], group_of[may_end]).astype(np.int32)
     numbered = time.perf_counter()
     automaton, kinds = stack_automaton(table, numbers)
     deadline.check(PHASE)
-    more = np.cumsum([len(texts) for texts, _ in ways])
-    pair_start = np.concatenate([walks.pair_start, walks.pair_start[-1] + more])
-    group_of_way = np.array([group for _, group in ways], np.int32)
-    group_of_pair = np.concatenate([walks.group_of_pair, group_of_way])
     alike = _alike_on(tops, automaton, deadline)
     with deadline.stopping(PHASE) as stop:
         sets = Sets(tops, alike, automaton.cell_start, automaton.cells, Account(stop))
         set_of_pair = sets.number(kinds, pair_start, group_of_pair)
     distinct_sets = Sequences(*sets.lists())
     of_lexical = np.where(walks.pair >= 0, set_of_pair[walks.pair], 0).astype(np.int32)
-    stop_set = np.where(way_of_end >= 0, set_of_pair[n_pairs + way_of_end], 0).astype(np.int32)
-    alive_set = set_of_pair[n_pairs + way_of_state]
+    n_pairs = len(walks.pairs)
+    stop_set = np.zeros(len(lexer.step), np.int32)
+    stop_set[may_end] = set_of_pair[n_pairs:]
     columns = np.ascontiguousarray(of_lexical.T, np.int64).ravel()
     column, first = number_lists(np.arange(of_lexical.shape[1] + 1) * len(of_lexical), columns)
     set_of = of_lexical[:, first]
@@ -120,8 +122,8 @@ def factored_classes(
     done = time.perf_counter()
     sizes = {
         "lexer states": len(lexer.step), "parser states": machine.n_states,
-        "lexical classes": walks.pair.shape[1], "pairs": n_pairs, "texts": len(starts) - 1,
-        "sequences": table.n_sequences, "kinds": automaton.n_kinds, "colors": automaton.n_colors,
+        "lexical classes": walks.pair.shape[1], "pairs": n_pairs, "texts": len(numbers),
+        "sequences": table.numbering.count, "kinds": automaton.n_kinds, "colors": automaton.n_colors,
         "sets": len(distinct_sets.start) - 1,
     }  # fmt: skip
     seconds_of = {"walk": walked - began, "sequences": numbered - walked, "partition": done - numbered}
@@ -129,7 +131,7 @@ def factored_classes(
         replace(tokens, seconds=seconds_of, sizes=sizes),
         np.ascontiguousarray(set_of[:, kept]),
         stop_set,
-        alive_set,
+        set_of_pair[walks.empty_pair],
         distinct_sets,
         automaton,
     )
@@ -140,11 +142,43 @@ def _tops(
 ) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
     """Find the sets of possible tops of the stack, bool[groups, S], and the set of each lexer state,
     int32[Q]."""
-    last, group_of = np.unique(last_emitted(lexer, deadline), axis=0, return_inverse=True)
-    tops = last[:, machine.shifted_by]  # -1 is the last column: no terminal was emitted
+    last = last_emitted(lexer, deadline)
+    groups = {bits: number for number, bits in enumerate(dict.fromkeys(last))}
+    none = len(lexer.terminals)
+    emitted = np.array([[bits >> terminal & 1 for terminal in range(none + 1)] for bits in groups], np.bool_)
+    tops = emitted[:, machine.shifted_by]
     tops[:, machine.shifted_by < 0] = False
-    tops[last[:, -1], machine.start] = True
-    return tops, group_of.astype(np.int32)
+    tops[:, machine.start] = emitted[:, none]
+    return tops, np.array([groups[bits] for bits in last], np.int32)
+
+
+def _number_texts(
+    walks: LexicalWalks, table: SequenceTable, max_bytes: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Number the texts of all pairs, int32, from their ends. int64[pairs + 1]: where those of each pair
+    begin."""
+    texts, begin = walks.sequences
+    tails, first_tail = walks.families
+    path, family = walks.rests.T
+    rest_start, tail = ranges(first_tail[family], np.diff(first_tail)[family])
+    numbers = table.numbers(texts, begin[tails[tail]], begin[tails[tail] + 1])
+    path = np.repeat(path, np.diff(rest_start))
+    while (left := np.flatnonzero(path)).size:
+        path[left], terminals = walks.paths[path[left]].T
+        numbers[left] = table.before(terminals, numbers[left])
+    emitted, rest, _ = walks.pairs.T
+    n_texts = np.diff(rest_start)[rest]
+    within_bytes(max_bytes, BYTES_A_TEXT * int(n_texts.sum()), f"{n_texts.sum()} terminal sequences")
+    pair_start, place = ranges(rest_start[rest], n_texts)
+    emitted = np.repeat(emitted, n_texts)
+    return table.numbers(texts, begin[emitted], begin[emitted + 1], numbers[place]), pair_start
+
+
+def _number_ends(walks: LexicalWalks, table: SequenceTable, at_end: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Number the sequences that are emitted at the end of the text, each followed by the end of input."""
+    end = table.before(np.array([len(table.machine.terminals) - 1]), np.array([PASS], np.int32))
+    texts, begin = walks.sequences
+    return table.numbers(texts, begin[at_end], begin[at_end + 1], np.repeat(end, len(at_end)))
 
 
 def _alike_on(tops: NDArray[np.bool_], automaton: StackAutomaton, deadline: Deadline) -> NDArray[np.int32]:
@@ -166,26 +200,6 @@ def _alike_on(tops: NDArray[np.bool_], automaton: StackAutomaton, deadline: Dead
         passed = np.bincount(owner[kept & (outcome == PASS)], minlength=automaton.n_kinds)
         found[group, passed == some.sum()] = ALWAYS
     return found
-
-
-def _ways_on(
-    lexer: LexerMachine, group_of: NDArray[np.int32], end: int
-) -> tuple[list[tuple[tuple[tuple[int, ...], ...], int]], NDArray[np.int64], NDArray[np.int64]]:
-    """Collect the other questions about stacks as pairs: (texts of which one must be accepted, group).
-
-    Returns (the distinct questions; int64[Q], the one that decides whether the text may end in a state, or
-    -1; int64[Q], the one that decides whether it may continue).
-    """
-    ways: dict[tuple[tuple[tuple[int, ...], ...], int], int] = {}
-    way_of_end = np.full(len(group_of), -1, np.int64)
-    way_of_state = np.zeros(len(group_of), np.int64)
-    for state, group in enumerate(group_of.tolist()):
-        sequence = int(lexer.at_end[state])
-        if sequence >= 0:
-            way = (((*lexer.sequences[sequence], end),), group)
-            way_of_end[state] = ways.setdefault(way, len(ways))
-        way_of_state[state] = ways.setdefault((lexer.continuations[state], group), len(ways))
-    return list(ways), way_of_end, way_of_state
 
 
 def _token_classes(

@@ -10,11 +10,12 @@ cdef class Residuals:
     cdef const int[::1] family
     cdef int[:, ::1] nodes
     cdef const int[::1] groups
+    cdef const unsigned char[::1] first_byte
     cdef Py_ssize_t[::1] top
-    cdef readonly Interned paths, rests
+    cdef readonly Interned paths, rests, pairs
     cdef Py_ssize_t[::1] starts
     cdef int[::1] found
-    cdef Py_ssize_t[::1] kind
+    cdef readonly Py_ssize_t[::1] kind
     cdef Parts parts
     cdef Py_ssize_t[::1] state, path
     cdef Account account
@@ -23,3 +24,4 @@ cdef class Residuals:
     cdef int read_block(self, Py_ssize_t block, Py_ssize_t state, Py_ssize_t root) except -1 nogil
     cdef Py_ssize_t follow(self, Py_ssize_t byte, Py_ssize_t depth) except -2 nogil
     cdef Py_ssize_t rest_of(self, Py_ssize_t depth) except -1 nogil
+    cdef inline Py_ssize_t pair_of(self, Py_ssize_t emitted, Py_ssize_t rest, Py_ssize_t group) except -1 nogil

@@ -5,10 +5,11 @@
 What: a *path* is a numbered sequence of terminals: path 0 is empty, any other is a path and one more
 terminal. A *rest* is the result of a text in a lexer state: a path, and the family of the state that the
 lexer is in then; -1 if the text is dead. A *block* is a lexer state after a first byte, with all tokens
-that begin with that byte. `Residuals` reads every block once.
-When: the first half of `equivalence.lark.classes.walks`. `equivalence.lark.classes.pairs` combines its
-results with the states before first bytes.
-Limits: it takes one number for each block and token; the caller counts them first.
+that begin with that byte. `Residuals` reads every block once, then combines the results with the states
+before first bytes: a *pair* is [what the first byte emitted, the rest, what is known of the stack].
+When: by `equivalence.lark.classes.walks`.
+Limits: it takes one number for each block and token, and one for each state and class; the caller counts
+them first. Indices are not checked.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.classes.splitting import Parts
 from numpy.typing import NDArray
-
-from equivalence.arrays.equal_lists import lie_side_by_side
 
 check_source(__name__)
 
@@ -39,12 +38,10 @@ class Residuals:
         family: int32[Q], a number for each state, equal for states with equal continuations.
         account: says when to stop.
 
-    Raises:
-        ValueError: the sizes of arrays differ, or a number is out of its range.
-
     Attributes:
         paths: the paths as [path, terminal].
         rests: the rests as [path, family].
+        pairs: the pairs as [emitted sequence, rest, group].
         starts: int64[blocks + 1], where the rests of a block begin.
         found: int32, one rest for each group below the block's byte.
         kind: int64[groups], what distinguishes groups: first their bytes, then their rests in each block.
@@ -60,13 +57,12 @@ class Residuals:
         family: NDArray[np.int32],
         account: Account,
     ) -> None:
-        _check(lexer, sequence, sequence_start, family)
         self.step, self.emitted = lexer.step, lexer.emitted
         self.sequence, self.sequence_start, self.family = sequence, sequence_start, family
         self.nodes = np.stack([trie.byte, trie.depth, trie.skip], axis=1).astype(np.int32)
-        self.groups = trie.group
+        self.groups, self.first_byte = trie.group, trie.first_byte
         self.account = account
-        self.paths, self.rests = Interned(1024, 2), Interned(4096, 2)
+        self.paths, self.rests, self.pairs = Interned(1024, 2), Interned(4096, 2), Interned(4096, 3)
         self.paths.pair(-1, -1)
         self.state = np.zeros(trie.longest + 2, np.int64)
         self.path = np.zeros(trie.longest + 2, np.int64)
@@ -95,22 +91,16 @@ class Residuals:
 
         Args:
             states: int64[blocks].
-            first_bytes: int64[blocks].
+            first_bytes: int64[blocks], with which some token begins.
 
         Raises:
-            ValueError: there is no such state, or no token begins with such a byte.
             BudgetExceeded, KeyboardInterrupt: told to stop.
         """
         n: cython.Py_ssize_t = states.shape[0]
         starts = np.zeros(n + 1, np.int64)
         self.starts = starts
         for block in range(n):
-            byte = first_bytes[block]
-            if not (0 <= byte < 256 and 0 <= states[block] < self.step.shape[0]) or self.top[byte] < 0:
-                raise ValueError(
-                    f"no token begins with the byte {byte}, or there is no state {states[block]}"
-                )
-            root = self.top[byte]
+            root = self.top[first_bytes[block]]
             self.starts[block + 1] = self.starts[block] + self.groups[self.nodes[root, 2]] - self.groups[root]
         self.found = np.full(starts[n], -1, np.int32)
         with cython.nogil:
@@ -158,35 +148,50 @@ class Residuals:
         """The number of the rest of the text down to a depth."""
         return self.rests.pair(self.path[depth], self.family[self.state[depth]])
 
-    def classes(self) -> tuple[NDArray[np.int32], int]:
-        """The classes of groups, in order of the first group, and their number.
+    def find_pairs(
+        self,
+        block_of: cython.const[cython.int][:, ::1],
+        group_of: cython.const[cython.int][::1],
+        examples: cython.const[cython.Py_ssize_t][::1],
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The pair of each state and each class of groups, given the class's first group.
 
-        int32[groups], equal if and only if the rests of two groups are equal in all blocks.
+        Args:
+            block_of: int32[Q, 256], the block that a state reaches on a byte, or -1.
+            group_of: int32[Q], what is known of the stack in a state.
+            examples: int64[K], the first group of each class.
+
+        Returns:
+            (int32[Q, K], numbers of pairs, -1 if the text is dead; int32[Q], the pairs of the empty text).
+
+        Raises:
+            BudgetExceeded, KeyboardInterrupt: told to stop.
         """
-        n: cython.Py_ssize_t = self.kind.shape[0]
-        found = np.empty(n, np.int32)
-        class_of: cython.int[::1] = found
-        number: cython.int[::1] = np.full(self.parts.count, -1, np.int32)
-        count: cython.int = 0
-        for group in range(n):
-            if number[self.kind[group]] < 0:
-                number[self.kind[group]] = count
-                count += 1
-            class_of[group] = number[self.kind[group]]
-        return found, count
+        n: cython.Py_ssize_t = block_of.shape[0]
+        found = np.full((n, examples.shape[0]), -1, np.int32)
+        pair: cython.int[:, ::1] = found
+        empty = np.empty(n, np.int32)
+        empty_pair: cython.int[::1] = empty
+        with cython.nogil:
+            for state in range(n):
+                self.account.look()
+                number = self.pair_of(0, self.rests.pair(0, self.family[state]), group_of[state])
+                empty_pair[state] = cython.cast(cython.int, number)
+                for k in range(examples.shape[0]):
+                    byte = self.first_byte[examples[k]]
+                    block = block_of[state, byte]
+                    if block < 0:
+                        continue
+                    rest = self.found[self.starts[block] + examples[k] - self.groups[self.top[byte]]]
+                    if rest >= 0:
+                        number = self.pair_of(self.emitted[state, byte], rest, group_of[state])
+                        pair[state, k] = cython.cast(cython.int, number)
+        return found, empty
 
-
-def _check(lexer, sequence, sequence_start, family):
-    """Refuse numbers that lead out of the tables."""
-    n_states = len(lexer.step)
-    if lexer.step.shape != (n_states, 256) or lexer.emitted.shape != (n_states, 256):
-        raise ValueError(f"a lexer with the shapes {lexer.step.shape} and {lexer.emitted.shape}")
-    if len(family) != n_states:
-        raise ValueError(f"{len(family)} families for {n_states} states")
-    if lexer.step.size and not -1 <= int(lexer.step.min()) <= int(lexer.step.max()) < n_states:
-        raise ValueError(f"a lexer of {n_states} states leads out of them")
-    emitted = lexer.emitted
-    if emitted.size and not 0 <= int(emitted.min()) <= int(emitted.max()) < len(sequence_start) - 1:
-        raise ValueError("a lexer emits an unknown sequence")
-    if not lie_side_by_side(sequence_start, len(sequence)):
-        raise ValueError("sequences do not lie side by side")
+    def pair_of(self, emitted, rest, group):
+        """The number of a pair."""
+        begin = self.pairs.room(3)
+        self.pairs.pool[begin] = emitted
+        self.pairs.pool[begin + 1] = rest
+        self.pairs.pool[begin + 2] = group
+        return self.pairs.intern(3)

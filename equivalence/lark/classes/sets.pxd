@@ -8,10 +8,7 @@ cdef class Sets:
     cdef const Py_ssize_t[::1] cell_start
     cdef const Py_ssize_t[:, ::1] cells
     cdef Interned known
-    cdef Py_ssize_t[:, ::1] asked
-    cdef unsigned char[::1] answer
     cdef Account account
 
     cdef Py_ssize_t without_covered(self, Py_ssize_t begin, Py_ssize_t count, Py_ssize_t group) noexcept nogil
-    cdef inline bint is_within(self, Py_ssize_t one, Py_ssize_t other, Py_ssize_t group) noexcept nogil
-    cdef bint compare(self, Py_ssize_t one, Py_ssize_t other, Py_ssize_t group) noexcept nogil
+    cdef bint is_within(self, Py_ssize_t one, Py_ssize_t other, Py_ssize_t group) noexcept nogil

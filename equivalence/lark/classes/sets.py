@@ -13,19 +13,13 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.lark.lalr.outcomes import ALWAYS, PASS
 from numpy.typing import NDArray
 
-from equivalence.arrays.equal_lists import lie_side_by_side
-
 check_source(__name__)
-
-ANSWERS = cython.declare(cython.Py_ssize_t, 1 << 18)
-"""Cached answers about pairs of kinds; a table of all pairs would take the square of the number of kinds."""
 
 
 @cython.final
@@ -40,9 +34,6 @@ class Sets:
         cell_start: int64[kinds + 1], where the cells of a kind begin.
         cells: int64[cells, 2], (state on top, outcome), by kind and state.
         account: says when to stop.
-
-    Raises:
-        ValueError: the sizes of arrays differ, or a number is out of its range.
     """
 
     def __init__(
@@ -53,15 +44,6 @@ class Sets:
         cells: NDArray[np.int64],
         account: Account,
     ) -> None:
-        n_kinds = len(cell_start) - 1
-        if alike.shape != (len(tops), n_kinds):
-            raise ValueError(f"{n_kinds} kinds on {len(tops)} groups, not {alike.shape}")
-        if alike.size and not ALWAYS <= alike.min() <= alike.max() < n_kinds:
-            raise ValueError("a kind is alike to an unknown one")
-        if not lie_side_by_side(cell_start, len(cells)):
-            raise ValueError("cells do not lie side by side")
-        if len(cells) and not 0 <= cells[:, 0].min() <= cells[:, 0].max() < tops.shape[1]:
-            raise ValueError("a cell is of an unknown state")
         self.tops = np.ascontiguousarray(tops).view(np.uint8)
         self.alike = alike
         self.cell_start, self.cells = cell_start, cells
@@ -69,8 +51,6 @@ class Sets:
         self.known = Interned(4096, 8)
         self.known.add(np.zeros(0, np.int64))
         self.known.add(np.array([ALWAYS], np.int64))
-        self.asked = np.full((ANSWERS, 3), -1, np.int64)
-        self.answer = np.zeros(ANSWERS, np.uint8)
 
     def number(
         self,
@@ -89,34 +69,21 @@ class Sets:
             int32[pairs].
 
         Raises:
-            ValueError: there is no such kind, text or group.
             BudgetExceeded, KeyboardInterrupt: told to stop.
         """
         n: cython.Py_ssize_t = group_of.shape[0]
-        if pair_start.shape[0] != n + 1 or np.any(np.diff(pair_start) < 0) or pair_start[0] < 0:
-            raise ValueError(f"texts of {pair_start.shape[0] - 1} pairs, groups of {n}")
-        if pair_start[n] > kinds.shape[0]:
-            raise ValueError(f"{pair_start[n]} texts have {kinds.shape[0]} kinds")
-        if len(kinds) and not ALWAYS <= np.min(kinds) <= np.max(kinds) < self.alike.shape[1]:
-            raise ValueError("there is no such kind")
-        if n and not 0 <= np.min(group_of) <= np.max(group_of) < self.alike.shape[0]:
-            raise ValueError("there is no such group")
         found = np.empty(n, np.int32)
         numbers: cython.int[::1] = found
-        # group by group, so that cached answers about two kinds are used again soon
-        order: cython.Py_ssize_t[::1] = np.argsort(group_of, kind="stable")
-        groups: cython.Py_ssize_t[::1] = np.asarray(group_of, np.int64)
         with cython.nogil:
-            for i in range(n):
-                if i % 256 == 0:
-                    self.account.look()
-                pair = order[i]
+            for pair in range(n):
+                self.account.look()
+                group = cython.cast(cython.Py_ssize_t, group_of[pair])
                 begin = self.known.room(pair_start[pair + 1] - pair_start[pair] + 1)
                 count: cython.Py_ssize_t = 0
                 for text in range(pair_start[pair], pair_start[pair + 1]):
                     kind: cython.Py_ssize_t = kinds[text]
                     if kind >= 0:
-                        kind = self.alike[groups[pair], kind]
+                        kind = self.alike[group, kind]
                     if kind == ALWAYS:
                         self.known.pool[begin] = ALWAYS
                         count = 1
@@ -124,7 +91,7 @@ class Sets:
                     if kind >= 0:
                         count = insert_sorted(self.known.pool, begin, count, kind)
                 if count > 1:
-                    count = self.without_covered(begin, count, groups[pair])
+                    count = self.without_covered(begin, count, group)
                 numbers[pair] = cython.cast(cython.int, self.known.intern(count))
         return found
 
@@ -145,15 +112,6 @@ class Sets:
         return kept
 
     def is_within(self, one, other, group):
-        """Whether each stack of a group that accepts one kind accepts the other; answers are cached for a
-        while."""
-        place = mix(mix(mix(3, group), one), other) & (ANSWERS - 1)
-        if self.asked[place, 0] != group or self.asked[place, 1] != one or self.asked[place, 2] != other:
-            self.asked[place, 0], self.asked[place, 1], self.asked[place, 2] = group, one, other
-            self.answer[place] = self.compare(one, other, group)
-        return self.answer[place]
-
-    def compare(self, one, other, group):
         """Whether each stack of a group that accepts one kind accepts the other, according to the cells."""
         k = self.cell_start[other]
         end = self.cell_start[other + 1]

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from equivalence.arrays.account import Account
 from equivalence.arrays.equal_lists import number_lists
+from equivalence.arrays.interning import Interned
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded
-from equivalence.lark.classes.pairs import Pairs
 from equivalence.lark.classes.residuals import Residuals
 from equivalence.lark.lexer import LexerMachine
 from equivalence.trie import Trie
@@ -34,9 +34,6 @@ Integers = NDArray[np.int64]
 
 PHASE = "the lexer's part"
 """The name of this computation in errors."""
-
-ROWS = 1024
-"""States that are examined between two checks of the deadline."""
 
 
 class Sequences(NamedTuple):
@@ -55,29 +52,33 @@ class Sequences(NamedTuple):
 class LexicalWalks(NamedTuple):
     """What tokens mean in the states of a lexer.
 
+    The *texts* of a pair are what was emitted, then the path of its rest, then one sequence of the rest's
+    family. The pair is allowed if the parser accepts one of them.
+
     Attributes:
         class_of_group: int32[G], the lexical class of each distinct byte string: equal if and only if
             `pair` is.
         pair: int32[Q, K], the pair of a state and a class: its number, or -1 if the text is dead.
-        texts: the terminal sequences of all pairs, those of pair i from ``pair_start[i]`` on: the pair is
-            allowed if the parser accepts one of them.
-        pair_start: int64[pairs + 1].
-        group_of_pair: int32[pairs], what is known of the stack where the pair is used; see `walk`.
+        empty_pair: int32[Q], the pair of a state and the empty token, which decides whether text may follow.
+        pairs: int64[pairs, 3], (emitted sequence, rest, what is known of the stack; see `walk`).
+        rests: int64[rests, 2], (path, family).
+        paths: int64[paths, 2], (path, terminal that continues it); path 0 is the empty one.
+        families: int32, the numbers of the sequences of each family, and int64 where those begin.
+        sequences: the sequences.
     """
 
     class_of_group: NDArray[np.int32]
     pair: NDArray[np.int32]
-    texts: Sequences
-    pair_start: Integers
-    group_of_pair: NDArray[np.int32]
+    empty_pair: NDArray[np.int32]
+    pairs: Integers
+    rests: Integers
+    paths: Integers
+    families: Sequences
+    sequences: Sequences
 
 
 def walk(
-    lexer: LexerMachine,
-    trie: Trie,
-    group_of: NDArray[np.int32],
-    max_bytes: int = 1 << 30,
-    deadline: Deadline | None = None,
+    lexer: LexerMachine, trie: Trie, group_of: NDArray[np.int32], max_bytes: int, stop: Stop
 ) -> LexicalWalks:
     """Read all tokens in all states.
 
@@ -86,20 +87,11 @@ def walk(
         trie: the vocabulary's trie.
         group_of: int32[Q], equal for states with the same knowledge of the parser's stack.
         max_bytes: most bytes of the arrays.
-        deadline: when to give up.
+        stop: when to give up.
 
     Raises:
         BudgetExceeded: more bytes are needed, or the time ran out.
     """
-    deadline = deadline or Deadline()
-    with deadline.stopping(PHASE) as stop:
-        return _walk(lexer, trie, group_of, max_bytes, stop)
-
-
-def _walk(
-    lexer: LexerMachine, trie: Trie, group_of: NDArray[np.int32], max_bytes: int, stop: Stop
-) -> LexicalWalks:
-    """See `walk`."""
     families = {family: index for index, family in enumerate(dict.fromkeys(lexer.continuations))}
     family_of = np.array([families[family] for family in lexer.continuations], np.int32)
     numbers = {sequence: index for index, sequence in enumerate(lexer.sequences)}
@@ -107,99 +99,81 @@ def _walk(
         for sequence in family:
             numbers.setdefault(sequence, len(numbers))
     sequences = Sequences.of(list(numbers))
-    family_text = Sequences.of([tuple(numbers[s] for s in family) for family in families])
-    first_group, has_byte = _first_groups(trie)
-    states, of_byte, block_of = _blocks(lexer.step, has_byte)
-    room = int(np.diff(np.append(first_group, trie.n_groups))[of_byte].sum())
+    groups_of_byte = np.bincount(trie.first_byte, minlength=256)
+    states, of_byte, block_of = _blocks(lexer.step, np.flatnonzero(groups_of_byte))
+    room = int(groups_of_byte[of_byte].sum())
     # a number for each, and as much again for paths and rests, most of which occur often
-    _within(max_bytes, 16 * room, f"{len(states)} states after a first byte times the tokens with that byte")
+    within_bytes(
+        max_bytes, 16 * room, f"{len(states)} states after a first byte times the tokens with that byte"
+    )
     account = Account(stop)
     rests = Residuals(lexer, trie, *sequences, family_of, account)
     rests.read(states, of_byte)
-    class_of_group, n_classes = rests.classes()
-    _, examples = np.unique(class_of_group, return_index=True)
-    n_states = len(lexer.step)
-    _within(
+    class_of_group, examples = number_lists(np.arange(trie.n_groups + 1), rests.kind)
+    n_states, n_classes = len(lexer.step), len(examples)
+    within_bytes(
         max_bytes, 16 * n_states * n_classes, f"{n_states} lexer states times {n_classes} kinds of tokens"
     )
-    pairs = Pairs(rests, *family_text, account)
-    pair = pairs.find(block_of, group_of, examples, trie.first_byte, first_group)
+    pair, empty_pair = rests.find_pairs(block_of, group_of, examples)
     # these separate tokens of different first bytes, whatever follows
     columns = np.ascontiguousarray(pair.T, np.int64).ravel()
-    column, first = number_lists(np.arange(len(examples) + 1) * n_states, columns)
-    n_texts, n_terminals = pairs.measure()
-    _within(max_bytes, 4 * n_terminals, f"the terminals of {n_texts} sequences")
-    texts, text_start, pair_start = pairs.texts()
+    column, first = number_lists(np.arange(n_classes + 1) * n_states, columns)
     return LexicalWalks(
-        column[class_of_group], pair[:, first], Sequences(texts, text_start), pair_start, pairs.groups()
-    )
+        column[class_of_group], pair[:, first], empty_pair, _rows(rests.pairs, 3), _rows(rests.rests, 2),
+        _rows(rests.paths, 2), Sequences.of([tuple(numbers[s] for s in family) for family in families]),
+        sequences,
+    )  # fmt: skip
 
 
-def _within(most: int, needed: int, what: str) -> None:
+def _rows(lists: Interned, width: int) -> Integers:
+    return lists.lists()[1].reshape(-1, width)
+
+
+def within_bytes(most: int, needed: int, what: str) -> None:
     """Raise if too many bytes are needed."""
     if needed > most:
         raise BudgetExceeded(f"{what} need {needed} bytes, but the limit is {most}; raise Budget.bytes")
 
 
-def _first_groups(trie: Trie) -> tuple[Integers, NDArray[np.bool_]]:
-    """int64[256], the first group of each first byte (without groups, where it would be); bool[256], which
-    bytes have groups."""
-    first = np.searchsorted(trie.first_byte, np.arange(256)).astype(np.int64)
-    has = np.zeros(256, np.bool_)
-    has[trie.first_byte] = True
-    return first, has
-
-
-def _blocks(step: NDArray[np.int32], has_byte: NDArray[np.bool_]) -> tuple[Any, Any, NDArray[np.int32]]:
+def _blocks(step: NDArray[np.int32], first_bytes: Integers) -> tuple[Any, Any, NDArray[np.int32]]:
     """The distinct (state after a first byte, first byte), ordered by bytes; int32[Q, 256], the index of
     each."""
     states: list[int] = []
     of_byte: list[int] = []
     block_of = np.full(step.shape, -1, np.int32)
-    for byte in np.flatnonzero(has_byte):
+    for byte in first_bytes.tolist():
         after, place = np.unique(step[:, byte], return_inverse=True)
         alive = after >= 0
         numbers = np.where(alive, len(states) + np.cumsum(alive) - 1, -1)
         block_of[:, byte] = numbers[place]
         states += after[alive].tolist()
-        of_byte += [int(byte)] * int(alive.sum())
+        of_byte += [byte] * int(alive.sum())
     return np.array(states, np.int64), np.array(of_byte, np.int64), block_of
 
 
-def last_emitted(lexer: LexerMachine, deadline: Deadline | None = None) -> NDArray[np.bool_]:
-    """The terminals that may have been emitted last before a state, bool[Q, T + 1]; column T: none.
+def last_emitted(lexer: LexerMachine, deadline: Deadline) -> list[int]:
+    """For each state, the terminals that may have been emitted last before it, as bits; bit T: none.
 
     This terminal led the parser to the state on top of its stack.
     """
-    deadline = deadline or Deadline()
-    n_states, none = len(lexer.step), len(lexer.terminals)
-    found = np.zeros((n_states, none + 1), np.bool_)
-    found[0, none] = True
-    last = np.array([none, *(sequence[-1] for sequence in lexer.sequences[1:])], np.int64)
-    silent: list[list[int]] = [[] for _ in range(n_states)]
-    for begin in range(0, n_states, ROWS):
+    last = [0, *(1 << sequence[-1] for sequence in lexer.sequences[1:])]
+    found = [1 << len(lexer.terminals), *[0] * (len(lexer.step) - 1)]
+    silent: list[list[int]] = [[] for _ in found]
+    for state, targets in enumerate(silent):
         deadline.check(PHASE)
-        source, byte = np.nonzero(lexer.step[begin : begin + ROWS] >= 0)
-        source += begin
-        target, emitted = lexer.step[source, byte].astype(np.int64), lexer.emitted[source, byte]
-        loud = emitted > 0
-        found[target[loud], last[emitted[loud]]] = True
-        for pair in np.unique(source[~loud] * n_states + target[~loud]).tolist():
-            silent[pair // n_states].append(pair % n_states)
-    width = none // 8 + 1  # sets of terminals, as bits of integers
-    sets = [int.from_bytes(row, "little") for row in np.packbits(found, axis=1, bitorder="little")]
-    pending = list(range(n_states))
-    done = 0
+        for target, emitted in set(
+            zip(lexer.step[state].tolist(), lexer.emitted[state].tolist(), strict=True)
+        ):
+            if target >= 0 and emitted:
+                found[target] |= last[emitted]
+            elif target >= 0:
+                targets.append(target)
+    pending = list(range(len(found)))
     while pending:
-        source_state = pending.pop()
-        done += 1
-        if done % ROWS == 0:
-            deadline.check(PHASE)
-        for after in silent[source_state]:
-            if sets[source_state] & ~sets[after]:
-                sets[after] |= sets[source_state]
-                pending.append(after)
-    bits = np.frombuffer(b"".join(one.to_bytes(width, "little") for one in sets), np.uint8)
-    return np.unpackbits(bits.reshape(n_states, width), axis=1, bitorder="little")[:, : none + 1].astype(
-        np.bool_
-    )
+        deadline.check(PHASE)
+        state = pending.pop()
+        for target in silent[state]:
+            if found[state] & ~found[target]:
+                found[target] |= found[state]
+                pending.append(target)
+    return found

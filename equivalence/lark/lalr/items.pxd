@@ -1,5 +1,6 @@
 from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
+from equivalence.arrays.pairs cimport Pairs
 from equivalence.lark.lalr.simulation cimport Simulation
 
 
@@ -9,8 +10,7 @@ cdef class Items:
     cdef const unsigned char[:, :, ::1] beneath
     cdef Interned known
     cdef readonly Interned lists
-    cdef Interned below
-    cdef int[::1] list_below
+    cdef Pairs below
     cdef unsigned char[::1] status
     cdef Py_ssize_t[::1] edge_start, edge
     cdef readonly Py_ssize_t kept
@@ -23,5 +23,4 @@ cdef class Items:
     cdef void keep(self) noexcept nogil
     cdef void forget(self) noexcept nogil
     cdef int grow_items(self) except -1
-    cdef int grow_below(self) except -1
     cdef int grow_edges(self, Py_ssize_t used, Py_ssize_t wanted) except -1

@@ -17,6 +17,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.pairs import Pairs
 from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.lark.lalr.outcomes import (
     CAN_DIE,
@@ -52,11 +53,10 @@ class Items:
         simulation: runs the sequences of items.
         beneath: uint8[D, S, ceil(S / 8)]: at [d, s] bit p says whether state p may lie d + 1 below state s,
             for all depths that a rule pops.
-        room: sequences that fit at first; there are about two items for each.
+        room: sequences that fit at first, a power of two; there are about two items for each.
         account: pays for growth, and says when to stop.
 
     Raises:
-        ValueError: `beneath` belongs to another machine.
         BudgetExceeded: too many bytes.
 
     Attributes:
@@ -74,23 +74,15 @@ class Items:
         room: cython.Py_ssize_t,
         account: Account,
     ) -> None:
-        n_states = simulation.after.shape[0]
-        octets = (n_states + 7) // 8
-        if beneath.shape[1] != n_states or beneath.shape[2] != octets:
-            raise ValueError(f"beneath is of {beneath.shape[1]} states, the parser has {n_states}")
-        longest = np.asarray(simulation.rule_length).max(initial=1)
-        if beneath.shape[0] < longest:
-            raise ValueError(f"beneath is of rules of {beneath.shape[0]} symbols, the longest has {longest}")
         self.simulation = simulation
         self.account = account
         self.beneath = beneath
         capacity = 2 * room
-        account.claim(beneath.shape[0] * beneath.shape[1] * beneath.shape[2] + 13 * (capacity + 3))
+        account.claim(beneath.shape[0] * beneath.shape[1] * beneath.shape[2] + 9 * (capacity + 3))
         account.claim(8 * EDGES * room)
         self.known = Interned(capacity, 3, account=account)
         self.lists = Interned(capacity, LIST_WIDTH, account=account)
-        self.below = Interned(capacity, 2, account=account)
-        self.list_below = np.full(capacity + 2, -1, np.int32)
+        self.below = Pairs(capacity, account)
         self.status = np.zeros(capacity + 2, np.uint8)
         self.edge_start = np.zeros(capacity + 3, np.int64)
         self.edge = np.zeros(EDGES * room, np.int64)
@@ -111,12 +103,9 @@ class Items:
 
     def exposed(self, pops, state, nonterminal):
         """The number of the list of states, those with a goto, that may lie `pops` + 1 below a state."""
-        asked = self.below.pair(pops * self.beneath.shape[1] + state, nonterminal)
-        if asked >= self.list_below.shape[0]:
-            with cython.gil:
-                self.grow_below()
-        if self.list_below[asked] >= 0:
-            return self.list_below[asked]
+        asked = self.below.number(pops * self.beneath.shape[1] + state, nonterminal)
+        if self.below.rows[asked].found >= 0:
+            return self.below.rows[asked].found
         begin = self.lists.room(self.beneath.shape[1])
         n: cython.Py_ssize_t = 0
         for octet in range(self.beneath.shape[2]):
@@ -129,7 +118,7 @@ class Items:
                 bits >>= 1
                 lower += 1
         number = self.lists.intern(n)
-        self.list_below[asked] = cython.cast(cython.int, number)
+        self.below.rows[asked].found = cython.cast(cython.int, number)
         return number
 
     def expand_all(self):
@@ -219,15 +208,6 @@ class Items:
         edge_start = bigger(self.edge_start, size + 1)
         self.status = bigger(self.status, size)  # only when there is memory for both
         self.edge_start = edge_start
-
-    def grow_below(self):
-        """Make room for a list for each entry that `below` has room for."""
-        old = self.list_below.shape[0]
-        size = self.below.starts.shape[0]
-        self.account.claim(4 * size, 4 * old)
-        larger = bigger(self.list_below, size)
-        larger[old:] = -1
-        self.list_below = larger
 
     def grow_edges(self, used, wanted):
         """Make room for more edges after those in use."""

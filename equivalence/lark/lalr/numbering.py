@@ -16,6 +16,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.pairs import Pairs
 from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.lark.lalr.items import Items
 from cython.cimports.equivalence.lark.lalr.outcomes import (
@@ -44,15 +45,11 @@ class Numbering:
     """Sequences, their items, and the tables to look them up.
 
     Args:
-        machine: an `equivalence.lark.lalr.LalrMachine` whose numbers were checked (`SequenceTable` does
-            that).
+        machine: an `equivalence.lark.lalr.LalrMachine`.
         beneath: as for `Items`.
-        room: sequences that fit at first.
+        room: sequences that fit at first, a power of two.
         most: most sequences.
         excess: the message of the error if the bytes of `bound` are exceeded.
-
-    Raises:
-        ValueError: `beneath` belongs to another machine.
     """
 
     def __init__(
@@ -67,11 +64,10 @@ class Numbering:
         self.simulation = Simulation(machine, room, most, self.account)
         self.items = Items(self.simulation, beneath, room, self.account)
         capacity = 2 * room
-        self.pairs = Interned(capacity, 2, account=self.account)
+        self.pairs = Pairs(capacity, self.account)
         self.rows = Interned(capacity, ROW_WIDTH, account=self.account)
         cells = self.simulation.outcome.shape[0]
-        self.account.claim(8 * (capacity + 2) + 8 * cells)
-        self.number_of_pair = np.full(capacity + 2, -1, np.int32)
+        self.account.claim(4 * (capacity + 2) + 8 * cells)
         self.number_of_row = np.full(capacity + 2, -1, np.int32)
         self.cell = np.zeros(cells, np.int64)
 
@@ -81,64 +77,39 @@ class Numbering:
 
     def find(
         self,
-        texts: cython.const[cython.int][::1],
-        starts: cython.const[cython.Py_ssize_t][::1],
+        terminals: cython.const[cython.int][::1],
+        rests: cython.const[cython.int][::1],
         found: cython.int[::1],
         stop: object,
     ) -> None:
-        """Write the numbers of sequences of terminals.
+        """Write the number of each terminal followed by a sequence.
 
         Args:
-            texts: int32, terminals; only the last one of a sequence may be the end of input.
-            starts: int64[n + 1]; sequence i is ``texts[starts[i]:starts[i + 1]]``.
+            terminals: int32[n].
+            rests: int32[n], numbers of sequences.
             found: int32[n], for the result.
             stop: an `equivalence.deadline.deadline.Stop`.
 
         Raises:
-            BudgetExceeded: too many sequences or bytes, or told to stop.
+            BudgetExceeded: too many sequences or bytes, or told to stop. Nothing can be found afterwards.
             UnsupportedGrammar: the parser would reduce forever.
-            ValueError: a start or a terminal is out of its range, or `found` is too short.
         """
-        n: cython.Py_ssize_t = starts.shape[0] - 1
-        if found.shape[0] != n:
-            raise ValueError(f"{n} sequences have no place among {found.shape[0]} numbers")
         self.account.stop, self.account.cell = stop, stop.cell
-        try:
-            with cython.nogil:
-                for i in range(n):
-                    begin = starts[i]
-                    k = starts[i + 1]
-                    if begin < 0 or begin > k or k > texts.shape[0]:
-                        self.refuse(i)
-                    number: cython.Py_ssize_t = PASS
-                    while k > begin:
-                        k -= 1
-                        number = self.before(texts[k], number)
-                    found[i] = cython.cast(cython.int, number)
-        except BaseException:
-            self.items.forget()
-            raise
-
-    def refuse(self, sequence):
-        with cython.gil:
-            raise ValueError(f"sequence {sequence} is not within the texts, or has an unknown terminal")
+        with cython.nogil:
+            for i in range(found.shape[0]):
+                found[i] = cython.cast(cython.int, self.before(terminals[i], rests[i]))
 
     def before(self, terminal, rest):
         """The number of a terminal followed by a sequence."""
         if rest == DEAD:
             return DEAD
-        pair = self.pairs.pair(terminal, rest)
-        if pair >= self.number_of_pair.shape[0]:
-            with cython.gil:
-                self.number_of_pair = self.beside(self.number_of_pair, self.pairs)
-        if self.number_of_pair[pair] < 0:
-            self.number_of_pair[pair] = cython.cast(cython.int, self.new_sequence(terminal, rest))
-        return self.number_of_pair[pair]
+        pair = self.pairs.number(terminal, rest)
+        if self.pairs.rows[pair].found < 0:
+            self.pairs.rows[pair].found = cython.cast(cython.int, self.new_sequence(terminal, rest))
+        return self.pairs.rows[pair].found
 
     def new_sequence(self, terminal, rest):
         """The number of a terminal followed by a sequence, if this pair is new."""
-        if terminal < 0 or terminal >= self.simulation.action.shape[1]:
-            self.refuse(terminal)
         own = self.simulation.begin(terminal, rest)
         simulated = self.row_of(own)
         number: cython.Py_ssize_t = self.number_of_row[simulated]
@@ -186,7 +157,7 @@ class Numbering:
         number = self.rows.intern(place - begin)
         if number >= self.number_of_row.shape[0]:
             with cython.gil:
-                self.number_of_row = self.beside(self.number_of_row, self.rows)
+                self.grow_rows()
         return number
 
     def find_edges(self, own):
@@ -221,14 +192,13 @@ class Numbering:
             alive += self.cell[k] != DEAD
         return alive
 
-    def beside(self, numbers, known):
-        """The numbers stored for interned lists, with as much room as the lists have; -1: not known yet."""
-        old = numbers.shape[0]
-        size = known.starts.shape[0]
+    def grow_rows(self):
+        """Make room for a number for each row that `rows` has room for; -1: not known yet."""
+        old = self.number_of_row.shape[0]
+        size = self.rows.starts.shape[0]
         self.account.claim(4 * size, 4 * old)
-        larger = bigger(numbers, size)
-        larger[old:] = -1
-        return larger
+        self.number_of_row = bigger(self.number_of_row, size)
+        self.number_of_row[old:] = -1
 
     def grow_cells(self):
         """Make room for a cell for each outcome."""
@@ -275,11 +245,3 @@ class Numbering:
     def nbytes(self) -> int:
         """Bytes of the tables, including those of the machine."""
         return self.account.taken
-
-    def graph(self) -> tuple:
-        """See `Items.graph`."""
-        return self.items.graph()
-
-    def state_lists(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The sorted lists of states, in the form of `Interned.lists`."""
-        return self.items.lists.lists()

@@ -15,7 +15,7 @@ design ran the trie of all sequences on each state from the front, and ran the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,15 +33,17 @@ LONGEST_RULE = 1 << SHIFT_POPS
 
 MOST_NONTERMINALS = 1 << (SHIFT_REST - SHIFT_POPS)
 
-SLICE = 1 << 12
-"""Progress is recorded after this many sequences."""
+PHASE = "the parser's part"
+"""The name of this computation in errors."""
+
+Integers = NDArray[np.int64]
 
 
 class SequenceTable:
     """Numbers of terminal sequences; it grows on demand.
 
     Args:
-        machine: the parser.
+        machine: the parser; its numbers are not checked.
         max_sequences: most distinct sequences.
         max_bytes: most bytes of the tables, including those that depend only on the machine.
         deadline: when to give up.
@@ -51,7 +53,6 @@ class SequenceTable:
         UnsupportedGrammar: a rule, or the number of nonterminals, is too large to write a pending outcome
             with 64 bits.
         BudgetExceeded: the machine alone takes more bytes than allowed.
-        ValueError: a number in the machine is out of its range.
     """
 
     def __init__(
@@ -71,7 +72,6 @@ class SequenceTable:
             raise UnsupportedGrammar(
                 f"the grammar has {machine.goto.shape[1]} nonterminals, but the limit is {MOST_NONTERMINALS}"
             )
-        _check_ranges(machine)
         self.machine = machine
         self.deadline = deadline or Deadline()
         needed = bytes_beneath(machine)
@@ -90,48 +90,37 @@ class SequenceTable:
         )
         self.numbering.bound(max_bytes)
 
-    def numbers(self, texts: NDArray[np.int32], starts: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The numbers of the sequences ``texts[starts[i]:starts[i + 1]]`` of terminals, int32[n].
+    def before(self, terminals: NDArray[np.integer[Any]], rests: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The number of each terminal followed by the sequence of a number, int32[n].
 
-        Only the last terminal of a sequence may be the end of input, because nothing can be read after it.
         `DEAD` is the number of every sequence that no stack accepts, `PASS` that of the empty one.
 
         Raises:
             BudgetExceeded: too many sequences or bytes, or the time ran out.
             UnsupportedGrammar: the parser would reduce forever.
-            ValueError: there is no such terminal, or a sequence is not within the texts.
         """
-        found: NDArray[np.int32] = np.zeros(len(starts) - 1, np.int32)
-        for done in range(0, len(found), SLICE):
-            end = min(done + SLICE, len(found))
-            with self.deadline.stopping(_progress(done, len(found))) as stop:
-                self.numbering.find(texts, starts[done : end + 1], found[done:end], stop)
-        self.check_time(f"{len(found)} terminal sequences were classified")
+        found = np.empty(len(rests), np.int32)
+        with self.deadline.stopping(PHASE) as stop:
+            self.numbering.find(terminals.astype(np.int32), rests, found, stop)
         return found
 
-    def number(self, sequence: Iterable[int]) -> int:
-        """The number of one sequence of terminals; see `numbers`."""
-        text = np.fromiter(sequence, np.int32)
-        return int(self.numbers(text, np.array([0, len(text)], np.int64))[0])
+    def numbers(
+        self, texts: NDArray[np.int32], begin: Integers, end: Integers, rests: NDArray[np.int32] | None = None
+    ) -> NDArray[np.int32]:
+        """The numbers of the sequences ``texts[begin[i]:end[i]]`` of terminals, followed by `rests` (default:
+        nothing), int32[n].
 
-    def check_time(self, done: str) -> None:
-        """Raise if the deadline has passed; `done` says what was done before."""
-        if self.deadline.is_over:
-            raise self.deadline.error(f"the parser's part, when {done}")
+        Only the last terminal of a sequence may be the end of input, because nothing can be read after it.
 
-    @property
-    def n_sequences(self) -> int:
-        """Distinct sequences so far, without `DEAD` and `PASS`."""
-        return self.numbering.count
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the tables, including those of the machine."""
-        return self.numbering.nbytes
-
-
-def _progress(done: int, count: int) -> str:
-    return f"the parser's part, when {done} of {count} terminal sequences were classified"
+        Raises:
+            BudgetExceeded, UnsupportedGrammar: see `before`.
+        """
+        found = np.full(len(begin), PASS, np.int32) if rests is None else rests
+        end = end.copy()
+        while (left := np.flatnonzero(end > begin)).size:
+            end[left] -= 1
+            found[left] = self.before(texts[end[left]], found[left])
+        return found
 
 
 def bytes_beneath(machine: LalrMachine) -> int:
@@ -164,22 +153,6 @@ def states_beneath(machine: LalrMachine, deadline: Deadline | None = None) -> ND
     for depth in range(1, depths):
         for state, below in enumerate(neighbours):
             if state % 256 == 0:
-                deadline.check("the parser's part")
+                deadline.check(PHASE)
             np.bitwise_or.reduce(beneath[depth - 1, below], axis=0, out=beneath[depth, state])
     return beneath
-
-
-def _check_ranges(machine: LalrMachine) -> None:
-    """Refuse numbers that lead out of the tables."""
-    n_states = machine.action.shape[0]
-    n_rules, n_nonterminals = len(machine.rule_length), machine.goto.shape[1]
-    for name, values, least, bound in (
-        ("action", machine.action, -n_rules, n_states + 2),
-        ("goto", machine.goto, -1, n_states),
-        ("rule_length", machine.rule_length, 0, 1 << 31),
-        ("rule_origin", machine.rule_origin, 0, n_nonterminals),
-    ):
-        if values.size and not least <= int(values.min()) <= int(values.max()) < bound:
-            raise ValueError(f"the parser's {name} has numbers outside the range from {least} to {bound - 1}")
-    if machine.goto.shape[0] != n_states or len(machine.rule_origin) != n_rules:
-        raise ValueError("the parser's tables are not of one size")

@@ -46,8 +46,7 @@ class Simulation:
     Sequences `DEAD` and `PASS` have no rows: no stack accepts the first, and the second is empty.
 
     Args:
-        machine: an `equivalence.lark.lalr.LalrMachine` whose numbers were checked (`SequenceTable` does
-            that).
+        machine: an `equivalence.lark.lalr.LalrMachine`.
         room: sequences that fit at first.
         most: most sequences.
         account: pays for growth.

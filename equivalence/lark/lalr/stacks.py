@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from equivalence.arrays.equal_lists import number_lists
 from equivalence.lark.lalr.outcomes import ALWAYS, CAN_DIE, CAN_PASS, DEAD, NEVER, PASS, SHIFT_POPS
-from equivalence.lark.lalr.sequences import SequenceTable
+from equivalence.lark.lalr.sequences import PHASE, SequenceTable
 
 Integers = NDArray[np.int64]
 
@@ -85,7 +85,7 @@ def stack_automaton(
     plain = wanted[: len(wanted) - len(asked)]
     kinds = kind_of[np.concatenate([np.where(plain == DEAD, len(first) + 1, len(first)), kinds])[place]]
     lists, color_list = np.unique(color_list, return_inverse=True)
-    first_state, states = table.numbering.state_lists()
+    first_state, states = table.numbering.items.lists.lists()
     list_start, list_place = ranges(first_state[lists], np.diff(first_state)[lists])
     automaton = StackAutomaton(
         np.concatenate([cell_start[:1], cell_start[1:][taken]]),
@@ -131,7 +131,7 @@ def _cells(table: SequenceTable, asked: NDArray[np.int32]) -> tuple[Integers, In
 
 def _undecided(table: SequenceTable, edge: Integers) -> Undecided:
     """The undecided items that some edges lead to, and all that these lead to."""
-    lists, first_edge, every_edge, status = table.numbering.graph()
+    lists, first_edge, every_edge, status = table.numbering.items.graph()
     decision = np.full(4, -1)
     decision[[0, CAN_DIE, CAN_PASS]] = PASS, DEAD, PASS
     decision = decision[status]
@@ -179,7 +179,7 @@ def _colors(
         if len(example) == n_colors:
             break
         n_colors = len(example)
-        table.check_time(f"{n_colors} colors of {len(lists)} items were told apart")
+        table.deadline.check(PHASE)
     color_start, place = ranges(start[example], np.diff(start)[example])
     outcomes = cells.copy()
     item, pops = _ways_down(cells[cells > PASS], number)

@@ -13,6 +13,7 @@ the search.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from equivalence.deadline import Deadline
@@ -76,20 +77,12 @@ class _Search:
         """Compute the sets of states."""
         wanted = {state: self._number((state, self.fresh(state))) for state in states}
         found: list[set[Terminals]] = []
-        before: list[list[tuple[Terminals, int]]] = []
-        done = 0
-        while done < len(self._states):
+        before: defaultdict[int, list[tuple[Terminals, int]]] = defaultdict(list)
+        for source, marked in enumerate(self._states):  # which grow on the way
             self._deadline.check("the lexer's continuations")
-            marked = self._states[done]
-            while len(before) < len(self._states):
-                before.append([])
             found.append(set())
-            for terminals, target in self._successors(marked, found[done]):
-                number = self._number(target)
-                while len(before) < len(self._states):
-                    before.append([])
-                before[number].append((terminals, done))
-            done += 1
+            for terminals, target in self._successors(marked, found[source]):
+                before[self._number(target)].append((terminals, source))
         pending = list(range(len(found)))
         while pending:
             number = pending.pop()

@@ -28,8 +28,8 @@ MAX_UNREAD = 100
 """Largest `unread_limit`: tails may be nested this deep."""
 
 FEW_TIMES, FEW_MORE = 4, 1_000
-"""To keep what is never closed, `build_thrifty_lexer` explores up to this factor times the states, plus
-this many."""
+"""`build_lexer` adds few states if there are at most this factor times as many with them, plus this
+many."""
 
 
 class LexerMachine(NamedTuple):
@@ -65,7 +65,7 @@ def build_lexer(
     unread_limit: int = 16,
     max_states: int = 50_000,
     *,
-    keep_unclosed: bool = False,
+    keep_unclosed: bool | None = False,
     deadline: Deadline | None = None,
 ) -> LexerMachine:
     """The machine of a grammar's lexer.
@@ -78,8 +78,11 @@ def build_lexer(
         unread_limit: most lexemes in a tail, when a lexeme turns out to have been read too far.
         max_states: bound on the states of every stage.
         keep_unclosed: if a lexeme is never closed, lex its opening as other terminals, as Lark does. This
-            matters only at the end of the text. Every comment is then lexed twice, up to `unread_limit`. For
-            comparisons with Lark on short texts.
+            matters only at the end of the text. Every comment is then lexed twice, up to `unread_limit`.
+            None: if that adds few states. To give back the opening of something that is never closed
+            (``a /*b`` is a product for Lark), the lexer must know how all the following text would be
+            divided. In SynCode's Java and SQL, the parser accepts none of it, so no state is added; in its Go
+            there are more than 50,000.
         deadline: when to give up; checked for each state.
 
     Raises:
@@ -88,49 +91,6 @@ def build_lexer(
         BudgetExceeded: more states than `max_states`, or the time ran out.
         ValueError: `may_follow` has another shape, or bounds are out of range.
     """
-    deadline = deadline or Deadline()
-    lexemes = _lexemes(grammar, may_follow, unread_limit, max_states, deadline)
-    unreading = Unreading(lexemes, may_follow, unread_limit, max_states, deadline, keep_unclosed)
-    return _machine(unreading, max_states, deadline)
-
-
-def build_thrifty_lexer(
-    grammar: Any,
-    may_follow: NDArray[np.bool_],
-    unread_limit: int = 16,
-    max_states: int = 50_000,
-    deadline: Deadline | None = None,
-) -> LexerMachine:
-    """The machine with `keep_unclosed` if that costs few states, and without it otherwise.
-
-    To give back the opening of something that is never closed (``a /*b`` is a product for Lark), the lexer
-    must know how all the following text would be divided. In SynCode's Java and SQL, the parser accepts
-    none of it, so no state is added; in its Go there are more than 50,000.
-
-    Args, Raises: as for `build_lexer`.
-    """
-    deadline = deadline or Deadline()
-    lexemes = _lexemes(grammar, may_follow, unread_limit, max_states, deadline)
-    plain = Unreading(lexemes, may_follow, unread_limit, max_states, deadline)
-    few = min(FEW_TIMES * len(plain.places) + FEW_MORE, max_states)
-    try:
-        # tables are made once: for Java they take 0.1 s of 0.3, exploring takes 0.07
-        kept = Unreading(lexemes, may_follow, unread_limit, few, deadline, keep_unclosed=True)
-        if (kept.places, kept.at_end) != (plain.places, plain.at_end):
-            return _machine(kept, max_states, deadline)
-    except BudgetExceeded:
-        deadline.check("the lexer")
-    return _machine(plain, max_states, deadline)
-
-
-def _lexemes(
-    grammar: Any,
-    may_follow: NDArray[np.bool_] | None,
-    unread_limit: int,
-    max_states: int,
-    deadline: Deadline,
-) -> LexemeAutomaton:
-    """The automaton of one lexeme, after checking the arguments of `build_lexer`."""
     scanner = read_scanner(grammar)
     n_terminals = len(scanner.names)
     if may_follow is not None and may_follow.shape != (n_terminals, n_terminals):
@@ -143,7 +103,17 @@ def _lexemes(
             f"unread_limit must be from 1 to {MAX_UNREAD}, and max_states at least 1, but they are "
             f"{unread_limit} and {max_states}"
         )
-    return LexemeAutomaton(scanner, max_states, deadline)
+    deadline = deadline or Deadline()
+    lexemes = LexemeAutomaton(scanner, max_states, deadline)
+    chosen = Unreading(lexemes, may_follow, unread_limit, max_states, deadline, bool(keep_unclosed))
+    if keep_unclosed is None:
+        few = min(FEW_TIMES * len(chosen.places) + FEW_MORE, max_states)
+        try:
+            # tables are made once: for Java they take 0.1 s of 0.3, exploring takes 0.07
+            chosen = Unreading(lexemes, may_follow, unread_limit, few, deadline, keep_unclosed=True)
+        except BudgetExceeded:
+            deadline.check("the lexer")
+    return _machine(chosen, max_states, deadline)
 
 
 def _machine(unreading: Unreading, max_states: int, deadline: Deadline) -> LexerMachine:
@@ -162,9 +132,9 @@ def _machine(unreading: Unreading, max_states: int, deadline: Deadline) -> Lexer
         scanner.ignored,
         whole.step,
         whole.emitted,
-        whole.sequences,
+        tuple(whole.sequences),
         whole.at_end,
-        whole.continuations,
+        tuple(whole.continuations),
     )
 
 

@@ -58,14 +58,14 @@ NONE: frozenset[Obligation] = frozenset()
 
 
 class Positions:
-    """Patterns in one table. Call `add` for all, then `close`, then the other methods.
+    """Patterns in one table. Call `add` for all, then `close_together`, then the other methods.
 
     Attributes:
         nodes: kind and arguments of each node.
         starts: the first node of each pattern, in the order of `add`.
         label: the label of the pattern that a node belongs to.
         sets: the sets of characters that nodes read.
-        masks: after `close`: for each set its kinds, as bits of an integer.
+        masks: after `close_together`: for each set its kinds, as bits of an integer.
     """
 
     def __init__(self) -> None:
@@ -91,10 +91,6 @@ class Positions:
         parsed = regex_parser.parse(pattern, flags)
         end = self._node(END, label)
         self.starts.append(self._sequence(parsed, parsed.state.flags, end))
-
-    def close(self, kinds: Kinds) -> None:
-        """Fix the kinds of characters, a partition of all sets of this table (and of others')."""
-        self.masks = kinds.masks
 
     def _node(self, *node: Any) -> int:
         if len(self.nodes) >= MAX_POSITIONS:
@@ -382,11 +378,11 @@ def met_at_end(positions: Positions, obligations: frozenset[Obligation]) -> bool
 
 
 def close_together(*tables: Positions) -> Kinds:
-    """Close tables with one partition of the characters. Return its kinds."""
+    """Give tables one partition of the characters. Return its kinds."""
     sets = [characters for table in tables for characters in table.sets]
     kinds = partition_characters(sets)
     begin = 0
     for table in tables:
-        table.close(kinds._replace(masks=kinds.masks[begin : begin + len(table.sets)]))
+        table.masks = kinds.masks[begin : begin + len(table.sets)]
         begin += len(table.sets)
     return kinds

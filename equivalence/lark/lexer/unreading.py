@@ -77,10 +77,8 @@ class Unreading:
         self._keep_unclosed = keep_unclosed
         self._follow: list[int] | None = None
         if may_follow is not None:
-            weights = [1 << i for i in range(len(may_follow))]
-            self._follow = [
-                sum(w for w, f in zip(weights, row, strict=True) if f) for row in may_follow.tolist()
-            ]
+            rows = np.packbits(may_follow, axis=1, bitorder="little")
+            self._follow = [int.from_bytes(row.tobytes(), "little") for row in rows]
         self._numbers: dict[Place, int] = {}
         self._joined: dict[tuple[Terminals, Terminals], Terminals | None] = {}
         self._firsts: dict[int, int] = {}
@@ -93,11 +91,9 @@ class Unreading:
             end: Fallback(() if end == lexemes.silent else (end,), 0) for end in range(lexemes.silent + 1)
         }
         self._number(Place(0, (), None))
-        done = 0
-        while done < len(self.places):
+        for number, _ in enumerate(self.places):  # which grow on the way
             deadline.check("the lexer's states")
-            self.row(done)
-            done += 1
+            self.row(number)
 
     def _number(self, place: Place) -> int:
         number = self._numbers.get(place)

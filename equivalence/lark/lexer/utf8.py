@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.lark.lexer.characters import Kinds
-from equivalence.lark.lexer.minimise import Continuations, Transducer, common_prefix
+from equivalence.lark.lexer.minimise import Transducer, common_prefix
 from equivalence.lark.lexer.unreading import Terminals
 
 SIZE = 64
@@ -76,24 +76,12 @@ def _distinct(rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.in
     return np.array(of_runs, np.int32)[np.cumsum(changes) - 1], found
 
 
-class ByteMachine(NamedTuple):
-    """`Transducer` on bytes."""
-
-    step: NDArray[np.int32]
-    emitted: NDArray[np.int32]
-    at_end: NDArray[np.int32]
-    sequences: tuple[Terminals, ...]
-    continuations: tuple[Continuations, ...]
-
-
 class _Expansion:
     """Adds states, numbered after the old ones. A *result* is a pair of an emission and a state; 0: dead."""
 
     def __init__(self, machine: Transducer, blocks: Blocks, max_states: int) -> None:
         self.machine, self.blocks, self.max_states = machine, blocks, max_states
-        self.sequences = dict.fromkeys(machine.sequences, 0)
-        for number, one in enumerate(self.sequences):
-            self.sequences[one] = number
+        self.sequences = {one: number for number, one in enumerate(machine.sequences)}
         self.results: dict[tuple[Terminals, int], int] = {((), -1): 0}
         self.outcomes: list[tuple[Terminals, int]] = [((), -1)]
         self.rows: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
@@ -174,7 +162,7 @@ class _Expansion:
         return self._known[key]
 
 
-def expand(machine: Transducer, kinds: Kinds, max_states: int, deadline: Deadline) -> ByteMachine:
+def expand(machine: Transducer, kinds: Kinds, max_states: int, deadline: Deadline) -> Transducer:
     """A machine on bytes, made from a merged machine on kinds, whose states come first.
 
     Raises:
@@ -203,10 +191,10 @@ def expand(machine: Transducer, kinds: Kinds, max_states: int, deadline: Deadlin
     for number, (steps, emissions) in enumerate(expansion.rows):
         inner_step[number, 128:192] = steps
         inner_emitted[number, 128:192] = emissions
-    return ByteMachine(
+    return Transducer(
         np.concatenate([step, inner_step]),
         np.concatenate([emitted, inner_emitted]),
         np.concatenate([machine.at_end, np.full(more, -1, np.int32)]),
-        tuple(expansion.sequences),
-        tuple(expansion.continuations),
+        list(expansion.sequences),
+        expansion.continuations,
     )

@@ -3,11 +3,10 @@
 """Numbered pairs of integers, and what has been found for each.
 
 What: a `Pairs` gives equal pairs equal numbers, starting with 1, and stores the result that its owner finds
-for each. The number 0 stands for nothing: no stack, no configuration.
-When: for stacks (top state, stack below), configurations (lexer state, stack), results of reading a state
-below the top, and masks (`hybrid.lark.stacks`, `reading`, `store`).
-Limits: pairs are never deleted; numbers are below 2**31. A view of `rows` becomes outdated when the table
-grows, so it must not be kept while pairs are added.
+for each. The number 0 stands for nothing, such as no stack.
+When: to number pairs, or to find the result for a pair; for lists, see `equivalence.arrays.interning`.
+Limits: pairs are never deleted; all integers are below 2**31. A view of `rows` becomes outdated when the
+table grows, so it must not be kept while pairs are added.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.arrays.hashing import pair_hash
 from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.built import check_source
 
@@ -24,12 +23,10 @@ from equivalence.arrays.records import Kind
 
 check_source(__name__)
 
-PAIR = Kind("first second found left", np.int32)
+PAIR = Kind("first second found", np.int32)
 
-ROW_BYTES = cython.declare(cython.Py_ssize_t, 24)
+ROW_BYTES = cython.declare(cython.Py_ssize_t, 20)
 """Bytes for each pair: its row, and two slots of the table."""
-
-SEED = cython.declare(cython.Py_ssize_t, 7)
 
 
 @cython.final
@@ -43,8 +40,7 @@ class Pairs:
 
     Attributes:
         count: number of pairs, including the one that stands for nothing.
-        rows: for each pair its integers, the result found for it (-1: none yet), and what is left to be
-            found.
+        rows: for each pair its integers, and the result found for it (-1: none yet).
         table: int32, twice as many slots as rows: the hash table of numbers.
     """
 
@@ -58,7 +54,7 @@ class Pairs:
     def slot(self, first: cython.Py_ssize_t, second: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The slot in the table with a pair's number, or the empty slot where it would be."""
         last: cython.Py_ssize_t = self.table.shape[0] - 1
-        slot = mix(mix(SEED, first), second) & last
+        slot = pair_hash(first, second) & last
         while self.table[slot] >= 0:
             number = self.table[slot]
             if self.rows[number].first == first and self.rows[number].second == second:
@@ -101,10 +97,15 @@ class Pairs:
         places: cython.int[::1] = table
         with cython.nogil:
             for number in range(1, old):
-                slot = mix(mix(SEED, self.rows[number].first), self.rows[number].second) & last
+                slot = pair_hash(self.rows[number].first, self.rows[number].second) & last
                 while places[slot] >= 0:
                     slot = (slot + 1) & last
                 places[slot] = cython.cast(cython.int, number)
         self.rows = rows
         self.table = table
         return 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return ROW_BYTES * self.rows.shape[0]

@@ -5,7 +5,6 @@ cdef struct Pair:
     int first
     int second
     int found
-    int left
 
 
 cdef class Pairs:
