@@ -224,6 +224,13 @@ def test_keys_come_in_the_order_of_first_declaration() -> None:
     assert grammar.instances.text({"z": 1, "a": 3, "b": 2}) == '{"b":2,"a":3,"z":1}'
 
 
+def test_few_keys_that_must_not_be_repeated_come_first() -> None:
+    """Only six keys match both patterns."""
+    schema = {"patternProperties": {"^[a-c]": {"minimum": 0}, "^.[xy]$": True}, "minProperties": 2}
+    grammar = grammar_of_schema(schema, OPEN)
+    assert grammar.instances.text({"z": 1, "abc": 3, "by": 1, "ax": 1}) == '{"ax":1,"by":1,"z":1,"abc":3}'
+
+
 def test_equal_subschemas_are_one_location() -> None:
     equal = [
         {"type": "string", "description": "one"}, {"type": "string", "title": "two"},
