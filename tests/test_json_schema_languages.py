@@ -75,8 +75,12 @@ def test_patterns_are_read_as_ecma_262_does() -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["(a)\\1", "(?<=a)b", "(?i)a", "\\Aa", "a\\z", "a++", "[[:alpha:]]", "(?>a)"]
-)
+    "source",
+    [
+        "(a)\\1", "(?<=a)b", "(?i)a", "\\Aa", "a\\z", "a++", "[[:alpha:]]", "(?>a)", "(?:a|$)+^",
+        "(a|$){2}(?!^)",
+    ],
+)  # fmt: skip
 def test_what_is_not_ecma_262_or_not_regular_is_refused_by_name(source: str) -> None:
     with pytest.raises(Unsupported, match=r"\w"):
         pattern(source, BOUND)
@@ -185,6 +189,23 @@ def test_assertions_in_groups_and_surrogates(source: str, matching: list[str], o
     assert [text for text in (*matching, *other) if language.contains(text)] == matching
     for text in (*matching, *other):
         assert bool(re.search(source.replace("$", "\\Z"), text)) == (text in matching)
+
+
+@pytest.mark.parametrize("repeat", ["", "?", "*", "+", "{2}", "{1,2}"])
+def test_assertions_in_and_after_groups_mean_what_they_do_in_python(repeat: str) -> None:
+    """Each pattern with two branches and something that depends on what they read is right, or refused."""
+    parts, behind = (
+        ("", "a", "b?", "$", "a$", "^", "\\b", "(?=b)"),
+        ("^", "$", "\\b", "(?!^)", "(?:^|b)", "(?!a)"),
+    )
+    n_read = 0
+    for one, other, last in product(parts, parts, behind):
+        with contextlib.suppress(Unsupported):
+            ours = pattern(source := f"(?:{one}|{other}){repeat}{last}", BOUND)
+            theirs = re.compile(source.replace("$", "\\Z"))
+            n_read += 1
+            assert [text for text in TEXTS if ours.contains(text) != bool(theirs.search(text))] == [], source
+    assert n_read > 60
 
 
 def test_no_state_lives_by_surrogates_alone() -> None:

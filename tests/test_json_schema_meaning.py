@@ -18,6 +18,7 @@ import pytest
 from equivalence import Vocabulary
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.json_schema import SchemaGrammar, grammar_of_schema
+from hybrid.json_schema.dialects import dialect_of
 
 STOP = 256
 BYTES = Vocabulary.from_bytes([*(bytes([i]) for i in range(256)), b""], stop_token_ids=[STOP])
@@ -83,6 +84,13 @@ TABLE: list[tuple[str, Any, list[Any], list[Any]]] = [
      [{"a": 1, "c": 1}, {"a": 1, "b": 1, "c": 1}], [{"b": 1}, {}]),
     ("items behind prefixItems", {"prefixItems": [{"type": "integer"}], "items": {"type": "string"}},
      [[], [1], [1, "a", "b"]], [["a"], [1, 2]]),
+    ("lists in instances and in unknown keywords do not make the draft an older one",
+     {"default": {"items": []}, "examples": [{"items": [{}]}], "x-like": {"items": [{}]},
+     "properties": {"items": {"prefixItems": [{"type": "integer"}]}, "c": {"const": {"items": [True]}}}},
+     [{"items": [1]}, {"c": {"items": [True]}}], [{"items": ["a"]}, {"c": {"items": [1]}}]),
+    ("a dynamic reference beside such an instance",
+     {"default": {"items": []}, "$dynamicRef": "#n",
+     "$defs": {"n": {"$dynamicAnchor": "n", "type": "integer"}}}, [1], ["a"]),
     ("minItems and maxItems", {"items": {"type": "null"}, "minItems": 2, "maxItems": 9},
      [[None] * 2, [None] * 9], [[None], [None] * 10, [None, 1]]),
     ("contains", {"contains": {"type": "integer"}, "minContains": 2, "maxContains": 3},
@@ -186,11 +194,41 @@ def test_an_undeclared_key_is_never_a_declared_one_in_disguise() -> None:
     assert not written(compiled, '{"b":1,"a":1}')  # after an undeclared key only undeclared ones may follow
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"items": [{"type": "integer"}]},
+        {"items": [], "additionalItems": {"type": "integer"}},
+        {"$defs": {"a": {"items": [{"type": "integer"}]}}, "$ref": "#/$defs/a"},
+        {"definitions": {"default": {"items": [{"type": "integer"}]}}, "$ref": "#/definitions/default"},
+        {"if": {"unevaluatedItems": {"items": [{}]}}, "allOf": [{"items": [{"type": "integer"}]}]},
+    ],
+    ids=json.dumps,
+)
+def test_lists_of_schemas_are_read_as_in_the_draft_that_has_them(schema: dict[str, Any]) -> None:
+    compiled = compiled_bytes(schema, **OPEN)
+    assert written(compiled, "[1]") and not written(compiled, '["a"]')
+
+
+def test_a_schema_whose_draft_is_guessed_may_be_nested_deeply() -> None:
+    schema: dict[str, Any] = {"items": [True]}
+    for _ in range(100_000):
+        schema = {"not": schema}
+    assert dialect_of(schema).name == "2019-09"
+
+
 def test_keys_come_in_the_order_of_first_declaration() -> None:
     number = {"type": "integer"}
     schema = {"allOf": [{"properties": {"b": number}}], "properties": {"a": number, "b": number}}
     grammar = grammar_of_schema(schema, OPEN)
     assert grammar.instances.text({"z": 1, "a": 3, "b": 2}) == '{"b":2,"a":3,"z":1}'
+
+
+def test_few_keys_that_must_not_be_repeated_come_first() -> None:
+    """Only six keys match both patterns."""
+    schema = {"patternProperties": {"^[a-c]": {"minimum": 0}, "^.[xy]$": True}, "minProperties": 2}
+    grammar = grammar_of_schema(schema, OPEN)
+    assert grammar.instances.text({"z": 1, "abc": 3, "by": 1, "ax": 1}) == '{"ax":1,"by":1,"z":1,"abc":3}'
 
 
 def test_equal_subschemas_are_one_location() -> None:

@@ -109,6 +109,9 @@ def test_free_numbers_have_exponents_and_bounded_ones_do_not() -> None:
     assert [one.contains("1e-5") for one in (free, above, below, whole)] == [True, True, False, False]
     assert [one.contains("1.0") for one in (free, above, below, whole)] == [True, True, True, False]
     assert [one.contains("-0") for one in (free, above, below, whole)] == [True, False, False, False]
+    negative = number_texts([("gt", Fraction(0))], lambda signs: not signs[0], BOUND)  # or 0
+    texts = ("0.0", "-1.50E+1", "-0.1", "-0", "-0.0", "-0e5")
+    assert [negative.contains(text) for text in texts] == [True] * 3 + [False] * 3
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,8 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ({"properties": {name: {"type": "string", "pattern": "^(\\S{1,40} ){0,30}\\S{1,40}$",
      "maxLength": length} for name, length in (("a", 70), ("b", 90))}}, "bounds", "maxLength", ""),
     ({"type": "text"}, "invalid", "type", ""),
+    ({"$ref": "#/x/a", "x": {"a": {"items": [{}]}}}, "invalid", "", "/x/a/items"),
+    ({"$ref": "#/default", "default": {"items": []}}, "invalid", "", "/default/items"),
     ({"minLength": -1}, "invalid", "minLength", ""),
     ({"uniqueItems": 1}, "invalid", "uniqueItems", ""),
     ({"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1, "exclusiveMinimum": 2}, "invalid",

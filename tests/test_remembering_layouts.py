@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from equivalence import Vocabulary
-from hybrid import GrammarCompiler, GrammarMatcher
+from hybrid import GrammarCompiler, GrammarMatcher, SchemaRefused
 from tests.matchers import mask_of
 from tests.test_remembering import BYTES, COMPILERS, UNIQUE, VOCABULARY, allowed
 
@@ -90,6 +90,32 @@ def test_unique_items_in_fixed_layouts(name: str, layout: dict[str, Any]) -> Non
         ], text
         assert matcher.accept_string(bytes([byte])), (text, byte)
     assert matcher.is_completed()
+
+
+@pytest.mark.parametrize("relax", [False, True])
+@pytest.mark.parametrize(
+    "separators", [(";", ":"), (",", "="), (" ", ":"), ("", ""), (",,", ":"), (",\v", ":")]
+)
+@pytest.mark.parametrize(
+    "schema",
+    [
+        UNIQUE["anything"],
+        LAID_OUT["under conditions"][0],
+        {"type": "object", "minProperties": 2, "additionalProperties": {"type": "integer"}},
+        {"properties": {"a": {"minProperties": 2}}},
+    ],
+    ids=json.dumps,
+)
+def test_values_are_remembered_only_in_json(
+    schema: dict[str, Any], separators: tuple[str, str], relax: bool
+) -> None:
+    layout: dict[str, Any] = {"any_whitespace": False, "separators": separators, "strict_mode": False}
+    with pytest.raises(SchemaRefused, match=r"must not be repeated.*leave out `separators`"):
+        COMPILERS["auto"].compile_json_schema(schema, relax=relax, **layout)
+    few = {"type": "array", "uniqueItems": True, "items": {"enum": [1, 2]}}  # states tell items apart
+    matcher = GrammarMatcher(COMPILERS["auto"].compile_json_schema(few, relax=relax, **layout))
+    assert matcher.accept_string(f"[1{separators[0]}") and not matcher.fork().accept_string("1")
+    assert matcher.accept_string("2]") and matcher.is_completed()
 
 
 SPLIT = [b"d8", b"d83", b"d83d", b"\\ud8", b"\\ud83d", b"\\u", b"ud83", b'"\n', b'" ', b'"\n]']

@@ -82,7 +82,8 @@ class GrammarCompiler:
             a grammar is refused if XGrammar is estimated to need more than the budget's seconds
             (docs/strategies.md).
         semantics: what a JSON schema means, unless a call says otherwise: "xgrammar" (as XGrammar reads it)
-            or "json-schema" (as the specification says; docs/json-schema.md).
+            or "json-schema" (as the specification says; docs/json-schema.md). Schemas inside structural
+            tags always have XGrammar's meaning.
         max_whitespace_cnt: how many characters of white space may stand between two parts of a JSON text,
             unless a call says otherwise; -1 means any number. None means 128 with
             ``semantics="json-schema"``, and any number with "xgrammar".

@@ -4,8 +4,8 @@ What: `Dialect` says which keywords a draft knows and how it reads them; `dialec
 schema.
 When: once for each schema.
 Limits: drafts 4, 6, 7, 2019-09 and 2020-12, and metaschemas of the last two that list vocabularies. A
-schema that names no draft is read as 2020-12, or as 2019-09 if some `items` in it is a list of schemas,
-which 2020-12 forbids.
+schema that names no draft is read as 2020-12, or as 2019-09 if the `items` of some subschema is a list of
+schemas, which 2020-12 forbids.
 """
 
 from __future__ import annotations
@@ -95,6 +95,10 @@ _UNEVALUATED = frozenset(("unevaluatedItems", "unevaluatedProperties"))
 _CORE = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 _APPLICATOR = (_DRAFT_2019 | _DRAFT_2020 | {"then", "else"}) - _VALIDATION - _UNEVALUATED - _CORE - {"format"}
 
+_NAMED = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs", "definitions"))
+_WITH_SCHEMAS = _APPLICATOR | _UNEVALUATED | _NAMED
+"""Keywords that contain subschemas; in those of `_NAMED`, each subschema has a name."""
+
 VOCABULARIES = {
     "2020-12": {
         "core": _CORE, "applicator": _APPLICATOR, "unevaluated": _UNEVALUATED, "validation": _VALIDATION,
@@ -171,14 +175,30 @@ def _custom(named: str, metaschema_of: Callable[[str], Any] | None, formats: boo
 
 
 def _lists_items(schema: Any) -> bool:
-    """Whether some `items` is a list. Instances in `enum` and the like are searched, too, which does no
-    harm.
+    """Whether the `items` of some subschema is a list of schemas. Instances, as in `default`, and unknown
+    keywords do not count.
     """
-    for one in objects_with(schema, ("items",)):
-        items = one["items"]
-        if isinstance(items, list) and "prefixItems" not in one and all(map(_is_schema, items)):
+    if not any(map(_has_list, objects_with(schema, ("items",)))):
+        return False  # nearly all schemas
+    todo = [schema]
+    while todo:
+        one = todo.pop()
+        if not isinstance(one, dict):
+            continue
+        if _has_list(one):
             return True
+        for keyword in _WITH_SCHEMAS.intersection(one):
+            inner = one[keyword]
+            if keyword in _NAMED and isinstance(inner, dict):
+                todo.extend(inner.values())
+            else:
+                todo.extend(inner if isinstance(inner, list) else (inner,))
     return False
+
+
+def _has_list(one: dict[str, Any]) -> bool:
+    items = one.get("items")
+    return isinstance(items, list) and "prefixItems" not in one and all(map(_is_schema, items))
 
 
 def _is_schema(one: Any) -> bool:

@@ -148,6 +148,12 @@ class Source(NamedTuple):
         _check_unique(nonterminals, unique, counts)
         remember_repeats(nonterminals, these)
         places = places_of(nonterminals, start, self.layout.is_free) if unique or these else None
+        if places is not None and not self.layout.is_json:
+            why = (
+                "has items or keys that must not be repeated, which are found only if the separators are "
+                "',' and ':' with white space; leave out `separators`"
+            )
+            raise SchemaRefused("limit", "", "", why)
         rows, root = emit(nonterminals, start, self.layout)
         return Made(nonterminals, start, rows, root, places, tuple(strings.not_asserted))
 

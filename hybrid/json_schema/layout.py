@@ -45,6 +45,11 @@ class Layout:
     comma: str = ", "
     colon: str = ": "
 
+    @property
+    def is_json(self) -> bool:
+        """Whether the texts are JSON."""
+        return self.is_free or (self.comma.strip(" \t\n\r"), self.colon.strip(" \t\n\r")) == (",", ":")
+
 
 def layout_of(options: Mapping[str, Any]) -> Layout:
     """Return the layout that XGrammar's options ask for.

@@ -3,10 +3,9 @@
 What: `number_texts` gives the automaton of the JSON texts whose values satisfy a Boolean combination of
 atoms: ``("integer",)``, ``("ge", x)``, ``("gt", x)``, ``("multiple", x)``, ``("among", {x, ...})``.
 When: for each formula of numbers; results are cached.
-Limits: numbers are exact decimals. Without atoms, all of JSON's spellings are allowed; if all bounds are 0,
-exponents are allowed, too. Otherwise a text has digits and an optional fraction, but no exponent and no
-minus before a zero, and no fraction if only integers satisfy the combination. Every value has at least one
-text.
+Limits: numbers are exact decimals. Without atoms, all of JSON's spellings are allowed. Otherwise a text has
+digits and an optional fraction, but no minus before a zero, no exponent unless all atoms are bounds by 0, and
+no fraction if only integers satisfy the combination. Every value has at least one text.
 
 The texts are read by machines (`number_machines.py`). A bound compares digit by digit, and the integer part
 by its length first. All divisors together keep the residue of the digits so far.

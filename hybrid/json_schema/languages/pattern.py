@@ -65,7 +65,7 @@ def _later(builder: _Builder, tree: Tree) -> Term:
 
 
 _ASSERTIONS, _LOOKING_BACK = frozenset(("start", "end", "boundary", "look")), frozenset(("start", "boundary"))
-_BOUNDARY = frozenset(("boundary",))
+_BOUNDARY, _END = frozenset(("boundary",)), frozenset(("end",))
 _NONE: frozenset[str] = frozenset()
 
 _MOST_GROUPS = 4_096
@@ -182,7 +182,9 @@ class _Builder:
         if first[2:] == (0, 1):
             with_it = self._looking_back((first[1], *rest), then, before)
             return self.terms.either((with_it, self._looking_back(rest, then, before)))
-        if _may_be_empty(first) or self.asks_for(("cat", rest), _BOUNDARY):
+        # in an empty text, a repeat that ends in $ reads nothing, and ^ may follow
+        may_be_empty = _may_be_empty(first) or self.asks_for(first, _END)
+        if may_be_empty or self.asks_for(("cat", rest), _BOUNDARY):
             raise Unsupported("^ or \\b after a repeat with assertions")
         return self.term(first, self._looking_back(rest, then, "within"), before)
 
