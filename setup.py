@@ -32,6 +32,7 @@ and not built again is refused where it is imported.
 from __future__ import annotations
 
 import importlib.util
+import multiprocessing
 import os
 import sys
 from pathlib import Path
@@ -173,14 +174,21 @@ class Build(build_ext):
 
 
 def _translated(extensions: list[Extension], directives: dict[str, object]) -> list[Extension]:
-    return cythonize(
+    extensions = cythonize(
         extensions,
         compiler_directives=directives,
         build_dir=str(C_FILES),
         shared_utility_qualified_name=SHARED,
-        nthreads=CORES,
+        # a process that is not forked would not know the number of dimensions
+        nthreads=CORES if multiprocessing.get_start_method() == "fork" else 0,
         quiet=True,
     )
+    for extension in extensions:
+        for source in extension.sources:
+            text = Path(source).read_text(encoding="utf-8")
+            if "Py_ssize_t shape[" in text and f"Py_ssize_t shape[{BUILT.DIMENSIONS}]" not in text:
+                raise RuntimeError(f"{source} has views of another size: run `make clean`")
+    return extensions
 
 
 TYPED, PLAIN = _extensions()

@@ -196,7 +196,8 @@ def test_what_does_not_fit_is_not_believed() -> None:
         at += size
     changes: tuple[dict[str, Any], ...] = (
         {"shapes": content["shapes"][:-1]}, {"shapes": [[-1]] * len(ARRAYS)}, {"sequences": 0},
-        {"texts": [[99]]}, {"sets": [[99]]}, {"sets": [[0.0]]},
+        {"texts": [[99]]}, {"texts": content["texts"][:1] * len(content["texts"])},
+        {"sets": [[99]]}, {"sets": [[0.0]]},
         {"sequences": 10**6}, {"ignored": [99]}, {"terminals": ["A"]}, {"nonterminals": []}, {"start": -1},
         {"start": 10**6}, {"seconds": []}, {"error": "SystemExit"}, {"ignored": None},
     )  # fmt: skip

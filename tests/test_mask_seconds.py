@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
+
+import numpy as np
 import pytest
 
 from equivalence import BudgetExceeded, HybridError
-from hybrid import Budget, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+from hybrid import (
+    Budget,
+    CompiledGrammar,
+    GrammarCompiler,
+    GrammarMatcher,
+    Vocabulary,
+    allocate_token_bitmask,
+)
+from hybrid.values.mask_time import MaskTooSlow
 from tests.matchers import mask_of
 
 TOKENS = [b"a", b"b", b"ab", b"(", b")", b"()", b"x", b"((", b"))", b"aa", b"ba"]
@@ -25,18 +36,83 @@ def test_a_mask_over_its_bound_is_refused_and_nothing_written(strategy: str) -> 
     assert matcher.accept_string("a")  # the sequence itself continues
 
 
+SPACES = Vocabulary.from_bytes([b" " * n for n in range(1, 33)] + [b"</s>"], stop_token_ids=[32])
+NESTED = "(( {1,100}){1,100}){1,100}"
+"""Over tokens of many spaces, each byte has a stack for each way to divide the text."""
+
+
 def test_a_slow_mask_is_stopped_while_it_is_computed() -> None:
-    # tokens of many spaces in nested repeats: each byte has a stack for each way to divide the text
-    vocabulary = Vocabulary.from_bytes([b" " * n for n in range(1, 49)] + [b"</s>"], stop_token_ids=[48])
-    limited = GrammarCompiler(vocabulary, budget=Budget(mask_seconds=0.01))
-    compiled = limited.compile_regex("(( {1,100}){1,100}){1,100}")
-    matcher = GrammarMatcher(compiled)
-    for _ in range(2):  # if the first were computed to its end, the second would be known
-        with pytest.raises(BudgetExceeded, match=r"Budget\.mask_seconds"):
-            mask_of(matcher)
+    def steps(matcher: GrammarMatcher) -> int:
+        classifier = matcher.compiled_grammar.classifier
+        assert classifier is not None
+        return classifier.session.store.n_configurations
+
+    whole = GrammarMatcher(GrammarCompiler(SPACES).compile_regex(NESTED))
+    assert mask_of(whole)
+    compiler = GrammarCompiler(SPACES, budget=Budget(mask_seconds=0.005))
+    matcher = GrammarMatcher(compiler.compile_regex(NESTED))
+    with pytest.raises(BudgetExceeded, match=r"Budget\.mask_seconds") as caught:
+        mask_of(matcher)
+    assert steps(matcher) < steps(whole)  # it was stopped, not checked afterwards
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     assert matcher.accept_string("  ") and matcher.is_completed()
     matcher.rollback(1)
     assert not matcher.is_completed()
+
+
+class StopAt:
+    """Stops a computation at its n-th step; see `equivalence.deadline.deadline.Stop`."""
+
+    def __init__(self, n: int) -> None:
+        self.cell, self.left = np.ones(1, np.int64), n
+
+    def look(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise MaskTooSlow
+
+
+GRAMMARS = (
+    'root ::= ("a" root "b" | "ab" | "x"){1,3}',
+    'root ::= ("(" root ")" | "()" | "a"{2,9} | [^()x])*',
+    'root ::= list | "a" root | "x"\nlist ::= ("(" list ")" | "b"){2,5} "a"?',
+)
+
+
+@pytest.mark.parametrize("grammar", GRAMMARS)
+@pytest.mark.parametrize("strategy", ["auto", "classifier"])
+def test_a_mask_that_was_stopped_anywhere_is_right_in_the_end(grammar: str, strategy: str) -> None:
+    def compiled() -> CompiledGrammar:
+        compiler = GrammarCompiler(VOCABULARY, strategy=strategy, on_demand=True, cache_enabled=False)
+        return compiler.compile_grammar(grammar)
+
+    n_stopped = 0
+    for text in ("", "a", "((", "(a", "aab"):
+        expected = GrammarMatcher(compiled())
+        if not expected.accept_string(text):
+            continue
+        right, stopped = mask_of(expected), True
+        for n in range(1000):  # a computation of n steps is not stopped at the next one
+            if not stopped:
+                break
+            fresh = compiled()
+            matcher = GrammarMatcher(fresh)
+            assert matcher.accept_string(text) and fresh.classifier is not None
+            account = fresh.classifier.session.store.account
+            account.stop_by(StopAt(n))
+            try:
+                mask_of(matcher)
+                stopped = False
+            except MaskTooSlow:
+                n_stopped += 1
+            account.stop_by(None)
+            assert mask_of(matcher) == right, (text, n)
+            for token in sorted(right)[:4]:
+                twin, other = matcher.fork(), expected.fork()
+                assert twin.accept_token(token) == other.accept_token(token)
+                if not twin.is_terminated():
+                    assert mask_of(twin) == mask_of(other)
+    assert n_stopped > 5
 
 
 @pytest.mark.parametrize("given", [0, -1.0, float("inf"), float("nan"), "1", True])

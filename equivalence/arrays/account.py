@@ -73,7 +73,10 @@ class Account:
     def stop_by(self, stop: Any) -> None:
         """Use another `Stop` from now on; None: nothing stops the computation."""
         self.stop = stop
-        self.cell = NEVER if stop is None else stop.cell
+        if stop is None:  # a conditional expression would make a new view, through a Python object
+            self.cell = NEVER
+        else:
+            self.cell = stop.cell
 
     def new_integers(self, size):
         """Memory for a table: int64[size], not initialised."""

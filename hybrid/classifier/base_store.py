@@ -10,12 +10,8 @@ Limits: two threads must not use it at once: `hybrid.classifier.classifier` hold
 
 from __future__ import annotations
 
-from typing import Any
-
 import cython
 from cython.cimports.equivalence.built import check_source
-
-from hybrid.values.mask_time import MaskDeadline
 
 check_source(__name__)
 
@@ -111,14 +107,10 @@ class BaseStore:
 
     # ---------------------------------------------------------------- masks
 
-    def class_mask(self, configuration: cython.Py_ssize_t, seconds: Any = None) -> cython.Py_ssize_t:
+    def class_mask(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Twice the number of the mask of classes that may come next, plus 1 if the text may end here.
 
-        Args:
-            seconds: time limit; None: no limit.
-
         Raises:
-            MaskTooSlow: the time is up. The tables must not be used any more.
             BudgetExceeded: the tables are full; or they are complete and would have to be extended (a bug
                 of ours, which must not become a wrong mask).
             IndexError: there is no such configuration.
@@ -126,23 +118,9 @@ class BaseStore:
         known: cython.Py_ssize_t = self.known_mask(self.checked(configuration))
         if known >= 0:
             return known
-        if seconds is not None:
-            return self.mask_within(configuration, seconds)
         with cython.nogil:
             known = self.mask_of(configuration)
         return known  # noqa: RET504 - an object that is read while the lock is held
-
-    def mask_within(self, configuration: cython.Py_ssize_t, seconds: Any) -> cython.Py_ssize_t:
-        """`class_mask`, not cached, with a time limit."""
-        found: cython.Py_ssize_t = 0
-        with MaskDeadline(seconds).stopping("a mask") as stop:
-            self.account.stop_by(stop)
-            try:
-                with cython.nogil:
-                    found = self.mask_of(configuration)
-            finally:
-                self.account.stop_by(None)
-        return found
 
     def class_masks(
         self,

@@ -13,3 +13,4 @@ cdef class ComputingSequence(CachedSequence):
     cdef Py_ssize_t step_of(self, Py_ssize_t config, Py_ssize_t token) except -2
     cdef bint compute_mask(self) except -1
     cdef bint mask_at(self, Py_ssize_t config) except -1
+    cdef int make_row(self, object session, Py_ssize_t config) except -1

@@ -25,7 +25,7 @@ from cython.cimports.hybrid.classifier.named_ids import NamedIds
 from cython.cimports.hybrid.classifier.rows import source_of
 
 from equivalence import BudgetExceeded
-from hybrid.values.mask_time import MaskTooSlow
+from hybrid.values.mask_time import MaskTooSlow, limited
 
 check_source(__name__)
 
@@ -122,20 +122,28 @@ class ComputingSequence(CachedSequence):
         began = perf_counter()
         with classifier.lock:
             try:
-                store: BaseStore = session.store
-                mask = store.class_mask(config, compiled.mask_seconds)
-                if self.ids is not None or not self.rows.shares(config, mask):
-                    before = self.rows.nbytes
-                    if self.ids is None:
-                        self.rows.make(config, mask, mask, store.masks)
-                    else:
-                        self.ids.note_mask(session.numbers, store, self.rows, config, mask)
-                    session.left -= self.rows.nbytes - before
+                if compiled.mask_seconds is None:
+                    self.make_row(session, config)
+                else:
+                    with limited(session.store.account, compiled.mask_seconds):
+                        self.make_row(session, config)
             except MaskTooSlow:
-                classifier.renew()
                 raise
             except BudgetExceeded:
                 return False
         if compiled.awaited is not None:
             compiled.first_mask_took(perf_counter() - began)
         return source_of(self.rows, config) != 0
+
+    def make_row(self, session: object, config: cython.Py_ssize_t) -> cython.int:
+        """Make and cache the row of a configuration. The classifier's lock must be held."""
+        store: BaseStore = session.store
+        mask = store.class_mask(config)
+        if self.ids is not None or not self.rows.shares(config, mask):
+            before = self.rows.nbytes
+            if self.ids is None:
+                self.rows.make(config, mask, mask, store.masks)
+            else:
+                self.ids.note_mask(session.numbers, store, self.rows, config, mask)
+            session.left -= self.rows.nbytes - before
+        return 0

@@ -26,7 +26,7 @@ from hybrid.representatives.follower import EngineFollower
 from hybrid.values.arguments import whole_characters
 from hybrid.values.follower import Compiled, Follower, Outgrown, joined
 from hybrid.values.gather import Gather
-from hybrid.values.mask_time import MaskTooSlow
+from hybrid.values.mask_time import MaskTooSlow, limited
 
 MOST_FORCED_BYTES = 1 << 16
 """The maximum length of a jump-forward string in bytes: `root ::= "a" root` forces infinitely many."""
@@ -90,8 +90,12 @@ class ClassifierFollower(ComputingSequence, Follower):
             self.compiled.first_mask_took(perf_counter() - began)
 
     def _note_mask(self, session: Session) -> None:
-        mask = session.store.class_mask(self.config, self.compiled.mask_seconds)
-        self.classifier.note_mask(session, self.config, mask, self.rows)
+        self._note_row(session, self.rows)
+
+    def _note_row(self, session: Session, rows: Rows) -> None:
+        store = session.store
+        with limited(store.account, self.compiled.mask_seconds):
+            self.classifier.note_mask(session, self.config, store.class_mask(self.config), rows)
 
     def fill(self, words: Any, debug_print: bool = False) -> bool:
         """See `Follower.fill`."""
@@ -122,8 +126,7 @@ class ClassifierFollower(ComputingSequence, Follower):
             return None
         rows = session.rows_by_class()
         if not rows.knows(self.config):
-            mask = session.store.class_mask(self.config, self.compiled.mask_seconds)
-            self.classifier.note_mask(session, self.config, mask, rows)
+            self._note_row(session, rows)
         return rows
 
     def accept_token(self, token: int, debug_print: bool = False) -> bool:
@@ -193,10 +196,10 @@ class ClassifierFollower(ComputingSequence, Follower):
         with self.classifier.lock:
             try:
                 return question(self._current())
-            except BudgetExceeded as error:
+            except MaskTooSlow:
+                raise
+            except BudgetExceeded:
                 self.classifier.renew()
-                if isinstance(error, MaskTooSlow):
-                    raise
                 return question(self._current())
 
     def _other(self, steps: int) -> EngineFollower:

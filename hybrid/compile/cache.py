@@ -87,7 +87,8 @@ class DiskCache:
         self, folder: str | os.PathLike[str], limit_bytes: int, vocabulary: Vocabulary, budget: Budget,
         settings: dict[str, Any], count: Callable[[str], None],
     ) -> None:  # fmt: skip
-        if integer_from(-1, limit_bytes, "cache_dir_limit_bytes", HybridError) == 0:
+        limit_bytes = integer_from(-1, limit_bytes, "cache_dir_limit_bytes", HybridError)
+        if limit_bytes == 0:
             raise HybridError(
                 f"cache_dir_limit_bytes must be positive, or -1 for {DEFAULT_DISK_BYTES}, but is 0"
             )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import time
 from functools import partial
 from typing import Literal
@@ -116,8 +117,9 @@ class Pipeline:
             with single_flight.alone(disk.path(entry), deadline, seconds) as turn:
                 if turn == "overdue":
                     self._statistics.count("disk_overdue")
-                # another process may have written it since
-                if disk.path(entry).is_file() and (found := disk.load(entry, "disk_shared")) is not None:
+                # another process may have written it since; `Path.is_file` raises some errors of the system
+                is_there = os.path.isfile(disk.path(entry))
+                if is_there and (found := disk.load(entry, "disk_shared")) is not None:
                     return self._loaded(request, found, began)
                 return self._made(request, entry, deadline, began, OVERDUE if turn == "overdue" else "")
         except Exception as error:

@@ -132,7 +132,7 @@ class Reading:
         self._data, self._offsets = vocabulary.flat
         self._tokens = vocabulary.tokens
         n_states, n_classes = tables.byte_tables.first.shape
-        fixed = n_states * (2 * n_classes + 64)  # the space's copy of its network does not count
+        fixed = n_states * (2 * n_classes + 48)  # the space's copy of its network does not count
         self._account = account = Account(None, most_bytes + fixed, excess)
         self._space = Space(
             tables.automaton, tables.byte_tables, tables.rank, tables.absorbing, ROWS, ROWS,

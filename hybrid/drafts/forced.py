@@ -12,7 +12,6 @@ tokenizer, the longest token that fits is used; byte pair encodings do the same 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import TypeAlias
 
 from equivalence import Vocabulary
@@ -27,7 +26,7 @@ SURE, UNSURE = 0.95, 0.5
 often writes that one, as in ``": "`` before a string."""
 
 MOST_KEPT = 4096
-"""Answers kept."""
+"""Answers kept; all are forgotten then."""
 
 MOST_BYTES = 512
 """Of a text that is encoded: a draft has a few tokens."""
@@ -45,7 +44,7 @@ class Forced:
     def __init__(self, vocabulary: Vocabulary, stops: Iterable[int], encode: Encode | None) -> None:
         self._tokens, self._stops, self._encode = vocabulary.tokens, frozenset(stops), encode
         self._beginnings = beginnings_of(vocabulary)
-        self._kept = lru_cache(MOST_KEPT)(self._found)
+        self._known: dict[tuple[bytes, bytes], tuple[int, float]] = {}
 
     def behind(self, last: Iterable[int], text: bytes) -> tuple[int, float]:
         """Return what `first` returns after some tokens (below 0: no token). An empty text forces nothing."""
@@ -61,11 +60,15 @@ class Forced:
             before: the text of the last tokens.
             text: the forced text, not empty.
         """
-        return self._kept(before, text[:MOST_BYTES])
-
-    def _found(self, before: bytes, text: bytes) -> tuple[int, float]:
-        token = self._written(before, text)
-        return token, 0.0 if token < 0 else UNSURE if len(self._beginnings.longer(text)) else SURE
+        text = text[:MOST_BYTES]
+        known = self._known.get((before, text))
+        if known is None:
+            token = self._written(before, text)
+            known = token, 0.0 if token < 0 else UNSURE if len(self._beginnings.longer(text)) else SURE
+            if len(self._known) >= MOST_KEPT:
+                self._known.clear()
+            self._known[before, text] = known
+        return known
 
     def _written(self, before: bytes, text: bytes) -> int:
         for left in (before, b""):

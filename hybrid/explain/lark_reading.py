@@ -9,7 +9,6 @@ to 300 ms; when the grammar was compiled, that was within the budget.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from hybrid.explain.explanation import ANY_CASE, Expected, Located, Rest
 from hybrid.explain.rules import TimeUp, Untold
 from hybrid.lark import LarkGrammar
 from hybrid.lark.tables import Fixed
+from hybrid.values.once import remembered
 
 MOST_BYTES = 1 << 20
 """Longest text that is replayed; about 0.3 us for each byte."""
@@ -89,18 +89,10 @@ class Lexing:
     Args:
         fixed: the lexer's tables.
         ignored: the terminals that the parser never sees.
-
-    Attributes:
-        coming: the terminals that the lexer may emit first from a state.
-        ended: the terminals that may have ended in a state, so that the next byte begins another lexeme; and
-            those bytes.
-        firsts: the bytes with which a terminal may begin. Ignored terminals get all bytes with which no other
-            terminal begins.
     """
 
     def __init__(self, fixed: Fixed, ignored: frozenset[int]) -> None:
         self._fixed, self._ignored = fixed, ignored
-        self.coming, self.ended, self.firsts = cache(self._coming), cache(self._ended), cache(self._firsts)
 
     def goes_on(self, state: int) -> frozenset[int]:
         """The bytes that the lexer accepts in a state."""
@@ -110,7 +102,9 @@ class Lexing:
         """The bytes that belong to some byte classes."""
         return frozenset(np.flatnonzero(columns[self._fixed.class_of_byte]).tolist())
 
-    def _coming(self, state: int) -> frozenset[int]:
+    @remembered
+    def coming(self, state: int) -> frozenset[int]:
+        """The terminals that the lexer may emit first from a state."""
         fixed = self._fixed
         seen, todo, found = {state}, [state], set()
         while todo:
@@ -123,7 +117,10 @@ class Lexing:
             todo += silent
         return frozenset(found)
 
-    def _ended(self, state: int) -> tuple[frozenset[int], frozenset[int]]:
+    @remembered
+    def ended(self, state: int) -> tuple[frozenset[int], frozenset[int]]:
+        """The terminals that may have ended in a state, so that the next byte begins another lexeme; and
+        those bytes."""
         fixed = self._fixed
         begins = (fixed.step[state] == fixed.step[0]) & (fixed.step[state] >= 0)
         begins &= fixed.emitted[state] != fixed.emitted[0]
@@ -131,7 +128,10 @@ class Lexing:
         firsts = {int(fixed.sequence[fixed.sequence_start[one]]) for one in sequences if one}
         return frozenset(firsts), self.bytes_of(begins)
 
-    def _firsts(self, terminal: int) -> frozenset[int]:
+    @remembered
+    def firsts(self, terminal: int) -> frozenset[int]:
+        """The bytes with which a terminal may begin. Ignored terminals get all bytes with which no other
+        terminal begins."""
         fixed = self._fixed
         found: set[int] = set()
         for column, after in enumerate(fixed.step[0].tolist()):

@@ -14,7 +14,6 @@ import json
 import re
 import threading
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 from equivalence import GrammarError, UnsupportedGrammar, forking
@@ -22,6 +21,7 @@ from equivalence.network import edge_types, serial
 from equivalence.network.foreign import foreign_rule
 from equivalence.network.reading import ReadGrammar, read_grammar
 from hybrid.explain.characters import Ranges
+from hybrid.values.once import remembered
 
 LITERAL, CLASS, BYTE, CALL, REPEAT, EMPTY = range(6)
 """The kinds of edges: read a literal, a character of a set, or a byte of a range; call a rule once, or
@@ -72,10 +72,6 @@ class Rules:
         root: the number of the root rule.
         edges: the edges of each node.
         patterns: the patterns of those rules that are patterns.
-        name_of: the name of a rule. If XGrammar split it off another rule, the name of that one: ``value``
-            for ``value_1``.
-        key_of: the key of a literal (a node and the number of its edge) that is a JSON string followed by a
-            colon; else None.
 
     Raises:
         Untold: the grammar is too large, or has another version.
@@ -100,7 +96,6 @@ class Rules:
         self.patterns: dict[int, str] = {}
         self._ends: dict[int, tuple[int, int]] = {}
         self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)  # held while nodes are made
-        self.name_of, self.key_of = cache(self._name_of), cache(self._key_of)
 
     def of(self, rule: int) -> tuple[int, int]:
         """The first and the last node of a rule's automaton.
@@ -124,13 +119,19 @@ class Rules:
             self._add(body, first, last)
         return first, last
 
-    def _name_of(self, rule: int) -> str:
+    @remembered
+    def name_of(self, rule: int) -> str:
+        """The name of a rule. If XGrammar split it off another rule, the name of that one: ``value`` for
+        ``value_1``."""
         name = self.names[rule]
         while (split := _SPLIT_OFF.fullmatch(name)) is not None and split[1] in self._given:
             name = split[1]
         return name
 
-    def _key_of(self, node: int, number: int) -> str | None:
+    @remembered
+    def key_of(self, node: int, number: int) -> str | None:
+        """The key of a literal (a node and the number of its edge) that is a JSON string followed by a colon;
+        else None."""
         edge = self.edges[node][number]
         text = edge.what.decode("utf-8", "replace")
         quoted, colon, _ = text.rpartition(":")

@@ -120,6 +120,8 @@ def _lexer(content: dict[str, Any], arrays: dict[str, Numbers]) -> LexerMachine:
         raise ValueError(f"a lexer of the shapes {shapes}")
     if not n_states or not 0 < n_sequences <= len(texts):
         raise ValueError("a lexer without states or sequences")
+    if len(set(texts[:n_sequences])) != n_sequences:
+        raise ValueError("a lexer with equal sequences")
     ignored = frozenset(int(number) for number in content["ignored"])
     if not ignored <= set(range(len(terminals))):
         raise ValueError("a lexer that ignores unknown terminals")

@@ -8,7 +8,6 @@ Limits: grammars on strategy "engine" have no classes. Their masks are described
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from equivalence import Vocabulary
 from hybrid.compiled import CompiledGrammar
 from hybrid.explain.characters import quoted
+from hybrid.values.once import remembered
 
 MOST_ROWS = 40
 """Most classes in the table, and most tokens listed that are alone in their class."""
@@ -72,7 +72,6 @@ class ClassTable:
         self._starts = np.concatenate([[0], np.cumsum(counts)])[1:]
         self._sizes: NDArray[np.int64] = counts[1:].astype(np.int64)
         self._representatives = classes.representatives.astype(np.int64)
-        self._row = cache(self._found)
 
     def rows(self) -> list[ClassRow]:
         """Return the largest classes that have at least two tokens."""
@@ -108,7 +107,8 @@ class ClassTable:
             tuple(self._row(int(number), 4) for number in least),
         )
 
-    def _found(self, number: int, n_samples: int) -> ClassRow:
+    @remembered
+    def _row(self, number: int, n_samples: int) -> ClassRow:
         start, size = int(self._starts[number]), int(self._sizes[number])
         samples = self._spread(self._order[start : start + size], n_samples)
         return ClassRow(size, tuple(map(self._shown, samples)))

@@ -1,7 +1,7 @@
 """What is made from an object only once, and kept as long as the object lives.
 
-What: `made_once` adds such a cache to a class or function.
-When: for tables of a vocabulary, which take a tenth of a second.
+What: `made_once` adds such a cache to a class or function, `remembered` to a method.
+When: for tables of a vocabulary, which take a tenth of a second, and for answers about a grammar.
 Limits: what is made must not refer to the object, or neither is ever freed.
 """
 
@@ -10,12 +10,14 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TypeVar
+from functools import wraps
+from typing import Any, TypeVar
 
 from equivalence import forking
 
 Key = TypeVar("Key")
 Made = TypeVar("Made")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def made_once(make: Callable[[Key], Made]) -> Callable[[Key], Made]:
@@ -31,3 +33,18 @@ def made_once(make: Callable[[Key], Made]) -> Callable[[Key], Made]:
             return found
 
     return of
+
+
+def remembered(method: Method) -> Method:
+    """Keep the results of a method in its object, under its arguments. (`functools.cache` of a bound method
+    would hold the object, which only Python's garbage collector could free then.)"""
+    name = f"_results_of_{method.__name__}"
+
+    @wraps(method)
+    def result(self: Any, *arguments: Any) -> Any:
+        known: dict[tuple[Any, ...], Any] = self.__dict__.setdefault(name, {})
+        if arguments not in known:
+            known[arguments] = method(self, *arguments)
+        return known[arguments]
+
+    return result  # type: ignore[return-value]
