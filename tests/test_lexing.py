@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import lark
 import numpy as np
 import pytest
 
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
+from equivalence.lark.lalr.machine import may_follow, read_machine
 from equivalence.lark.lexer import build_lexer, machine, terminal_names
 from equivalence.lark.lexer.machine import FEW_MORE
 from equivalence.lark.lexer.reference import follow, lex_all, run
@@ -65,6 +67,17 @@ def test_what_is_never_closed_is_dropped_where_it_costs_many_states(monkeypatch)
     monkeypatch.setattr(machine, "FEW_TIMES", 1)
     monkeypatch.setattr(machine, "FEW_MORE", 1)
     assert same(build_lexer(grammar, follows, 4, keep_unclosed=None), plain)
+
+
+def test_a_machine_that_fits_only_without_what_is_never_closed_is_made_so():
+    """Also if only its last steps, which turn characters into bytes, need too many states."""
+    text = 'start: (S | OPEN W)*\nW: /[\\u4e00-\\u9fff]+/\nOPEN: "<"\nS: /<[^>]*>/'
+    grammar = lark.Lark(text, parser="lalr")
+    follows = may_follow(read_machine(grammar, terminal_names(grammar)))[:-1, :-1]
+    kept, plain = (build_lexer(grammar, follows, keep_unclosed=keep) for keep in (True, False))
+    for bound in range(len(plain.step) + 1, len(kept.step) + 8, 3):
+        found = build_lexer(grammar, follows, max_states=bound, keep_unclosed=None)
+        assert same(found, kept) or same(found, plain), bound
 
 
 def same(one, other):
