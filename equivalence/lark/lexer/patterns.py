@@ -135,7 +135,7 @@ class Positions:
             return self._node(CHOICE, tuple(self._sequence(one, flags, following) for one in argument[1]))
         if name == "SUBPATTERN":
             _, added, removed, body = argument
-            return self._sequence(body, (flags | added) & ~removed, following)
+            return self._sequence(body, _flags_inside(flags, added, removed), following)
         if name in ("MAX_REPEAT", "MIN_REPEAT"):
             least, most, body = argument
             return self._repeat(least, most, body, flags, following, name == "MIN_REPEAT")
@@ -204,7 +204,7 @@ class Positions:
             if str(operation) == "BRANCH":
                 stack.extend((one, inside) for one in argument[1])
             elif str(operation) == "SUBPATTERN":
-                stack.append((argument[3], (inside | argument[1]) & ~argument[2]))
+                stack.append((argument[3], _flags_inside(inside, *argument[1:3])))
             elif str(operation) in ("LITERAL", "NOT_LITERAL", "ANY", "IN"):
                 sets.append(matched(items[0], inside))
             else:
@@ -320,6 +320,13 @@ class Positions:
                 elif obligation is not False:
                     stack.append((following, inside, obligations | {obligation}))
         return tuple(found)
+
+
+def _flags_inside(flags: int, added: int, removed: int) -> int:
+    """The flags inside of a group such as ``(?a-i:...)``: each of the flags a, u and L ends the others."""
+    if added & regex_parser.TYPE_FLAGS:
+        flags &= ~regex_parser.TYPE_FLAGS
+    return (flags | added) & ~removed
 
 
 class LooksBeforeLexeme(Exception):
