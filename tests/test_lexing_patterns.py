@@ -25,6 +25,7 @@ from equivalence.lark.lexer.characters import (
     regex_parser,
     union,
 )
+from equivalence.lark.lexer.patterns import Positions
 from equivalence.lark.lexer.reference import follow, lex_all, run
 from tests.lexers import build_lark, texts
 
@@ -249,3 +250,11 @@ def test_preferences(pattern, text, length):
 def test_newer_constructs_are_refused_by_name(pattern, construct):
     with pytest.raises(UnsupportedGrammar, match=f"terminal A: .*{construct}"):
         build_lexer(build_lark(f"start: A\nA: /{pattern}/"))
+
+
+@pytest.mark.parametrize("pattern", [r"(?a)\w", "(?i)k", "(?s).", "(?x) a"])
+def test_flags_for_a_whole_pattern_are_refused(pattern):
+    """Python 3.10 gives them to all terminals, later versions refuse them in Lark's scanner."""
+    with pytest.raises(UnsupportedGrammar, match=r"terminal A: flags for a whole pattern"):
+        Positions().add("A", pattern, 0, 0)
+    Positions().add("A", f"{pattern[:3]}:a)", re.IGNORECASE, 0)

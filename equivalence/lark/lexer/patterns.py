@@ -6,8 +6,8 @@ alternatives from left to right; greedy repeats continue before they stop, lazy 
 becomes an *obligation* (`Obligation`); the character before decides look-behind.
 When: one table for all terminals of a lexer, and one for its keywords.
 Limits: constructs without such a form are refused by name: back-references, conditions on groups, atomic
-groups and possessive repeats, ``^`` and ``\\A``, look-behind that is not one character wide or sees beyond
-the lexeme. Bounded repeats are written out, up to `MAX_POSITIONS`.
+groups and possessive repeats, flags for a whole pattern, ``^`` and ``\\A``, look-behind that is not one
+character wide or sees beyond the lexeme. Bounded repeats are written out, up to `MAX_POSITIONS`.
 
 The standard library's own parser of regular expressions parses the patterns, so a pattern means exactly what
 it means in this version of Python.
@@ -89,6 +89,9 @@ class Positions:
         """Add a pattern whose end has a label; `name` is its name in messages."""
         self._name, self._label = name, label
         parsed = regex_parser.parse(pattern, flags)
+        if parsed.state.flags & ~(flags | re.UNICODE):
+            # Python 3.10 takes them in Lark's scanner, for the patterns of all terminals
+            raise self._refusal("flags for a whole pattern, such as (?i); write (?i:...)")
         end = self._node(END, label)
         self.starts.append(self._sequence(parsed, parsed.state.flags, end))
 
