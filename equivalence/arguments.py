@@ -124,9 +124,18 @@ def path_of(value: Any, name: str, error: type[HybridError] = ArgumentError) -> 
     """A path of the file system as text.
 
     Raises:
-        HybridError: of the given class: it is neither text nor `os.PathLike`, or it is bytes.
+        HybridError: of the given class: it is neither text nor `os.PathLike`, or it is bytes, or the system
+            has no such paths (NUL, surrogates).
     """
     path = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
-    if not isinstance(path, str) or not path:
+    if not isinstance(path, str) or not path or not _can_be_encoded(path):
         raise error(f"{name} must be the path of a file or folder, but is {shown(value)}")
     return path
+
+
+def _can_be_encoded(path: str) -> bool:
+    """Whether the system has bytes for the characters of a path."""
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False

@@ -118,7 +118,8 @@ class CompiledGrammar:
 
         Raises:
             StrategyError: the strategy is not "classifier"; the message says how to get it.
-            OSError: the file cannot be written.
+            ArtifactError: `path` is no path.
+            OSError: the file cannot be written: `path` is a folder, for example.
         """
         from hybrid import files  # which makes compiled grammars
 

@@ -16,7 +16,7 @@ from equivalence import BudgetExceeded, MatcherError, UnsupportedGrammar, Vocabu
 from hybrid import GrammarCompiler, GrammarMatcher
 from hybrid.completion import plans as plans_module
 from hybrid.healing import HealingMatcher
-from tests.matchers import STRATEGIES
+from tests.matchers import STRATEGIES, mask_of
 from tests.test_completion import closing
 from tests.tiny_grammars import fewest_tokens, tiny_grammar, tiny_vocabulary
 
@@ -25,6 +25,9 @@ COUNTED = "root ::= root{1,3} [ac]{2,} [ac] | [b]"
 
 LAWFUL = 800
 """How many grammars the law is tested on. Once, 10,000 were tried in 131 s of CPU: 0 differences."""
+
+LIMITED = 400
+"""How many grammars the law of limits is tested on."""
 
 MOST_TOKENS = 4
 
@@ -91,17 +94,9 @@ def test_law_closable_within_n_tokens_if_and_only_if_allowed() -> None:
     decided = unknown = 0
     for seed in range(LAWFUL):
         draw = random.Random(seed)
-        tokens, grammar, strategy = tiny_vocabulary(draw), tiny_grammar(draw), draw.choice(STRATEGIES)
-        size = len(tokens)
-        vocabulary = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=size)
-        try:
-            ours = matcher_of(grammar, vocabulary, strategy)
-            ours.closes_within(0)
-        except UnsupportedGrammar:  # left recursion through a counted repeat
+        if (sides := _sides(draw)) is None:
             continue
-        plain = xgrammar.GrammarMatcher(
-            xgrammar.GrammarCompiler(vocabulary.tokenizer_info, max_threads=1).compile_grammar(grammar)
-        )
+        ours, plain, size = sides
         for _ in range(3):
             found = _holds_here(ours, plain, draw.randint(1, MOST_TOKENS), size)
             decided, unknown = decided + (found is True), unknown + (found is None)
@@ -111,6 +106,20 @@ def test_law_closable_within_n_tokens_if_and_only_if_allowed() -> None:
             token = draw.choice(readable)
             assert plain.accept_token(token) and ours.accept_token(token)
     assert decided > LAWFUL and unknown < LAWFUL // 100
+
+
+def _sides(draw: random.Random) -> tuple[GrammarMatcher, xgrammar.GrammarMatcher, int] | None:
+    """Our matcher and plain XGrammar's of a tiny grammar, and the number of tokens, which is the stop id."""
+    tokens, grammar, strategy = tiny_vocabulary(draw), tiny_grammar(draw), draw.choice(STRATEGIES)
+    size = len(tokens)
+    vocabulary = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=size)
+    try:
+        ours = matcher_of(grammar, vocabulary, strategy)
+        ours.closes_within(0)
+    except UnsupportedGrammar:  # left recursion through a counted repeat
+        return None
+    compiler = xgrammar.GrammarCompiler(vocabulary.tokenizer_info, max_threads=1)
+    return ours, xgrammar.GrammarMatcher(compiler.compile_grammar(grammar)), size
 
 
 def _holds_here(ours: GrammarMatcher, plain: xgrammar.GrammarMatcher, left: int, size: int) -> bool | None:
@@ -135,7 +144,14 @@ def _holds_here(ours: GrammarMatcher, plain: xgrammar.GrammarMatcher, left: int,
         with pytest.raises(MatcherError, match="cannot be completed within"):
             closing(ours, left)
         return True
-    allowed = [token for token in closing(ours, left) if token < size]
+    _check_tokens(ours, plain, closing(ours, left), left, size)
+    return True
+
+
+def _check_tokens(
+    ours: GrammarMatcher, plain: xgrammar.GrammarMatcher, allowed: list[int], left: int, size: int
+) -> None:
+    """Check that a token is allowed if and only if fewer tokens than are left complete the text after it."""
     by_engine = ours.compiled_grammar.strategy == "engine"
     for token in range(size):
         after = plain.fork()
@@ -144,7 +160,38 @@ def _holds_here(ours: GrammarMatcher, plain: xgrammar.GrammarMatcher, left: int,
         if by_engine and token not in allowed and not _in_mask(plain, token):
             continue  # XGrammar's own mask lacks a token that its accept_token takes: see docs/limits.md
         assert (token in allowed) == (rest <= left - 1)
-    return True
+
+
+def test_law_texts_under_a_limit_end_in_time() -> None:
+    ended = 0
+    for seed in range(LIMITED):
+        draw = random.Random(seed)
+        if (sides := _sides(draw)) is None:
+            continue
+        ours, plain, size = sides
+        left, with_stop = draw.randint(0, MOST_TOKENS), draw.random() < 0.5
+        closes, needed = ours.limit_tokens(left, with_stop_token=with_stop), fewest_tokens(plain, left, size)
+        if needed is None or closes is None:  # too many texts to try
+            continue
+        assert closes == (needed <= left)
+        if not closes:
+            continue
+        room_for_stop = with_stop and needed < left  # the stop token fits, too
+        while not ours.is_terminated():
+            assert ours.tokens_left == left and left >= room_for_stop
+            allowed = mask_of(ours)
+            assert (size in allowed) == plain.is_completed()
+            if plain.is_completed() and left == room_for_stop:
+                assert allowed == [size]
+            else:
+                _check_tokens(ours, plain, allowed, left - room_for_stop, size)
+            texts = [token for token in allowed if token < size]
+            token = draw.choice(texts if texts and draw.random() < 0.8 else allowed)
+            assert ours.accept_token(token) and plain.accept_token(token)
+            left -= 1
+        assert plain.is_completed() and left >= (0 if room_for_stop else -1)
+        ended += 1
+    assert ended > LIMITED // 4
 
 
 def _in_mask(plain: xgrammar.GrammarMatcher, token: int) -> bool:

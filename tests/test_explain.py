@@ -235,6 +235,41 @@ def test_terminals_of_a_lark_grammar() -> None:
     assert refusal is not None and refusal.offset == 1 and '";"' in str(refusal)
 
 
+READ = r"""
+start: ("null" | "nab" | "éaé" | "éaè" | "it"i | "sékſ"i | "ſ€"i | WORD "!")*
+WORD: /[it]+/i
+%ignore " "
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("nu", {"null": 2}),  # nothing else is possible: Lark's lexer would emit it now
+        ("nul", {"null": 3}),
+        ("null n", {"null": 1, "nab": 1}),
+        (b"\xc3", {"éaé": 1, "éaè": 1}),  # half of a character
+        ("é", {"éaé": 2, "éaè": 2}),
+        ("éa", {"éaé": 3, "éaè": 3}),
+        (b"null \xc3\xa9a\xc3", {"éaé": 4, "éaè": 4}),
+        ("S", {"sékſ": 1, "ſ€": 2}),  # ſ in another case, which has two bytes
+        ("SÉ", {"sékſ": 3}),
+        ("SÉ\u212a", {"sékſ": 4}),  # the Kelvin sign has three bytes, k has one
+        ("I", {"it": 1}),
+        ("IT", {}),  # it is a whole literal, or the beginning of WORD
+        ("ſ", {"ſ€": 2, "sékſ": 1}),
+        (b"\xc5\xbf\xe2", {"ſ€": 3}),
+    ],
+)
+def test_bytes_that_were_read_of_a_literal(text: str | bytes, read: dict[str, int]) -> None:
+    matcher = GrammarMatcher(GrammarCompiler(BYTES).compile_lark(READ))
+    assert matcher.accept_string(text)
+    literals = [one for one in matcher.explain().expected if one.kind == "literal"]
+    assert {one.text: one.read for one in literals if one.read} == read
+    for one in literals:
+        assert matcher.fork().accept_string(one.text.encode()[one.read :])
+
+
 def test_threads_share_a_grammar() -> None:
     compiled = GrammarCompiler(BYTES).compile_json_schema(SCHEMA)
 
@@ -333,9 +368,11 @@ def test_the_terminal_that_comes_is_told(name: str) -> None:
     for token in tokens:
         assert token.start_pos is not None and token.end_pos is not None
         for place in range(token.start_pos, token.end_pos):
-            words = {(one.kind, one.text) for one in told[place].expected}
-            name_or_text = literals.get(token.type)
-            one = ("terminal", token.type) if name_or_text is None else ("literal", name_or_text)
+            words = {(one.kind, one.text, one.read) for one in told[place].expected}
+            name_or_text, n_read = literals.get(token.type), place - token.start_pos  # texts are ASCII
+            one = ("literal", name_or_text, n_read)
+            if name_or_text is None:
+                one = ("terminal", token.type, min(n_read, 1))
             if one not in words and not told[place].n_more:
                 missing.append((text[max(0, place - 8) : place], token.type, told[place].sentence))
     assert not missing

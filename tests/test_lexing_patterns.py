@@ -25,6 +25,7 @@ from equivalence.lark.lexer.characters import (
     regex_parser,
     union,
 )
+from equivalence.lark.lexer.patterns import Positions
 from equivalence.lark.lexer.reference import follow, lex_all, run
 from tests.lexers import build_lark, texts
 
@@ -96,6 +97,7 @@ def characters():
             r"\W",
             "(?i:A)",
             "(?s:.)",
+            r"(?a:\w)",
         ]
     )
 
@@ -113,6 +115,7 @@ def patterns():
             st.lists(inner, min_size=2, max_size=3).map(lambda parts: f"(?:{'|'.join(parts)})"),
             st.tuples(inner, repeat).map(lambda parts: f"({parts[0]}){parts[1]}"),
             inner.map(lambda part: f"(?:{part}|)"),
+            st.tuples(st.sampled_from(["a", "u", "a-i"]), inner).map(lambda parts: "(?{}:{})".format(*parts)),
             st.tuples(inner, around, inner).map(lambda parts: parts[0] + parts[1].format(parts[2])),
             st.tuples(
                 inner, st.sampled_from([r"\b", r"\B", r"\Z", "$", "(?m:$)", "(?<=a)", "(?<![ab])"])
@@ -197,6 +200,27 @@ def check(text, seed):
             assert any(rest[: len(one)] == one for one in machine.continuations[state]), (sample, cut)
 
 
+ASCII_INSIDE = [
+    r"/(?a:\w)/", r"/(?a:\W)/", r"/(?a:\d)/", r"/(?a:\s)/", r"/(?a:[^\W\d])/", r"/\w(?a:\b)[^z]/",
+    r"/(?a:(?u:\w))/", r"/(?a:\d|(?u:\s))/", r"/(?u:(?a:\w))/", r"/(?a:(?i:[a-z]))/", r"/(?ai:s)/",
+    r"/(?a:ſ)/i", r"/(?a:k)/i", r"/(?a:[^s])/i", r"/(?a-i:\w|é)/i", r"/(?a:(?u:k)|s)/i",
+    r"/(?=(?a:\w))./s", r"/(?!(?a:\w))./s", r"/.(?<=(?a:\w))/s", r"/.(?<!(?a:\s))/s",
+    r"/.(?<=(?a:(?u:\d)))/", r"/.(?<=(?a:s))/i",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", ASCII_INSIDE)
+def test_flags_that_exclude_each_other_in_groups(pattern):
+    grammar = build_lark(f"start: (A | X)*\nA.2: {pattern}\nX: /(?s:.)/")
+    machine = build_lexer(grammar, keep_unclosed=True)
+    letters = [
+        *map(chr, range(0x250)),
+        *"\u0660\u1e9e\u2028\u212a\u3000\u4e2d\ufb05\uff11\U0001d54a\U0001d7d8",
+    ]
+    for text in [*letters, *(letter + after for letter in letters for after in "sſ ")]:
+        assert run(machine, text.encode()) == lex_all(grammar, text), text
+
+
 @pytest.mark.parametrize(
     ("pattern", "text", "length"),
     [
@@ -226,3 +250,11 @@ def test_preferences(pattern, text, length):
 def test_newer_constructs_are_refused_by_name(pattern, construct):
     with pytest.raises(UnsupportedGrammar, match=f"terminal A: .*{construct}"):
         build_lexer(build_lark(f"start: A\nA: /{pattern}/"))
+
+
+@pytest.mark.parametrize("pattern", [r"(?a)\w", "(?i)k", "(?s).", "(?x) a"])
+def test_flags_for_a_whole_pattern_are_refused(pattern):
+    """Python 3.10 gives them to all terminals, later versions refuse them in Lark's scanner."""
+    with pytest.raises(UnsupportedGrammar, match=r"terminal A: flags for a whole pattern"):
+        Positions().add("A", pattern, 0, 0)
+    Positions().add("A", f"{pattern[:3]}:a)", re.IGNORECASE, 0)

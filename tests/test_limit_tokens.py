@@ -46,9 +46,9 @@ def wanted(matcher: GrammarMatcher, left: int, stop: int | None = None) -> list[
         left: number of tokens left.
         stop: the stop token that has to fit too, if possible.
     """
+    if 0 <= left <= (stop is not None) and matcher.is_completed():
+        return matcher.stop_token_ids
     for for_stop in (1, 0) if stop is not None else (0,):
-        if for_stop and left == 1 and matcher.is_completed():
-            return [stop]  # type: ignore[list-item]
         if left > for_stop:
             try:
                 return closing(matcher, left - for_stop)
@@ -142,6 +142,28 @@ def test_texts_end_with_a_stop_token_in_time(name: str, strategy: str, more: int
             assert matcher.accept_token(draw.choice(mask_of(matcher)))
         assert matcher.is_completed()
         assert matcher.is_terminated() or not more  # if there was room for a stop token
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("with_stop", [False, True])
+def test_only_stop_tokens_follow_a_complete_text_if_no_token_is_left(strategy: str, with_stop: bool) -> None:
+    vocabulary = Vocabulary.from_bytes([b"a", b"-", b"", b"b", b""], stop_token_ids=[2, 4])
+    matcher = matcher_of('root ::= "a" ("-" "a")*', strategy, vocabulary)
+    assert matcher.limit_tokens(1, with_stop_token=with_stop)
+    assert mask_of(matcher) == [0] and matcher.accept_token(0)
+    assert matcher.tokens_left == 0 and mask_of(matcher) == [2, 4]
+    assert matcher.limit_tokens(0, with_stop_token=with_stop) and mask_of(matcher) == [2, 4]
+    assert matcher.limit_tokens(1, with_stop_token=with_stop)
+    assert mask_of(matcher) == [2, 4]  # "-" would need another token
+    assert matcher.limit_tokens(2, with_stop_token=with_stop)
+    assert mask_of(matcher) == ([2, 4] if with_stop else [1, 2, 4])
+    matcher.limit_tokens(0, with_stop_token=with_stop)
+    assert matcher.accept_token(1)  # masked out: the limit is exceeded
+    assert matcher.tokens_left == -1 and mask_of(matcher) == [0]
+    assert matcher.accept_token(0) and mask_of(matcher) == [1, 2, 4]
+    matcher.rollback(2)
+    assert mask_of(matcher) == [2, 4]
+    assert matcher.accept_token(4) and matcher.is_terminated()
 
 
 def test_batches_and_trees_of_drafts_have_the_masks_of_their_places() -> None:

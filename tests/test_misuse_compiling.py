@@ -53,6 +53,7 @@ VOCABULARIES: dict[str, tuple[Any, dict[str, Any]]] = {
     "size 10 ** 12": (TOKENS, {"vocab_size": 10**12}),
     "a folder of 5": (TOKENS, {"cache_dir": 5}),
     "no folder": (TOKENS, {"cache_dir": ""}),
+    "a folder with a NUL": (TOKENS, {"cache_dir": "a\0b"}),
 }
 
 
@@ -108,6 +109,8 @@ COMPILERS: dict[str, dict[str, Any]] = {
     "0 bytes on disk": {"cache_dir": "folder", "cache_dir_limit_bytes": 0},
     "a folder of 5": {"cache_dir": 5},
     "no folder": {"cache_dir": ""},
+    "a folder with a NUL": {"cache_dir": "a\0b"},
+    "a folder with a surrogate": {"cache_dir": "a\ud800b"},
     "maybe cached": {"cache_enabled": "false"},
     "maybe on demand": {"on_demand": None},
     "maybe deterministic": {"deterministic": 1},
@@ -212,7 +215,11 @@ def test_jobs_of_all_kinds() -> None:
 
 def test_wrong_arguments_of_compiled_grammars() -> None:
     compiled: Any = compiled_by("classifier")
-    for call in (lambda: compiled.save(5), lambda: CompiledGrammar.load(None, VOCABULARY)):  # type: ignore[arg-type]
+    for call in (
+        lambda: compiled.save(5),
+        lambda: compiled.save("a\0b"),
+        lambda: CompiledGrammar.load(None, VOCABULARY),
+    ):  # type: ignore[arg-type]
         with pytest.raises(ArtifactError, match="path must be"):
             call()
     with pytest.raises(HybridError, match=r"budget must be a hybrid\.Budget, but is 5"):

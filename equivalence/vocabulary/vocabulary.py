@@ -218,7 +218,12 @@ class Vocabulary:
             raise VocabularyError(f"{os.fspath(path)!r}: {error}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a file that `load` can read. The write is atomic."""
+        """Write a file that `load` can read. The write is atomic.
+
+        Raises:
+            VocabularyError: `path` is no path.
+            OSError: the file cannot be written.
+        """
         stream = io.BytesIO()
         np.savez_compressed(
             stream,

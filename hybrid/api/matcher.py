@@ -344,8 +344,9 @@ class GrammarMatcher(Calls):
         """Limit how many tokens may follow: all later masks leave room for the rest of the text.
 
         Later masks are those of `fill_closing_bitmask`, in batches and in trees of drafts, too. The number of
-        tokens left falls by one with each step, and rises again with each step that is taken back. If the
-        text cannot be completed in time, masks are plain ones (docs/completion.md).
+        tokens left falls by one with each step, and rises again with each step that is taken back. If none is
+        left and the text is complete, only stop tokens are allowed. If the text cannot be completed in time,
+        masks are plain ones (docs/completion.md).
 
         Args:
             tokens_left: how many tokens may still follow, 0 or more. None removes the limit.
@@ -364,10 +365,11 @@ class GrammarMatcher(Calls):
         if tokens_left is None:
             self._follower = follower
             return None
-        left, stops = integer_from(0, tokens_left, "tokens_left"), flag(with_stop_token, "with_stop_token")
+        left = integer_from(0, tokens_left, "tokens_left")
+        with_stop = flag(with_stop_token, "with_stop_token")
         closes = self.closes_within(left)
         completion = self._compiled.completions.of(self._stops)
-        self._follower = ClosingFollower(follower, completion, left, self._stops if stops else ())
+        self._follower = ClosingFollower(follower, completion, left, self._stops, with_stop)
         return closes
 
     @property

@@ -2,8 +2,9 @@
 
 What: a `ClosingFollower` contains another follower, of any strategy. Its masks are those of the inner one
 without the tokens after which no completion is known that fits into the remaining tokens: the masks of
-`hybrid.GrammarMatcher.fill_closing_bitmask`. It counts what is read and taken back, so that drafts, trees
-of drafts and batches get the masks of their places.
+`hybrid.GrammarMatcher.fill_closing_bitmask`. If the text is complete and no token is left, only stop tokens
+remain. It counts what is read and taken back, so that drafts, trees of drafts and batches get the masks of
+their places.
 When: used by `hybrid.GrammarMatcher.limit_tokens`.
 Limits: those of `completion.py`. If no completion fits, the mask is the inner one's: either the text
 contains something that was masked out, such as a draft that will be rejected, or the limit was too small
@@ -34,16 +35,19 @@ class ClosingFollower(Follower):
         inner: the follower of the grammar.
         completion: the completion of the same grammar, with the same stop ids.
         left: how many more tokens may follow.
-        stops: ids that end the sequence; one of them is counted, if there is room for it. Empty: none is.
+        stops: ids that end the sequence.
+        with_stop: keep one of the tokens for a stop token, if there is room for it.
 
     Attributes:
         left: how many more tokens may follow; each step, by a token or a text, counts as one.
         trouble: why closing has ended for good, in words; None while it continues.
     """
 
-    def __init__(self, inner: Follower, completion: Completion, left: int, stops: tuple[int, ...]) -> None:
+    def __init__(
+        self, inner: Follower, completion: Completion, left: int, stops: tuple[int, ...], with_stop: bool
+    ) -> None:
         super().__init__(inner)
-        self._completion, self._stops, self.left = completion, stops, left
+        self._completion, self._stops, self._for_stop, self.left = completion, stops, int(with_stop), left
         self.trouble: str | None = None
         self._place: Place | None = None
         # masks are the inner one's while more tokens are left than the second, and at most the first
@@ -80,14 +84,18 @@ class ClosingFollower(Follower):
 
     def _close(self, words: NDArray[np.uint32]) -> bool:
         """Remove from a mask the tokens that leave no room. Return whether it had any."""
-        text, left = self.text_read(), self.left
-        for_stop = 1 if self._stops else 0
+        left, for_stop = self.left, self._for_stop
+        if 0 <= left <= for_stop and self.is_completed():
+            stops = self._stops_of(words)
+            if stops.any():  # else the sequence ends without one
+                restricted = not np.array_equal(words, stops)
+                words[:] = stops
+                return restricted
+        text = self.text_read()
         n_untouched, self._place = self._completion.count_untouched(text, self._place, left - for_stop)
         if n_untouched:
             self._untouched = left, left - n_untouched
             return False
-        if for_stop and left == 1 and self.is_completed():
-            return self._leave_stops(words)
         for fitting in range(max(left - for_stop, 1), left + 1):
             mask = words.copy()
             try:
@@ -98,13 +106,11 @@ class ClosingFollower(Follower):
             return restricted
         return False
 
-    def _leave_stops(self, words: NDArray[np.uint32]) -> bool:
-        before = words.copy()
-        words.fill(0)
+    def _stops_of(self, words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        stops = np.zeros_like(words)
         for stop in self._stops:
-            words[stop >> 5] |= np.uint32(1 << (stop & 31))
-        words &= before
-        return not np.array_equal(words, before)
+            stops[stop >> 5] |= words[stop >> 5] & np.uint32(1 << (stop & 31))
+        return stops
 
     # tokens and text
 

@@ -3,12 +3,14 @@
 What: a `LarkReading` replays a text in the tables of the compiled grammar. Lark gives the names and patterns
 of terminals.
 When: used by `hybrid.explain.words`, for grammars from `GrammarCompiler.compile_lark`.
-Limits: it only gives words, and never decides what is allowed. Lark builds its parser again, which takes 10
+Limits: it only gives words, and never decides what is allowed. A literal in any case is not named inside of a
+character that has another number of bytes than the literal's. Lark builds its parser again, which takes 10
 to 300 ms; when the grammar was compiled, that was within the budget.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -231,17 +233,25 @@ class LarkReading:
 
     def found(self, deadline: Deadline) -> Located:
         """The terminals that may come next: started ones first, then literals, then others. There are no
-        names of rules, because Lark's tables have none."""
+        names of rules, because Lark's tables have none.
+
+        Raises:
+            TimeUp: the time ran out.
+        """
         at, names = self._at[-1], self._names
         found: dict[Expected, Rest] = {}
-        lexeme = bytes(self._text[max(at.begins, 0) :]).decode("utf-8", "replace")
+        lexeme = bytes(self._text[max(at.begins, 0) :])
         begins: frozenset[int] | None = None
         if at.begins < 0:
             fixed, state = self._fixed, at.state
             # the bytes that lead to the same state as at the start may follow an emitted lexeme
             anew = (fixed.step[state] == fixed.step[0]) & (fixed.emitted[state] == fixed.emitted[0])
             begins = self._lexing.goes_on(state) & self._lexing.bytes_of(anew)
-            found[self._described(at.last, 1)] = self._lexing.goes_on(at.state) - begins
+            literal = names.literals[at.last]
+            if literal is None:
+                found[self._described(at.last, 1)] = self._lexing.goes_on(at.state) - begins
+            elif n_read := self._read_before(at.state, literal.encode(), deadline):
+                found[self._described(at.last, n_read)] = literal.encode()[n_read:]
             self._add_followers(found, at.stack, begins)
         elif not lexeme:
             self._add_followers(found, at.stack, None)
@@ -252,9 +262,10 @@ class LarkReading:
                 if literal is None and terminal in coming:
                     silent = self._lexing.bytes_of(self._fixed.emitted[at.state] == 0)
                     found[self._described(terminal, 1)] = self._lexing.goes_on(at.state) & silent
-                elif literal is not None and literal != lexeme:
-                    if _begins(literal, lexeme, names.any_case[terminal]):
-                        found[self._described(terminal, len(lexeme))] = literal[len(lexeme) :].encode()
+                elif literal is not None:
+                    n_read = _read_of(literal, lexeme, names.any_case[terminal])
+                    if rest := literal.encode()[n_read:] if n_read else b"":
+                        found[self._described(terminal, n_read)] = rest
             ended, begins = self._lexing.ended(at.state)
             for terminal in ended:
                 after = self._shifted(at.stack, terminal)
@@ -270,6 +281,27 @@ class LarkReading:
             found, key=lambda one: (not one.read, order[one.kind], one.text.startswith(IGNORED))
         )
         return Located(expected, found, (), NO_RULES)
+
+    def _read_before(self, state: int, literal: bytes, deadline: Deadline) -> int:
+        """How many bytes of a literal were read before a state within it, which was emitted early: after the
+        rest of it, the lexer begins anew. 0 if there is no such rest.
+
+        Raises:
+            TimeUp: the time ran out.
+        """
+        step = self._fixed.step
+        columns = self._fixed.class_of_byte[np.frombuffer(literal, np.uint8)].tolist()
+        for n_read in range(len(literal) - 1, 0, -1):
+            if deadline.is_over:
+                raise TimeUp
+            at = state
+            for column in columns[n_read:]:
+                at = int(step[at, column])
+                if at < 0:
+                    break
+            if at == 0:
+                return n_read
+        return 0
 
     def _add_followers(
         self, found: dict[Expected, Rest], stack: tuple[int, ...], begins: frozenset[int] | None
@@ -301,7 +333,11 @@ class LarkReading:
         return f"/{pattern[:PRINTED]}/" if name.startswith("__") else name
 
 
-def _begins(literal: str, lexeme: str, any_case: bool) -> bool:
-    if any_case:
-        return literal.casefold().startswith(lexeme.casefold())
-    return literal.startswith(lexeme)
+def _read_of(literal: str, lexeme: bytes, any_case: bool) -> int:
+    """How many bytes of a literal were read, if a lexeme is its beginning; else 0. A letter in another case
+    may have another number of bytes."""
+    text = lexeme.decode("utf-8", "ignore")  # without an incomplete character
+    head = literal[: len(text)]
+    is_same = re.fullmatch(re.escape(head), text, re.IGNORECASE) if any_case else head == text
+    begun = head.encode() + lexeme[len(text.encode()) :]
+    return len(begun) if is_same and literal.encode().startswith(begun) else 0

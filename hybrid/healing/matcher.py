@@ -44,7 +44,9 @@ _kept: weakref.WeakKeyDictionary[CompiledGrammar, dict[Any, NDArray[np.uint32]]]
 
 
 class HealingMatcher:
-    """Follows one sequence that begins with given bytes. The methods are those of `GrammarMatcher`.
+    """Follows one sequence that begins with given bytes. The methods are those of `GrammarMatcher`, but
+    it has no `limit_tokens`, `tokens_left`, `lost_limit`, `explain`, `explain_refusal`, `get_captures` and
+    `max_rollback_tokens`, and batches do not take it. Once the prefix is spelled, `inner` has all of them.
 
     Args:
         compiled_grammar: the grammar, on any strategy.

@@ -6,8 +6,8 @@ alternatives from left to right; greedy repeats continue before they stop, lazy 
 becomes an *obligation* (`Obligation`); the character before decides look-behind.
 When: one table for all terminals of a lexer, and one for its keywords.
 Limits: constructs without such a form are refused by name: back-references, conditions on groups, atomic
-groups and possessive repeats, ``^`` and ``\\A``, look-behind that is not one character wide or sees beyond
-the lexeme. Bounded repeats are written out, up to `MAX_POSITIONS`.
+groups and possessive repeats, flags for a whole pattern, ``^`` and ``\\A``, look-behind that is not one
+character wide or sees beyond the lexeme. Bounded repeats are written out, up to `MAX_POSITIONS`.
 
 The standard library's own parser of regular expressions parses the patterns, so a pattern means exactly what
 it means in this version of Python.
@@ -89,6 +89,9 @@ class Positions:
         """Add a pattern whose end has a label; `name` is its name in messages."""
         self._name, self._label = name, label
         parsed = regex_parser.parse(pattern, flags)
+        if parsed.state.flags & ~(flags | re.UNICODE):
+            # Python 3.10 takes them in Lark's scanner, for the patterns of all terminals
+            raise self._refusal("flags for a whole pattern, such as (?i); write (?i:...)")
         end = self._node(END, label)
         self.starts.append(self._sequence(parsed, parsed.state.flags, end))
 
@@ -131,7 +134,7 @@ class Positions:
             return self._node(CHOICE, tuple(self._sequence(one, flags, following) for one in argument[1]))
         if name == "SUBPATTERN":
             _, added, removed, body = argument
-            return self._sequence(body, (flags | added) & ~removed, following)
+            return self._sequence(body, _flags_inside(flags, added, removed), following)
         if name in ("MAX_REPEAT", "MIN_REPEAT"):
             least, most, body = argument
             return self._repeat(least, most, body, flags, following, name == "MIN_REPEAT")
@@ -200,7 +203,7 @@ class Positions:
             if str(operation) == "BRANCH":
                 stack.extend((one, inside) for one in argument[1])
             elif str(operation) == "SUBPATTERN":
-                stack.append((argument[3], (inside | argument[1]) & ~argument[2]))
+                stack.append((argument[3], _flags_inside(inside, *argument[1:3])))
             elif str(operation) in ("LITERAL", "NOT_LITERAL", "ANY", "IN"):
                 sets.append(matched(items[0], inside))
             else:
@@ -316,6 +319,13 @@ class Positions:
                 elif obligation is not False:
                     stack.append((following, inside, obligations | {obligation}))
         return tuple(found)
+
+
+def _flags_inside(flags: int, added: int, removed: int) -> int:
+    """The flags inside of a group such as ``(?a-i:...)``: each of the flags a, u and L ends the others."""
+    if added & regex_parser.TYPE_FLAGS:
+        flags &= ~regex_parser.TYPE_FLAGS
+    return (flags | added) & ~removed
 
 
 class LooksBeforeLexeme(Exception):
