@@ -98,7 +98,7 @@ class DeltaWalker(Walker):
         """Whether the same bytes may follow below both states, as far as is known."""
         if self.filters:
             for c in range(self.space.n_classes):
-                if self.behind[state, c] != self.behind[other, c]:
+                if self.follow_sets[state, c] != self.follow_sets[other, c]:
                     return False
         return True
 

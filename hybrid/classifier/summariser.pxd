@@ -23,7 +23,7 @@ cdef class Summariser:
     cdef const Node[::1] nodes
     cdef const Suffix[::1] suffixes
     cdef const int[::1] whole
-    cdef const unsigned char[:, ::1] behind
+    cdef const unsigned char[:, ::1] follow_sets
     cdef Py_ssize_t n_groups
     cdef Py_ssize_t n_states
     cdef Py_ssize_t longest

@@ -53,7 +53,7 @@ class Summariser:
         suffixes: the trie of the reversed representatives: what is left of each suffix after its first
             byte, and the class of that byte. Number 0 is the empty suffix.
         whole: for each class, the suffix that is its representative.
-        behind: uint8[S + counted rules, B]: classes of bytes that can follow after a symbol was popped.
+        follow_sets: uint8[S + counted rules, B]: classes of bytes that can follow after a symbol was popped.
         longest: bytes of the longest representative.
     """
 
@@ -63,7 +63,7 @@ class Summariser:
         self.nodes = of_array(fixed.nodes, NODE)
         self.suffixes = of_array(fixed.suffixes, SUFFIX)
         self.whole = fixed.whole
-        self.behind = fixed.behind
+        self.follow_sets = fixed.follow_sets
         self.n_groups = fixed.n_groups
         self.n_states = space.n_states
         self.longest = fixed.longest
@@ -93,7 +93,7 @@ class Summariser:
             if above != REJECT:
                 byte_class: cython.Py_ssize_t = self.nodes[i].byte_class
                 # if a state may be popped at once, the configuration contains what lies below it
-                if depth > 1 and self.space.facts[above].n_ports > 0 and self.behind[state, byte_class]:
+                if depth > 1 and self.space.facts[above].n_ports > 0 and self.follow_sets[state, byte_class]:
                     self.popped[pops] = depth - 1
                     pops += 1
                 following = self.space.steps[above, byte_class]
@@ -177,7 +177,7 @@ class Summariser:
             pops: cython.Py_ssize_t = 0
             while rest != 0 and following != REJECT:
                 byte_class: cython.Py_ssize_t = self.suffixes[rest].byte_class
-                if self.space.facts[following].n_ports > 0 and self.behind[own, byte_class]:
+                if self.space.facts[following].n_ports > 0 and self.follow_sets[own, byte_class]:
                     self.popped[pops] = rest
                     pops += 1
                 after: cython.Py_ssize_t = self.space.steps[following, byte_class]

@@ -133,11 +133,11 @@ class WalkOutput(Summariser):
                 self.follow_all()
                 return 0
             with cython.gil:
-                self.behind = self.fixed.behind()
+                self.follow_sets = self.fixed.follow_sets()
             self.filters = True
         self.follow_none()
         for c in range(self.space.n_classes):
-            if self.behind[own, c]:
+            if self.follow_sets[own, c]:
                 self.followers[c] = 1
         self.count_followers()
         return 0

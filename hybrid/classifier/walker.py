@@ -120,7 +120,7 @@ class Walker(WalkOutput):
 
         Args:
             symbol: the symbol of the configuration.
-            own: the row of `behind` with what may follow below it.
+            own: the row of `follow_sets` with what may follow below it.
 
         Returns:
             The number of the pending set that is left; `mask` has the number of the mask.
