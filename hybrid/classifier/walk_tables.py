@@ -38,7 +38,7 @@ class WalkTables(NamedTuple):
         automaton: the automata of `net`.
         network: the network from which all of this is made.
         texts: the vocabulary's trie and bytes.
-        kept: the cached walks of other grammars over the vocabulary.
+        kept_reads: the cached walks of other grammars over the vocabulary.
     """
 
     net: tuple[NDArray[Any], ...]
@@ -48,7 +48,7 @@ class WalkTables(NamedTuple):
     absorbing: NDArray[np.uint8]
     network: Network
     texts: TokenTexts
-    kept: KeptReads
+    kept_reads: KeptReads
     start: int
     start_final: bool
 
