@@ -130,7 +130,7 @@ class Walker(WalkOutput):
         is_new: cython.bint = self.is_wide(pending, symbol)
         if is_new:
             with cython.gil:
-                n = self.recall(pending, symbol)
+                n = self.from_cache(pending, symbol)
         if n >= 0:
             n = self.that_may_follow(n)
         else:
@@ -178,10 +178,10 @@ class Walker(WalkOutput):
         n: cython.Py_ssize_t = -1
         if not is_new:
             with cython.gil:
-                n = self.recall(pending, symbol)
+                n = self.from_cache(pending, symbol)
         if n < 0 and symbol >= self.n_states:
             with cython.gil:
-                n = self.recall_units(pending, symbol)
+                n = self.from_cached_units(pending, symbol)
             if n >= 0:
                 self.follow_unit(self.known.units.pool[self.known.units.starts[symbol - self.n_states]])
         if n < 0:
@@ -193,7 +193,7 @@ class Walker(WalkOutput):
             self.set_follow(own)
         return self.that_may_follow(n)
 
-    def recall(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def from_cache(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Take a walk from the cache, its ranges and pending nodes. Return the number of nodes, or -1 if
         there is none."""
         if self.contents is None:
@@ -216,7 +216,7 @@ class Walker(WalkOutput):
             return -1
         return self.taken(read)
 
-    def recall_units(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def from_cached_units(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The same for the frame of a counted rule, computed from the cached number of units that each
         string begins, which serves all counts. -1 if the units do not allow that."""
         at = self.known.units.starts[symbol - self.n_states]
