@@ -38,7 +38,7 @@ ADDRESS_OF_EMPTY = EMPTY.ctypes.data | 2
 
 
 def fill_drafts(
-    matchers: list, bitmask: Any, numbers: Any, drafts: list | None, alone: Callable
+    matchers: list, bitmask: Any, numbers: Any, drafts: list | None, rows_of_one: Callable
 ) -> list[int]:
     """Write the mask of each matcher, followed by the masks after each of its draft tokens.
 
@@ -47,7 +47,7 @@ def fill_drafts(
         bitmask: like that of `GrammarMatcher.fill_next_token_bitmask`.
         numbers: the number of each matcher's first row; rows must not overlap.
         drafts: the draft tokens of each matcher; None: there are none. A -1 ends the tokens.
-        alone: called with a matcher and its tokens if it cannot be served here. It returns its rows,
+        rows_of_one: called with a matcher and its tokens if it cannot be served here. It returns its rows,
             uint32[1 + tokens, words], and how many tokens were accepted.
 
     Returns:
@@ -99,7 +99,7 @@ def fill_drafts(
     taken: list = []
     for i in range(n):
         if lookup.followers[i] is None or i in left:
-            masks, of_it = alone(matchers[i], () if drafts is None else drafts[i])
+            masks, of_it = rows_of_one(matchers[i], () if drafts is None else drafts[i])
             lookup.give(i, masks)
             taken.append(of_it)
         else:
