@@ -105,7 +105,7 @@ class Compilation(EngineStrategies):
         refused = unexplored = ""
         read, features, timings, deadline = job.read, job.features, job.timings, job.deadline
         ids = None
-        with self.own_part(deadline) as own:
+        with self.own_deadline(deadline) as own:
             try:
                 refuse_beyond_stacks(features, read.features)
                 if features.only_ids:
