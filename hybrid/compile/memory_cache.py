@@ -38,15 +38,15 @@ class _UnderWay:
         future: the result or error; None as long as no call waits for it.
         deadline: the deadline of the compilation, with the time limit of the call that started it. It is
             cancelled when no call wants the grammar any more.
-        asking: number of calls that want it.
-        among: the dict that lists it. It is no longer the cache's own if the cache was cleared since.
+        n_callers: number of calls that want it.
+        table: the dict that lists it. It is no longer the cache's own if the cache was cleared since.
     """
 
-    def __init__(self, seconds: float | None, among: dict[Any, _UnderWay]) -> None:
+    def __init__(self, seconds: float | None, table: dict[Any, _UnderWay]) -> None:
         self.future: Future[CompiledGrammar] | None = None
         self.deadline = Deadline(seconds)
-        self.asking = 1
-        self.among = among
+        self.n_callers = 1
+        self.table = table
 
     def give(self, found: CompiledGrammar | BaseException) -> None:
         """Set the result or error, unless that was done before. Later calls do not find this object."""
@@ -130,7 +130,7 @@ class MemoryCache:
                         evicted = self._evict()
                     elif key in self._under_way:
                         under_way = self._under_way[key]
-                        under_way.asking += 1
+                        under_way.n_callers += 1
                         under_way.future = under_way.future or Future()
                     else:
                         mine = self._under_way[key] = _UnderWay(asked.left, self._under_way)
@@ -167,7 +167,7 @@ class MemoryCache:
         try:
             with asked.when_cancelled(partial(self._withdraw, key, mine)):
                 compiled = compile_it(mine.deadline)
-            self._keep(key, compiled, mine.among, count)
+            self._keep(key, compiled, mine.table, count)
             self._end(key, mine)
             mine.give(compiled)
             return compiled
@@ -200,16 +200,16 @@ class MemoryCache:
         """Record that a call no longer wants the grammar. If none does, give the compilation up; later calls
         start again."""
         with self._lock:
-            under_way.asking -= 1
-            if under_way.asking:
+            under_way.n_callers -= 1
+            if under_way.n_callers:
                 return
         self._end(key, under_way)
         under_way.deadline.cancel()
 
     def _end(self, key: Any, under_way: _UnderWay) -> None:
         with self._lock:
-            if under_way.among.get(key) is under_way:
-                del under_way.among[key]
+            if under_way.table.get(key) is under_way:
+                del under_way.table[key]
 
     def clear(self) -> None:
         """Drop all grammars, finished or not. Those in use stay usable."""
@@ -220,12 +220,12 @@ class MemoryCache:
             self._under_way = {}
 
     def _keep(
-        self, key: Any, compiled: CompiledGrammar, among: dict[Any, _UnderWay], count: Count
+        self, key: Any, compiled: CompiledGrammar, table: dict[Any, _UnderWay], count: Count
     ) -> None:  # fmt: skip
         size = compiled.memory_size_bytes
         with self._lock:
             # a compilation that started before the cache was cleared is not kept
-            if size > self.limit_bytes or key in self._kept or among is not self._under_way:
+            if size > self.limit_bytes or key in self._kept or table is not self._under_way:
                 return
             self._kept[key] = compiled, size
             self._bytes += size
