@@ -113,7 +113,7 @@ class Pipeline:
             if not request.is_written_at_once:
                 return self._made(request, entry, deadline, began)
             seconds = self._compilation.settings.seconds
-            with single_flight.alone(disk.path(entry), deadline, seconds) as turn:
+            with single_flight.wait_for_other_processes(disk.path(entry), deadline, seconds) as turn:
                 if turn == "overdue":
                     self._statistics.count("disk_overdue")
                 # another process may have written it since
