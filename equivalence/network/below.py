@@ -46,8 +46,8 @@ class MergedStates:
         edge_starts, edges, call_starts, calls: where the edges (first byte, last byte, target) of each
             state start, and its calls (callee, state after it): int64[states + 1], [n, 3], [states + 1],
             [n, 2].
-        stands: int64[states], the state that represents each state: another one if it only passes on,
-            otherwise itself.
+        representative_of: int64[states], the state that represents each state: another one if it only tail
+            calls a rule, otherwise itself.
         cls: int64[states], the class of each state; -1 if it cannot be reached from the root.
         n_classes: number of classes.
     """
@@ -61,14 +61,14 @@ class MergedStates:
         edges: NDArray[np.int64],
         call_starts: NDArray[np.int64],
         calls: NDArray[np.int64],
-        stands: NDArray[np.int64],
+        representative_of: NDArray[np.int64],
         cls: NDArray[np.int64],
         n_classes: cython.Py_ssize_t,
     ) -> None:
         self.rule_first, self.rule_last = rule_first, rule_last
         self.edge_starts, self.edges = edge_starts, edges
         self.call_starts, self.calls = call_starts, calls
-        self.stands, self.cls, self.n_classes = stands, cls, n_classes
+        self.representative_of, self.cls, self.n_classes = representative_of, cls, n_classes
         n: cython.Py_ssize_t = self.cls.shape[0]
         self.rule_of_state = np.zeros(n, np.int64)
         self.is_end = np.zeros(n, np.uint8)

@@ -97,7 +97,7 @@ class Contexts:
                 for k in range(states.call_starts[s], states.call_starts[s + 1]):
                     self.is_top[states.calls[k, 1]] = 1
         for s in range(n):
-            if self.stands_as_top(s):
+            if self.is_own_top(s):
                 self.top_starts[states.cls[s] + 2] += 1
         for c in range(below.counted_cls.shape[0]):
             if below.counted_cls[c] >= 0:
@@ -105,7 +105,7 @@ class Contexts:
         for symbol in range(self.n_symbols):
             self.top_starts[symbol + 2] += self.top_starts[symbol + 1]
 
-    def stands_as_top(self, s):
+    def is_own_top(self, s):
         """Whether a state is a top of its own.
 
         Everything that lies below a state also lies below the state that represents it, so one top is
@@ -113,13 +113,13 @@ class Contexts:
         """
         if not self.is_top[s] or self.states.is_end[s]:
             return 0
-        stands = self.states.stands[s]
-        return stands == s or not self.is_top[stands]
+        representative = self.states.representative_of[s]
+        return representative == s or not self.is_top[representative]
 
     def note_tops(self, states, below):
         """Record the rules of the tops of each symbol."""
         for s in range(states.cls.shape[0]):
-            if self.stands_as_top(s):
+            if self.is_own_top(s):
                 self.top_rules[self.top_starts[states.cls[s] + 1]] = states.rule_of_state[s]
                 self.top_starts[states.cls[s] + 1] += 1
         for c in range(below.counted_cls.shape[0]):

@@ -247,7 +247,7 @@ class Making:
         at = put_edges(to, at, made)
         at = put(to, at, made.call_starts, n + 1)
         at = put_calls(to, at, made)
-        at = put(to, at, merging.stands, n)
+        at = put(to, at, merging.representative_of, n)
         at = put(to, at, merging.cls, n)
         at = put(to, at, merging.counted_cls, merging.all_counted)
         put(to, at, order, order.shape[0])
@@ -285,9 +285,9 @@ def unpacked(
     for size in sizes:
         parts.append(numbers[end : end + size])
         end += size
-    first, last, edge_starts, edges, call_starts, calls, stands, cls, counted_cls, order = parts
+    first, last, edge_starts, edges, call_starts, calls, representative_of, cls, counted_cls, order = parts
     states = (
-        first, last, final, edge_starts, edges.reshape(-1, 3), call_starts, calls.reshape(-1, 2), stands, cls,
-        n_classes,
+        first, last, final, edge_starts, edges.reshape(-1, 3), call_starts, calls.reshape(-1, 2),
+        representative_of, cls, n_classes,
     )  # fmt: skip
     return states, counted.reshape(-1, 3), counted_cls, n_counted, order

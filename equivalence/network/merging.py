@@ -61,7 +61,8 @@ class Merging:
         rule_first, final, edge_starts, edges, call_starts, calls: the automata, as in `States`.
         counted: (unit, least, most) of the counted rules, one after another.
         nullable: for each rule, with counted rules after the others, whether it may be empty.
-        stands: for each state, the state that represents it; for `n_passed` states that is another one.
+        representative_of: for each state, the state that represents it; for `n_tail_callers` states that is
+            another one.
         first: for each rule, the state that represents its first one.
         bounds: for each counted rule, the number of its bounds, from 1.
         n_bounds: count of these numbers, including 0 for calls of other rules.
@@ -73,7 +74,7 @@ class Merging:
     """
 
     def __init__(self) -> None:
-        self.stands = self.stands_room = self.waiting = np.empty(0, np.int64)
+        self.representative_of = self.representative_room = self.waiting = np.empty(0, np.int64)
         self.first = self.first_room = np.empty(0, np.int64)
         self.bounds = self.counted_cls = self.counted_cls_room = np.empty(0, np.int64)
         self.is_called = np.empty(0, np.uint8)
@@ -101,9 +102,9 @@ class Merging:
         self.nullable = nullable
         self.n_rules = self.rule_first.shape[0]
         self.n_states = n_states
-        if n_states > self.stands_room.shape[0]:
+        if n_states > self.representative_room.shape[0]:
             with cython.gil:
-                self.stands_room = np.empty(n_states + n_states // 2, np.int64)
+                self.representative_room = np.empty(n_states + n_states // 2, np.int64)
                 self.waiting = np.empty(n_states + n_states // 2, np.int64)
         if self.n_rules > self.first_room.shape[0]:
             with cython.gil:
@@ -113,19 +114,19 @@ class Merging:
                 self.bounds = np.empty(2 * self.all_counted, np.int64)
                 self.counted_cls_room = np.empty(2 * self.all_counted, np.int64)
                 self.is_called = np.empty(2 * self.all_counted, np.uint8)
-        self.stands = self.stands_room[:n_states]
+        self.representative_of = self.representative_room[:n_states]
         self.first = self.first_room[: self.n_rules]
         self.counted_cls = self.counted_cls_room[: self.all_counted]
         for s in range(n_states):
-            self.stands[s] = s
+            self.representative_of[s] = s
         for rule in range(self.n_rules):
             self.first[rule] = self.rule_first[rule]
-        self.n_passed = 0
+        self.n_tail_callers = 0
         self.n_bounds = 1
         self.n_classes = 0
         self.n_counted = 0
 
-    # ------------------------------------------------------------ states that pass on
+    # ------------------------------------------------------------ states that only tail call
 
     def is_end(self, s):
         """Whether a state is final and has no edges or calls."""
@@ -135,7 +136,7 @@ class Merging:
             and self.call_starts[s + 1] == self.call_starts[s]
         )
 
-    def passes_to(self, s):
+    def tail_callee(self, s):
         """The first state of the rule, if a state only tail calls a rule; otherwise -1."""
         k = self.call_starts[s]
         if (
@@ -148,35 +149,35 @@ class Merging:
             return -1
         return self.rule_first[self.calls[k].rule]
 
-    def pass_on(self):
+    def merge_tail_callers(self):
         """Let the first state of a plain rule represent states that only tail call this rule.
 
-        The calls themselves are kept: they decide what lies below a rule (`add_passed`).
+        The calls themselves are kept: they decide what lies below a rule (`add_tail_callers`).
         """
         for s in range(self.n_states):
             t: cython.Py_ssize_t = s
             # no rule calls itself before it reads a byte, so this ends earlier
             for _ in range(self.n_rules):
-                following = self.passes_to(t)
+                following = self.tail_callee(t)
                 if following < 0:
                     break
                 t = following
-            self.stands[s] = t
-            self.n_passed += t != s
+            self.representative_of[s] = t
+            self.n_tail_callers += t != s
         for rule in range(self.n_rules):
             if self.first[rule] >= 0:
-                self.first[rule] = self.stands[self.first[rule]]
+                self.first[rule] = self.representative_of[self.first[rule]]
 
     def reach(self, s):
         """Mark a state as reached. If another state represents it, it gets the class of that state."""
-        if self.cls[s] < 0 and self.stands[s] != s:
-            self.cls[s] = self.cls[self.stands[s]]
+        if self.cls[s] < 0 and self.representative_of[s] != s:
+            self.cls[s] = self.cls[self.representative_of[s]]
             self.waiting[self.n_waiting] = s
             self.n_waiting += 1
 
-    def add_passed(self):
+    def add_tail_callers(self):
         """Also give classes to reachable states that other states represent."""
-        if self.n_passed == 0:
+        if self.n_tail_callers == 0:
             return 0
         self.n_waiting = 0
         for s in range(self.n_states):
@@ -222,12 +223,12 @@ class Merging:
         for k in range(n_edges):
             graph.edges[k].first = self.edges[k].first
             graph.edges[k].last = self.edges[k].last
-            graph.edges[k].target = self.stands[self.edges[k].target]
+            graph.edges[k].target = self.representative_of[self.edges[k].target]
         for k in range(n_calls):
             rule = self.calls[k].rule
             graph.calls[k].callee = self.first[self.called_rule(k)]
             graph.calls[k].bounds = 0 if rule < self.n_rules else self.bounds[rule - self.n_rules]
-            graph.calls[k].back = self.stands[self.calls[k].back]
+            graph.calls[k].back = self.representative_of[self.calls[k].back]
 
     def minimise(self):
         """Compute the coarsest bisimulation of the states that can be reached from the root."""
@@ -292,10 +293,10 @@ class Merging:
 
     def run(self):
         """Find the classes, and the network of them."""
-        self.pass_on()
+        self.merge_tail_callers()
         self.minimise()
         self.quotient(self.made)
-        self.add_passed()
+        self.add_tail_callers()
 
     def automaton(self, longest):
         """The network of classes, as in `Network`; a token has at most `longest` bytes."""
