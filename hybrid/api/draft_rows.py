@@ -72,7 +72,7 @@ def fill_drafts(
         first, between = rows.place
     total: cython.Py_ssize_t = n if drafts is None else n + sum(map(len, drafts))
     lookup = Lookup(n, total)
-    is_all_here: cython.bint = True
+    can_serve_all: cython.bint = True
     i: cython.Py_ssize_t
     for i in range(n):
         tokens = () if drafts is None else drafts[i]
@@ -84,14 +84,14 @@ def fill_drafts(
         if last >= count:
             rows.checked(last)
         calls = matchers[i]
-        if is_here(calls, n_bytes, last > number):
+        if can_serve(calls, n_bytes, last > number):
             add_chain(lookup, calls.known, tokens, first + between * number, between)
         else:
             matchers[i]._rows_of(bitmask)  # checks its width
-            is_all_here = False
+            can_serve_all = False
             add_chain(lookup, None, tokens, first + between * number, between)
     ones: cython.Py_ssize_t = address_of_ones(n_bytes)
-    if is_all_here and lookup.fill(ones, REPEATS, n_bytes):
+    if can_serve_all and lookup.fill(ones, REPEATS, n_bytes):
         count_masks(total)
         return [0] * n if total == n else [lookup.taken(i) for i in range(n)]
     lookup.find()
@@ -112,7 +112,7 @@ def fill_drafts(
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def is_here(calls: Calls, n_bytes: cython.Py_ssize_t, with_drafts: cython.bint) -> cython.bint:
+def can_serve(calls: Calls, n_bytes: cython.Py_ssize_t, with_drafts: cython.bint) -> cython.bint:
     """Whether a matcher uses a classifier with rows of this size, and only tokens end its text.
 
     Raises:
