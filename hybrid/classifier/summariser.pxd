@@ -44,4 +44,4 @@ cdef class Summariser:
     cdef void sort_pairs(self, Py_ssize_t low, Py_ssize_t high) noexcept nogil
 
 
-cpdef Py_ssize_t told_apart(Py_ssize_t count, Py_ssize_t least, Py_ssize_t most, Py_ssize_t reach) noexcept nogil
+cpdef Py_ssize_t equivalent_count(Py_ssize_t count, Py_ssize_t least, Py_ssize_t most, Py_ssize_t reach) noexcept nogil

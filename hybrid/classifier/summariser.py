@@ -142,7 +142,9 @@ class Summariser:
         unit = unit_of(state)
         least = self.space.automaton.counted[unit].least
         most = self.space.automaton.counted[unit].most
-        return self.n_states + self.known.units.pair(unit, told_apart(count, least, most, self.longest + 1))
+        return self.n_states + self.known.units.pair(
+            unit, equivalent_count(count, least, most, self.longest + 1)
+        )
 
     @cython.final
     def summary(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -280,7 +282,7 @@ class Summariser:
             self.pairs[k] = value
 
 
-def told_apart(
+def equivalent_count(
     count: cython.Py_ssize_t, least: cython.Py_ssize_t, most: cython.Py_ssize_t, reach: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
     """A count that no token distinguishes from this one, if all tokens are shorter than `reach`: a count

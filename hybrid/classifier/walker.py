@@ -278,7 +278,7 @@ class Walker(WalkOutput):
         """Read everything below a node, starting in a configuration. Return the number of pending nodes
         recorded, counting n before, or `TOO_LONG`."""
         if self.counters.any:
-            configuration = self.counters.far(configuration, self.height[node])
+            configuration = self.counters.with_smaller_count(configuration, self.height[node])
         if self.stays_below(node, configuration):
             first = self.trie[node].group + (self.trie[node].bits >> ENDS_AT & 1)
             if first < self.trie[node].group_end:
@@ -326,7 +326,7 @@ class Walker(WalkOutput):
                 i = self.child_from(i + 1, last, self.space.byte_classes[c].byte)
                 continue
             if self.counters.any and following > 0 and following != above:
-                following = self.counters.far(following, self.height[i])
+                following = self.counters.with_smaller_count(following, self.height[i])
             if following != above or byte >= 0x80 or not self.stays_below(i, above):
                 break
             self.allow(self.trie[i].group, self.trie[i].group_end)
@@ -378,7 +378,7 @@ class Walker(WalkOutput):
     def forget_counts(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.int:
         """Continue from depth d with smaller counts, if no text below the node can distinguish them."""
         exact = self.path[d].configuration
-        configuration = self.counters.far(exact, self.height[i])
+        configuration = self.counters.with_smaller_count(exact, self.height[i])
         if configuration != exact:
             self.path[d].configuration = configuration
             if configuration == self.path[d - 1].configuration:
