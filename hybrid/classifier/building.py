@@ -106,7 +106,7 @@ class Builder:
                 unit = -1 - state
                 state = self.space.automaton.counted[unit].start
             if self.known.first[state].mask < 0:
-                self.summariser.read_on(state)
+                self.summariser.read_top(state)
             pending: cython.Py_ssize_t = self.known.first[state].pending
             begin = self.context_starts[self.n_contexts]
             while pending != 0 and begin + self.place[CONTEXTS] < self.context_starts[self.n_contexts + 1]:

@@ -21,7 +21,7 @@ cdef class DeltaWalker(Walker):
     cdef Py_ssize_t[::1] closed
     cdef Py_ssize_t n_closed
 
-    cdef int read_on(self, Py_ssize_t state) except -1 nogil
+    cdef int read_top(self, Py_ssize_t state) except -1 nogil
     cdef Py_ssize_t loop_of(self, Py_ssize_t begin) except -1 nogil
     cdef bint read_loop(self, Py_ssize_t state, Py_ssize_t loop) except -1 nogil
     cdef Py_ssize_t frame_of(self, Py_ssize_t tail) noexcept nogil

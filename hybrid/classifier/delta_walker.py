@@ -66,7 +66,7 @@ class DeltaWalker(Walker):
         self.n_compared = 0
         self.beside = self.beside_pending = 0
 
-    def read_on(self, state: cython.Py_ssize_t) -> cython.int:
+    def read_top(self, state: cython.Py_ssize_t) -> cython.int:
         """See `Walker`."""
         if self.is_wide(-1, state):
             begin = self.space.context(state, -1)
@@ -74,7 +74,7 @@ class DeltaWalker(Walker):
             if loop != REJECT and loop != begin and self.read_beside(state, begin, loop):
                 self.n_compared += 1
                 return 0
-        return Walker.read_on(self, state)
+        return Walker.read_top(self, state)
 
     def loop_of(self, begin: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The configuration to which more than half of the bytes lead, if it stays the same on many bytes;
@@ -120,7 +120,7 @@ class DeltaWalker(Walker):
                 return False
         if self.known.first[other].mask < 0:
             # by a plain walk: otherwise two states could be compared with each other forever
-            Walker.read_on(self, other)
+            Walker.read_top(self, other)
         self.beside = self.known.first[other].mask
         self.beside_pending = self.known.first[other].pending
         if below >= 0:

@@ -32,7 +32,7 @@ cdef class Summariser:
     cdef Py_ssize_t[::1] popped
     cdef Py_ssize_t[::1] pairs
 
-    cdef int read_on(self, Py_ssize_t state) except -1 nogil
+    cdef int read_top(self, Py_ssize_t state) except -1 nogil
     cdef Py_ssize_t symbol_of(self, Py_ssize_t state, Py_ssize_t count) except -1 nogil
     cdef Py_ssize_t summary(self, Py_ssize_t pending, Py_ssize_t symbol) except -1 nogil
     cdef Py_ssize_t read_below(self, Py_ssize_t pending, Py_ssize_t symbol) except -1 nogil

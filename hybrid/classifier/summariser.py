@@ -2,7 +2,7 @@
 # mypy: ignore-errors
 """Summaries: what the representatives do on a state, and pending suffixes on the symbol below it.
 
-What: `Summariser` reads every representative on a state over an unknown stack (`read_on`), or every pending
+What: `Summariser` reads every representative on a state over an unknown stack (`read_top`), or every pending
 suffix on a symbol (`read_below`). The result is a mask of the classes that are read completely, and a pending
 set of suffixes that are left when the known part of the stack is used up.
 When: when a stack first asks for it (`hybrid.classifier.reader`), or ahead of time
@@ -76,7 +76,7 @@ class Summariser:
 
     # ---------------------------------------------------------------- on top
 
-    def read_on(self, state: cython.Py_ssize_t) -> cython.int:
+    def read_top(self, state: cython.Py_ssize_t) -> cython.int:
         """Read every representative on a state with an unknown stack below."""
         one: cython.Py_ssize_t = 1  # a literal would be a C int, whose bit 31 is the sign
         end: cython.Py_ssize_t = self.nodes.shape[0] - 1

@@ -98,7 +98,7 @@ class Walker(WalkOutput):
 
     # ---------------------------------------------------------------- on a state, and below
 
-    def read_on(self, state: cython.Py_ssize_t) -> cython.int:
+    def read_top(self, state: cython.Py_ssize_t) -> cython.int:
         """See `Summariser`. If a state may be popped at once, the configuration contains what lies below
         it."""
         pending = self.read_from(-1, state, state, self.space.context(state, -1))
