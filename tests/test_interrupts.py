@@ -375,7 +375,7 @@ def test_a_matcher_is_before_or_after_what_was_interrupted(name: str) -> None:
         store = classifier.session.store
         if isinstance(classifier, FactoredClassifier):
             numbers = range(1, store.n_configurations, 1 + store.n_configurations // 8)
-            assert [store.bring(store, number) for number in numbers] == list(numbers)
+            assert [store.migrate_from(store, number) for number in numbers] == list(numbers)
         else:
             assert len(store.space.known_steps()) == len(store.space.known_facts()) == store.n_configurations
         text = text_of(ours)

@@ -2,7 +2,7 @@
 # mypy: ignore-errors
 """Moving configurations from one space to another.
 
-What: `bring` finds the configuration of a space that equals a configuration of another space.
+What: `migrate_from` finds the configuration of a space that equals a configuration of another space.
 When: when the tables of a classifier are full, the configurations of its matchers move to new tables
 (`hybrid.classifier.store`).
 Limits: both spaces must have the same automata.
@@ -22,7 +22,7 @@ FAR = cython.declare(cython.Py_ssize_t, 1 << 40)
 """Above every label."""
 
 
-def bring(space: Space, other: Space, configuration: cython.Py_ssize_t) -> int:
+def migrate_from(space: Space, other: Space, configuration: cython.Py_ssize_t) -> int:
     """The configuration of a space that equals a configuration of another space.
 
     Args:
@@ -35,7 +35,7 @@ def bring(space: Space, other: Space, configuration: cython.Py_ssize_t) -> int:
         BudgetExceeded: the space is full.
     """
     if not 0 <= configuration < other.configurations.count or other.n_states != space.n_states:
-        raise ValueError(f"there is no configuration {configuration} to be brought")
+        raise ValueError(f"there is no configuration {configuration} to migrate")
     n_tails: cython.Py_ssize_t = other.stacks.tails.count
     found: cython.int[::1] = np.full(n_tails, -1, np.int32)
     begin: cython.Py_ssize_t = other.configurations.starts[configuration]

@@ -173,7 +173,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         if session.left < 0:
             session = self.classifier.renew()
         if session is not self.session:
-            config = session.store.bring(self.session.store, self.config)
+            config = session.store.migrate_from(self.session.store, self.config)
             self.enter(session, config, session.steps, session.rows_for(self.stops))
         return session
 
@@ -221,7 +221,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         """See `Follower.rollback`."""
         self.check_made(steps)
         left = self.made - steps
-        if left >= self.brought:
+        if left >= self.first_known:
             self.go_back(left)
             return
         read = self.read(left)  # the tables of its session are gone: read the history again
