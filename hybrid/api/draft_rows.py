@@ -119,7 +119,7 @@ def can_serve(calls: Calls, n_bytes: cython.Py_ssize_t, with_drafts: cython.bint
         MatcherError: it has terminated.
     """
     known: ComputingSequence = calls.known
-    if known is None or known.rows.n_bytes != n_bytes or (with_drafts and known.ends_freely):
+    if known is None or known.rows.n_bytes != n_bytes or (with_drafts and known.ends_without_stop):
         return False
     if known.ended:
         known.refuse_ended()
@@ -198,7 +198,7 @@ def fill_trees(
     for i in range(trees):
         calls: Calls = matchers[i]
         known: ComputingSequence = calls.known
-        if known is None or known.rows.n_bytes != n_bytes or known.ends_freely:
+        if known is None or known.rows.n_bytes != n_bytes or known.ends_without_stop:
             left.append(i)
             continue
         number: cython.Py_ssize_t = numbers[i]

@@ -91,7 +91,7 @@ class GrammarMatcher(Calls):
             warnings.warn(
                 "max_rollback_tokens is ignored: rollback is unlimited", DeprecationWarning, stacklevel=2
             )
-        free_end = flag(terminate_without_stop_token, "terminate_without_stop_token")
+        ends_without_stop = flag(terminate_without_stop_token, "terminate_without_stop_token")
         vocabulary = compiled_grammar.vocabulary
         stops = stop_ids(override_stop_tokens, vocabulary.size)
         self._compiled = compiled_grammar
@@ -101,7 +101,7 @@ class GrammarMatcher(Calls):
         self._place: Place | None = None
         self._words: Words | None = None
         self._follower = follower_of(
-            compiled_grammar, self._stops, free_end, temperature_of(default_temperature)
+            compiled_grammar, self._stops, ends_without_stop, temperature_of(default_temperature)
         )
 
     @property
@@ -444,18 +444,18 @@ class GrammarMatcher(Calls):
 
 
 def follower_of(
-    compiled: CompiledGrammar, stops: tuple[int, ...], free_end: bool, temperature: float | None
+    compiled: CompiledGrammar, stops: tuple[int, ...], ends_without_stop: bool, temperature: float | None
 ) -> Follower:
     """A follower at the start of a sequence, on the grammar's strategy. The arguments are those of the
     followers."""
     classifier = compiled.classifier
     found: Follower
     if classifier is None:
-        found = EngineFollower(compiled, stops, free_end, temperature)
+        found = EngineFollower(compiled, stops, ends_without_stop, temperature)
     elif classifier.has_handed_over:
-        found = EngineFollower(compiled.fallback, stops, free_end, temperature)
+        found = EngineFollower(compiled.fallback, stops, ends_without_stop, temperature)
     else:
-        found = ClassifierFollower(compiled, stops, free_end, temperature)
+        found = ClassifierFollower(compiled, stops, ends_without_stop, temperature)
     if compiled.places is None:
         return found
     return RememberingFollower(found, compiled.places, compiled.vocabulary, stops)

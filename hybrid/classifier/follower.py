@@ -39,20 +39,20 @@ class ClassifierFollower(ComputingSequence, Follower):
     Args:
         compiled: a compiled grammar with a classifier.
         stops: ids that end the sequence.
-        free_end: whether the sequence ends as soon as it can, without a stop token.
+        ends_without_stop: whether the sequence ends as soon as it can, without a stop token.
         temperature: the answer to calls that ask for a temperature.
 
     Attributes:
-        ends_freely: as `free_end`.
+        ends_without_stop: the argument of this name.
     """
 
     def __init__(
-        self, compiled: Compiled, stops: tuple[int, ...], free_end: bool, temperature: float | None
+        self, compiled: Compiled, stops: tuple[int, ...], ends_without_stop: bool, temperature: float | None
     ) -> None:
         classifier = compiled.classifier
         assert classifier is not None
         ComputingSequence.__init__(self, compiled, classifier, stops)
-        self.ends_freely = free_end
+        self.ends_without_stop = ends_without_stop
         self._temperature = temperature
         self.reset()
 
@@ -132,7 +132,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         if self.ended:
             return False
         if token in self.stops:
-            if self.ends_freely or not self.is_completed():
+            if self.ends_without_stop or not self.is_completed():
                 return False
             self.end()
             return True
@@ -202,7 +202,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         Raises:
             BudgetExceeded: there is no other strategy.
         """
-        other = EngineFollower(self.compiled.fallback, self.stops, self.ends_freely, self._temperature)
+        other = EngineFollower(self.compiled.fallback, self.stops, self.ends_without_stop, self._temperature)
         for read in self.read(steps):
             taken = other.accept_string(read) if isinstance(read, bytes) else (
                 other.accept_token(self.stops[0] if read is None else read)
@@ -240,7 +240,7 @@ class ClassifierFollower(ComputingSequence, Follower):
 
     def is_terminated(self) -> bool:
         """See `Follower.is_terminated`."""
-        return self.is_completed() if self.ends_freely else self.ended
+        return self.is_completed() if self.ends_without_stop else self.ended
 
     def is_completed(self) -> bool:
         """See `Follower.is_completed`."""
