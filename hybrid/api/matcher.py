@@ -32,7 +32,7 @@ from hybrid.explain import Explanation, Refusal, Words, explain, find_refusal
 from hybrid.remembering import RememberingFollower
 from hybrid.representatives.follower import EngineFollower
 from hybrid.values.arguments import encoded, stop_ids, temperature_of
-from hybrid.values.follower import Follower, Outgrown
+from hybrid.values.follower import Follower, ReplaceFollower
 from hybrid.values.gather import Gather
 
 EXPLAINED_WITHIN = 5.0
@@ -128,8 +128,8 @@ class GrammarMatcher(Calls):
         """Ask the follower; if it exceeds its budget, replace it and ask the new one."""
         try:
             return question(self._follower)
-        except Outgrown as outgrown:
-            self._follower = outgrown.follower
+        except ReplaceFollower as replaced:
+            self._follower = replaced.follower
         return question(self._follower)
 
     # masks
@@ -138,8 +138,8 @@ class GrammarMatcher(Calls):
         """Have the classifier's follower compute the mask, or replace it if it exceeds its budget."""
         try:
             self._follower.find_mask()
-        except Outgrown as outgrown:
-            self._follower = outgrown.follower
+        except ReplaceFollower as replaced:
+            self._follower = replaced.follower
 
     def _fill_row(self, bitmask: Any, index: Any, debug_print: bool) -> bool:
         """The slow path of `fill_next_token_bitmask`: the bitmask or the mask is not in a cache."""
@@ -207,8 +207,8 @@ class GrammarMatcher(Calls):
             num_tokens = integer_from(0, num_tokens, "num_tokens")
         try:
             self._follower.rollback(num_tokens)
-        except Outgrown as outgrown:
-            self._follower = outgrown.follower  # the new follower has taken them back
+        except ReplaceFollower as replaced:
+            self._follower = replaced.follower  # the new follower has taken them back
 
     traverse_draft_tree = traverse
 

@@ -5,8 +5,8 @@ What: `hybrid.classifier.cached_sequence.CachedSequence` answers from what is ca
 does the rest, and moves to new tables.
 When: made by `hybrid.api.matcher.follower_of`; one for each sequence, in any threads.
 Limits: if even empty tables are not enough for the budget, or an id was read both as text and as an id
-(`hybrid.classifier.token_ids`), `Outgrown` hands over a follower of the fallback strategy that has read the
-same.
+(`hybrid.classifier.token_ids`), `ReplaceFollower` hands over a follower of the fallback strategy that has
+read the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hybrid.classifier.rows import Rows
 from hybrid.classifier.token_ids import ReadBothWays
 from hybrid.representatives.follower import EngineFollower
 from hybrid.values.arguments import whole_characters
-from hybrid.values.follower import Compiled, Follower, Outgrown, check_time, joined
+from hybrid.values.follower import Compiled, Follower, ReplaceFollower, check_time, joined
 from hybrid.values.gather import Gather
 
 MOST_FORCED_BYTES = 1 << 16
@@ -76,7 +76,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         """Compute the mask and cache it.
 
         Raises:
-            Outgrown: another follower must do it.
+            ReplaceFollower: another follower must do it.
             MatcherError: the sequence has ended.
             BudgetExceeded: it took longer than `Budget.mask_seconds`.
         """
@@ -153,7 +153,7 @@ class ClassifierFollower(ComputingSequence, Follower):
             self.compiled.note("a matcher read a token both as text and as an id")
             other = self._other(self.made)
             self.classifier.has_handed_over = True  # there is another strategy
-            raise Outgrown(other) from None
+            raise ReplaceFollower(other) from None
 
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
         """See `Follower.accept_string`."""
@@ -181,12 +181,12 @@ class ClassifierFollower(ComputingSequence, Follower):
         """Ask the classifier a question. If its tables are full, ask again with new tables.
 
         Raises:
-            Outgrown: empty tables were not enough either.
+            ReplaceFollower: empty tables were not enough either.
         """
         try:
             return self._answer(question)
         except BudgetExceeded:
-            raise Outgrown(self._other(self.made)) from None
+            raise ReplaceFollower(self._other(self.made)) from None
 
     def _answer(self, question: Callable[[Session], Answer]) -> Answer:
         with self.classifier.lock:
@@ -228,7 +228,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         try:
             config = self._answer(lambda session: self.classifier.read_again(session, read, self.tokens))
         except BudgetExceeded:
-            raise Outgrown(self._other(left)) from None
+            raise ReplaceFollower(self._other(left)) from None
         assert config, "the text so far must be accepted again"
         self.go_back(left, config)
 

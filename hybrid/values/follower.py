@@ -1,7 +1,7 @@
 """The base class of sequence followers.
 
 What: a `Follower` follows one sequence on one strategy. `hybrid.GrammarMatcher` has one, made by
-`hybrid.api.matcher.follower_of`. It replaces the follower if an `Outgrown` error brings another one.
+`hybrid.api.matcher.follower_of`. It replaces the follower if a `ReplaceFollower` error brings another one.
 When: `ClassifierFollower` and `EngineFollower` follow a grammar. `RememberingFollower` and `ClosingFollower`
 wrap one of these and remove tokens from its masks.
 Limits: callers have checked all arguments.
@@ -23,7 +23,7 @@ Compiled = Any
 ENDED = "the matcher has terminated: there is no next token"
 
 
-class Outgrown(Exception):
+class ReplaceFollower(Exception):
     """A follower exceeded its budget.
 
     Attributes:
@@ -61,8 +61,8 @@ class Follower:
         """Call a method of the wrapped follower, and replace that follower if necessary."""
         try:
             return getattr(self._wrapped, name)(*arguments)
-        except Outgrown as outgrown:
-            self._wrapped = outgrown.follower
+        except ReplaceFollower as replaced:
+            self._wrapped = replaced.follower
             return getattr(self._wrapped, name)(*arguments)
 
     @property
@@ -110,11 +110,11 @@ class Follower:
         self._pass_on("check_made", steps)
 
     def rollback(self, steps: int) -> None:
-        """Take back steps. The follower of an `Outgrown` error has already taken them back."""
+        """Take back steps. The follower of a `ReplaceFollower` error has already taken them back."""
         try:
             self._wrapped.rollback(steps)
-        except Outgrown as outgrown:
-            self._wrapped = outgrown.follower
+        except ReplaceFollower as replaced:
+            self._wrapped = replaced.follower
 
     def reset(self) -> None:
         """Go back to the start."""
