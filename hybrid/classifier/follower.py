@@ -151,7 +151,7 @@ class ClassifierFollower(ComputingSequence, Follower):
             return self._ask(lambda session: self.classifier.step(session, self.config, token))
         except ReadBothWays:
             self.compiled.note("a matcher read a token both as text and as an id")
-            other = self._other(self.made)
+            other = self._fallback_follower(self.made)
             self.classifier.has_handed_over = True  # there is another strategy
             raise ReplaceFollower(other) from None
 
@@ -186,7 +186,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         try:
             return self._answer(question)
         except BudgetExceeded:
-            raise ReplaceFollower(self._other(self.made)) from None
+            raise ReplaceFollower(self._fallback_follower(self.made)) from None
 
     def _answer(self, question: Callable[[Session], Answer]) -> Answer:
         with self.classifier.lock:
@@ -196,7 +196,7 @@ class ClassifierFollower(ComputingSequence, Follower):
                 self.classifier.renew()
                 return question(self._current())
 
-    def _other(self, steps: int) -> EngineFollower:
+    def _fallback_follower(self, steps: int) -> EngineFollower:
         """A follower of the fallback strategy that has read the first steps.
 
         Raises:
@@ -228,7 +228,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         try:
             config = self._answer(lambda session: self.classifier.read_again(session, read, self.tokens))
         except BudgetExceeded:
-            raise ReplaceFollower(self._other(left)) from None
+            raise ReplaceFollower(self._fallback_follower(left)) from None
         assert config, "the text so far must be accepted again"
         self.go_back(left, config)
 

@@ -57,7 +57,7 @@ class Follower:
     def __init__(self, wrapped: Follower) -> None:
         self._wrapped = wrapped
 
-    def _pass_on(self, name: str, *arguments: Any) -> Any:
+    def _delegate(self, name: str, *arguments: Any) -> Any:
         """Call a method of the wrapped follower, and replace that follower if necessary."""
         try:
             return getattr(self._wrapped, name)(*arguments)
@@ -77,7 +77,7 @@ class Follower:
             MatcherError: the sequence has ended.
             BudgetExceeded: the mask took longer than `Budget.mask_seconds`.
         """
-        return bool(self._pass_on("fill", words, debug_print))
+        return bool(self._delegate("fill", words, debug_print))
 
     def fill_by_class(self, words: Any) -> Gather | None:
         """Write the mask by class to the first words of uint32[n], one bit for each class, if that is
@@ -95,19 +95,19 @@ class Follower:
 
     def accept_token(self, token: int, debug_print: bool = False) -> bool:
         """Advance by an id of the vocabulary."""
-        return bool(self._pass_on("accept_token", token, debug_print))
+        return bool(self._delegate("accept_token", token, debug_print))
 
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
         """Advance by a text, as one step."""
-        return bool(self._pass_on("accept_string", text, debug_print))
+        return bool(self._delegate("accept_string", text, debug_print))
 
     def text_read(self) -> bytes:
         """Return the whole text read so far."""
-        return bytes(self._pass_on("text_read"))
+        return bytes(self._delegate("text_read"))
 
     def check_made(self, steps: int) -> None:
         """Raise `MatcherError` if fewer steps were made."""
-        self._pass_on("check_made", steps)
+        self._delegate("check_made", steps)
 
     def rollback(self, steps: int) -> None:
         """Take back steps. The follower of a `ReplaceFollower` error has already taken them back."""
@@ -118,7 +118,7 @@ class Follower:
 
     def reset(self) -> None:
         """Go back to the start."""
-        self._pass_on("reset")
+        self._delegate("reset")
 
     def fork(self) -> Follower:
         """Return an independent follower in the same state."""
@@ -129,20 +129,20 @@ class Follower:
 
     def is_terminated(self) -> bool:
         """Whether the sequence has ended."""
-        return bool(self._pass_on("is_terminated"))
+        return bool(self._delegate("is_terminated"))
 
     def is_completed(self) -> bool:
         """Whether the text so far is a complete sentence."""
-        return bool(self._pass_on("is_completed"))
+        return bool(self._delegate("is_completed"))
 
     def find_jump_forward_string(self, deadline: Deadline) -> str:
         """Return the text that must come next, or the part of it that is found in time. Text that a wrapped
         follower forces is forced here, too."""
-        return str(self._pass_on("find_jump_forward_string", deadline))
+        return str(self._delegate("find_jump_forward_string", deadline))
 
     def get_captures(self, deduplicate: bool) -> list[tuple[str, bytes]]:
         """Return the names and texts that were captured so far."""
-        captures: list[tuple[str, bytes]] = self._pass_on("get_captures", deduplicate)
+        captures: list[tuple[str, bytes]] = self._delegate("get_captures", deduplicate)
         return captures
 
 
