@@ -64,12 +64,12 @@ def fill_drafts(
     rows = matchers[0]._rows_of(bitmask)
     count: cython.Py_ssize_t = rows.count
     first: cython.Py_ssize_t
-    between: cython.Py_ssize_t
+    row_stride: cython.Py_ssize_t
     calls: Calls = matchers[0]
     if calls.bitmask is bitmask and bitmask is not None:
-        first, between = calls.address, calls.between
+        first, row_stride = calls.address, calls.row_stride
     else:
-        first, between = rows.place
+        first, row_stride = rows.place
     total: cython.Py_ssize_t = n if drafts is None else n + sum(map(len, drafts))
     lookup = Lookup(n, total)
     can_serve_all: cython.bint = True
@@ -85,11 +85,11 @@ def fill_drafts(
             rows.checked(last)
         calls = matchers[i]
         if can_serve(calls, n_bytes, last > number):
-            add_chain(lookup, calls.known, tokens, first + between * number, between)
+            add_chain(lookup, calls.known, tokens, first + row_stride * number, row_stride)
         else:
             matchers[i]._rows_of(bitmask)  # checks its width
             can_serve_all = False
-            add_chain(lookup, None, tokens, first + between * number, between)
+            add_chain(lookup, None, tokens, first + row_stride * number, row_stride)
     ones: cython.Py_ssize_t = address_of_ones(n_bytes)
     if can_serve_all and lookup.fill(ones, REPEATS, n_bytes):
         count_masks(total)
@@ -129,14 +129,15 @@ def can_serve(calls: Calls, n_bytes: cython.Py_ssize_t, with_drafts: cython.bint
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def add_chain(
-    lookup: Lookup, follower: object, tokens: object, address: cython.Py_ssize_t, between: cython.Py_ssize_t
-) -> cython.int:
+    lookup: Lookup, follower: object, tokens: object, address: cython.Py_ssize_t,
+    row_stride: cython.Py_ssize_t,
+) -> cython.int:  # fmt: skip
     """Add a sequence: a node for its place and for each token before the first -1, and a row for each token.
 
     Args:
         follower: None if the rows will be given.
         tokens: a list or tuple.
-        address, between: the address of the first row, and the distance from each row to the next.
+        address, row_stride: the address of the first row, and the distance from each row to the next.
     """
     sequence = lookup.follow(follower)
     node: cython.Py_ssize_t = PADDING
@@ -149,7 +150,7 @@ def add_chain(
     for token in tokens:
         if node != PADDING:
             node = PADDING if token == -1 else lookup.add(sequence, node, token)
-        address += between
+        address += row_stride
         lookup.row(node, address)
     return 0
 
@@ -187,8 +188,8 @@ def fill_trees(
         raise IndexError("the trees have different numbers of nodes")
     n_bytes: cython.Py_ssize_t = 4 * matchers[0]._width
     first: cython.Py_ssize_t
-    between: cython.Py_ssize_t
-    first, between = rows.place
+    row_stride: cython.Py_ssize_t
+    first, row_stride = rows.place
     lookup = Lookup(trees, trees * nodes)
     reached = np.empty(nodes, np.int64)
     waiting = np.empty((nodes + 1, 2), np.int64)
@@ -207,8 +208,8 @@ def fill_trees(
         places.append(i)
         sequence = lookup.follow(known)
         if not add_tree(
-            lookup, sequence, children[i], siblings[i], tokens[i], reached, waiting, first + between * number,
-            between,
+            lookup, sequence, children[i], siblings[i], tokens[i], reached, waiting,
+            first + row_stride * number, row_stride,
         ):  # fmt: skip
             raise ValueError(i)
     refused: cython.Py_ssize_t = ADDRESS_OF_EMPTY if writes_zeros else 0
@@ -227,7 +228,7 @@ def fill_trees(
 def add_tree(
     lookup: Lookup, sequence: cython.Py_ssize_t, children: cython.Py_ssize_t[::1],
     siblings: cython.Py_ssize_t[::1], tokens: cython.Py_ssize_t[::1], reached: cython.Py_ssize_t[::1],
-    waiting: cython.Py_ssize_t[:, ::1], address: cython.Py_ssize_t, between: cython.Py_ssize_t,
+    waiting: cython.Py_ssize_t[:, ::1], address: cython.Py_ssize_t, row_stride: cython.Py_ssize_t,
 ) -> cython.bint:  # fmt: skip
     """Add a node and a row for each node that can be reached from the root. Return whether it is a tree."""
     nodes = tokens.shape[0]
@@ -245,7 +246,7 @@ def add_tree(
         node = waiting[n_waiting, 0]
         parent = waiting[n_waiting, 1]
         added = lookup.add(sequence, parent, tokens[node])
-        lookup.row(added, address + between * node)
+        lookup.row(added, address + row_stride * node)
         for after, above in ((siblings[node], parent), (children[node], added)):
             if after == -1:
                 continue
