@@ -281,12 +281,12 @@ class GrammarMatcher(Calls):
         tokens, self._place = completion.shortest(self._follower.text_read(), self._place)
         return tokens
 
-    def closes_within(self, tokens_left: int, *, as_masks: bool = False) -> bool | None:
+    def closes_within(self, tokens_left: int, *, brief: bool = False) -> bool | None:
         """Whether `tokens_left` tokens are enough to complete the text from here. The state does not change.
 
         Args:
             tokens_left: 0 or more; the stop token is not counted.
-            as_masks: use the shorter search that a closing mask makes after each of its tokens.
+            brief: use the shorter search that a closing mask makes after each of its tokens.
 
         Returns:
             None if the search was given up without an answer. A closing mask is then the plain mask.
@@ -294,7 +294,7 @@ class GrammarMatcher(Calls):
         Raises:
             UnsupportedGrammar, BudgetExceeded, ArgumentError: as `fill_closing_bitmask`.
         """
-        left, brief = integer_from(0, tokens_left, "tokens_left"), flag(as_masks, "as_masks")
+        left, brief = integer_from(0, tokens_left, "tokens_left"), flag(brief, "brief")
         if self.is_terminated():
             return True
         completion = self._compiled.completions.of(self._stops)

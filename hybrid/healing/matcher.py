@@ -229,12 +229,12 @@ class HealingMatcher:
             return self._inner.shortest_completion()
         return self._completion().shortest_behind(left)
 
-    def closes_within(self, tokens_left: int, *, as_masks: bool = False) -> bool | None:
+    def closes_within(self, tokens_left: int, *, brief: bool = False) -> bool | None:
         """As `GrammarMatcher.closes_within`; tokens that spell the prefix count."""
         left = self.left
         if not left:
-            return self._inner.closes_within(tokens_left, as_masks=as_masks)
-        most, brief = integer_from(0, tokens_left, "tokens_left"), flag(as_masks, "as_masks")
+            return self._inner.closes_within(tokens_left, brief=brief)
+        most, brief = integer_from(0, tokens_left, "tokens_left"), flag(brief, "brief")
         return self._completion().closes_behind(left, most, brief)
 
     def fill_closing_bitmask(self, bitmask: Any, tokens_left: int, index: int = 0) -> bool:
