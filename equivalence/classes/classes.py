@@ -180,5 +180,6 @@ def classes_of_network(
     by_runs = class_of_token is None
     return TokenClasses(
         class_of_token, len(representatives), representatives, relation, phases, sizes,
-        runs=numbered if by_runs else None, order=order if by_runs else None, met=exploration.met,
+        runs=numbered if by_runs else None, order=order if by_runs else None,
+        shared_tables=exploration.shared_tables,
     )  # fmt: skip

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.arrays.uniting import unite_rows
-from equivalence.classes.explore import Met
+from equivalence.classes.explore import SharedTables
 from equivalence.deadline import Deadline, Stop
 from equivalence.network import Network
 from equivalence.parser.absorption import absorbing_states
@@ -83,13 +83,13 @@ class Fixed(NamedTuple):
 
 def fixed_tables(
     network: Network, representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers,
-    deadline: Deadline | None = None, met: Met | None = None,
+    deadline: Deadline | None = None, shared: SharedTables | None = None,
 ) -> Fixed:  # fmt: skip
     """Make the constant data from the network, the distinct representatives in byte order, and the
     vocabulary.
 
     Args:
-        met: what the exploration of this network found; ``None``: it is computed again.
+        shared: what the exploration of this network found; ``None``: it is computed again.
 
     Raises:
         BudgetExceeded: the deadline has passed.
@@ -98,8 +98,8 @@ def fixed_tables(
     with (deadline or Deadline()).stopping(PHASE) as stop:
         rank = call_ranks(automaton)
         # neither depends on the bounds of counts
-        byte_tables = byte_tables_of(automaton, rank, stop) if met is None else met.byte_tables
-        follow_sets = follow_sets_of(network, byte_tables, stop, met)
+        byte_tables = byte_tables_of(automaton, rank, stop) if shared is None else shared.byte_tables
+        follow_sets = follow_sets_of(network, byte_tables, stop, shared)
     start = network.start, network.start_final
     return assembled(net, rank, byte_tables, follow_sets, representatives, data, offsets, *start)
 
@@ -115,7 +115,7 @@ def automaton_of(network: Network) -> tuple[tuple[NDArray[Any], ...], Automaton]
 
 
 def follow_sets_of(
-    network: Network, byte_tables: ByteTables, stop: Stop, met: Met | None = None
+    network: Network, byte_tables: ByteTables, stop: Stop, shared: SharedTables | None = None
 ) -> NDArray[np.uint8]:
     """``follow_sets`` of `Fixed`.
 
@@ -124,7 +124,7 @@ def follow_sets_of(
     """
     _, example, first = byte_tables
     counted = network.automaton[5]
-    follow = follow_of(network, first, stop) if met is None else met.follow
+    follow = follow_of(network, first, stop) if shared is None else shared.follow
     follow_sets = np.zeros((network.n_states + len(counted), len(example)), np.uint8)
     contexts, unit = network.contexts[:, 0], network.contexts[:, 1]
     # below a state that is explored together with a counter frame, the next unit may begin as well
