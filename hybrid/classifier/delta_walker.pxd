@@ -16,8 +16,8 @@ cdef class DeltaWalker(Walker):
     cdef readonly Py_ssize_t n_compared
     cdef Py_ssize_t beside
     cdef Py_ssize_t beside_pending
-    cdef Py_ssize_t[::1] gone
-    cdef Py_ssize_t n_gone
+    cdef Py_ssize_t[::1] removed
+    cdef Py_ssize_t n_removed
     cdef Py_ssize_t[::1] closed
     cdef Py_ssize_t n_closed
 

@@ -55,7 +55,7 @@ class DeltaWalker(Walker):
             children.
         n_compared: number of states that were read by comparison.
         beside, beside_pending: mask and pending set of the configuration with which a state is compared.
-        gone: for each subtree that the state refuses and the other configuration may read, its first group
+        removed: for each subtree that the state refuses and the other configuration may read, its first group
             and the end of its groups, ascending.
         closed: nodes at which the other's known stack may be used up, but not the state's.
     """
@@ -149,16 +149,16 @@ class DeltaWalker(Walker):
             with cython.gil:
                 self.space.account.claim(32 * (self.longest + 2) + 24 * MOST_ENTERED)
                 self.levels = zeros(PAIR, self.longest + 2)
-                self.gone = np.empty(2 * MOST_ENTERED, np.int64)
+                self.removed = np.empty(2 * MOST_ENTERED, np.int64)
                 self.closed = np.empty(MOST_ENTERED, np.int64)
         self.set_follow(state)
         self.most_entered = ANY_LENGTH
-        self.n_ranges = self.n_gone = self.n_closed = 0
+        self.n_ranges = self.n_removed = self.n_closed = 0
         n = self.compare(begin, loop)
         if n < 0:
             return False
         mask = self.mask_of_ranges()
-        if self.n_gone + self.n_closed > 0:
+        if self.n_removed + self.n_closed > 0:
             with cython.gil:
                 self.take_away()
         mask = self.known.united(self.beside, mask)
@@ -169,13 +169,13 @@ class DeltaWalker(Walker):
 
     def take_away(self) -> cython.int:
         """Remove from `beside` and `beside_pending` what the state does not read."""
-        gone = np.asarray(self.gone)[: 2 * self.n_gone].reshape(-1, 2)
+        removed = np.asarray(self.removed)[: 2 * self.n_removed].reshape(-1, 2)
         at: cython.Py_ssize_t = self.known.masks.starts[self.beside]
         words = np.array(np.asarray(self.known.masks.pool)[at : at + self.known.n_words])
         bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little")
         smaller = []
         for piece in np.flatnonzero(bits).tolist():
-            left = ranges_without(self.ranges_of(piece), gone)
+            left = ranges_without(self.ranges_of(piece), removed)
             if left is not None:
                 words[piece >> 5] &= ~(1 << (piece & 31))
                 self.space.account.claim(left.nbytes)
@@ -190,10 +190,10 @@ class DeltaWalker(Walker):
         )
         nodes = np.array(np.asarray(self.known.pendings.pool)[first:end])
         closed = np.isin(nodes, np.asarray(self.closed)[: self.n_closed])
-        if len(gone):
+        if len(removed):
             groups, ends = self.fixed.texts.nodes[nodes, 1:3].T
-            before = np.searchsorted(gone[:, 0], groups, side="right") - 1
-            closed |= (before >= 0) & (ends <= gone[before, 1])
+            before = np.searchsorted(removed[:, 0], groups, side="right") - 1
+            closed |= (before >= 0) & (ends <= removed[before, 1])
         self.beside_pending = self.known.pendings.add(nodes[~closed])
         return 0
 
@@ -274,9 +274,9 @@ class DeltaWalker(Walker):
             if self.n_entered > most:
                 return -1
             if own == REJECT:
-                self.gone[2 * self.n_gone] = self.trie[i].group
-                self.gone[2 * self.n_gone + 1] = self.trie[i].group_end
-                self.n_gone += 1
+                self.removed[2 * self.n_removed] = self.trie[i].group
+                self.removed[2 * self.n_removed + 1] = self.trie[i].group_end
+                self.n_removed += 1
                 continue
             if self.space.facts[beside].n_ports > 0 and not may_return:
                 self.closed[self.n_closed] = i
@@ -296,24 +296,26 @@ class DeltaWalker(Walker):
         return n
 
 
-def ranges_without(ranges: NDArray[np.int64], gone: NDArray[np.int64]) -> NDArray[np.int64] | None:
+def ranges_without(ranges: NDArray[np.int64], removed: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """Ranges of groups without some other ranges.
 
     Args:
         ranges: int64[n, 2], rows (first, end).
-        gone: int64[m, 2], likewise; disjoint and ascending.
+        removed: int64[m, 2], likewise; disjoint and ascending.
 
     Returns:
-        int64[k, 2], disjoint and ascending; None if `gone` and the ranges have nothing in common.
+        int64[k, 2], disjoint and ascending; None if `removed` and the ranges have nothing in common.
     """
-    place = np.searchsorted(gone[:, 1], ranges[:, 0], side="right")  # the first of `gone` that ends after it
-    followed = np.append(gone[:, 0], np.iinfo(np.int64).max)[place]
+    place = np.searchsorted(
+        removed[:, 1], ranges[:, 0], side="right"
+    )  # the first of `removed` that ends after it
+    followed = np.append(removed[:, 0], np.iinfo(np.int64).max)[place]
     touched = followed < ranges[:, 1]
     if not touched.any():
         return None
     found = ranges[~touched].tolist()
     for first, end in ranges[touched].tolist():
-        for out, after in gone.tolist():
+        for out, after in removed.tolist():
             if after <= first:
                 continue
             if out >= end:

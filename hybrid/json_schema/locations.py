@@ -139,9 +139,9 @@ class Locations:
             return None
         if self._left_out:
             pointer = pointer_of(way)
-            gone = {keyword for place, keyword in self._left_out if place == pointer}
-            if gone:
-                schema = {keyword: value for keyword, value in schema.items() if keyword not in gone}
+            removed = {keyword for place, keyword in self._left_out if place == pointer}
+            if removed:
+                schema = {keyword: value for keyword, value in schema.items() if keyword not in removed}
         return self._equal(schema, resolver, way)
 
     def _equal(self, schema: dict, resolver: Any, way: Any) -> Location:

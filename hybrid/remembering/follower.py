@@ -96,8 +96,8 @@ class RememberingFollower(Follower):
         for byte in np.unique(first[first > 0]).tolist():
             begun[bytes([byte])] = self._read_marked(bytes([byte])) is not None
             if not begun[bytes([byte])]:
-                gone = tried[first == byte]
-                np.bitwise_and.at(words, gone >> 5, ~(np.uint32(1) << (gone & 31).astype(np.uint32)))
+                removed = tried[first == byte]
+                np.bitwise_and.at(words, removed >> 5, ~(np.uint32(1) << (removed & 31).astype(np.uint32)))
         tried = tried[[begun.get(bytes([byte]), False) for byte in first.tolist()]]
         for token in tried.tolist():
             text = self._tokens[token]
