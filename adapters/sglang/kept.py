@@ -70,5 +70,5 @@ class Kept(MutableMapping[Key, Any]):
         self.bytes += size - self._entries.pop(key, (None, 0))[1]
         self._entries[key] = value, size  # as the last one
         while self.bytes > self.limit and len(self._entries) > 1:
-            _, (_, size) = self._entries.popitem(last=False)
-            self.bytes -= size
+            _, (_, evicted) = self._entries.popitem(last=False)
+            self.bytes -= evicted
