@@ -107,12 +107,12 @@ class Refinement:
         self.signatures.divide()
         self.n_blocks = self.signatures.n_blocks
         if not self.signatures.is_divided:
-            self.find_leaders()
+            self.find_predecessors()
             self.begin()
         while self.n_queue > 0:
             self.round += 1
             self.graph.keys.clear(self.n_queue)
-            self.drop_alone()
+            self.drop_singletons()
             self.group_queue()
             self.choose_largest()
             self.order_members()
@@ -121,7 +121,7 @@ class Refinement:
             self.split_groups()
             self.name_moved()
 
-    def find_leaders(self):
+    def find_predecessors(self):
         """Find the predecessors of each state. The row of a state ends where the next one starts."""
         n = self.graph.size
         for s in range(n + 2):
@@ -182,7 +182,7 @@ class Refinement:
         self.n_moved += 1
         self.n_blocks += 1
 
-    def drop_alone(self):
+    def drop_singletons(self):
         """Remove states that are alone in their blocks: nothing can split these."""
         kept: cython.Py_ssize_t = 0
         for i in range(self.n_queue):
