@@ -18,7 +18,7 @@ from cython.cimports.equivalence.parser.space import Space
 
 check_source(__name__)
 
-FAR = cython.declare(cython.Py_ssize_t, 1 << 40)
+ABOVE_LABELS = cython.declare(cython.Py_ssize_t, 1 << 40)
 """Above every label."""
 
 
@@ -46,7 +46,7 @@ def migrate_from(space: Space, other: Space, configuration: cython.Py_ssize_t) -
         needed_tails(space, other, tops, end, found)
         for i in range(1, n_tails):  # a tail has a greater number than all that lie below it
             if found[i] == -2:
-                bring_tail(space, other, i, found)
+                migrate_tail(space, other, i, found)
         at = space.configurations.room(end - begin)
         for i in range(begin, end):
             space.configurations.pool[at + i - begin] = other.configurations.pool[i]
@@ -86,14 +86,14 @@ def mark(
     return n + 1
 
 
-def bring_tail(space, other, tail, found):
+def migrate_tail(space, other, tail, found):
     """Find the tail of this space that equals a tail of another one, given the tails below it."""
     begin = other.stacks.tails.starts[tail]
     length = other.stacks.tails.starts[tail + 1] - begin
     while length > space.returning.shape[0]:
         with cython.gil:
             space.grow_returning()
-    label: cython.Py_ssize_t = FAR
+    label: cython.Py_ssize_t = ABOVE_LABELS
     for i in range(length):
         frame = other.stacks.tails.pool[begin + i]
         alone: cython.Py_ssize_t = 0

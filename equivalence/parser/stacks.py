@@ -39,7 +39,7 @@ check_source(__name__)
 
 FRAME = Kind("state count tail alone label")
 
-FAR = cython.declare(cython.Py_ssize_t, 1 << 40)
+ABOVE_LABELS = cython.declare(cython.Py_ssize_t, 1 << 40)
 """Above every label."""
 
 
@@ -179,8 +179,8 @@ class Stacks:
         if there are none."""
         begin = self.tails.starts[tail]
         end = self.tails.starts[tail + 1]
-        label: cython.Py_ssize_t = FAR
-        least: cython.Py_ssize_t = FAR
+        label: cython.Py_ssize_t = ABOVE_LABELS
+        least: cython.Py_ssize_t = ABOVE_LABELS
         n_kept: cython.Py_ssize_t = 0
         n_rest: cython.Py_ssize_t = 0
         top: cython.Py_ssize_t = -1
