@@ -96,15 +96,15 @@ def migrate_tail(space, other, tail, found):
     label: cython.Py_ssize_t = ABOVE_LABELS
     for i in range(length):
         frame = other.stacks.tails.pool[begin + i]
-        alone: cython.Py_ssize_t = 0
+        singleton: cython.Py_ssize_t = 0
         if frame != 0:
-            alone = space.stacks.frame(
+            singleton = space.stacks.frame(
                 other.stacks.frames[frame].state,
                 other.stacks.frames[frame].count,
                 found[other.stacks.frames[frame].tail],
             )
-        space.returning[i] = space.stacks.tails.pool[space.stacks.tails.starts[alone]]
-        label = min(label, space.stacks.label[alone])
+        space.returning[i] = space.stacks.tails.pool[space.stacks.tails.starts[singleton]]
+        label = min(label, space.stacks.label[singleton])
     at = space.stacks.tails.room(length)
     n: cython.Py_ssize_t = 0
     for i in range(length):
