@@ -27,7 +27,7 @@ from equivalence import Vocabulary, forking
 from equivalence.deadline import Deadline
 from hybrid.compiled import CompiledGrammar
 
-COUNTED = 2
+N_REMEASURED = 2
 """Grammars that are measured again with each call; 1 us each, or 5 us with cold caches."""
 
 
@@ -77,7 +77,7 @@ class MemoryCache:
         # each with its size when it was last measured
         self._kept: OrderedDict[Any, tuple[CompiledGrammar, int]] = OrderedDict()
         self._bytes = 0
-        self._uncounted: list[Any] = []  # keys that are measured next
+        self._to_measure: list[Any] = []  # keys that are measured next
         self._under_way: dict[Any, _UnderWay] = {}
         forking.in_child(self._in_child)
 
@@ -90,7 +90,7 @@ class MemoryCache:
         """Bytes of the compiled grammars, each as it was last measured."""
         return self._bytes
 
-    def counted(self) -> int:
+    def measured_bytes(self) -> int:
         """Bytes of the compiled grammars, all measured now, without the lock; 5 us each."""
         with self._lock:
             kept = [(key, compiled) for key, (compiled, _) in self._kept.items()]
@@ -126,7 +126,7 @@ class MemoryCache:
                     known = self._kept.get(key)
                     if known is not None:
                         self._kept.move_to_end(key)
-                        self._count_again(key)
+                        self._measure_again(key)
                         evicted = self._evict()
                     elif key in self._under_way:
                         under_way = self._under_way[key]
@@ -229,22 +229,22 @@ class MemoryCache:
                 return
             self._kept[key] = compiled, size
             self._bytes += size
-            self._count_again()
+            self._measure_again()
             evicted = self._evict()
         for _ in range(evicted):
             count("memory_evictions")
 
     # callers of the methods below hold the lock
 
-    def _count_again(self, *keys: Any) -> None:
+    def _measure_again(self, *keys: Any) -> None:
         """Measure some grammars again, and those whose turn it is."""
-        if not self._uncounted:
-            self._uncounted = list(self._kept)
-        for one in [*keys, *self._uncounted[-COUNTED:]]:
+        if not self._to_measure:
+            self._to_measure = list(self._kept)
+        for one in [*keys, *self._to_measure[-N_REMEASURED:]]:
             known = self._kept.get(one)
             if known is not None:
                 self._note_size(one, known[0].memory_size_bytes)
-        del self._uncounted[-COUNTED:]
+        del self._to_measure[-N_REMEASURED:]
 
     def _note_size(self, key: Any, size: int) -> None:
         """Record the new size of a grammar."""
