@@ -29,9 +29,9 @@ cdef class Merging:
     cdef ComponentMerging components
     cdef Deterministic made
     cdef Interned known
-    cdef Py_ssize_t[::1] cls
+    cdef Py_ssize_t[::1] class_of
     cdef Py_ssize_t n_classes
-    cdef Py_ssize_t[::1] counted_cls, counted_cls_room
+    cdef Py_ssize_t[::1] class_of_counted, class_of_counted_room
     cdef Py_ssize_t n_counted
     cdef unsigned char[::1] is_called
     cdef Py_ssize_t[::1] waiting

@@ -68,15 +68,15 @@ class Merging:
         n_bounds: count of these numbers, including 0 for calls of other rules.
         graph: the states, with edges to the states that represent their targets.
         components: finds their classes.
-        cls, n_classes: the class of each state, and their number; -1: it cannot be reached from the root.
-        counted_cls, n_counted: the class of each counted rule, and their number; -1: nothing calls it.
+        class_of, n_classes: the class of each state, and their number; -1: the root does not reach it.
+        class_of_counted, n_counted: the class of each counted rule, and their number; -1: nothing calls it.
         made: the network of classes.
     """
 
     def __init__(self) -> None:
         self.representative_of = self.representative_room = self.waiting = np.empty(0, np.int64)
         self.first = self.first_room = np.empty(0, np.int64)
-        self.bounds = self.counted_cls = self.counted_cls_room = np.empty(0, np.int64)
+        self.bounds = self.class_of_counted = self.class_of_counted_room = np.empty(0, np.int64)
         self.is_called = np.empty(0, np.uint8)
         self.graph = Graph()
         self.components = ComponentMerging(self.graph)
@@ -112,11 +112,11 @@ class Merging:
         if self.all_counted > self.bounds.shape[0]:
             with cython.gil:
                 self.bounds = np.empty(2 * self.all_counted, np.int64)
-                self.counted_cls_room = np.empty(2 * self.all_counted, np.int64)
+                self.class_of_counted_room = np.empty(2 * self.all_counted, np.int64)
                 self.is_called = np.empty(2 * self.all_counted, np.uint8)
         self.representative_of = self.representative_room[:n_states]
         self.first = self.first_room[: self.n_rules]
-        self.counted_cls = self.counted_cls_room[: self.all_counted]
+        self.class_of_counted = self.class_of_counted_room[: self.all_counted]
         for s in range(n_states):
             self.representative_of[s] = s
         for rule in range(self.n_rules):
@@ -170,8 +170,8 @@ class Merging:
 
     def reach(self, s):
         """Mark a state as reached. If another state represents it, it gets the class of that state."""
-        if self.cls[s] < 0 and self.representative_of[s] != s:
-            self.cls[s] = self.cls[self.representative_of[s]]
+        if self.class_of[s] < 0 and self.representative_of[s] != s:
+            self.class_of[s] = self.class_of[self.representative_of[s]]
             self.waiting[self.n_waiting] = s
             self.n_waiting += 1
 
@@ -181,7 +181,7 @@ class Merging:
             return 0
         self.n_waiting = 0
         for s in range(self.n_states):
-            if self.cls[s] >= 0:
+            if self.class_of[s] >= 0:
                 self.waiting[self.n_waiting] = s
                 self.n_waiting += 1
         self.reach(self.rule_first[self.root])
@@ -236,10 +236,10 @@ class Merging:
             self.number_bounds()
         self.make_graph(self.graph)
         self.components.merge(self.first[self.root])
-        self.cls = self.graph.name
+        self.class_of = self.graph.name
         self.n_classes = self.components.classes.n_classes
         for c in range(self.all_counted):
-            self.counted_cls[c] = -1
+            self.class_of_counted[c] = -1
         if self.all_counted > 0:
             self.number_counted()
 
@@ -249,15 +249,15 @@ class Merging:
         for c in range(n):
             self.is_called[c] = 0
         for s in range(self.n_states):
-            if self.cls[s] >= 0:
+            if self.class_of[s] >= 0:
                 for k in range(self.call_starts[s], self.call_starts[s + 1]):
                     if self.calls[k].rule >= self.n_rules:
                         self.is_called[self.calls[k].rule - self.n_rules] = 1
         self.known.clear(n)
         for c in range(n):
             if self.is_called[c]:
-                self.counted_cls[c] = self.known.pair(
-                    self.cls[self.first[self.counted[3 * c]]], self.bounds[c]
+                self.class_of_counted[c] = self.known.pair(
+                    self.class_of[self.first[self.counted[3 * c]]], self.bounds[c]
                 )
         self.n_counted = self.known.count
 
@@ -267,11 +267,11 @@ class Merging:
         """Add a call to a class, unless the class has an equal one."""
         self.account.look()
         rule = self.calls[k].rule
-        code = self.cls[self.graph.calls[k].callee]
+        code = self.class_of[self.graph.calls[k].callee]
         if rule >= self.n_rules:
-            code = -1 - self.counted_cls[rule - self.n_rules]
+            code = -1 - self.class_of_counted[rule - self.n_rules]
         back = self.graph.calls[k].back
-        back = -1 if self.is_end(back) else self.cls[back]
+        back = -1 if self.is_end(back) else self.class_of[back]
         for i in range(made.call_starts[c], made.n_calls):
             if made.calls[i].rule == code and made.calls[i].back == back:
                 return 0
@@ -285,7 +285,7 @@ class Merging:
             s = self.graph.example[c]
             made.add_state(c, self.final[s])
             for k in range(self.edge_starts[s], self.edge_starts[s + 1]):
-                target = self.cls[self.graph.edges[k].target]
+                target = self.class_of[self.graph.edges[k].target]
                 made.add_edge(c, self.edges[k].first, self.edges[k].last, target)
             for k in range(self.call_starts[s], self.call_starts[s + 1]):
                 self.add_call(made, c, k)
@@ -326,10 +326,10 @@ class Merging:
     def fill_counted(self, rows, longest):
         """Write the counted classes, as in `Network`."""
         for c in range(self.all_counted):
-            at = 4 * self.counted_cls[c]
+            at = 4 * self.class_of_counted[c]
             if at >= 0:
                 most = self.counted[3 * c + 2]
-                rows[at] = self.cls[self.first[self.counted[3 * c]]]
+                rows[at] = self.class_of[self.first[self.counted[3 * c]]]
                 rows[at + 1] = self.least(c)
                 rows[at + 2] = most
                 rows[at + 3] = -1 if most > longest else most
@@ -348,7 +348,7 @@ def minimise(
         stop: says when to stop.
 
     Returns:
-        (`cls`, `n_classes`, `counted_cls`, `n_counted`) of `Merging`.
+        (`class_of`, `n_classes`, `class_of_counted`, `n_counted`) of `Merging`.
 
     Raises:
         BudgetExceeded: the deadline has passed.
@@ -362,4 +362,5 @@ def minimise(
     merging.prepare(made, len(states.final), bounds, nullable, root)
     with cython.nogil:
         merging.minimise()
-    return np.array(merging.cls), merging.n_classes, np.array(merging.counted_cls), merging.n_counted
+    class_of, class_of_counted = np.array(merging.class_of), np.array(merging.class_of_counted)
+    return class_of, merging.n_classes, class_of_counted, merging.n_counted
