@@ -159,11 +159,11 @@ class Declarations:
 
     def _add_all(self, location: Location, met: set, found: Declared) -> object:
         schema, of = location.schema, self._of
-        is_alone: cython.bint = "$ref" in schema and self._locations.dialect.ref_alone
-        if not is_alone:
+        only_ref: cython.bint = "$ref" in schema and self._locations.dialect.ignores_ref_siblings
+        if not only_ref:
             found.add_keywords(schema, of.strings, location)
         for keyword, value in schema.items():
-            if keyword not in self._keywords or (is_alone and keyword != "$ref"):
+            if keyword not in self._keywords or (only_ref and keyword != "$ref"):
                 continue
             if keyword in _WITH_KEYS:
                 found.add_keys(keyword, value)
