@@ -54,7 +54,7 @@ class DeltaWalker(Walker):
         levels: for each depth, the configurations of both states, the next child, and the end of the
             children.
         n_compared: number of states that were read by comparison.
-        beside, beside_pending: mask and pending set of the configuration with which a state is compared.
+        loop_mask, loop_pending: mask and pending set of the configuration with which a state is compared.
         removed: for each subtree that the state refuses and the other configuration may read, its first group
             and the end of its groups, ascending.
         closed: nodes at which the other's known stack may be used up, but not the state's.
@@ -64,14 +64,14 @@ class DeltaWalker(Walker):
         Walker.__init__(self, space, known, fixed)
         self.levels = None
         self.n_compared = 0
-        self.beside = self.beside_pending = 0
+        self.loop_mask = self.loop_pending = 0
 
     def read_top(self, state: cython.Py_ssize_t) -> cython.int:
         """See `Walker`."""
         if self.is_wide(-1, state):
             begin = self.space.context(state, -1)
             loop = self.loop_of(begin)
-            if loop != REJECT and loop != begin and self.read_beside(state, begin, loop):
+            if loop != REJECT and loop != begin and self.read_by_comparison(state, begin, loop):
                 self.n_compared += 1
                 return 0
         return Walker.read_top(self, state)
@@ -104,7 +104,7 @@ class DeltaWalker(Walker):
 
     def read_loop(self, state: cython.Py_ssize_t, loop: cython.Py_ssize_t) -> cython.bint:
         """Find what a configuration reads if it is one state, on an unknown stack or on one frame above it:
-        the pieces of `beside`, and `beside_pending`. Return False for others."""
+        the pieces of `loop_mask`, and `loop_pending`. Return False for others."""
         at = self.space.configurations.starts[loop] + 2 + self.space.facts[loop].n_ports
         if self.space.configurations.starts[loop + 1] != at + 2:
             return False  # more than one state
@@ -121,12 +121,12 @@ class DeltaWalker(Walker):
         if self.known.first[other].mask < 0:
             # by a plain walk: otherwise two states could be compared with each other forever
             Walker.read_top(self, other)
-        self.beside = self.known.first[other].mask
-        self.beside_pending = self.known.first[other].pending
+        self.loop_mask = self.known.first[other].mask
+        self.loop_pending = self.known.first[other].pending
         if below >= 0:
-            slot = self.summary(self.beside_pending, below)
-            self.beside = self.known.united(self.beside, self.known.rows[slot].mask)
-            self.beside_pending = self.known.rows[slot].below
+            slot = self.summary(self.loop_pending, below)
+            self.loop_mask = self.known.united(self.loop_mask, self.known.rows[slot].mask)
+            self.loop_pending = self.known.rows[slot].below
         return True
 
     def frame_of(self, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -140,7 +140,7 @@ class DeltaWalker(Walker):
             return -1
         return max(self.space.stacks.frames[frame].state, -1)
 
-    def read_beside(self, state, begin, loop):
+    def read_by_comparison(self, state, begin, loop):
         """Record what a state reads by comparing it with a configuration. Return whether that was
         possible."""
         if not self.read_loop(state, loop):
@@ -160,17 +160,17 @@ class DeltaWalker(Walker):
         mask = self.mask_of_ranges()
         if self.n_removed + self.n_closed > 0:
             with cython.gil:
-                self.take_away()
-        mask = self.known.united(self.beside, mask)
-        pending = self.with_nodes(self.beside_pending, n)
+                self.subtract()
+        mask = self.known.united(self.loop_mask, mask)
+        pending = self.with_nodes(self.loop_pending, n)
         self.known.first[state].mask = cython.cast(cython.int, mask)
         self.known.first[state].pending = cython.cast(cython.int, pending)
         return True
 
-    def take_away(self) -> cython.int:
-        """Remove from `beside` and `beside_pending` what the state does not read."""
+    def subtract(self) -> cython.int:
+        """Remove from `loop_mask` and `loop_pending` what the state does not read."""
         removed = np.asarray(self.removed)[: 2 * self.n_removed].reshape(-1, 2)
-        at: cython.Py_ssize_t = self.known.masks.starts[self.beside]
+        at: cython.Py_ssize_t = self.known.masks.starts[self.loop_mask]
         words = np.array(np.asarray(self.known.masks.pool)[at : at + self.known.n_words])
         bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little")
         smaller = []
@@ -181,12 +181,12 @@ class DeltaWalker(Walker):
                 self.space.account.claim(left.nbytes)
                 self.take(Read(left.ravel(), _NO_NODES))
                 smaller.append(self.mask_of_ranges())
-        self.beside = self.known.masks.add(words)
+        self.loop_mask = self.known.masks.add(words)
         for mask in smaller:
-            self.beside = self.known.united(self.beside, mask)
+            self.loop_mask = self.known.united(self.loop_mask, mask)
         first, end = (
-            self.known.pendings.starts[self.beside_pending],
-            self.known.pendings.starts[self.beside_pending + 1],
+            self.known.pendings.starts[self.loop_pending],
+            self.known.pendings.starts[self.loop_pending + 1],
         )
         nodes = np.array(np.asarray(self.known.pendings.pool)[first:end])
         closed = np.isin(nodes, np.asarray(self.closed)[: self.n_closed])
@@ -194,7 +194,7 @@ class DeltaWalker(Walker):
             groups, ends = self.fixed.texts.nodes[nodes, 1:3].T
             before = np.searchsorted(removed[:, 0], groups, side="right") - 1
             closed |= (before >= 0) & (ends <= removed[before, 1])
-        self.beside_pending = self.known.pendings.add(nodes[~closed])
+        self.loop_pending = self.known.pendings.add(nodes[~closed])
         return 0
 
     def ranges_of(self, piece: cython.Py_ssize_t) -> object:
@@ -266,8 +266,8 @@ class DeltaWalker(Walker):
             self.levels[d].child = i + 1
             c = self.space.class_of_byte[self.trie[i].bits & 255]
             own = self.space.after(self.levels[d - 1].own, c)
-            beside = self.space.after(self.levels[d - 1].other, c)
-            if own == beside:
+            after_other = self.space.after(self.levels[d - 1].other, c)
+            if own == after_other:
                 continue  # they are equal on everything below, too
             self.n_entered += 1
             may_return: cython.bint = self.space.facts[own].n_ports > 0
@@ -278,18 +278,18 @@ class DeltaWalker(Walker):
                 self.removed[2 * self.n_removed + 1] = self.trie[i].group_end
                 self.n_removed += 1
                 continue
-            if self.space.facts[beside].n_ports > 0 and not may_return:
+            if self.space.facts[after_other].n_ports > 0 and not may_return:
                 self.closed[self.n_closed] = i
                 self.n_closed += 1
             if may_return and self.may_follow(i):
                 n = self.note_node(i, n)
-            if beside == REJECT:
+            if after_other == REJECT:
                 if self.trie[i].bits >> ENDS_AT & 1:
                     self.allow(self.trie[i].group, self.trie[i].group + 1)
                 n = self.walk(i, own, n)
                 continue
             self.levels[d].own = own
-            self.levels[d].other = beside
+            self.levels[d].other = after_other
             d += 1
             self.levels[d].child = self.trie[i].child
             self.levels[d].end = self.trie[i + 1].child
