@@ -5,7 +5,7 @@ each with the keys or items that it evaluates and the condition under which it h
 the keyword unless a subschema that holds evaluates it. That is one clause for the keys that the same
 subschemas evaluate: one of these holds, or the values satisfy the keyword.
 When: for locations that have one of the two keywords.
-Limits: patterns, or `contains`, of at most `MOST_TOGETHER` subschemas that may or may not hold. There is a
+Limits: patterns, or `contains`, of at most `MOST_CONDITIONAL` subschemas that may or may not hold. There is a
 clause for each set of these: one of the set holds, or all keys that no other one matches satisfy the
 keyword.
 
@@ -23,7 +23,7 @@ from hybrid.json_schema.atoms import items_atom
 from hybrid.json_schema.formulas import Formula
 from hybrid.json_schema.locations import Location
 
-MOST_TOGETHER = 8
+MOST_CONDITIONAL = 8
 """Subschemas that evaluate keys by patterns, or items by `contains`, under different conditions."""
 
 
@@ -130,8 +130,8 @@ class Evaluated:
         formulas = self._formulas
         holds = {one: formulas.disjunction(conditions) for one, conditions in some.items()}
         perhaps = [one for one, condition in holds.items() if condition is not formulas.true]
-        if len(perhaps) > MOST_TOGETHER:
-            why = f"depends on more than {MOST_TOGETHER} subschemas with patterns or `contains`"
+        if len(perhaps) > MOST_CONDITIONAL:
+            why = f"depends on more than {MOST_CONDITIONAL} subschemas with patterns or `contains`"
             raise location.refused(keyword, why, "unsupported")
         for n in range(len(perhaps) + 1):
             for chosen in itertools.combinations(perhaps, n):
