@@ -140,8 +140,9 @@ class Evaluated:
                     yield condition, [one for one in holds if one not in chosen]
 
     def _subschemas(
-        self, location: Location, kind: str, holds: Formula, met: set[tuple[int, Formula]], keyword: str = ""
-    ) -> Iterator[tuple[Any, Formula]]:
+        self, location: Location, kind: str, holds: Formula, visited: set[tuple[int, Formula]],
+        keyword: str = "",
+    ) -> Iterator[tuple[Any, Formula]]:  # fmt: skip
         """Yield what a location and the subschemas that apply to the same value evaluate, each with the
         condition under which it holds. The formulas assume that the location holds if `holds` does.
 
@@ -153,9 +154,9 @@ class Evaluated:
         key = location.number, kind
         if key in self._under_way:
             raise location.refused(keyword or "$ref", "leads back to itself", "invalid")
-        if (location.number, holds) in met:
+        if (location.number, holds) in visited:
             return
-        met.add((location.number, holds))
+        visited.add((location.number, holds))
         self._under_way.add(key)
         try:
             own: Any = self._own_keys(location) if kind == "object" else self._own_items(location)
@@ -167,7 +168,7 @@ class Evaluated:
                 for formula, condition in self._in_place(location, kind, holds):
                     if formula.op == "atom":
                         inner = self._of.locations.all[formula.args[1]]
-                        yield from self._subschemas(inner, kind, condition, met)
+                        yield from self._subschemas(inner, kind, condition, visited)
         finally:
             self._under_way.discard(key)
 
