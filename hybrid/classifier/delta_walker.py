@@ -208,7 +208,7 @@ class DeltaWalker(Walker):
         """The number of a pending set with n recorded nodes added. Most often it contains them already."""
         begin = self.known.pendings.starts[pending]
         m: cython.Py_ssize_t = self.known.pendings.starts[pending + 1] - begin
-        n = self.in_order(n)
+        n = self.sorted_nodes(n)
         n_new: cython.Py_ssize_t = 0
         j: cython.Py_ssize_t = 0
         i: cython.Py_ssize_t

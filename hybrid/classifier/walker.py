@@ -132,11 +132,11 @@ class Walker(WalkOutput):
             with cython.gil:
                 n = self.from_cache(pending, symbol)
         if n >= 0:
-            n = self.that_may_follow(n)
+            n = self.keep_followed(n)
         else:
             self.most_entered = self.n_entered + self.few_nodes
             n = self.walk_from(pending, begin)
-            n = self.read_long(pending, symbol, own, begin, is_new) if n == TOO_LONG else self.in_order(n)
+            n = self.read_long(pending, symbol, own, begin, is_new) if n == TOO_LONG else self.sorted_nodes(n)
         self.mask = self.mask_of_ranges()
         return self.pending_set(n)
 
@@ -187,11 +187,11 @@ class Walker(WalkOutput):
         if n < 0:
             self.follow_all()
             self.most_entered = ANY_LENGTH
-            n = self.in_order(self.walk_from(pending, begin))
+            n = self.sorted_nodes(self.walk_from(pending, begin))
             with cython.gil:
                 self.keep(n)
             self.set_follow(own)
-        return self.that_may_follow(n)
+        return self.keep_followed(n)
 
     def from_cache(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Take a walk from the cache, its ranges and pending nodes. Return the number of nodes, or -1 if
