@@ -179,7 +179,7 @@ class DeltaWalker(Walker):
             if left is not None:
                 words[piece >> 5] &= ~(1 << (piece & 31))
                 self.space.account.claim(left.nbytes)
-                self.take(Read(left.ravel(), _NO_NODES))
+                self.record_read(Read(left.ravel(), _NO_NODES))
                 smaller.append(self.mask_of_ranges())
         self.loop_mask = self.known.masks.add(words)
         for mask in smaller:

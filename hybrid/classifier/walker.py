@@ -214,7 +214,7 @@ class Walker(WalkOutput):
         read = self.kept_reads.find(self.key)
         if read is None:
             return -1
-        return self.taken(read)
+        return self.use_cached(read)
 
     def from_cached_units(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The same for the frame of a counted rule, computed from the cached number of units that each
@@ -239,12 +239,12 @@ class Walker(WalkOutput):
         first, end = self.known.pendings.starts[pending], self.known.pendings.starts[pending + 1]
         nodes = np.asarray(self.known.pendings.pool)[first:end]
         read = read_units(found, self.fixed.texts.nodes, nodes, counted.least - begun, most)
-        return -1 if read is None else self.taken(read)
+        return -1 if read is None else self.use_cached(read)
 
-    def taken(self, read: Any) -> cython.Py_ssize_t:
+    def use_cached(self, read: Any) -> cython.Py_ssize_t:
         """Use a cached walk: its pending nodes, and the walk itself as its ranges. Return the number of
         nodes."""
-        self.take(read)
+        self.record_read(read)
         found: cython.const[cython.Py_ssize_t][::1] = read.nodes
         while self.pairs.shape[0] < found.shape[0]:
             self.pairs = self.doubled(self.pairs)
@@ -253,7 +253,7 @@ class Walker(WalkOutput):
             self.pairs[k] = found[k]
         return found.shape[0]
 
-    def take(self, read: Any) -> cython.int:
+    def record_read(self, read: Any) -> cython.int:
         """Record a cached walk in place of its ranges, because a long walk has thousands of them."""
         number = self.number_of_read.get(read)
         if number is None:
@@ -269,7 +269,7 @@ class Walker(WalkOutput):
             ranges = np.array(np.asarray(self.ranges)[: self.n_ranges])
             read = Read(ranges, np.array(np.asarray(self.pairs)[:n]))
             self.kept_reads.keep(self.key, read)
-            self.take(read)
+            self.record_read(read)
         return 0
 
     # ---------------------------------------------------------------- the walk
