@@ -40,9 +40,9 @@ cdef class Walker(WalkOutput):
     cdef int keep(self, Py_ssize_t n) except -1
     cdef int record_read(self, object read) except -1
     cdef Py_ssize_t walk(self, Py_ssize_t node, Py_ssize_t configuration, Py_ssize_t n) except -1 nogil
-    cdef Py_ssize_t pass_over(self, Py_ssize_t i, Py_ssize_t last, Py_ssize_t above) except -1 nogil
+    cdef Py_ssize_t next_to_enter(self, Py_ssize_t i, Py_ssize_t last, Py_ssize_t above) except -1 nogil
     cdef Py_ssize_t child_from(self, Py_ssize_t i, Py_ssize_t last, Py_ssize_t byte) noexcept nogil
     cdef bint enter(self, Py_ssize_t i, Py_ssize_t d) except -1 nogil
     cdef int forget_counts(self, Py_ssize_t i, Py_ssize_t d) except -1 nogil
     cdef int learn(self, Py_ssize_t byte, Py_ssize_t d) except -1 nogil
-    cdef bint stays_below(self, Py_ssize_t i, Py_ssize_t configuration) noexcept nogil
+    cdef bint loops_below(self, Py_ssize_t i, Py_ssize_t configuration) noexcept nogil

@@ -279,7 +279,7 @@ class Walker(WalkOutput):
         recorded, counting n before, or `TOO_LONG`."""
         if self.counters.any:
             configuration = self.counters.with_smaller_count(configuration, self.height[node])
-        if self.stays_below(node, configuration):
+        if self.loops_below(node, configuration):
             first = self.trie[node].group + (self.trie[node].bits >> ENDS_AT & 1)
             if first < self.trie[node].group_end:
                 self.allow(first, self.trie[node].group_end)
@@ -292,7 +292,7 @@ class Walker(WalkOutput):
         while d > 0:
             i = self.path[d].child
             last = self.path[d].end
-            i = self.pass_over(i, last, self.path[d - 1].configuration)
+            i = self.next_to_enter(i, last, self.path[d - 1].configuration)
             if i == last:
                 d -= 1
                 continue
@@ -308,7 +308,7 @@ class Walker(WalkOutput):
         return n
 
     @cython.final
-    def pass_over(
+    def next_to_enter(
         self, i: cython.Py_ssize_t, last: cython.Py_ssize_t, above: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         """The first child from i on that must be entered. Most children are refused, or stay in a loop that
@@ -327,7 +327,7 @@ class Walker(WalkOutput):
                 continue
             if self.counters.any and following > 0 and following != above:
                 following = self.counters.with_smaller_count(following, self.height[i])
-            if following != above or byte >= 0x80 or not self.stays_below(i, above):
+            if following != above or byte >= 0x80 or not self.loops_below(i, above):
                 break
             self.allow(self.trie[i].group, self.trie[i].group_end)
             i += 1
@@ -368,7 +368,7 @@ class Walker(WalkOutput):
             configuration = self.path[d].configuration
         self.path[d].has_ports = self.space.facts[configuration].n_ports > 0
         self.learn(byte, d)
-        if self.stays_below(i, configuration):
+        if self.loops_below(i, configuration):
             self.allow(self.trie[i].group, self.trie[i].group_end)
             return False
         if self.trie[i].bits >> ENDS_AT & 1:
@@ -411,7 +411,7 @@ class Walker(WalkOutput):
         return 0
 
     @cython.final
-    def stays_below(self, i: cython.Py_ssize_t, configuration: cython.Py_ssize_t) -> cython.bint:
+    def loops_below(self, i: cython.Py_ssize_t, configuration: cython.Py_ssize_t) -> cython.bint:
         """Whether a configuration is known to stay the same on everything that occurs below a node. Then
         all tokens there are allowed, and what is left of them on other stacks does not matter."""
         if self.counters.any and configuration < self.counters.loops.shape[0]:
