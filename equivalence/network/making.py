@@ -132,7 +132,7 @@ class Making:
         if 2 * self.n_rules > self.places.shape[0]:
             self.places = np.empty(4 * self.n_rules, np.int64)
         with cython.nogil:
-            is_left = self.look_at_calls()
+            is_left = self.build_automata()
             if merge and not is_left:
                 self.merge_states()
         return bool(is_left)
@@ -140,7 +140,7 @@ class Making:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1, check=False)
-    def look_at_calls(self) -> cython.int:
+    def build_automata(self) -> cython.int:
         """Make the automata, and find out how their rules call each other. Return whether some may be left
         recursive."""
         self.builder.build(self.root)
