@@ -93,21 +93,21 @@ def fill_drafts(
     ones: cython.Py_ssize_t = address_of_ones(n_bytes)
     if can_serve_all and lookup.fill(ones, REPEATS, n_bytes):
         count_masks(total)
-        return [0] * n if total == n else [lookup.taken(i) for i in range(n)]
+        return [0] * n if total == n else [lookup.n_accepted(i) for i in range(n)]
     lookup.find()
     left = set(lookup.left())
     taken: list = []
     for i in range(n):
         if lookup.followers[i] is None or i in left:
             masks, of_it = rows_of_one(matchers[i], () if drafts is None else drafts[i])
-            lookup.give(i, masks)
+            lookup.set_rows(i, masks)
             taken.append(of_it)
         else:
             taken.append(-1)
     done = lookup.fill(ones, REPEATS, n_bytes)
     assert done, "unknown rows were given"
     count_masks(total)
-    return [lookup.taken(i) if taken[i] < 0 else taken[i] for i in range(n)]
+    return [lookup.n_accepted(i) if taken[i] < 0 else taken[i] for i in range(n)]
 
 
 @cython.cfunc

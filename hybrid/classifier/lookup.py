@@ -134,7 +134,7 @@ class Lookup:
         self.place[3 * self.n_rows + 2] = node
         self.n_rows += 1
 
-    def give(self, sequence: cython.Py_ssize_t, masks: cython.uint[:, ::1]) -> None:
+    def set_rows(self, sequence: cython.Py_ssize_t, masks: cython.uint[:, ::1]) -> None:
         """Set what is copied to the rows of a sequence."""
         row = self.begins[2 * sequence + 0]
         for i in range(masks.shape[0]):
@@ -142,7 +142,7 @@ class Lookup:
             self.place[3 * (row + i) + 2] = GIVEN
         self.held.append(masks)
 
-    def taken(self, sequence: cython.Py_ssize_t) -> int:
+    def n_accepted(self, sequence: cython.Py_ssize_t) -> int:
         """How many tokens of a sequence were accepted."""
         count: cython.Py_ssize_t = 0
         end = self.n_nodes
