@@ -267,7 +267,7 @@ def _closes(matcher: Any, left: int | None) -> bool:
     """Whether the text can be completed with one token less, as closing masks require."""
     if left is None or left <= 0:
         return True
-    return bool(matcher.closes_within(left - 1, as_masks=True))
+    return bool(matcher.closes_within(left - 1, brief=True))
 
 
 def only(scores: torch.Tensor, chosen: dict[int, int]) -> torch.Tensor:

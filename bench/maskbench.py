@@ -109,7 +109,7 @@ def run(
 ) -> dict[str, dict[str, running.Row]]:
     """Measure files on engines, except for the results in a folder. Return all results, by engine and
     file."""
-    kept = {name: running.Kept(folder, name, running.key_of(name, settings)) for name in names}
+    kept = {name: running.ResultFile(folder, name, running.key_of(name, settings)) for name in names}
     for name, one in kept.items():
         if one.begun_anew:
             report.say(console, f"{name}: begun anew, as the code, the version or the settings are others")

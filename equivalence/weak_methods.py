@@ -18,17 +18,17 @@ from typing import Any
 Call = Callable[[], object]
 
 
-def weak(call: Call, gone: Callable[[Any], object] | None = None) -> Callable[[], Call | None]:
+def weak(call: Call, callback: Callable[[Any], object] | None = None) -> Callable[[], Call | None]:
     """A function that returns a method, or None when the object does not exist any more.
 
     Args:
         call: a method, or a function.
-        gone: called when the object does not exist any more.
+        callback: called when the object does not exist any more.
     """
     owner = getattr(call, "__self__", None)
     if owner is None:
         return lambda: call
-    return _WeakMethod(weakref.ref(owner, gone), call.__name__)
+    return _WeakMethod(weakref.ref(owner, callback), call.__name__)
 
 
 class _WeakMethod:

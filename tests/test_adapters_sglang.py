@@ -240,22 +240,23 @@ def test_an_engine_starts_where_nothing_compiles_in_time(make, monkeypatch):
 
 def test_the_least_recently_used_goes_first(sglang):
     sglang()
-    from adapters.sglang.kept import Kept
+    from adapters.sglang.grammar_cache import GrammarCache
 
     sizes = {"a": 4, "b": 4, "c": 4, "all": 99}
-    kept = Kept(10, lambda key, _: sizes[key[1]], lambda value: value != "for now")
+    cache = GrammarCache(10, lambda key, _: sizes[key[1]], lambda value: value != "for now")
     for name in ("a", "b"):
-        kept["json", name] = name
-    assert kept.get(("json", "a")) == "a" == kept["json", "a"] and ("json", "b") in kept and kept.bytes == 8
-    kept["json", "c"] = "c"
-    assert [*kept] == [("json", "a"), ("json", "c")] and kept.bytes == 8
+        cache["json", name] = name
+    assert cache.get(("json", "a")) == "a" == cache["json", "a"]
+    assert ("json", "b") in cache and cache.bytes == 8
+    cache["json", "c"] = "c"
+    assert [*cache] == [("json", "a"), ("json", "c")] and cache.bytes == 8
     sizes["c"] = 7  # it has grown
-    assert kept.get(("json", "c")) == "c" and [*kept] == [("json", "c")] and kept.bytes == 7
-    kept["json", "all"] = "all"
-    assert [*kept] == [("json", "all")] and kept.bytes == 99
-    kept["json", "a"] = "for now"
-    kept["json", "all"] = "for now"
-    assert not kept and kept.bytes == 0 and kept.pop(("json", "b"), None) is None
+    assert cache.get(("json", "c")) == "c" and [*cache] == [("json", "c")] and cache.bytes == 7
+    cache["json", "all"] = "all"
+    assert [*cache] == [("json", "all")] and cache.bytes == 99
+    cache["json", "a"] = "for now"
+    cache["json", "all"] = "for now"
+    assert not cache and cache.bytes == 0 and cache.pop(("json", "b"), None) is None
 
 
 def test_real_sizes_are_counted_unless_ranks_have_to_agree(make, monkeypatch):

@@ -164,11 +164,11 @@ def test_many_threads_compile_at_once(manager):
 def test_the_first_request_finds_the_backend_that_is_warm(manager):
     settings = small()
     made = manager.StructuredOutputManager(settings)
-    warm = manager.XgrammarBackend.kept
+    warm = manager.XgrammarBackend.warm
     assert warm.compiler.hybrid.stats()["compilations"] > 3
     assert warm.full_vocab_compiler.hybrid.stats()["compilations"] > 3
     made.grammar_init("ebnf", EBNF)
-    assert made.backend is warm and manager.XgrammarBackend.kept is None
+    assert made.backend is warm and manager.XgrammarBackend.warm is None
 
 
 def test_another_engine_gets_a_backend_of_its_own(manager):
@@ -184,7 +184,7 @@ def test_nothing_is_made_for_other_backends_or_without_a_tokenizer(manager, back
     settings = small(backend)
     settings.model_config.skip_tokenizer_init = backend == "auto"
     manager.StructuredOutputManager(settings)
-    assert manager.XgrammarBackend.kept is None
+    assert manager.XgrammarBackend.warm is None
 
 
 def test_an_engine_starts_with_a_tokenizer_that_xgrammar_refuses(manager, caplog):
@@ -268,7 +268,7 @@ def test_bounds_of_the_operator_are_the_compilers(vllm, monkeypatch, tmp_path):
     monkeypatch.setenv("EQUIMASK_VLLM_CACHE_DIR", str(tmp_path / "kept"))
     adapter.register()
     manager.StructuredOutputManager(small())
-    warm = manager.XgrammarBackend.kept
+    warm = manager.XgrammarBackend.warm
     assert warm.compiler.hybrid.budget.seconds == 2.5
     warm.compiler.hybrid.wait_for_files()  # files are written in the background
     kept = {path.name.partition("-")[0] for path in (tmp_path / "kept").iterdir()}

@@ -123,16 +123,16 @@ def test_workers_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_results_survive_a_line_that_is_cut(tmp_path: Path) -> None:
-    kept = running.Kept(tmp_path, "a:b", {"version": 1})
+    kept = running.ResultFile(tmp_path, "a:b", {"version": 1})
     kept.add({"name": "one", "outcome": "done"})
     kept.close()
     with kept.path.open("a") as file:
         file.write('{"name": "tw')
-    again = running.Kept(tmp_path, "a:b", {"version": 1})
+    again = running.ResultFile(tmp_path, "a:b", {"version": 1})
     again.add({"name": "two", "outcome": "done"})
     again.close()
-    assert list(running.Kept(tmp_path, "a:b", {"version": 1}).rows) == ["one", "two"]
-    other = running.Kept(tmp_path, "a:b", {"version": 2})
+    assert list(running.ResultFile(tmp_path, "a:b", {"version": 1}).rows) == ["one", "two"]
+    other = running.ResultFile(tmp_path, "a:b", {"version": 2})
     assert other.begun_anew and not other.rows
 
 

@@ -301,9 +301,9 @@ def test_one_of_two_calls_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
         assert gate.reached.wait(30)
         second, third = compiler.compile_regex_async("a+"), compiler.compile_regex_async("a+")
         (under_way,) = compiler._memory._under_way.values()
-        wait_for(lambda: under_way.asking == 3)
+        wait_for(lambda: under_way.n_callers == 3)
         assert first.running() and first.cancel() and third.cancel() and first.cancelled()
-        wait_for(lambda: under_way.asking == 1)
+        wait_for(lambda: under_way.n_callers == 1)
         gate.opened.set()
         assert second.result(60).strategy == "classifier" and gate.count == 1
         found = compiler.stats()
@@ -319,7 +319,7 @@ def test_a_computation_that_nobody_wants_is_given_up(monkeypatch: pytest.MonkeyP
         futures = [compiler.compile_regex_async("a+") for _ in range(2)]
         assert gate.reached.wait(30)
         (under_way,) = compiler._memory._under_way.values()
-        wait_for(lambda: under_way.asking == 2)
+        wait_for(lambda: under_way.n_callers == 2)
         assert all(future.cancel() for future in futures)
         wait_for(lambda: under_way.deadline.is_cancelled)
         assert not compiler._memory._under_way, "who comes now begins anew"

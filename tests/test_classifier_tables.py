@@ -51,7 +51,7 @@ def test_full_tables_begin_anew_with_the_same_masks() -> None:
 
 
 @pytest.mark.parametrize("grammar", [NESTED, 'root ::= e\ne ::= e "+" e | "(" e ")" | "a"{1,3}'])
-def test_what_is_brought_is_the_same(grammar: str) -> None:
+def test_what_migrates_is_the_same(grammar: str) -> None:
     """Every configuration of one store is the same after it was copied to another store and back."""
     compiled = compiled_of(grammar)
     classifier = compiled.classifier
@@ -59,15 +59,15 @@ def test_what_is_brought_is_the_same(grammar: str) -> None:
     walk(compiled, 2, 80)
     store, other = classifier.session.store, Store(classifier._fixed, 1 << 26)
     for configuration in reversed(range(store.n_configurations)):
-        brought = other.bring(store, configuration)
-        assert store.bring(other, brought) == configuration
+        migrated = other.migrate_from(store, configuration)
+        assert store.migrate_from(other, migrated) == configuration
         masks = [
             words_of(one, one.class_mask(number) >> 1)
-            for one, number in ((store, configuration), (other, brought))
+            for one, number in ((store, configuration), (other, migrated))
         ]
-        assert masks[0] == masks[1] and other.is_whole(brought) == store.is_whole(configuration)
+        assert masks[0] == masks[1] and other.is_whole(migrated) == store.is_whole(configuration)
     with pytest.raises(ValueError, match="no configuration"):
-        other.bring(store, store.n_configurations + 1000)
+        other.migrate_from(store, store.n_configurations + 1000)
 
 
 def test_what_a_store_refuses() -> None:

@@ -97,7 +97,7 @@ def expected(matcher: GrammarMatcher, left: int) -> list[int]:
         after = matcher.fork()
         assert after.accept_token(token)
         rest = after.shortest_completion()
-        closes = after.closes_within(left - 1, as_masks=True)
+        closes = after.closes_within(left - 1, brief=True)
         assert closes or rest is None or len(rest) >= left
         if closes:
             kept.append(token)

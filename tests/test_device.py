@@ -406,9 +406,9 @@ def test_a_sequence_that_outgrows_its_budget_goes_on_by_bitmask() -> None:
     both = Both([GrammarMatcher(compiled), GrammarMatcher(compiled)], LETTERED.size, backend="torch")
     both.walk(20)
     for matchers in (both.matchers, both.twins):
-        outgrown = matchers[0]
-        assert outgrown is not None
-        outgrown._follower = outgrown._follower._other(outgrown._follower.made)
+        matcher = matchers[0]
+        assert matcher is not None
+        matcher._follower = matcher._follower._fallback_follower(matcher._follower.made)
     assert compiled.fallback.strategy == "engine"
     before = both.gather.rows_by_bitmask
     both.walk(40)

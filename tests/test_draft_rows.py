@@ -98,12 +98,12 @@ def check(matchers: list[GrammarMatcher], drafts: list[list[int]], gap: int = 0)
 
 
 @settings(deadline=None, max_examples=150)
-@given(data=st.data(), is_new=st.booleans(), free_end=st.booleans(), gap=st.integers(0, 2))
-def test_random_drafts(data: st.DataObject, is_new: bool, free_end: bool, gap: int) -> None:
+@given(data=st.data(), is_new=st.booleans(), ends_without_stop=st.booleans(), gap=st.integers(0, 2))
+def test_random_drafts(data: st.DataObject, is_new: bool, ends_without_stop: bool, gap: int) -> None:
     grammars = compiled_anew() if is_new else COMPILED
     chosen = data.draw(st.lists(st.integers(0, len(grammars) - 1), min_size=1, max_size=7))
     matchers = [
-        GrammarMatcher(grammars[one], terminate_without_stop_token=free_end and one % 2 == 0)
+        GrammarMatcher(grammars[one], terminate_without_stop_token=ends_without_stop and one % 2 == 0)
         for one in chosen
     ]
     for matcher in matchers:

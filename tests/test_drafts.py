@@ -188,15 +188,15 @@ def encode(text: str) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", STRATEGIES)
-@pytest.mark.parametrize("free_end", [True, False])
+@pytest.mark.parametrize("ends_without_stop", [True, False])
 @pytest.mark.parametrize("with_tokenizer", [True, False])
 def test_forced_text_is_drafted_as_the_tokenizer_writes_it(
-    kind: str, free_end: bool, with_tokenizer: bool
+    kind: str, ends_without_stop: bool, with_tokenizer: bool
 ) -> None:
     compiler = GrammarCompiler(VOCABULARY, strategy=kind)
     compiled = compiler.compile_grammar('root ::= "yes\\":true" [a-b] "x"')
     model = DraftModel(compiled, encode=encode if with_tokenizer else None)
-    matcher = GrammarMatcher(compiled, terminate_without_stop_token=free_end)
+    matcher = GrammarMatcher(compiled, terminate_without_stop_token=ends_without_stop)
     ids = encode('yes":true')
     assert model.propose(matcher) == ids
     # not cut as the tokenizer would: the rest is tokenized on its own
@@ -253,8 +253,8 @@ def test_text_that_may_be_part_of_a_longer_token_counts_less() -> None:
 def test_text_without_end_is_drafted_in_time(kind: str) -> None:
     compiled = GrammarCompiler(VOCABULARY, strategy=kind).compile_grammar('root ::= "a" root')
     # XGrammar's search for forced text would not end here, so it is not started
-    for free_end in (False, True):
-        matcher = GrammarMatcher(compiled, terminate_without_stop_token=free_end)
+    for ends_without_stop in (False, True):
+        matcher = GrammarMatcher(compiled, terminate_without_stop_token=ends_without_stop)
         draft = DraftModel(compiled, threshold=0).propose(matcher, 5)
         assert draft == encode("aaaaa") if kind == "classifier" else draft == []
 

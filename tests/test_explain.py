@@ -139,7 +139,7 @@ def test_strategies_tell_the_same(case: Case) -> None:
         for other in explanations[1:]:
             assert other.next_bytes == first.next_bytes and other.n_allowed == first.n_allowed
             assert other.may_end == first.may_end
-            if not first.unsaid and not other.unsaid:
+            if not first.omitted and not other.omitted:
                 assert other.expected == first.expected and other.rules == first.rules
 
 
@@ -230,7 +230,7 @@ def test_terminals_of_a_lark_grammar() -> None:
     assert 'the rest of "select"' in told["sel"].sentence
     assert "the rest of NAME" in told["select ab"].sentence and '","' in told["select ab"].sentence
     assert '"limit"' in told["select ab "].sentence and "INT" in told["select ab, c limit 1"].sentence
-    assert told["sel"].unsaid and not told["sel"].rules
+    assert told["sel"].omitted and not told["sel"].rules
     refusal = matcher.explain_refusal(" x")
     assert refusal is not None and refusal.offset == 1 and '";"' in str(refusal)
 
@@ -295,7 +295,7 @@ def test_what_cannot_be_told_is_named() -> None:
         assert matcher.accept_string("x<f>a")
         told = matcher.explain()
         assert told.next_bytes == {ord("a"), ord("<")}
-        assert bool(told.unsaid) == (strategy == "engine")
+        assert bool(told.omitted) == (strategy == "engine")
     assert [str(one) for one in told.expected] == ['"</f>"', '"a"']  # found by trying bytes
 
 

@@ -259,7 +259,9 @@ def within(n_bytes: int, compute: Callable[[int], Any]) -> Any:
 def fields(found: Exploration) -> list[Any]:
     """The fields of an exploration, without the unused space after the last range and event."""
     used = found._replace(
-        ranges=found.ranges[: found.range_starts[-1]], events=found.events[: found.event_starts[-1]], met=None
+        ranges=found.ranges[: found.range_starts[-1]],
+        events=found.events[: found.event_starts[-1]],
+        shared_tables=None,
     )
     plain = [one.lists()[1] if isinstance(one, Interned) else one for one in used]
     return [one.tolist() if isinstance(one, np.ndarray) else one for one in plain]

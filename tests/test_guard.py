@@ -55,7 +55,7 @@ def schema_request(text: str) -> JsonSchemaRequest:
 
 
 def schema_task(text: str, **bounds: Any) -> Task:
-    function, arguments = schema_request(text).elsewhere()
+    function, arguments = schema_request(text).remote_call()
     return Task({"task": "convert", "function": function, "arguments": arguments}, **bounds)
 
 

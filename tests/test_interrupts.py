@@ -169,7 +169,7 @@ def test_who_waits_for_the_interrupted_call_computes_it_anew() -> None:
         nonlocal future
         wait_for(lambda: bool(compiler._memory._under_way))
         future = compiler.compile_grammar_async(ENDLESS)
-        wait_for(lambda: any(one.asking == 2 for one in compiler._memory._under_way.values()))
+        wait_for(lambda: any(one.n_callers == 2 for one in compiler._memory._under_way.values()))
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=ask)
@@ -177,7 +177,7 @@ def test_who_waits_for_the_interrupted_call_computes_it_anew() -> None:
     with pytest.raises(KeyboardInterrupt):
         compiler.compile_grammar(ENDLESS)
     thread.join()
-    wait_for(lambda: any(one.asking == 1 for one in compiler._memory._under_way.values()))
+    wait_for(lambda: any(one.n_callers == 1 for one in compiler._memory._under_way.values()))
     assert future is not None and future.running()
     future.cancel()
     compiler.close()
@@ -191,7 +191,7 @@ def test_who_waits_can_be_interrupted() -> None:
     press(0.2)
     with pytest.raises(KeyboardInterrupt):
         compiler.compile_grammar(ENDLESS)
-    assert [one.asking for one in compiler._memory._under_way.values()] == [1], "it wants it no more"
+    assert [one.n_callers for one in compiler._memory._under_way.values()] == [1], "it wants it no more"
     future.cancel()
     compiler.close()
 
@@ -375,7 +375,7 @@ def test_a_matcher_is_before_or_after_what_was_interrupted(name: str) -> None:
         store = classifier.session.store
         if isinstance(classifier, FactoredClassifier):
             numbers = range(1, store.n_configurations, 1 + store.n_configurations // 8)
-            assert [store.bring(store, number) for number in numbers] == list(numbers)
+            assert [store.migrate_from(store, number) for number in numbers] == list(numbers)
         else:
             assert len(store.space.known_steps()) == len(store.space.known_facts()) == store.n_configurations
         text = text_of(ours)

@@ -75,7 +75,7 @@ def test_machines_together_and_apart_read_the_same_numbers(
 ) -> None:
     table = {signs: chance.random() < 0.5 for signs in product((False, True), repeat=len(drawn))}
     together = numbers._texts(drawn, table.__getitem__, 100_000, integral)
-    assert together == numbers._side_by_side(tuple(drawn), table.__getitem__, 100_000, integral)
+    assert together == numbers._product_of_minimal(tuple(drawn), table.__getitem__, 100_000, integral)
 
 
 def test_integers_may_have_more_conditions_than_machines_read_together() -> None:

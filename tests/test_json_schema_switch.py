@@ -103,7 +103,7 @@ def test_what_matchers_offer_works_with_either() -> None:
     assert matcher.find_jump_forward_string() == 'me"'
     told = matcher.explain()
     assert [(one.kind, one.text, one.rules) for one in told.expected] == [("literal", 'me"', ())]
-    assert told.rules == () and not told.unsaid
+    assert told.rules == () and not told.omitted
     assert "refused" in str(matcher.explain_refusal("x"))
     other = matcher.fork()
     assert other.accept_string('me":"x","age":1}')

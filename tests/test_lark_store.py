@@ -59,7 +59,7 @@ def test_what_was_met_keeps_its_number_while_tables_grow() -> None:
     assert opened(store, 0) == first
     assert [words(store, number) for number in first] == masks
     assert [store.stack(number).tolist() for number in first] == stacks
-    assert [store.bring(store, number) for number in first] == first
+    assert [store.migrate_from(store, number) for number in first] == first
 
 
 def test_masks_do_not_depend_on_what_was_met_before() -> None:
@@ -67,11 +67,11 @@ def test_masks_do_not_depend_on_what_was_met_before() -> None:
     for number in opened(other, 1)[::-1]:
         other.class_mask(number)
     for number in opened(store, 2):
-        there = other.bring(store, number)
+        there = other.migrate_from(store, number)
         assert words(other, there) == words(store, number)
         assert other.stack(there).tolist() == store.stack(number).tolist()
         assert other.depth_read(there) == store.depth_read(number) >= 1
-    assert other.bring(store, 0) == 0
+    assert other.migrate_from(store, 0) == 0
 
 
 def test_a_store_without_bytes_for_more_stays_as_it_is() -> None:
@@ -83,9 +83,10 @@ def test_a_store_without_bytes_for_more_stays_as_it_is() -> None:
             numbers += opened(store, seed)
     count = store.n_configurations
     assert store.nbytes == begun.nbytes
-    assert [store.bring(store, number) for number in numbers] == numbers and store.n_configurations == count
+    assert [store.migrate_from(store, number) for number in numbers] == numbers
+    assert store.n_configurations == count
     large = Store(fixed_of(), LIMIT)
-    assert words(large, large.bring(store, numbers[-1])) == words(store, numbers[-1])
+    assert words(large, large.migrate_from(store, numbers[-1])) == words(store, numbers[-1])
 
 
 def test_tokens_are_read_as_their_text_and_many_as_one() -> None:
@@ -132,7 +133,7 @@ def test_what_is_not_in_the_tables_is_refused() -> None:
         with pytest.raises(IndexError, match="no configuration"):
             store.class_masks(np.array([number]), np.empty(1, np.int64))
         with pytest.raises(IndexError, match="no configuration"):
-            Store(fixed_of(), LIMIT).bring(store, number)
+            Store(fixed_of(), LIMIT).migrate_from(store, number)
     for token in (-1, VOCABULARY.size):
         with pytest.raises(IndexError, match="no token"):
             store.advance(start, token)
@@ -141,7 +142,7 @@ def test_what_is_not_in_the_tables_is_refused() -> None:
     with pytest.raises(IndexError, match="no stack"):
         store.stacks.states(1 << 20)
     with pytest.raises(ValueError, match="another grammar"):
-        Store(fixed_of('start: "a"'), LIMIT).bring(store, start)
+        Store(fixed_of('start: "a"'), LIMIT).migrate_from(store, start)
 
 
 def test_wrong_arrays_are_refused() -> None:

@@ -279,17 +279,19 @@ def assert_coarsest(final: Any, edges: Any, calls: Any, root: int) -> int:
         call_starts,
         np.array([row for state in range(n) for row in calls[state]], np.int64).reshape(-1, 2),
     )
-    cls, n_classes, counted_cls, n_counted = minimise(states, NO_COUNTED, np.zeros(n, np.uint8), root)
-    assert (len(counted_cls), n_counted) == (0, 0)
+    class_of, n_classes, class_of_counted, n_counted = minimise(
+        states, NO_COUNTED, np.zeros(n, np.uint8), root
+    )
+    assert (len(class_of_counted), n_counted) == (0, 0)
     reached, queue = {root}, [root]
     for state in queue:
         for following in [row[2] for row in edges[state]] + [t for row in calls[state] for t in row]:
             if following not in reached:
                 reached.add(following)
                 queue.append(following)
-    assert [state for state in range(n) if cls[state] >= 0] == sorted(reached)
+    assert [state for state in range(n) if class_of[state] >= 0] == sorted(reached)
     wanted = moore(final, edges, calls)
-    pairs = {(int(cls[state]), wanted[state]) for state in reached}
+    pairs = {(int(class_of[state]), wanted[state]) for state in reached}
     assert len(pairs) == len({ours for ours, _ in pairs}) == len({theirs for _, theirs in pairs}) == n_classes
     return int(n_classes)
 

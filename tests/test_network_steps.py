@@ -425,6 +425,6 @@ def test_the_order_of_calls_does_not_matter(n_calls: int) -> None:
         np.array([0, 0, n_calls, *[2 * n_calls + 5] * (n - 2)]),
         np.array([(callee, n - 1) for callee in callees + again]),
     )
-    cls, n_classes, _, _ = minimise(states, NONE[:, :3].copy(), np.zeros(n, np.uint8), 0)
-    assert cls[1] == cls[2]
+    class_of, n_classes, _, _ = minimise(states, NONE[:, :3].copy(), np.zeros(n, np.uint8), 0)
+    assert class_of[1] == class_of[2]
     assert n_classes == 3 + min(n_calls, 150)

@@ -185,7 +185,7 @@ def test_a_compiler_travels_with_all_that_masks_depend_on(tmp_path: Path) -> Non
     sent = GrammarCompiler(vocabulary, strategy="classifier", on_demand=True, n_jobs=2)
     shared = _Shared(sent)
     received = pickle.loads(pickle.dumps(shared))
-    assert received.is_elsewhere and not shared.is_elsewhere
+    assert received.is_in_worker and not shared.is_in_worker
     assert received.compiler.vocabulary.fingerprint == vocabulary.fingerprint
     for name in ("strategy", "budget", "n_jobs", "on_demand"):
         assert getattr(received.compiler, name) == getattr(sent, name)

@@ -51,7 +51,7 @@ def same_network(read: ReadGrammar, grammar: xgrammar.Grammar) -> bool:
 def is_read(schema: Any, **options: Any) -> bool:
     """Return whether a schema is read from its printed form; if so, check it against the serialised form."""
     request = request_of(schema, **options)
-    grammar = request.here()
+    grammar = request.convert_here()
     read = request.read_printed(grammar)
     if read is None:
         return False

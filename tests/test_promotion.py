@@ -111,7 +111,7 @@ def test_what_exceeds_the_budget_is_given_up_for_good(budget: Budget, word: str)
     reason = compiled.reason
     assert promote_static(compiled, budget, deadline) == "" and compiled.reason == reason
     with pytest.raises(BudgetExceeded, match=word):
-        promote_static(compiled, budget, deadline, must=True)
+        promote_static(compiled, budget, deadline, raises=True)
     assert use(compiled) == masks and not is_complete(compiled)
 
 

@@ -90,7 +90,7 @@ def test_calls_at_once_share_one_computation(vocabulary: Vocabulary, monkeypatch
         one = first.compile_regex_async("ab*")
         assert begun.wait(60)
         other = second.compile_regex_async("ab*")
-        while second._memory._under_way and next(iter(second._memory._under_way.values())).asking < 2:
+        while second._memory._under_way and next(iter(second._memory._under_way.values())).n_callers < 2:
             pass
         go.set()
         assert one.result(60) is other.result(60)

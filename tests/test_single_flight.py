@@ -144,7 +144,7 @@ def test_a_lock_does_not_live_on_in_forked_processes(tmp_path: Path) -> None:
     """A child must not keep the lock, even if its holder is killed and the child is not."""
 
     def work() -> None:
-        with single_flight.alone(tmp_path / "entry", Deadline()) as turn:
+        with single_flight.wait_for_other_processes(tmp_path / "entry", Deadline()) as turn:
             assert turn == "ours"
             inner = Child(lambda: time.sleep(600), 700)
             (tmp_path / "inner").write_text(str(inner.process))
@@ -157,7 +157,7 @@ def test_a_lock_does_not_live_on_in_forked_processes(tmp_path: Path) -> None:
     inner = int((tmp_path / "inner").read_text())
     try:
         os.kill(inner, 0)
-        with single_flight.alone(tmp_path / "entry", Deadline(10)) as turn:
+        with single_flight.wait_for_other_processes(tmp_path / "entry", Deadline(10)) as turn:
             assert turn == "ours"
     finally:
         os.kill(inner, signal.SIGKILL)
@@ -170,12 +170,12 @@ def test_who_waited_for_nothing_does_not_make_others_wait(tmp_path: Path) -> Non
 
     def wait() -> None:
         os.write(writing, b".")
-        with single_flight.alone(path, Deadline(40)) as turn:
+        with single_flight.wait_for_other_processes(path, Deadline(40)) as turn:
             assert turn == "after"
-            with single_flight.alone(path, Deadline()) as other:
+            with single_flight.wait_for_other_processes(path, Deadline()) as other:
                 assert other == "ours"
 
-    with single_flight.alone(path, Deadline()):
+    with single_flight.wait_for_other_processes(path, Deadline()):
         children = [Child(wait, 60) for _ in range(3)]
         for _ in children:
             os.read(reading, 1)  # wait until all have begun
@@ -197,12 +197,12 @@ def test_errors_are_those_of_a_compiler_without_a_folder(tmp_path: Path) -> None
 def test_waiting_ends_with_the_deadline(tmp_path: Path) -> None:
     path = tmp_path / "entry"
     deadline = Deadline()
-    with single_flight.alone(path, Deadline()):
+    with single_flight.wait_for_other_processes(path, Deadline()):
         began = time.monotonic()
-        with single_flight.alone(path, Deadline(0.4)) as turn:
+        with single_flight.wait_for_other_processes(path, Deadline(0.4)) as turn:
             assert turn == "overdue" and time.monotonic() - began < 5
         deadline.cancel()
-        waiting = single_flight.alone(path, deadline)
+        waiting = single_flight.wait_for_other_processes(path, deadline)
         with pytest.raises(BudgetExceeded, match="waiting for another process"), waiting:
             pass
     assert not list(tmp_path.iterdir())
@@ -225,7 +225,8 @@ def test_without_locks_nobody_waits(
 def test_a_lock_that_outlives_processes_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filelock, "FileLock", filelock.SoftFileLock)
     path = tmp_path / "entry"
-    with single_flight.alone(path, Deadline()) as first, single_flight.alone(path, Deadline()) as second:
+    wait = single_flight.wait_for_other_processes
+    with wait(path, Deadline()) as first, wait(path, Deadline()) as second:
         assert first == second == "unlocked"
 
 
@@ -251,7 +252,7 @@ def test_calls_that_walk_wait_for_nobody(tmp_path: Path) -> None:
     (path,) = entries(tmp_path)
     path.unlink()
     other = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
-    with single_flight.alone(path, Deadline()):
+    with single_flight.wait_for_other_processes(path, Deadline()):
         began = time.monotonic()
         other.compile_json_schema(SCHEMA)
         other.wait_for_files()

@@ -174,7 +174,7 @@ def test_matchers_are_ours():
     manager = manager_of()
     request = request_of(manager, "a", TEXTS["json"][0])
     assert type(request.structured_output_request.grammar.matcher).__module__ == "adapters.vllm.serving"
-    assert structured_output.XgrammarBackend.kept is None  # the warm backend is now in use
+    assert structured_output.XgrammarBackend.warm is None  # the warm backend is now in use
     assert manager.backend.compiler.hybrid.stats()["compilations"] > 3
 
 

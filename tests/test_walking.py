@@ -359,7 +359,7 @@ def follow(classifier: Classifier, text: bytes) -> list[list[int]]:
         config = classifier.read(session, config, bytes([byte]))
         assert config
         if classifier.session is not session:
-            config = classifier.session.store.bring(session.store, config)
+            config = classifier.session.store.migrate_from(session.store, config)
             session = classifier.session
     return [*rows, row_of(classifier, config)]
 
@@ -383,7 +383,7 @@ def test_masks_stay_the_same_when_classes_take_over() -> None:
         with classifier.lock:
             classifier.take_classes(fixed, grouped)
         assert classifier.gather is not None
-        moved = classifier.session.store.bring(session.store, config)
+        moved = classifier.session.store.migrate_from(session.store, config)
         assert row_of(classifier, moved) == wanted[at]
 
 

@@ -22,7 +22,7 @@ import adapters.xgrammar
 from adapters.engines.cores import pool
 from adapters.engines.serving import BoundedCompiler
 from adapters.sglang.grammar import Grammar, ReasoningGrammar, matcher_of, wrapped_anew
-from adapters.sglang.kept import Kept, Key
+from adapters.sglang.grammar_cache import GrammarCache, Key
 from adapters.sglang.settings import SETTINGS, cache_bytes
 from equivalence import BudgetExceeded, UnsupportedGrammar
 
@@ -85,7 +85,7 @@ class Backend(XGrammarGrammarBackend):
         super().__init__(*arguments, **options)
         self.executor: ThreadPoolExecutor = pool_for(self.executor)
         self.grammar_compiler = GrammarCompiler(self._tokenizer_info, deterministic=n_ranks > 1)
-        self.cache = kept_for(n_ranks)
+        self.cache = cache_for(n_ranks)
 
     def _new_framing_compiler(self, tokenizer_info: xgrammar.TokenizerInfo) -> GrammarCompiler:
         return GrammarCompiler(tokenizer_info, deterministic=self.n_ranks > 1, cache_enabled=False)
@@ -114,7 +114,7 @@ class ReasoningBackend(ReasonerGrammarBackend):
     def __init__(self, grammar_backend: Backend, *arguments: Any, **options: Any) -> None:
         super().__init__(grammar_backend, *arguments, **options)
         self.executor: ThreadPoolExecutor = pool_for(self.executor)
-        self.cache = kept_for(grammar_backend.n_ranks)
+        self.cache = cache_for(grammar_backend.n_ranks)
 
     def _make_grammar_object(self, *arguments: Any, **options: Any) -> ReasoningGrammar:
         return wrapped_anew(super()._make_grammar_object(*arguments, **options))
@@ -132,7 +132,7 @@ def pool_for(theirs: ThreadPoolExecutor) -> ThreadPoolExecutor:
     return pool()
 
 
-def kept_for(n_ranks: int) -> Kept:
+def cache_for(n_ranks: int) -> GrammarCache:
     """Return the cache of a backend."""
 
     def size_of(key: Key, grammar: Any) -> int:
@@ -142,7 +142,7 @@ def kept_for(n_ranks: int) -> Kept:
             return size + (0 if isinstance(grammar, InvalidGrammarObject) else NOMINAL_BYTES)
         return size + (inner.ctx.memory_size_bytes if isinstance(inner, Grammar) else 0)
 
-    return Kept(cache_bytes(), size_of, _is_final)
+    return GrammarCache(cache_bytes(), size_of, _is_final)
 
 
 def _is_final(grammar: Any) -> bool:

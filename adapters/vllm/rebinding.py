@@ -196,13 +196,13 @@ class WarmBackend:
 
     def __init__(self, make: Callable[..., Any]) -> None:
         self.make = make
-        self.kept: Any = None
+        self.warm: Any = None
 
     def __call__(self, vllm_config: Any, *arguments: Any, **options: Any) -> Any:
-        kept, self.kept = self.kept, None
-        if kept is not None and kept.vllm_config is vllm_config and not arguments:
-            if all(getattr(kept, name, None) is value for name, value in options.items()):
-                return kept
+        warm, self.warm = self.warm, None
+        if warm is not None and warm.vllm_config is vllm_config and not arguments:
+            if all(getattr(warm, name, None) is value for name, value in options.items()):
+                return warm
         return self.make(vllm_config, *arguments, **options)
 
 
@@ -223,6 +223,6 @@ def _warming(begin: Callable[..., None], backend: WarmBackend) -> Callable[..., 
         from adapters.vllm.warming import warm
 
         size = vllm_config.model_config.get_vocab_size()
-        backend.kept = warm(lambda: backend.make(vllm_config, tokenizer=tokenizer, vocab_size=size))
+        backend.warm = warm(lambda: backend.make(vllm_config, tokenizer=tokenizer, vocab_size=size))
 
     return begun

@@ -152,8 +152,8 @@ def _step_of(
 def _fill(step: _Step, bitmask: Any) -> bool:
     """Fill our rows; return whether that succeeded."""
     try:
-        fill_drafts, rows_alone = _asked()
-        taken = fill_drafts(step.matchers, bitmask, step.rows, step.drafts, rows_alone)
+        fill_drafts, rows_of_one_matcher = _asked()
+        taken = fill_drafts(step.matchers, bitmask, step.rows, step.drafts, rows_of_one_matcher)
     except Exception:
         logger.exception("Filling all masks of a step in one call failed; they are filled one by one")
         return False
@@ -181,7 +181,7 @@ def _runs(others: list[tuple[str, int]], names: list[str]) -> list[tuple[list[st
 def _asked() -> tuple[Callable[..., list[int]], Callable[..., Any]]:
     """Return the functions that `hybrid.BatchGrammarMatcher` calls after its checks, which are not needed
     here."""
-    from hybrid.api.batch import rows_alone
+    from hybrid.api.batch import rows_of_one_matcher
     from hybrid.api.draft_rows import fill_drafts
 
-    return fill_drafts, rows_alone
+    return fill_drafts, rows_of_one_matcher

@@ -91,13 +91,13 @@ class _Reader:
     def in_place(self, schemas: list[Any], instance: Any = None) -> Iterator[Mapping[str, Any]]:
         """Return all subschemas that apply to the same instance, each once, and each before those inside of
         it."""
-        met: set[int] = set()
+        visited: set[int] = set()
         waiting: list[Any] = list(reversed(schemas))
         while waiting:
             one = waiting.pop()
-            if not isinstance(one, Mapping) or id(one) in met:
+            if not isinstance(one, Mapping) or id(one) in visited:
                 continue
-            met.add(id(one))
+            visited.add(id(one))
             yield one
             below: list[Any] = []
             for key, value in one.items():

@@ -1,7 +1,7 @@
 """Many schemas on many engines: processes that can be killed, and results that are kept.
 
-What: `Kept` is a file of results, one per line, which a later run continues. `Process` is a worker that is
-killed if a question takes too much time or memory. `run_all` measures all files on all engines.
+What: `ResultFile` is a file of results, one per line, which a later run continues. `Process` is a worker
+that is killed if a question takes too much time or memory. `run_all` measures all files on all engines.
 When: in ``python -m bench maskbench`` and ``python -m bench testsuite``.
 Limits: a result is used again if the engine's version, the settings and the measuring code (and for equimask
 all of its code) are the same; otherwise its file begins anew. Memory is checked four times a second, on Linux
@@ -162,7 +162,7 @@ class Process:
         return pages * os.sysconf("SC_PAGE_SIZE") > self._settings.gibibytes * 2**30
 
 
-class Kept:
+class ResultFile:
     """The results of one engine, or of the judge: a line of JSON each, after a line that identifies them."""
 
     def __init__(self, folder: Path, name: str, key: Mapping[str, Any]) -> None:
@@ -250,7 +250,7 @@ class Lane:
 
 
 def run_all(
-    files: Sequence[tuple[str, Callable[[], Labelled]]], kept: Mapping[str, Kept], settings: Settings
+    files: Sequence[tuple[str, Callable[[], Labelled]]], kept: Mapping[str, ResultFile], settings: Settings
 ) -> Iterator[str]:
     """Measure files on engines, except for kept results. Yield the names of files when they are done.
 

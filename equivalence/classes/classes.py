@@ -33,7 +33,7 @@ NETWORK_BYTES_A_STATE = 1024
 """Building a network takes at most this many bytes for each state of its largest automaton; 580 to 960 were
 measured."""
 
-STATES_ON_THE_WAY = 4
+UNMERGED_STATES_FACTOR = 4
 """The bound on states before merging, as a multiple of the bound after it. Merging takes a microsecond for
 each state. Of the 11,305 schemas of MaskBench, three have 120,000 to 300,000 states before merging, and
 14,000 to 28,000 after it."""
@@ -121,16 +121,16 @@ def network_within(
     token_bytes = 1 << 40 if relation == "displacement" else vocabulary.trie.longest
     # states that the bound on bytes allows while the network is built
     within_bytes = max(capacity.bytes // NETWORK_BYTES_A_STATE, 1)
-    on_the_way = STATES_ON_THE_WAY * max_states
+    unmerged = UNMERGED_STATES_FACTOR * max_states
     try:
         network = build_network(
-            grammar, token_bytes=token_bytes, max_states=min(on_the_way, within_bytes), deadline=deadline,
+            grammar, token_bytes=token_bytes, max_states=min(unmerged, within_bytes), deadline=deadline,
             finished=False,
         )  # fmt: skip
     except BudgetExceeded as error:
         if deadline.is_over:
             raise
-        raise (too_large(max_states) if within_bytes >= on_the_way else out_of_bytes(capacity)) from error
+        raise (too_large(max_states) if within_bytes >= unmerged else out_of_bytes(capacity)) from error
     if network.n_states > max_states:
         raise too_large(max_states)
     return network
@@ -180,5 +180,6 @@ def classes_of_network(
     by_runs = class_of_token is None
     return TokenClasses(
         class_of_token, len(representatives), representatives, relation, phases, sizes,
-        runs=numbered if by_runs else None, order=order if by_runs else None, met=exploration.met,
+        runs=numbered if by_runs else None, order=order if by_runs else None,
+        shared_tables=exploration.shared_tables,
     )  # fmt: skip

@@ -79,7 +79,7 @@ FIRST_NODES, FIRST_LISTS = 2048, 1024
 """Initial room for frames; for configurations and outcomes."""
 
 
-class Met(NamedTuple):
+class SharedTables(NamedTuple):
     """Intermediate results of an exploration that a classifier of the same network needs, too.
 
     Attributes:
@@ -106,7 +106,7 @@ class Exploration(NamedTuple):
         queries, colors: the pairs (outcome, below set) that occur, and the color of each. 0: no stack accepts
             it; 1: every stack does; otherwise equal numbers mean equal sets of stacks.
         n_configurations, n_items, n_outcomes: sizes, for reports.
-        met: data that a classifier of the same network needs, too.
+        shared_tables: data that a classifier of the same network needs, too.
     """
 
     block_starts: Integers
@@ -121,7 +121,7 @@ class Exploration(NamedTuple):
     n_configurations: int
     n_items: int
     n_outcomes: int
-    met: Met
+    shared_tables: SharedTables
 
 
 def explore(
@@ -200,7 +200,7 @@ def _explore(
     return Exploration(
         found.block_starts, found.user_starts, found.users, found.range_starts, found.ranges,
         found.event_starts, found.events, queries, colors, n_configurations, len(read.below_of_item),
-        outcomes.count, Met(byte_tables, follow),
+        outcomes.count, SharedTables(byte_tables, follow),
     )  # fmt: skip
 
 

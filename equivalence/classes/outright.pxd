@@ -3,7 +3,7 @@ from equivalence.arrays.account cimport Account
 
 cdef class BlockSets:
     cdef Py_ssize_t[::1] words
-    cdef Py_ssize_t n_here  # number of blocks in the current set
+    cdef Py_ssize_t n_members  # number of blocks in the current set
     cdef Py_ssize_t hash
     cdef Py_ssize_t[::1] seeds  # one for each block of a byte
     cdef Py_ssize_t[:, ::1] sets
@@ -14,7 +14,7 @@ cdef class BlockSets:
     cdef Account account
 
     cdef inline void toggle(self, Py_ssize_t block) noexcept nogil
-    cdef inline bint is_here(self, Py_ssize_t number) noexcept nogil
+    cdef inline bint equals(self, Py_ssize_t number) noexcept nogil
     cdef Py_ssize_t number(self, Py_ssize_t first_byte) except -1 nogil
     cdef inline void enter(self, Py_ssize_t number) noexcept nogil
     cdef int grow(self) except -1

@@ -53,17 +53,17 @@ class BlockSets:
         self.hashes = np.zeros(FIRST, np.int64)
         self.table = np.zeros(2 * FIRST, np.int32)
         self.count = 1
-        self.n_here = self.hash = 0
+        self.n_members = self.hash = 0
 
     def toggle(self, block):
         """Add a block to the current set, or remove it."""
         bit: cython.Py_ssize_t = 1
         bit <<= block & 31
         self.words[block >> 5] ^= bit
-        self.n_here = self.n_here + (1 if self.words[block >> 5] & bit else -1)
+        self.n_members = self.n_members + (1 if self.words[block >> 5] & bit else -1)
         self.hash = self.hash ^ self.seeds[block]
 
-    def is_here(self, number):
+    def equals(self, number):
         """Whether a set is equal to the current one."""
         w: cython.Py_ssize_t = 0
         while w < self.n_words and self.sets[number, w] == self.words[w]:
@@ -76,14 +76,14 @@ class BlockSets:
         Raises:
             BudgetExceeded: it is new, and no bytes are left for it.
         """
-        if self.n_here == 0:
+        if self.n_members == 0:
             return 0
         h = mix(mix(self.hash & 0x3FFFFFFF, self.hash >> 30), first_byte)
         last: cython.Py_ssize_t = self.table.shape[0] - 1
         slot = h & last
         number: cython.Py_ssize_t = self.table[slot]
         while number:
-            if self.hashes[number] == h and self.first_bytes[number] == first_byte and self.is_here(number):
+            if self.hashes[number] == h and self.first_bytes[number] == first_byte and self.equals(number):
                 return number
             slot = (slot + 1) & last
             number = self.table[slot]

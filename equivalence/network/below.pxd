@@ -8,7 +8,7 @@ cdef class MergedStates:
     cdef const Py_ssize_t[:, ::1] edges
     cdef const Py_ssize_t[::1] call_starts
     cdef const Py_ssize_t[:, ::1] calls
-    cdef const Py_ssize_t[::1] stands, cls
+    cdef const Py_ssize_t[::1] representative_of, class_of
     cdef readonly Py_ssize_t n_classes
     cdef Py_ssize_t[::1] rule_of_state
     cdef unsigned char[::1] is_end
@@ -17,7 +17,7 @@ cdef class MergedStates:
 cdef class BelowSets:
     cdef MergedStates states
     cdef const Py_ssize_t[:, ::1] counted
-    cdef const Py_ssize_t[::1] counted_cls
+    cdef const Py_ssize_t[::1] class_of_counted
     cdef readonly Py_ssize_t n_counted_classes
     cdef Py_ssize_t root, total, max_states
     cdef Account account

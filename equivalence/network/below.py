@@ -46,9 +46,9 @@ class MergedStates:
         edge_starts, edges, call_starts, calls: where the edges (first byte, last byte, target) of each
             state start, and its calls (callee, state after it): int64[states + 1], [n, 3], [states + 1],
             [n, 2].
-        stands: int64[states], the state that represents each state: another one if it only passes on,
-            otherwise itself.
-        cls: int64[states], the class of each state; -1 if it cannot be reached from the root.
+        representative_of: int64[states], the state that represents each state: another one if it only tail
+            calls a rule, otherwise itself.
+        class_of: int64[states], the class of each state; -1 if it cannot be reached from the root.
         n_classes: number of classes.
     """
 
@@ -61,15 +61,15 @@ class MergedStates:
         edges: NDArray[np.int64],
         call_starts: NDArray[np.int64],
         calls: NDArray[np.int64],
-        stands: NDArray[np.int64],
-        cls: NDArray[np.int64],
+        representative_of: NDArray[np.int64],
+        class_of: NDArray[np.int64],
         n_classes: cython.Py_ssize_t,
     ) -> None:
         self.rule_first, self.rule_last = rule_first, rule_last
         self.edge_starts, self.edges = edge_starts, edges
         self.call_starts, self.calls = call_starts, calls
-        self.stands, self.cls, self.n_classes = stands, cls, n_classes
-        n: cython.Py_ssize_t = self.cls.shape[0]
+        self.representative_of, self.class_of, self.n_classes = representative_of, class_of, n_classes
+        n: cython.Py_ssize_t = self.class_of.shape[0]
         self.rule_of_state = np.zeros(n, np.int64)
         self.is_end = np.zeros(n, np.uint8)
         finals: cython.const[cython.uchar][::1] = final
@@ -95,7 +95,7 @@ class BelowSets:
     Args:
         states: the merged states.
         counted: int64[n, 3], rows (unit, least, most) of counted rules, numbered after the plain ones.
-        counted_cls: int64[n], the class of each counted rule; -1 if it is unused.
+        class_of_counted: int64[n], the class of each counted rule; -1 if it is unused.
         n_counted_classes: number of those classes.
         root: the root rule.
         max_states: bound on the states of automata, and thereby on the size of these sets.
@@ -112,9 +112,9 @@ class BelowSets:
             passed.
     """
 
-    def __init__(self, states, counted, counted_cls, n_counted_classes, root, max_states, stop) -> None:
+    def __init__(self, states, counted, class_of_counted, n_counted_classes, root, max_states, stop) -> None:
         self.states = states
-        self.counted, self.counted_cls = counted, counted_cls
+        self.counted, self.class_of_counted = counted, class_of_counted
         self.n_counted_classes, self.root, self.max_states = n_counted_classes, root, max_states
         self.account = Account(stop)
         self.total = self.states.rule_first.shape[0] + self.counted.shape[0]
@@ -148,8 +148,8 @@ class BelowSets:
 
     def count_calls(self, states):
         """Find the rules that are used, and where the tail calls and the other calls of each rule begin."""
-        for s in range(states.cls.shape[0]):
-            if states.cls[s] < 0:
+        for s in range(states.class_of.shape[0]):
+            if states.class_of[s] < 0:
                 continue
             self.used[states.rule_of_state[s]] = 1
             for k in range(states.call_starts[s], states.call_starts[s + 1]):
@@ -159,7 +159,7 @@ class BelowSets:
                     self.own_starts[states.calls[k, 0] + 2] += 1
         n_rules = states.rule_first.shape[0]
         for c in range(self.counted.shape[0]):
-            if self.counted_cls[c] >= 0:
+            if self.class_of_counted[c] >= 0:
                 self.used[n_rules + c] = 1
                 self.own_starts[self.counted[c, 0] + 2] += 1
         self.n_used = 0
@@ -174,8 +174,8 @@ class BelowSets:
 
     def note_calls(self, states):
         """Record the rules that tail call each rule, and the pairs (symbol, rule below) of other calls."""
-        for s in range(states.cls.shape[0]):
-            if states.cls[s] < 0:
+        for s in range(states.class_of.shape[0]):
+            if states.class_of[s] < 0:
                 continue
             rule = states.rule_of_state[s]
             for k in range(states.call_starts[s], states.call_starts[s + 1]):
@@ -184,12 +184,12 @@ class BelowSets:
                     self.callers[self.caller_starts[callee]] = rule
                     self.caller_starts[callee] += 1
                 else:
-                    self.own[self.own_starts[callee]] = self.pair(states.cls[back], rule)
+                    self.own[self.own_starts[callee]] = self.pair(states.class_of[back], rule)
                     self.own_starts[callee] += 1
         for c in range(self.counted.shape[0]):
-            if self.counted_cls[c] >= 0:
+            if self.class_of_counted[c] >= 0:
                 unit = self.counted[c, 0] + 1
-                frame = self.pair(-1 - self.counted_cls[c], states.rule_first.shape[0] + c)
+                frame = self.pair(-1 - self.class_of_counted[c], states.rule_first.shape[0] + c)
                 self.own[self.own_starts[unit]] = frame
                 self.own_starts[unit] += 1
 

@@ -19,7 +19,7 @@ cdef class Refinement:
     cdef Graph graph
     cdef Signatures signatures
     cdef Account account
-    cdef Py_ssize_t[::1] leader_starts, leaders
+    cdef Py_ssize_t[::1] predecessor_starts, predecessors
     cdef State[::1] states
     cdef Py_ssize_t[::1] members
     cdef Block[::1] blocks
@@ -31,11 +31,11 @@ cdef class Refinement:
     cdef Py_ssize_t[::1] moved
     cdef Py_ssize_t n_moved, round
 
-    cdef void find_leaders(self) noexcept nogil
+    cdef void find_predecessors(self) noexcept nogil
     cdef void count(self, Py_ssize_t target) noexcept nogil
-    cdef void add_leader(self, Py_ssize_t target, Py_ssize_t leader) noexcept nogil
+    cdef void add_predecessor(self, Py_ssize_t target, Py_ssize_t predecessor) noexcept nogil
     cdef void begin(self) noexcept nogil
-    cdef void drop_alone(self) noexcept nogil
+    cdef void drop_singletons(self) noexcept nogil
     cdef int group_queue(self) except -1 nogil
     cdef void choose_largest(self) noexcept nogil
     cdef void order_members(self) noexcept nogil

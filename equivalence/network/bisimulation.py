@@ -45,7 +45,7 @@ class Refinement:
     Attributes:
         signatures: makes the first blocks.
         account: says when to stop.
-        leaders: the predecessors of each state: those that lead to it by an edge, a call or a return.
+        predecessors: the predecessors of each state: those that lead to it by an edge, a call or a return.
         members: the states, block by block.
         states: for each state, its position among the members, and the round in which it is examined next.
         blocks: where a block's members begin, and their number; during a round also how many of them are
@@ -61,7 +61,7 @@ class Refinement:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.signatures = Signatures(graph)
-        self.leader_starts = self.leaders = self.members = self.moved = np.empty(0, np.int64)
+        self.predecessor_starts = self.predecessors = self.members = self.moved = np.empty(0, np.int64)
         self.states = np.empty(0, STATE)
         self.blocks = np.empty(0, BLOCK)
         self.queue = np.empty(0, LOOKED)
@@ -73,7 +73,7 @@ class Refinement:
 
     def grow(self, room):
         """Make room for `room` states."""
-        self.leader_starts = np.empty(room + 2, np.int64)
+        self.predecessor_starts = np.empty(room + 2, np.int64)
         self.states = np.empty(room, STATE)
         self.members = np.empty(room, np.int64)
         self.blocks = np.empty(room, BLOCK)
@@ -84,13 +84,13 @@ class Refinement:
     def prepare(self):
         """Start with the current content of the graph."""
         n: cython.Py_ssize_t = self.graph.size
-        n_leaders: cython.Py_ssize_t = self.graph.edges.shape[0] + 2 * self.graph.calls.shape[0]
+        n_predecessors: cython.Py_ssize_t = self.graph.edges.shape[0] + 2 * self.graph.calls.shape[0]
         if n > self.members.shape[0]:
             with cython.gil:
                 self.grow(n + n // 2)
-        if n_leaders > self.leaders.shape[0]:
+        if n_predecessors > self.predecessors.shape[0]:
             with cython.gil:
-                self.leaders = np.empty(n_leaders + n_leaders // 2, np.int64)
+                self.predecessors = np.empty(n_predecessors + n_predecessors // 2, np.int64)
         self.n_blocks = 0
         self.n_queue = 0
         self.n_groups = 0
@@ -107,12 +107,12 @@ class Refinement:
         self.signatures.divide()
         self.n_blocks = self.signatures.n_blocks
         if not self.signatures.is_divided:
-            self.find_leaders()
+            self.find_predecessors()
             self.begin()
         while self.n_queue > 0:
             self.round += 1
             self.graph.keys.clear(self.n_queue)
-            self.drop_alone()
+            self.drop_singletons()
             self.group_queue()
             self.choose_largest()
             self.order_members()
@@ -121,35 +121,35 @@ class Refinement:
             self.split_groups()
             self.name_moved()
 
-    def find_leaders(self):
+    def find_predecessors(self):
         """Find the predecessors of each state. The row of a state ends where the next one starts."""
         n = self.graph.size
         for s in range(n + 2):
-            self.leader_starts[s] = 0
+            self.predecessor_starts[s] = 0
         for k in range(self.graph.edges.shape[0]):
             self.count(self.graph.edges[k].target)
         for k in range(self.graph.calls.shape[0]):
             self.count(self.graph.calls[k].callee)
             self.count(self.graph.calls[k].back)
         for s in range(n):
-            self.leader_starts[s + 2] += self.leader_starts[s + 1]
+            self.predecessor_starts[s + 2] += self.predecessor_starts[s + 1]
         for s in range(n):
             for k in range(self.graph.edge_starts[s], self.graph.edge_starts[s + 1]):
-                self.add_leader(self.graph.edges[k].target, s)
+                self.add_predecessor(self.graph.edges[k].target, s)
             for k in range(self.graph.call_starts[s], self.graph.call_starts[s + 1]):
-                self.add_leader(self.graph.calls[k].callee, s)
-                self.add_leader(self.graph.calls[k].back, s)
+                self.add_predecessor(self.graph.calls[k].callee, s)
+                self.add_predecessor(self.graph.calls[k].back, s)
 
     def count(self, target):
         """Count a predecessor of a state; targets that are not in the graph need none."""
         if target < self.graph.size:
-            self.leader_starts[target + 2] += 1
+            self.predecessor_starts[target + 2] += 1
 
-    def add_leader(self, target, leader):
+    def add_predecessor(self, target, predecessor):
         """Add a predecessor of a state at the current end of its row."""
         if target < self.graph.size:
-            self.leaders[self.leader_starts[target + 1]] = leader
-            self.leader_starts[target + 1] += 1
+            self.predecessors[self.predecessor_starts[target + 1]] = predecessor
+            self.predecessor_starts[target + 1] += 1
 
     def begin(self):
         """Order the states by block, and queue those that are not alone in their blocks."""
@@ -182,7 +182,7 @@ class Refinement:
         self.n_moved += 1
         self.n_blocks += 1
 
-    def drop_alone(self):
+    def drop_singletons(self):
         """Remove states that are alone in their blocks: nothing can split these."""
         kept: cython.Py_ssize_t = 0
         for i in range(self.n_queue):
@@ -280,9 +280,9 @@ class Refinement:
             for at in range(self.blocks[b].first, self.blocks[b].first + self.blocks[b].count):
                 s = self.members[at]
                 self.graph.name[s] = b
-                for k in range(self.leader_starts[s], self.leader_starts[s + 1]):
-                    leader = self.leaders[k]
-                    if self.states[leader].turn != self.round:
-                        self.states[leader].turn = self.round
-                        self.queue[self.n_queue].state = leader
+                for k in range(self.predecessor_starts[s], self.predecessor_starts[s + 1]):
+                    predecessor = self.predecessors[k]
+                    if self.states[predecessor].turn != self.round:
+                        self.states[predecessor].turn = self.round
+                        self.queue[self.n_queue].state = predecessor
                         self.n_queue += 1

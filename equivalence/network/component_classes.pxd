@@ -22,7 +22,7 @@ cdef class ComponentClasses:
     cdef int name_alike(self, Py_ssize_t begin, Py_ssize_t end, bint loops) except -1 nogil
     cdef Py_ssize_t class_of_successor(self, Py_ssize_t begin, Py_ssize_t end) except -2 nogil
     cdef int is_like(self, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t c, Py_ssize_t byte) except -1 nogil
-    cdef bint leads_alike(self, Py_ssize_t s, Py_ssize_t t, Py_ssize_t c, Py_ssize_t byte) noexcept nogil
+    cdef bint may_be_equivalent(self, Py_ssize_t s, Py_ssize_t t, Py_ssize_t c, Py_ssize_t byte) noexcept nogil
     cdef int name_cycle(self, Py_ssize_t begin, Py_ssize_t end) except -1 nogil
     cdef int add_key(self, Py_ssize_t s, Py_ssize_t own) except -1 nogil
     cdef int is_known(self, Py_ssize_t begin, Py_ssize_t end) except -1 nogil

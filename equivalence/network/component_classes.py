@@ -175,14 +175,14 @@ class ComponentClasses:
         if c < 0 or self.first_class[c] < 0:
             return False
         s = self.members[begin]
-        if not self.leads_alike(s, self.example[c], c, byte):
+        if not self.may_be_equivalent(s, self.example[c], c, byte):
             return False
         self.name_all(begin, end, c)
         key = self.graph.keys.find(self.graph.write_key(s, -1))
         self.name_all(begin, end, -1)
         return key >= 0 and self.class_of_key[key] == c
 
-    def leads_alike(self, s, t, c, byte):
+    def may_be_equivalent(self, s, t, c, byte):
         """Whether state s may be equivalent to t: whether t also leads to class c by this byte, or by a call
         if it is -1. This is cheap, and tells nearly all pairs apart."""
         begin, end = self.graph.edge_starts[t], self.graph.edge_starts[t + 1]
@@ -295,7 +295,7 @@ class ComponentClasses:
         n_others = self.n_classes_of[first]
         self.tried[first] = self.n_tries
         other = first
-        while other < first + n_others and not self.leads_alike(s, self.example[other], c, byte):
+        while other < first + n_others and not self.may_be_equivalent(s, self.example[other], c, byte):
             other += 1
         self.work += (other - first) >> 4
         if other == first + n_others:

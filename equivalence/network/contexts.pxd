@@ -24,7 +24,7 @@ cdef class Contexts:
     cdef Account account
 
     cdef int find_tops(self, MergedStates states, BelowSets below) except -1 nogil
-    cdef inline int stands_as_top(self, Py_ssize_t s) except -1 nogil
+    cdef inline int is_own_top(self, Py_ssize_t s) except -1 nogil
     cdef int note_tops(self, MergedStates states, BelowSets below) except -1 nogil
     cdef int count_frames(self) except -1 nogil
     cdef Py_ssize_t most_rows(self) except -1 nogil

@@ -55,7 +55,7 @@ class Contexts:
         self.account = Account(stop)
         self.n_rules, self.n_classes = states.rule_first.shape[0], states.n_classes
         self.n_symbols = self.n_classes + below.n_counted_classes
-        self.is_top = np.zeros(states.cls.shape[0], np.uint8)
+        self.is_top = np.zeros(states.class_of.shape[0], np.uint8)
         self.top_starts = np.zeros(self.n_symbols + 2, np.int64)
         with cython.nogil:
             self.find_tops(states, below)
@@ -88,24 +88,24 @@ class Contexts:
 
     def find_tops(self, states, below):
         """Find the states that may be on top of a stack, and where the tops of each symbol begin."""
-        n = states.cls.shape[0]
+        n = states.class_of.shape[0]
         self.is_top[states.rule_first[below.root]] = 1
         for s in range(n):
-            if states.cls[s] >= 0:
+            if states.class_of[s] >= 0:
                 for k in range(states.edge_starts[s], states.edge_starts[s + 1]):
                     self.is_top[states.edges[k, 2]] = 1
                 for k in range(states.call_starts[s], states.call_starts[s + 1]):
                     self.is_top[states.calls[k, 1]] = 1
         for s in range(n):
-            if self.stands_as_top(s):
-                self.top_starts[states.cls[s] + 2] += 1
-        for c in range(below.counted_cls.shape[0]):
-            if below.counted_cls[c] >= 0:
-                self.top_starts[self.n_classes + below.counted_cls[c] + 2] += 1
+            if self.is_own_top(s):
+                self.top_starts[states.class_of[s] + 2] += 1
+        for c in range(below.class_of_counted.shape[0]):
+            if below.class_of_counted[c] >= 0:
+                self.top_starts[self.n_classes + below.class_of_counted[c] + 2] += 1
         for symbol in range(self.n_symbols):
             self.top_starts[symbol + 2] += self.top_starts[symbol + 1]
 
-    def stands_as_top(self, s):
+    def is_own_top(self, s):
         """Whether a state is a top of its own.
 
         Everything that lies below a state also lies below the state that represents it, so one top is
@@ -113,18 +113,18 @@ class Contexts:
         """
         if not self.is_top[s] or self.states.is_end[s]:
             return 0
-        stands = self.states.stands[s]
-        return stands == s or not self.is_top[stands]
+        representative = self.states.representative_of[s]
+        return representative == s or not self.is_top[representative]
 
     def note_tops(self, states, below):
         """Record the rules of the tops of each symbol."""
-        for s in range(states.cls.shape[0]):
-            if self.stands_as_top(s):
-                self.top_rules[self.top_starts[states.cls[s] + 1]] = states.rule_of_state[s]
-                self.top_starts[states.cls[s] + 1] += 1
-        for c in range(below.counted_cls.shape[0]):
-            if below.counted_cls[c] >= 0:
-                symbol = self.n_classes + below.counted_cls[c]
+        for s in range(states.class_of.shape[0]):
+            if self.is_own_top(s):
+                self.top_rules[self.top_starts[states.class_of[s] + 1]] = states.rule_of_state[s]
+                self.top_starts[states.class_of[s] + 1] += 1
+        for c in range(below.class_of_counted.shape[0]):
+            if below.class_of_counted[c] >= 0:
+                symbol = self.n_classes + below.class_of_counted[c]
                 self.top_rules[self.top_starts[symbol + 1]] = self.n_rules + c
                 self.top_starts[symbol + 1] += 1
 
@@ -199,7 +199,7 @@ class Contexts:
 def contexts_and_below(
     states: MergedStates,
     counted: Integers,
-    counted_cls: Integers,
+    class_of_counted: Integers,
     n_counted_classes: int,
     order: Integers,
     root: int,
@@ -211,7 +211,7 @@ def contexts_and_below(
     Args:
         states: the merged states.
         counted: int64[n, 3], rows (unit, least, most) of counted rules, numbered after the plain ones.
-        counted_cls: int64[n], the class of each counted rule; -1 if it is unused.
+        class_of_counted: int64[n], the class of each counted rule; -1 if it is unused.
         n_counted_classes: number of those classes.
         order: int64[n], all used rules, callees first.
         root: the root rule.
@@ -221,7 +221,7 @@ def contexts_and_below(
     Raises:
         BudgetExceeded: the sets are too large for `max_states`, or the deadline has passed.
     """
-    below = BelowSets(states, counted, counted_cls, n_counted_classes, root, max_states, stop)
+    below = BelowSets(states, counted, class_of_counted, n_counted_classes, root, max_states, stop)
     below.share(order)
     contexts = Contexts(below, stop)
     return (*contexts.flat, *below.flat(), below.n_used)

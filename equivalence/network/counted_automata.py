@@ -82,9 +82,9 @@ def limits_of(
     following: list[int] = []
     is_called = np.ones(len(counted), bool)
     numbers: dict[tuple[int, int], int] = {}
-    for (_, least, most), cls in zip(rules.tolist(), classes.tolist(), strict=True):
-        if least <= MARK and cls >= 0:
-            numbers[MARK - least, most] = cls
+    for (_, least, most), counted_class in zip(rules.tolist(), classes.tolist(), strict=True):
+        if least <= MARK and counted_class >= 0:
+            numbers[MARK - least, most] = counted_class
     for k, one in enumerate(automata):
         if (k, 0) not in numbers:
             continue
@@ -92,13 +92,13 @@ def limits_of(
         starts = np.searchsorted(one.edges[:, 0], np.arange(len(one.accepting) + 1)) + len(following)
         following += own
         frames: dict[int, int] = {}
-        for cls, (source, target) in zip(own, one.edges.tolist(), strict=True):
+        for counted_class, (source, target) in zip(own, one.edges.tolist(), strict=True):
             room = one.most - 1 - int(one.distance[target])
             accepts = bool(one.accepting[target])
-            frame = frames.setdefault(target, cls)
-            limits[cls] = frame, starts[target], starts[target + 1], accepts, room, k
-            counted[cls, 1:] = one.least, one.slack, one.slack
-            is_called[cls] = source == 0
+            frame = frames.setdefault(target, counted_class)
+            limits[counted_class] = frame, starts[target], starts[target + 1], accepts, room, k
+            counted[counted_class, 1:] = one.least, one.slack, one.slack
+            is_called[counted_class] = source == 0
     kept = np.ones(len(calls), bool)
     is_counted = calls[:, 0] < 0
     kept[is_counted] = is_called[-1 - calls[is_counted, 0]]

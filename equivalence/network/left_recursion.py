@@ -22,7 +22,7 @@ from equivalence.network.sizes import too_large
 Integers = NDArray[np.int64]
 
 
-LOOK_AFTER = 16_384
+ROWS_PER_CHECK = 16_384
 """How many rows plain Python processes between two checks of the deadline, which takes a few milliseconds."""
 
 
@@ -32,9 +32,9 @@ def left_recursive(pairs: Integers, n_rules: int, stop: Stop) -> list[set[int]]:
     `pairs` are the left calls (caller, callee); rules from `n_rules` on are counted rules.
     """
     callees: list[list[int]] = [[] for _ in range(int(pairs.max(initial=-1)) + 1)]
-    for begin in range(0, len(pairs), LOOK_AFTER):
+    for begin in range(0, len(pairs), ROWS_PER_CHECK):
         stop.look()
-        for caller, callee in pairs[begin : begin + LOOK_AFTER].tolist():
+        for caller, callee in pairs[begin : begin + ROWS_PER_CHECK].tolist():
             callees[caller].append(callee)
     members: dict[int, set[int]] = {}
     for rule, number in enumerate(components_of(callees, stop.look)):
@@ -69,9 +69,9 @@ def remove_left_recursion(
     is_member[[rule for component in components for rule in component]] = True
     outgoing: dict[int, list[list[int]]] = {}
     own = edges[is_member[rule_of_state[edges[:, 0]]]]
-    for first in range(0, len(own), LOOK_AFTER):
+    for first in range(0, len(own), ROWS_PER_CHECK):
         stop.look()
-        for row in own[first : first + LOOK_AFTER].tolist():
+        for row in own[first : first + ROWS_PER_CHECK].tolist():
             outgoing.setdefault(row[0], []).append(row)
     tables = [edges]
     for component in components:

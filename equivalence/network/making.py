@@ -132,7 +132,7 @@ class Making:
         if 2 * self.n_rules > self.places.shape[0]:
             self.places = np.empty(4 * self.n_rules, np.int64)
         with cython.nogil:
-            is_left = self.look_at_calls()
+            is_left = self.build_automata()
             if merge and not is_left:
                 self.merge_states()
         return bool(is_left)
@@ -140,7 +140,7 @@ class Making:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1, check=False)
-    def look_at_calls(self) -> cython.int:
+    def build_automata(self) -> cython.int:
         """Make the automata, and find out how their rules call each other. Return whether some may be left
         recursive."""
         self.builder.build(self.root)
@@ -215,12 +215,12 @@ class Making:
         if self.n_states < 0:
             with cython.nogil:
                 self.merge_states()
-        start = self.merging.cls[self.made.rule_first[self.root]]
+        start = self.merging.class_of[self.made.rule_first[self.root]]
         return self.merging.automaton(longest), start, bool(self.calls.empty[self.root])
 
     def counted_rules(self) -> tuple:
         """The counted rules, int64[n, 3], rows (unit, least, most), and the class of each, as copies."""
-        return np.array(self.counted).reshape(-1, 3), np.array(self.merging.counted_cls)
+        return np.array(self.counted).reshape(-1, 3), np.array(self.merging.class_of_counted)
 
     def packed(self) -> tuple:
         """The data for `Network.finish` in three arrays, and the lengths of their parts (`unpacked`)."""
@@ -247,9 +247,9 @@ class Making:
         at = put_edges(to, at, made)
         at = put(to, at, made.call_starts, n + 1)
         at = put_calls(to, at, made)
-        at = put(to, at, merging.stands, n)
-        at = put(to, at, merging.cls, n)
-        at = put(to, at, merging.counted_cls, merging.all_counted)
+        at = put(to, at, merging.representative_of, n)
+        at = put(to, at, merging.class_of, n)
+        at = put(to, at, merging.class_of_counted, merging.all_counted)
         put(to, at, order, order.shape[0])
         # States, rules and bytes need 32 bits; bounds of repeats may need more. Most grammars keep this data
         # and never use it: in 64 bits it was a fifth of the memory of a schema.
@@ -285,9 +285,10 @@ def unpacked(
     for size in sizes:
         parts.append(numbers[end : end + size])
         end += size
-    first, last, edge_starts, edges, call_starts, calls, stands, cls, counted_cls, order = parts
+    first, last, edge_starts, edges, call_starts, calls, *classes, order = parts
+    representative_of, class_of, class_of_counted = classes
     states = (
-        first, last, final, edge_starts, edges.reshape(-1, 3), call_starts, calls.reshape(-1, 2), stands, cls,
-        n_classes,
+        first, last, final, edge_starts, edges.reshape(-1, 3), call_starts, calls.reshape(-1, 2),
+        representative_of, class_of, n_classes,
     )  # fmt: skip
-    return states, counted.reshape(-1, 3), counted_cls, n_counted, order
+    return states, counted.reshape(-1, 3), class_of_counted, n_counted, order

@@ -21,17 +21,17 @@ cdef class Merging:
     cdef Call[::1] calls
     cdef Py_ssize_t[::1] counted
     cdef const unsigned char[::1] nullable
-    cdef Py_ssize_t[::1] stands, stands_room
-    cdef Py_ssize_t n_passed
+    cdef Py_ssize_t[::1] representative_of, representative_room
+    cdef Py_ssize_t n_tail_callers
     cdef Py_ssize_t[::1] first, first_room, bounds
     cdef Py_ssize_t n_bounds
     cdef Graph graph
     cdef ComponentMerging components
     cdef Deterministic made
     cdef Interned known
-    cdef Py_ssize_t[::1] cls
+    cdef Py_ssize_t[::1] class_of
     cdef Py_ssize_t n_classes
-    cdef Py_ssize_t[::1] counted_cls, counted_cls_room
+    cdef Py_ssize_t[::1] class_of_counted, class_of_counted_room
     cdef Py_ssize_t n_counted
     cdef unsigned char[::1] is_called
     cdef Py_ssize_t[::1] waiting
@@ -40,10 +40,10 @@ cdef class Merging:
     cdef int stopped_by(self, Account account) except -1
     cdef int prepare(self, Deterministic states, Py_ssize_t n_states, Py_ssize_t[::1] counted, const unsigned char[::1] nullable, Py_ssize_t root) except -1 nogil
     cdef bint is_end(self, Py_ssize_t s) noexcept nogil
-    cdef Py_ssize_t passes_to(self, Py_ssize_t s) noexcept nogil
-    cdef int pass_on(self) except -1 nogil
+    cdef Py_ssize_t tail_callee(self, Py_ssize_t s) noexcept nogil
+    cdef int merge_tail_callers(self) except -1 nogil
     cdef void reach(self, Py_ssize_t s) noexcept nogil
-    cdef int add_passed(self) except -1 nogil
+    cdef int add_tail_callers(self) except -1 nogil
     cdef Py_ssize_t called_rule(self, Py_ssize_t k) noexcept nogil
     cdef Py_ssize_t least(self, Py_ssize_t counted) noexcept nogil
     cdef int number_bounds(self) except -1 nogil

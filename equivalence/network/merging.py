@@ -61,21 +61,22 @@ class Merging:
         rule_first, final, edge_starts, edges, call_starts, calls: the automata, as in `States`.
         counted: (unit, least, most) of the counted rules, one after another.
         nullable: for each rule, with counted rules after the others, whether it may be empty.
-        stands: for each state, the state that represents it; for `n_passed` states that is another one.
+        representative_of: for each state, the state that represents it; for `n_tail_callers` states that is
+            another one.
         first: for each rule, the state that represents its first one.
         bounds: for each counted rule, the number of its bounds, from 1.
         n_bounds: count of these numbers, including 0 for calls of other rules.
         graph: the states, with edges to the states that represent their targets.
         components: finds their classes.
-        cls, n_classes: the class of each state, and their number; -1: it cannot be reached from the root.
-        counted_cls, n_counted: the class of each counted rule, and their number; -1: nothing calls it.
+        class_of, n_classes: the class of each state, and their number; -1: the root does not reach it.
+        class_of_counted, n_counted: the class of each counted rule, and their number; -1: nothing calls it.
         made: the network of classes.
     """
 
     def __init__(self) -> None:
-        self.stands = self.stands_room = self.waiting = np.empty(0, np.int64)
+        self.representative_of = self.representative_room = self.waiting = np.empty(0, np.int64)
         self.first = self.first_room = np.empty(0, np.int64)
-        self.bounds = self.counted_cls = self.counted_cls_room = np.empty(0, np.int64)
+        self.bounds = self.class_of_counted = self.class_of_counted_room = np.empty(0, np.int64)
         self.is_called = np.empty(0, np.uint8)
         self.graph = Graph()
         self.components = ComponentMerging(self.graph)
@@ -101,9 +102,9 @@ class Merging:
         self.nullable = nullable
         self.n_rules = self.rule_first.shape[0]
         self.n_states = n_states
-        if n_states > self.stands_room.shape[0]:
+        if n_states > self.representative_room.shape[0]:
             with cython.gil:
-                self.stands_room = np.empty(n_states + n_states // 2, np.int64)
+                self.representative_room = np.empty(n_states + n_states // 2, np.int64)
                 self.waiting = np.empty(n_states + n_states // 2, np.int64)
         if self.n_rules > self.first_room.shape[0]:
             with cython.gil:
@@ -111,21 +112,21 @@ class Merging:
         if self.all_counted > self.bounds.shape[0]:
             with cython.gil:
                 self.bounds = np.empty(2 * self.all_counted, np.int64)
-                self.counted_cls_room = np.empty(2 * self.all_counted, np.int64)
+                self.class_of_counted_room = np.empty(2 * self.all_counted, np.int64)
                 self.is_called = np.empty(2 * self.all_counted, np.uint8)
-        self.stands = self.stands_room[:n_states]
+        self.representative_of = self.representative_room[:n_states]
         self.first = self.first_room[: self.n_rules]
-        self.counted_cls = self.counted_cls_room[: self.all_counted]
+        self.class_of_counted = self.class_of_counted_room[: self.all_counted]
         for s in range(n_states):
-            self.stands[s] = s
+            self.representative_of[s] = s
         for rule in range(self.n_rules):
             self.first[rule] = self.rule_first[rule]
-        self.n_passed = 0
+        self.n_tail_callers = 0
         self.n_bounds = 1
         self.n_classes = 0
         self.n_counted = 0
 
-    # ------------------------------------------------------------ states that pass on
+    # ------------------------------------------------------------ states that only tail call
 
     def is_end(self, s):
         """Whether a state is final and has no edges or calls."""
@@ -135,7 +136,7 @@ class Merging:
             and self.call_starts[s + 1] == self.call_starts[s]
         )
 
-    def passes_to(self, s):
+    def tail_callee(self, s):
         """The first state of the rule, if a state only tail calls a rule; otherwise -1."""
         k = self.call_starts[s]
         if (
@@ -148,39 +149,39 @@ class Merging:
             return -1
         return self.rule_first[self.calls[k].rule]
 
-    def pass_on(self):
+    def merge_tail_callers(self):
         """Let the first state of a plain rule represent states that only tail call this rule.
 
-        The calls themselves are kept: they decide what lies below a rule (`add_passed`).
+        The calls themselves are kept: they decide what lies below a rule (`add_tail_callers`).
         """
         for s in range(self.n_states):
             t: cython.Py_ssize_t = s
             # no rule calls itself before it reads a byte, so this ends earlier
             for _ in range(self.n_rules):
-                following = self.passes_to(t)
+                following = self.tail_callee(t)
                 if following < 0:
                     break
                 t = following
-            self.stands[s] = t
-            self.n_passed += t != s
+            self.representative_of[s] = t
+            self.n_tail_callers += t != s
         for rule in range(self.n_rules):
             if self.first[rule] >= 0:
-                self.first[rule] = self.stands[self.first[rule]]
+                self.first[rule] = self.representative_of[self.first[rule]]
 
     def reach(self, s):
         """Mark a state as reached. If another state represents it, it gets the class of that state."""
-        if self.cls[s] < 0 and self.stands[s] != s:
-            self.cls[s] = self.cls[self.stands[s]]
+        if self.class_of[s] < 0 and self.representative_of[s] != s:
+            self.class_of[s] = self.class_of[self.representative_of[s]]
             self.waiting[self.n_waiting] = s
             self.n_waiting += 1
 
-    def add_passed(self):
+    def add_tail_callers(self):
         """Also give classes to reachable states that other states represent."""
-        if self.n_passed == 0:
+        if self.n_tail_callers == 0:
             return 0
         self.n_waiting = 0
         for s in range(self.n_states):
-            if self.cls[s] >= 0:
+            if self.class_of[s] >= 0:
                 self.waiting[self.n_waiting] = s
                 self.n_waiting += 1
         self.reach(self.rule_first[self.root])
@@ -222,12 +223,12 @@ class Merging:
         for k in range(n_edges):
             graph.edges[k].first = self.edges[k].first
             graph.edges[k].last = self.edges[k].last
-            graph.edges[k].target = self.stands[self.edges[k].target]
+            graph.edges[k].target = self.representative_of[self.edges[k].target]
         for k in range(n_calls):
             rule = self.calls[k].rule
             graph.calls[k].callee = self.first[self.called_rule(k)]
             graph.calls[k].bounds = 0 if rule < self.n_rules else self.bounds[rule - self.n_rules]
-            graph.calls[k].back = self.stands[self.calls[k].back]
+            graph.calls[k].back = self.representative_of[self.calls[k].back]
 
     def minimise(self):
         """Compute the coarsest bisimulation of the states that can be reached from the root."""
@@ -235,10 +236,10 @@ class Merging:
             self.number_bounds()
         self.make_graph(self.graph)
         self.components.merge(self.first[self.root])
-        self.cls = self.graph.name
+        self.class_of = self.graph.name
         self.n_classes = self.components.classes.n_classes
         for c in range(self.all_counted):
-            self.counted_cls[c] = -1
+            self.class_of_counted[c] = -1
         if self.all_counted > 0:
             self.number_counted()
 
@@ -248,15 +249,15 @@ class Merging:
         for c in range(n):
             self.is_called[c] = 0
         for s in range(self.n_states):
-            if self.cls[s] >= 0:
+            if self.class_of[s] >= 0:
                 for k in range(self.call_starts[s], self.call_starts[s + 1]):
                     if self.calls[k].rule >= self.n_rules:
                         self.is_called[self.calls[k].rule - self.n_rules] = 1
         self.known.clear(n)
         for c in range(n):
             if self.is_called[c]:
-                self.counted_cls[c] = self.known.pair(
-                    self.cls[self.first[self.counted[3 * c]]], self.bounds[c]
+                self.class_of_counted[c] = self.known.pair(
+                    self.class_of[self.first[self.counted[3 * c]]], self.bounds[c]
                 )
         self.n_counted = self.known.count
 
@@ -266,11 +267,11 @@ class Merging:
         """Add a call to a class, unless the class has an equal one."""
         self.account.look()
         rule = self.calls[k].rule
-        code = self.cls[self.graph.calls[k].callee]
+        code = self.class_of[self.graph.calls[k].callee]
         if rule >= self.n_rules:
-            code = -1 - self.counted_cls[rule - self.n_rules]
+            code = -1 - self.class_of_counted[rule - self.n_rules]
         back = self.graph.calls[k].back
-        back = -1 if self.is_end(back) else self.cls[back]
+        back = -1 if self.is_end(back) else self.class_of[back]
         for i in range(made.call_starts[c], made.n_calls):
             if made.calls[i].rule == code and made.calls[i].back == back:
                 return 0
@@ -284,7 +285,7 @@ class Merging:
             s = self.graph.example[c]
             made.add_state(c, self.final[s])
             for k in range(self.edge_starts[s], self.edge_starts[s + 1]):
-                target = self.cls[self.graph.edges[k].target]
+                target = self.class_of[self.graph.edges[k].target]
                 made.add_edge(c, self.edges[k].first, self.edges[k].last, target)
             for k in range(self.call_starts[s], self.call_starts[s + 1]):
                 self.add_call(made, c, k)
@@ -292,10 +293,10 @@ class Merging:
 
     def run(self):
         """Find the classes, and the network of them."""
-        self.pass_on()
+        self.merge_tail_callers()
         self.minimise()
         self.quotient(self.made)
-        self.add_passed()
+        self.add_tail_callers()
 
     def automaton(self, longest):
         """The network of classes, as in `Network`; a token has at most `longest` bytes."""
@@ -325,10 +326,10 @@ class Merging:
     def fill_counted(self, rows, longest):
         """Write the counted classes, as in `Network`."""
         for c in range(self.all_counted):
-            at = 4 * self.counted_cls[c]
+            at = 4 * self.class_of_counted[c]
             if at >= 0:
                 most = self.counted[3 * c + 2]
-                rows[at] = self.cls[self.first[self.counted[3 * c]]]
+                rows[at] = self.class_of[self.first[self.counted[3 * c]]]
                 rows[at + 1] = self.least(c)
                 rows[at + 2] = most
                 rows[at + 3] = -1 if most > longest else most
@@ -347,7 +348,7 @@ def minimise(
         stop: says when to stop.
 
     Returns:
-        (`cls`, `n_classes`, `counted_cls`, `n_counted`) of `Merging`.
+        (`class_of`, `n_classes`, `class_of_counted`, `n_counted`) of `Merging`.
 
     Raises:
         BudgetExceeded: the deadline has passed.
@@ -361,4 +362,5 @@ def minimise(
     merging.prepare(made, len(states.final), bounds, nullable, root)
     with cython.nogil:
         merging.minimise()
-    return np.array(merging.cls), merging.n_classes, np.array(merging.counted_cls), merging.n_counted
+    class_of, class_of_counted = np.array(merging.class_of), np.array(merging.class_of_counted)
+    return class_of, merging.n_classes, class_of_counted, merging.n_counted

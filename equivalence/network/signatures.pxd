@@ -20,7 +20,7 @@ cdef class Signatures:
     cdef int prepare(self) except -1 nogil
     cdef int divide(self) except -1 nogil
     cdef int group_left(self) except -1 nogil
-    cdef Py_ssize_t name_alone(self, Py_ssize_t n_rounds) noexcept nogil
+    cdef Py_ssize_t name_singletons(self, Py_ssize_t n_rounds) noexcept nogil
     cdef unsigned long long signature(self, Py_ssize_t s) noexcept nogil
     cdef unsigned long long signature_of(self, Py_ssize_t target) noexcept nogil
     cdef void seal(self) noexcept nogil

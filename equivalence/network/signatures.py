@@ -88,8 +88,8 @@ class Signatures:
                 self.signatures[self.left[i]] = self.following[i]
             self.group_left()
             n_rounds += 1
-            n_alone = self.name_alone(n_rounds)
-            if self.n_left == 0 or (n_alone == 0 and self.n_groups == before):
+            n_singletons = self.name_singletons(n_rounds)
+            if self.n_left == 0 or (n_singletons == 0 and self.n_groups == before):
                 break
         self.is_divided = self.n_left == 0
         # the groups are the other blocks
@@ -120,21 +120,21 @@ class Signatures:
             self.group[i] = g
             self.groups[g].count += 1
 
-    def name_alone(self, n_rounds):
+    def name_singletons(self, n_rounds):
         """Make a block of each state that is alone in its group. The others are left, and their groups are
         numbered again. Return how many were alone.
 
         The signature of a state that is alone stays. A later round could give it to another state, so the
         number of the round becomes a part of it.
         """
-        alone: cython.Py_ssize_t = 0
+        n_singletons: cython.Py_ssize_t = 0
         for g in range(self.n_groups):
             if self.groups[g].count == 1:
-                alone += 1
+                n_singletons += 1
                 self.groups[g].number = -1
             else:
-                self.groups[g].number = g - alone
-                self.groups[g - alone].count = self.groups[g].count
+                self.groups[g].number = g - n_singletons
+                self.groups[g - n_singletons].count = self.groups[g].count
         kept: cython.Py_ssize_t = 0
         for i in range(self.n_left):
             s = self.left[i]
@@ -148,8 +148,8 @@ class Signatures:
                 self.group[kept] = g
                 kept += 1
         self.n_left = kept
-        self.n_groups -= alone
-        return alone
+        self.n_groups -= n_singletons
+        return n_singletons
 
     def signature(self, s):
         """Hash what a state does, with the present signatures of its successors.

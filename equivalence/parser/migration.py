@@ -2,7 +2,7 @@
 # mypy: ignore-errors
 """Moving configurations from one space to another.
 
-What: `bring` finds the configuration of a space that equals a configuration of another space.
+What: `migrate_from` finds the configuration of a space that equals a configuration of another space.
 When: when the tables of a classifier are full, the configurations of its matchers move to new tables
 (`hybrid.classifier.store`).
 Limits: both spaces must have the same automata.
@@ -18,11 +18,11 @@ from cython.cimports.equivalence.parser.space import Space
 
 check_source(__name__)
 
-FAR = cython.declare(cython.Py_ssize_t, 1 << 40)
+ABOVE_LABELS = cython.declare(cython.Py_ssize_t, 1 << 40)
 """Above every label."""
 
 
-def bring(space: Space, other: Space, configuration: cython.Py_ssize_t) -> int:
+def migrate_from(space: Space, other: Space, configuration: cython.Py_ssize_t) -> int:
     """The configuration of a space that equals a configuration of another space.
 
     Args:
@@ -35,7 +35,7 @@ def bring(space: Space, other: Space, configuration: cython.Py_ssize_t) -> int:
         BudgetExceeded: the space is full.
     """
     if not 0 <= configuration < other.configurations.count or other.n_states != space.n_states:
-        raise ValueError(f"there is no configuration {configuration} to be brought")
+        raise ValueError(f"there is no configuration {configuration} to migrate")
     n_tails: cython.Py_ssize_t = other.stacks.tails.count
     found: cython.int[::1] = np.full(n_tails, -1, np.int32)
     begin: cython.Py_ssize_t = other.configurations.starts[configuration]
@@ -46,7 +46,7 @@ def bring(space: Space, other: Space, configuration: cython.Py_ssize_t) -> int:
         needed_tails(space, other, tops, end, found)
         for i in range(1, n_tails):  # a tail has a greater number than all that lie below it
             if found[i] == -2:
-                bring_tail(space, other, i, found)
+                migrate_tail(space, other, i, found)
         at = space.configurations.room(end - begin)
         for i in range(begin, end):
             space.configurations.pool[at + i - begin] = other.configurations.pool[i]
@@ -86,25 +86,25 @@ def mark(
     return n + 1
 
 
-def bring_tail(space, other, tail, found):
+def migrate_tail(space, other, tail, found):
     """Find the tail of this space that equals a tail of another one, given the tails below it."""
     begin = other.stacks.tails.starts[tail]
     length = other.stacks.tails.starts[tail + 1] - begin
     while length > space.returning.shape[0]:
         with cython.gil:
             space.grow_returning()
-    label: cython.Py_ssize_t = FAR
+    label: cython.Py_ssize_t = ABOVE_LABELS
     for i in range(length):
         frame = other.stacks.tails.pool[begin + i]
-        alone: cython.Py_ssize_t = 0
+        singleton: cython.Py_ssize_t = 0
         if frame != 0:
-            alone = space.stacks.frame(
+            singleton = space.stacks.frame(
                 other.stacks.frames[frame].state,
                 other.stacks.frames[frame].count,
                 found[other.stacks.frames[frame].tail],
             )
-        space.returning[i] = space.stacks.tails.pool[space.stacks.tails.starts[alone]]
-        label = min(label, space.stacks.label[alone])
+        space.returning[i] = space.stacks.tails.pool[space.stacks.tails.starts[singleton]]
+        label = min(label, space.stacks.label[singleton])
     at = space.stacks.tails.room(length)
     n: cython.Py_ssize_t = 0
     for i in range(length):

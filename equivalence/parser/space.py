@@ -43,7 +43,7 @@ BY_STATE = Kind("now now_stamp now_list next next_stamp next_list")
 LINK = Kind("tail next")
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
-FAR = cython.declare(cython.Py_ssize_t, 1 << 40)
+ABOVE_LABELS = cython.declare(cython.Py_ssize_t, 1 << 40)
 """Above every label."""
 
 
@@ -154,7 +154,7 @@ class Space(Configurations):
     def unite_links(self, head):
         """The union of a list of tails."""
         total: cython.Py_ssize_t = 0
-        label: cython.Py_ssize_t = FAR
+        label: cython.Py_ssize_t = ABOVE_LABELS
         i: cython.Py_ssize_t = head
         while i >= 0:
             tail = self.links[i].tail
@@ -195,7 +195,7 @@ class Space(Configurations):
         begin += 2 + self.configurations.pool[begin + 1]
         n: cython.Py_ssize_t = 0  # states that can read the byte, higher ranks first
         n_next: cython.Py_ssize_t = 0
-        label: cython.Py_ssize_t = FAR
+        label: cython.Py_ssize_t = ABOVE_LABELS
         for i in range(begin, end, 2):
             state = self.configurations.pool[i]
             if self.first[state, byte_class]:

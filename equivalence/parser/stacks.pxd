@@ -4,7 +4,7 @@ from equivalence.parser.automaton cimport Automaton
 
 
 cdef struct Frame:
-    Py_ssize_t state, count, tail, alone, label
+    Py_ssize_t state, count, tail, singleton, label
 
 
 cdef class Stacks:

@@ -37,9 +37,9 @@ from equivalence.errors import BudgetExceeded
 
 check_source(__name__)
 
-FRAME = Kind("state count tail alone label")
+FRAME = Kind("state count tail singleton label")
 
-FAR = cython.declare(cython.Py_ssize_t, 1 << 40)
+ABOVE_LABELS = cython.declare(cython.Py_ssize_t, 1 << 40)
 """Above every label."""
 
 
@@ -67,7 +67,7 @@ class Stacks:
         excess: the message of the error if there are more frames.
 
     Attributes:
-        frames: also has, for each frame, the tail that contains only this frame (`alone`), and its `label`.
+        frames: also has, for each frame, its `label`, and the tail of only this frame (`singleton`).
         n_frames: number of frames, with frame 0.
         tails: the lists of frames.
         label: for each tail, the least label of its frames.
@@ -114,7 +114,7 @@ class Stacks:
         while i >= 0:
             if self.frames[i].state == state and self.frames[i].tail == tail:
                 if self.frames[i].count == count:
-                    return self.frames[i].alone
+                    return self.frames[i].singleton
             slot = (slot + 1) & last
             i = self.table[slot]
         return -1
@@ -160,7 +160,7 @@ class Stacks:
         self.frames[i].state = state
         self.frames[i].count = count
         self.frames[i].tail = tail
-        self.frames[i].alone = number
+        self.frames[i].singleton = number
         self.frames[i].label = self.label[tail]
         if state < 0 and relative_of(state):
             self.frames[i].label = count + 1 if self.automaton.counted[unit_of(state)].relative >= 0 else 0
@@ -179,8 +179,8 @@ class Stacks:
         if there are none."""
         begin = self.tails.starts[tail]
         end = self.tails.starts[tail + 1]
-        label: cython.Py_ssize_t = FAR
-        least: cython.Py_ssize_t = FAR
+        label: cython.Py_ssize_t = ABOVE_LABELS
+        least: cython.Py_ssize_t = ABOVE_LABELS
         n_kept: cython.Py_ssize_t = 0
         n_rest: cython.Py_ssize_t = 0
         top: cython.Py_ssize_t = -1
@@ -267,7 +267,7 @@ class Stacks:
         return found
 
     def known_frames(self) -> Any:
-        """A copy of the frames, int64[n_frames, 5]: state, count, tail, alone, label."""
+        """A copy of the frames, int64[n_frames, 5]: state, count, tail, singleton, label."""
         return np.array(np.asarray(self.frames)[: self.n_frames]).view(np.int64).reshape(-1, 5)
 
     @property

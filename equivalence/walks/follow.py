@@ -61,7 +61,7 @@ def follow_of(network: Any, state_first: NDArray[np.uint8], stop: Any = None) ->
     contexts = np.zeros((len(network.contexts), state_first.shape[1]), np.uint8)
     returns = np.zeros((len(symbols), state_first.shape[1]), np.uint8)
     spread.begin()
-    spread.pass_on()
+    spread.add_below_returning()
     spread.after_symbols(returns)
     spread.below_contexts(network.context_starts, network.context_below, contexts)
     return Follow(contexts, np.asarray(spread.below), np.asarray(spread.occurrences), symbols, index, returns)
@@ -116,7 +116,7 @@ class Spread:
                         self.occurrences[k, c] |= self.first[self.begins[k], c]
                         self.below[i, c] |= self.first[self.begins[k], c]
 
-    def pass_on(self):
+    def add_below_returning(self):
         """Add what can be read below symbols that return, until nothing changes."""
         changed: cython.bint = True
         with cython.nogil:

@@ -53,7 +53,7 @@ class Read:
         return self.ranges.nbytes + self.nodes.nbytes
 
 
-Kept = Read | UnitReads
+Cached = Read | UnitReads
 """What can be cached: a read, or data from which reads are made (`equivalence.walks.unit_reads`)."""
 
 
@@ -77,8 +77,8 @@ class KeptReads:
         self.few_nodes = few_nodes
         self.hits = self.misses = 0
         self._row_bytes = row_bytes
-        self._young: dict[Key, Kept] = {}
-        self._old: dict[Key, Kept] = {}
+        self._young: dict[Key, Cached] = {}
+        self._old: dict[Key, Cached] = {}
         self._used = 0  # bytes of the young generation
 
     def __len__(self) -> int:
@@ -95,7 +95,7 @@ class KeptReads:
         self.misses += found is None
         return found
 
-    def keep(self, key: Key, read: Kept) -> None:
+    def keep(self, key: Key, read: Cached) -> None:
         """Store a read, within the bound."""
         size = sum(map(len, key)) + read.nbytes + self._row_bytes
         if 2 * size > self.limit_bytes:

@@ -183,14 +183,14 @@ class Walks:
             last = self.levels[d].end
             above = self.levels[d - 1].configuration
             if above != REJECT:
-                i = self.pass_over(i, last, above, self.levels[d - 1].n_returns)
+                i = self.next_to_enter(i, last, above, self.levels[d - 1].n_returns)
             if i == last:
                 d -= 1
             else:
                 self.levels[d].child = i + 1
                 d = self.enter(i, d)
 
-    def pass_over(self, i, last, above, n_returns):
+    def next_to_enter(self, i, last, above, n_returns):
         """The first child from i on that must be entered. Most children are rejected, or stay in a loop
         that contains everything below them; both take little time in this loop."""
         looping: cython.bint = self.space.facts[above].label == 0 and not self.displacement

@@ -67,7 +67,7 @@ class BatchGrammarMatcher:
             for matcher, number in zip(matchers, numbers, strict=True):
                 matcher.fill_next_token_bitmask(bitmask, number, debug_print=debug_print)
             return
-        fill_drafts(matchers, bitmask, numbers, None, partial(rows_alone, debug_print=debug_print))
+        fill_drafts(matchers, bitmask, numbers, None, partial(rows_of_one_matcher, debug_print=debug_print))
 
     @staticmethod
     def batch_fill_draft_bitmask(
@@ -107,7 +107,7 @@ class BatchGrammarMatcher:
         if not matchers:
             return []
         try:
-            return fill_drafts(matchers, bitmask, numbers, lists, rows_alone)
+            return fill_drafts(matchers, bitmask, numbers, lists, rows_of_one_matcher)
         except (TypeError, OverflowError):
             for tokens in lists:
                 integers(tokens, "drafts")
@@ -272,7 +272,7 @@ def _check_apart(numbers: list[int], lists: list[Any]) -> None:
         end = number + tokens
 
 
-def rows_alone(
+def rows_of_one_matcher(
     matcher: GrammarMatcher, tokens: Sequence[int], debug_print: bool = False
 ) -> tuple[NDArray[np.uint32], int]:
     """The masks of one matcher and its drafts, one after the other, and how many drafts are allowed."""

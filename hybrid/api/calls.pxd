@@ -1,22 +1,22 @@
 from hybrid.classifier.computing_sequence cimport ComputingSequence
 
 
-cdef class Seen:
+cdef class CheckedBitmask:
     cdef Py_ssize_t address
-    cdef Py_ssize_t between
+    cdef Py_ssize_t row_stride
     cdef Py_ssize_t count
     cdef Py_ssize_t impl
     cdef Py_ssize_t storage
     cdef Py_ssize_t[14] geometry
-    cdef bint is_seen
+    cdef bint shows_changes
     cdef object rows
 
-    cdef int look(self, object bitmask, object rows) except -1
-    cdef int take_from(self, Seen other) except -1
+    cdef int record(self, object bitmask, object rows) except -1
+    cdef int copy_from(self, CheckedBitmask other) except -1
     cdef bint is_same(self, object bitmask) except -1
 
 
-cdef class Calls(Seen):
+cdef class Calls(CheckedBitmask):
     cdef ComputingSequence known
     cdef object bitmask
     cdef Py_ssize_t filled

@@ -3,9 +3,9 @@
 """The two calls of every step, `fill_next_token_bitmask` and `accept_token`, with a fast path in compiled
 code.
 
-What: `Seen` records a bitmask as it was when it was checked. `Calls` holds the record of the last bitmask,
-and the follower. If the bitmask has not changed and the answer is cached, the call ends here; otherwise it
-goes to a method of `hybrid.GrammarMatcher`, the subclass.
+What: `CheckedBitmask` records a bitmask as it was when it was checked. `Calls` holds the record of the last
+bitmask, and the follower. If the bitmask has not changed and the answer is cached, the call ends here;
+otherwise it goes to a method of `hybrid.GrammarMatcher`, the subclass.
 When: a server does other work between two masks, so the processor's caches are cold at each call: every cache
 line that depends on another one costs 100 ns or more. Therefore everything that a call needs lies together in
 memory, and its code is in this module.
@@ -42,7 +42,7 @@ OF_MEMORY = cython.declare(cython.Py_ssize_t, -1 if LAYOUT is None else LAYOUT.o
 
 
 COUNTERS = cython.declare(cython.Py_ssize_t, 64)
-BETWEEN = cython.declare(cython.Py_ssize_t, 16)
+COUNTER_STRIDE = cython.declare(cython.Py_ssize_t, 16)
 FILLED = cython.declare(cython.Py_ssize_t[1024])
 """The masks that the matchers of this process have filled: the sum of 64 counters. Each matcher adds to one
 of them. Threads that add to the same memory wait for one another, so the counters are 128 bytes apart. With
@@ -57,41 +57,41 @@ check."""
 
 
 @cython.cclass
-class Seen:
+class CheckedBitmask:
     """The rows of a bitmask, and what shows whether they are still valid.
 
     Attributes:
         rows: the rows when the tensor was checked; `None` if none was.
-        address, between, count: address of the first row, bytes from one row to the next, number of rows.
-        is_seen: whether a change of the tensor can be seen in its memory.
+        address, row_stride, count: address of the first row, bytes from one row to the next, number of rows.
+        shows_changes: whether a change of the tensor can be seen in its memory.
         impl, storage, geometry: the tensor's C++ object, its storage, and the words read there.
     """
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def look(self, bitmask: object, rows: object) -> cython.int:
+    def record(self, bitmask: object, rows: object) -> cython.int:
         """Record a tensor whose rows were just checked."""
         self.rows = rows
         self.address = rows.pointer
-        self.between = 4 * rows.stride
+        self.row_stride = 4 * rows.stride
         self.count = rows.count
-        self.is_seen = False
+        self.shows_changes = False
         if OF_OBJECT > 0 and type(bitmask) is torch.Tensor and 0 < bitmask.ndim <= 2:
             self.impl = word(cython.cast(cython.Py_ssize_t, cython.cast(cython.p_void, bitmask)) + OF_OBJECT)
             self.storage = word(self.impl + OF_STORAGE)
             for i in range(14):
                 self.geometry[i] = word(self.impl + OF_GEOMETRY + 8 * i)
             offset: cython.Py_ssize_t = 4 * self.geometry[11]
-            self.is_seen = word(self.storage + OF_MEMORY) + offset == self.address
+            self.shows_changes = word(self.storage + OF_MEMORY) + offset == self.address
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def take_from(self, other: Seen) -> cython.int:
+    def copy_from(self, other: CheckedBitmask) -> cython.int:
         """Copy another record."""
         self.rows = other.rows
-        self.address, self.between, self.count = other.address, other.between, other.count
-        self.is_seen, self.impl, self.storage = other.is_seen, other.impl, other.storage
+        self.address, self.row_stride, self.count = other.address, other.row_stride, other.count
+        self.shows_changes, self.impl, self.storage = other.shows_changes, other.impl, other.storage
         for i in range(14):
             self.geometry[i] = other.geometry[i]
         return 0
@@ -101,9 +101,9 @@ class Seen:
     def is_same(self, bitmask: object) -> cython.bint:
         """Whether a tensor still has the memory, shape, strides and type that were recorded.
 
-        If `is_seen` is false, `bitmask` must be the recorded tensor itself.
+        If `shows_changes` is false, `bitmask` must be the recorded tensor itself.
         """
-        if not self.is_seen:
+        if not self.shows_changes:
             return self.rows.is_current(bitmask)
         # Each address is read only after it was compared with a valid one. It is still valid, because the
         # tensor keeps it alive, or, for another tensor, because our rows keep the same storage alive.
@@ -127,7 +127,7 @@ that its address cannot be reused. They hold neither the tensor nor a weak refer
 
 
 @cython.cclass
-class Calls(Seen):
+class Calls(CheckedBitmask):
     """Base class of `GrammarMatcher`: the two calls of every step, and their data.
 
     Attributes:
@@ -139,7 +139,7 @@ class Calls(Seen):
 
     def __cinit__(self) -> None:
         count(cython.address(NEXT), 1)
-        self.filled = published(cython.address(NEXT)) % COUNTERS * BETWEEN
+        self.filled = published(cython.address(NEXT)) % COUNTERS * COUNTER_STRIDE
 
     @property
     def _follower(self) -> Any:
@@ -160,11 +160,11 @@ class Calls(Seen):
         self.bitmask = self.rows = None
         if rows is None:
             return
-        self.look(bitmask, rows)
+        self.record(bitmask, rows)
         self.bitmask = bitmask
-        if self.is_seen and self.count * self.between <= MOST_SHARED_BYTES:
-            shared = Seen()
-            shared.take_from(self)
+        if self.shows_changes and self.count * self.row_stride <= MOST_SHARED_BYTES:
+            shared = CheckedBitmask()
+            shared.copy_from(self)
             LAST[0] = shared
 
     def remembered(self, bitmask: object) -> TensorRows | None:
@@ -174,7 +174,7 @@ class Calls(Seen):
             return None
         if bitmask is self.bitmask:
             return self.rows if self.is_same(bitmask) else None
-        last: Seen = LAST[0]
+        last: CheckedBitmask = LAST[0]
         if (
             last is None
             or type(bitmask) is not torch.Tensor
@@ -182,7 +182,7 @@ class Calls(Seen):
             or not last.is_same(bitmask)
         ):
             return None
-        self.take_from(last)
+        self.copy_from(last)
         self.bitmask = bitmask
         return self.rows
 
@@ -222,7 +222,7 @@ class Calls(Seen):
                 # Python code ran, and may have changed everything: check again
                 source = mask_of(self.known) if self.known is not None and bitmask is self.bitmask else 0
             if source != 0 and 0 <= row < self.count:
-                address = self.address + row * self.between
+                address = self.address + row * self.row_stride
                 n_bytes = self.known.rows.n_bytes
                 fetch_row(source, address, n_bytes)
                 if self.is_same(self.bitmask):
@@ -257,7 +257,7 @@ def count_masks(masks: cython.Py_ssize_t) -> None:
 def forget_masks() -> None:
     """Start counting from 0: in a forked process the masks so far are the parent's."""
     for i in range(COUNTERS):
-        FILLED[i * BETWEEN] = 0
+        FILLED[i * COUNTER_STRIDE] = 0
 
 
 forking.in_child(forget_masks)
@@ -267,7 +267,7 @@ def masks_filled() -> int:
     """How many masks the matchers of this process have filled since it started or was forked."""
     masks: cython.Py_ssize_t = 0
     for i in range(COUNTERS):
-        masks += FILLED[i * BETWEEN]
+        masks += FILLED[i * COUNTER_STRIDE]
     return masks
 
 

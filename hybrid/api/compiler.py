@@ -459,7 +459,7 @@ class GrammarCompiler:
 
         A grammar grows while new texts are read with it, so sizes are computed at each call.
         """
-        return self._memory.counted()
+        return self._memory.measured_bytes()
 
     @property
     def cache_limit_bytes(self) -> int:

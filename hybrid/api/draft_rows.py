@@ -38,7 +38,7 @@ ADDRESS_OF_EMPTY = EMPTY.ctypes.data | 2
 
 
 def fill_drafts(
-    matchers: list, bitmask: Any, numbers: Any, drafts: list | None, alone: Callable
+    matchers: list, bitmask: Any, numbers: Any, drafts: list | None, rows_of_one: Callable
 ) -> list[int]:
     """Write the mask of each matcher, followed by the masks after each of its draft tokens.
 
@@ -47,7 +47,7 @@ def fill_drafts(
         bitmask: like that of `GrammarMatcher.fill_next_token_bitmask`.
         numbers: the number of each matcher's first row; rows must not overlap.
         drafts: the draft tokens of each matcher; None: there are none. A -1 ends the tokens.
-        alone: called with a matcher and its tokens if it cannot be served here. It returns its rows,
+        rows_of_one: called with a matcher and its tokens if it cannot be served here. It returns its rows,
             uint32[1 + tokens, words], and how many tokens were accepted.
 
     Returns:
@@ -64,15 +64,15 @@ def fill_drafts(
     rows = matchers[0]._rows_of(bitmask)
     count: cython.Py_ssize_t = rows.count
     first: cython.Py_ssize_t
-    between: cython.Py_ssize_t
+    row_stride: cython.Py_ssize_t
     calls: Calls = matchers[0]
     if calls.bitmask is bitmask and bitmask is not None:
-        first, between = calls.address, calls.between
+        first, row_stride = calls.address, calls.row_stride
     else:
-        first, between = rows.place
+        first, row_stride = rows.place
     total: cython.Py_ssize_t = n if drafts is None else n + sum(map(len, drafts))
     lookup = Lookup(n, total)
-    is_all_here: cython.bint = True
+    can_serve_all: cython.bint = True
     i: cython.Py_ssize_t
     for i in range(n):
         tokens = () if drafts is None else drafts[i]
@@ -84,42 +84,42 @@ def fill_drafts(
         if last >= count:
             rows.checked(last)
         calls = matchers[i]
-        if is_here(calls, n_bytes, last > number):
-            add_chain(lookup, calls.known, tokens, first + between * number, between)
+        if can_serve(calls, n_bytes, last > number):
+            add_chain(lookup, calls.known, tokens, first + row_stride * number, row_stride)
         else:
             matchers[i]._rows_of(bitmask)  # checks its width
-            is_all_here = False
-            add_chain(lookup, None, tokens, first + between * number, between)
+            can_serve_all = False
+            add_chain(lookup, None, tokens, first + row_stride * number, row_stride)
     ones: cython.Py_ssize_t = address_of_ones(n_bytes)
-    if is_all_here and lookup.fill(ones, REPEATS, n_bytes):
+    if can_serve_all and lookup.fill(ones, REPEATS, n_bytes):
         count_masks(total)
-        return [0] * n if total == n else [lookup.taken(i) for i in range(n)]
+        return [0] * n if total == n else [lookup.n_accepted(i) for i in range(n)]
     lookup.find()
     left = set(lookup.left())
     taken: list = []
     for i in range(n):
         if lookup.followers[i] is None or i in left:
-            masks, of_it = alone(matchers[i], () if drafts is None else drafts[i])
-            lookup.give(i, masks)
+            masks, of_it = rows_of_one(matchers[i], () if drafts is None else drafts[i])
+            lookup.set_rows(i, masks)
             taken.append(of_it)
         else:
             taken.append(-1)
     done = lookup.fill(ones, REPEATS, n_bytes)
     assert done, "unknown rows were given"
     count_masks(total)
-    return [lookup.taken(i) if taken[i] < 0 else taken[i] for i in range(n)]
+    return [lookup.n_accepted(i) if taken[i] < 0 else taken[i] for i in range(n)]
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def is_here(calls: Calls, n_bytes: cython.Py_ssize_t, with_drafts: cython.bint) -> cython.bint:
+def can_serve(calls: Calls, n_bytes: cython.Py_ssize_t, with_drafts: cython.bint) -> cython.bint:
     """Whether a matcher uses a classifier with rows of this size, and only tokens end its text.
 
     Raises:
         MatcherError: it has terminated.
     """
     known: ComputingSequence = calls.known
-    if known is None or known.rows.n_bytes != n_bytes or (with_drafts and known.ends_freely):
+    if known is None or known.rows.n_bytes != n_bytes or (with_drafts and known.ends_without_stop):
         return False
     if known.ended:
         known.refuse_ended()
@@ -129,14 +129,15 @@ def is_here(calls: Calls, n_bytes: cython.Py_ssize_t, with_drafts: cython.bint) 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def add_chain(
-    lookup: Lookup, follower: object, tokens: object, address: cython.Py_ssize_t, between: cython.Py_ssize_t
-) -> cython.int:
+    lookup: Lookup, follower: object, tokens: object, address: cython.Py_ssize_t,
+    row_stride: cython.Py_ssize_t,
+) -> cython.int:  # fmt: skip
     """Add a sequence: a node for its place and for each token before the first -1, and a row for each token.
 
     Args:
         follower: None if the rows will be given.
         tokens: a list or tuple.
-        address, between: the address of the first row, and the distance from each row to the next.
+        address, row_stride: the address of the first row, and the distance from each row to the next.
     """
     sequence = lookup.follow(follower)
     node: cython.Py_ssize_t = PADDING
@@ -149,7 +150,7 @@ def add_chain(
     for token in tokens:
         if node != PADDING:
             node = PADDING if token == -1 else lookup.add(sequence, node, token)
-        address += between
+        address += row_stride
         lookup.row(node, address)
     return 0
 
@@ -187,8 +188,8 @@ def fill_trees(
         raise IndexError("the trees have different numbers of nodes")
     n_bytes: cython.Py_ssize_t = 4 * matchers[0]._width
     first: cython.Py_ssize_t
-    between: cython.Py_ssize_t
-    first, between = rows.place
+    row_stride: cython.Py_ssize_t
+    first, row_stride = rows.place
     lookup = Lookup(trees, trees * nodes)
     reached = np.empty(nodes, np.int64)
     waiting = np.empty((nodes + 1, 2), np.int64)
@@ -198,7 +199,7 @@ def fill_trees(
     for i in range(trees):
         calls: Calls = matchers[i]
         known: ComputingSequence = calls.known
-        if known is None or known.rows.n_bytes != n_bytes or known.ends_freely:
+        if known is None or known.rows.n_bytes != n_bytes or known.ends_without_stop:
             left.append(i)
             continue
         number: cython.Py_ssize_t = numbers[i]
@@ -207,8 +208,8 @@ def fill_trees(
         places.append(i)
         sequence = lookup.follow(known)
         if not add_tree(
-            lookup, sequence, children[i], siblings[i], tokens[i], reached, waiting, first + between * number,
-            between,
+            lookup, sequence, children[i], siblings[i], tokens[i], reached, waiting,
+            first + row_stride * number, row_stride,
         ):  # fmt: skip
             raise ValueError(i)
     refused: cython.Py_ssize_t = ADDRESS_OF_EMPTY if writes_zeros else 0
@@ -227,7 +228,7 @@ def fill_trees(
 def add_tree(
     lookup: Lookup, sequence: cython.Py_ssize_t, children: cython.Py_ssize_t[::1],
     siblings: cython.Py_ssize_t[::1], tokens: cython.Py_ssize_t[::1], reached: cython.Py_ssize_t[::1],
-    waiting: cython.Py_ssize_t[:, ::1], address: cython.Py_ssize_t, between: cython.Py_ssize_t,
+    waiting: cython.Py_ssize_t[:, ::1], address: cython.Py_ssize_t, row_stride: cython.Py_ssize_t,
 ) -> cython.bint:  # fmt: skip
     """Add a node and a row for each node that can be reached from the root. Return whether it is a tree."""
     nodes = tokens.shape[0]
@@ -245,7 +246,7 @@ def add_tree(
         node = waiting[n_waiting, 0]
         parent = waiting[n_waiting, 1]
         added = lookup.add(sequence, parent, tokens[node])
-        lookup.row(added, address + between * node)
+        lookup.row(added, address + row_stride * node)
         for after, above in ((siblings[node], parent), (children[node], added)):
             if after == -1:
                 continue

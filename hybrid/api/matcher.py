@@ -32,7 +32,7 @@ from hybrid.explain import Explanation, Refusal, Words, explain, find_refusal
 from hybrid.remembering import RememberingFollower
 from hybrid.representatives.follower import EngineFollower
 from hybrid.values.arguments import encoded, stop_ids, temperature_of
-from hybrid.values.follower import Follower, Outgrown
+from hybrid.values.follower import Follower, ReplaceFollower
 from hybrid.values.gather import Gather
 
 EXPLAINED_WITHIN = 5.0
@@ -91,7 +91,7 @@ class GrammarMatcher(Calls):
             warnings.warn(
                 "max_rollback_tokens is ignored: rollback is unlimited", DeprecationWarning, stacklevel=2
             )
-        free_end = flag(terminate_without_stop_token, "terminate_without_stop_token")
+        ends_without_stop = flag(terminate_without_stop_token, "terminate_without_stop_token")
         vocabulary = compiled_grammar.vocabulary
         stops = stop_ids(override_stop_tokens, vocabulary.size)
         self._compiled = compiled_grammar
@@ -101,7 +101,7 @@ class GrammarMatcher(Calls):
         self._place: Place | None = None
         self._words: Words | None = None
         self._follower = follower_of(
-            compiled_grammar, self._stops, free_end, temperature_of(default_temperature)
+            compiled_grammar, self._stops, ends_without_stop, temperature_of(default_temperature)
         )
 
     @property
@@ -128,8 +128,8 @@ class GrammarMatcher(Calls):
         """Ask the follower; if it exceeds its budget, replace it and ask the new one."""
         try:
             return question(self._follower)
-        except Outgrown as outgrown:
-            self._follower = outgrown.follower
+        except ReplaceFollower as replaced:
+            self._follower = replaced.follower
         return question(self._follower)
 
     # masks
@@ -138,8 +138,8 @@ class GrammarMatcher(Calls):
         """Have the classifier's follower compute the mask, or replace it if it exceeds its budget."""
         try:
             self._follower.find_mask()
-        except Outgrown as outgrown:
-            self._follower = outgrown.follower
+        except ReplaceFollower as replaced:
+            self._follower = replaced.follower
 
     def _fill_row(self, bitmask: Any, index: Any, debug_print: bool) -> bool:
         """The slow path of `fill_next_token_bitmask`: the bitmask or the mask is not in a cache."""
@@ -207,8 +207,8 @@ class GrammarMatcher(Calls):
             num_tokens = integer_from(0, num_tokens, "num_tokens")
         try:
             self._follower.rollback(num_tokens)
-        except Outgrown as outgrown:
-            self._follower = outgrown.follower  # the new follower has taken them back
+        except ReplaceFollower as replaced:
+            self._follower = replaced.follower  # the new follower has taken them back
 
     traverse_draft_tree = traverse
 
@@ -281,12 +281,12 @@ class GrammarMatcher(Calls):
         tokens, self._place = completion.shortest(self._follower.text_read(), self._place)
         return tokens
 
-    def closes_within(self, tokens_left: int, *, as_masks: bool = False) -> bool | None:
+    def closes_within(self, tokens_left: int, *, brief: bool = False) -> bool | None:
         """Whether `tokens_left` tokens are enough to complete the text from here. The state does not change.
 
         Args:
             tokens_left: 0 or more; the stop token is not counted.
-            as_masks: use the shorter search that a closing mask makes after each of its tokens.
+            brief: use the shorter search that a closing mask makes after each of its tokens.
 
         Returns:
             None if the search was given up without an answer. A closing mask is then the plain mask.
@@ -294,7 +294,7 @@ class GrammarMatcher(Calls):
         Raises:
             UnsupportedGrammar, BudgetExceeded, ArgumentError: as `fill_closing_bitmask`.
         """
-        left, brief = integer_from(0, tokens_left, "tokens_left"), flag(as_masks, "as_masks")
+        left, brief = integer_from(0, tokens_left, "tokens_left"), flag(brief, "brief")
         if self.is_terminated():
             return True
         completion = self._compiled.completions.of(self._stops)
@@ -446,18 +446,18 @@ class GrammarMatcher(Calls):
 
 
 def follower_of(
-    compiled: CompiledGrammar, stops: tuple[int, ...], free_end: bool, temperature: float | None
+    compiled: CompiledGrammar, stops: tuple[int, ...], ends_without_stop: bool, temperature: float | None
 ) -> Follower:
     """A follower at the start of a sequence, on the grammar's strategy. The arguments are those of the
     followers."""
     classifier = compiled.classifier
     found: Follower
     if classifier is None:
-        found = EngineFollower(compiled, stops, free_end, temperature)
+        found = EngineFollower(compiled, stops, ends_without_stop, temperature)
     elif classifier.has_handed_over:
-        found = EngineFollower(compiled.fallback, stops, free_end, temperature)
+        found = EngineFollower(compiled.fallback, stops, ends_without_stop, temperature)
     else:
-        found = ClassifierFollower(compiled, stops, free_end, temperature)
+        found = ClassifierFollower(compiled, stops, ends_without_stop, temperature)
     if compiled.places is None:
         return found
     return RememberingFollower(found, compiled.places, compiled.vocabulary, stops)

@@ -146,7 +146,7 @@ def _task(shared: _Shared, source: Source) -> CompiledGrammar | bytes | HybridEr
     if shared.is_over:
         return None
     try:
-        if shared.is_elsewhere and shared.compiler.strategy in ("representatives", "engine"):
+        if shared.is_in_worker and shared.compiler.strategy in ("representatives", "engine"):
             raise StrategyError(
                 "other processes can compile only for strategy 'auto' or 'classifier', but the strategy is "
                 f"{shared.compiler.strategy!r}; use one of these, or joblib's backend 'threading'"
@@ -154,7 +154,7 @@ def _task(shared: _Shared, source: Source) -> CompiledGrammar | bytes | HybridEr
         compiled = compiled_from(shared.compiler, source)
     except HybridError as error:
         return error
-    if not shared.is_elsewhere:
+    if not shared.is_in_worker:
         return compiled
     try:
         return to_bytes(compiled) if can_be_written(compiled) else None
@@ -195,9 +195,9 @@ class _Parcel(NamedTuple):
 class _Shared:
     """The compiler of a task. Pickling it makes the parcel; threads never pickle it."""
 
-    def __init__(self, compiler: Compiler, is_elsewhere: bool = False) -> None:
+    def __init__(self, compiler: Compiler, is_in_worker: bool = False) -> None:
         self.compiler = compiler
-        self.is_elsewhere = is_elsewhere
+        self.is_in_worker = is_in_worker
         self.is_over = False  # after an error, threads skip the remaining tasks
         self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)
         self._parcel: _Parcel | None = None

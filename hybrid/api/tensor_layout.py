@@ -71,7 +71,7 @@ def _find() -> Layout | None:
             return None
         found = layout
     assert found is not None
-    return found if _tells_types_apart(found) and _hears_of_changes(found) else None
+    return found if _distinguishes_types(found) and _notices_changes(found) else None
 
 
 def _words(address: int, count: int) -> list[int]:
@@ -94,7 +94,7 @@ def _seen(layout: Layout, tensor: torch.Tensor) -> list[int]:
     return [impl, storage, memory, *_words(impl + layout.of_geometry, GEOMETRY_WORDS)]
 
 
-def _tells_types_apart(layout: Layout) -> bool:
+def _distinguishes_types(layout: Layout) -> bool:
     types = [torch.int32, torch.float32, torch.int64, torch.uint8]
     last = [_seen(layout, torch.zeros((2, 3), dtype=one))[-1] for one in types]
     return (
@@ -102,7 +102,7 @@ def _tells_types_apart(layout: Layout) -> bool:
     )
 
 
-def _hears_of_changes(layout: Layout) -> bool:
+def _notices_changes(layout: Layout) -> bool:
     """Whether every way to change a tensor in place is visible, and a change of its values is not."""
     other = torch.zeros((8, 4), dtype=torch.int32)
     changes: list[Callable[[Any], Any]] = [

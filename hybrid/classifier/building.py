@@ -19,7 +19,7 @@ from cython.cimports.equivalence.parser.frames import counting
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.hybrid.classifier.store import Store
 from cython.cimports.hybrid.classifier.summaries import Summaries
-from cython.cimports.hybrid.classifier.summariser import Summariser, told_apart
+from cython.cimports.hybrid.classifier.summariser import Summariser, equivalent_count
 
 from hybrid.classifier.reachable import Reachable
 
@@ -106,7 +106,7 @@ class Builder:
                 unit = -1 - state
                 state = self.space.automaton.counted[unit].start
             if self.known.first[state].mask < 0:
-                self.summariser.read_on(state)
+                self.summariser.read_top(state)
             pending: cython.Py_ssize_t = self.known.first[state].pending
             begin = self.context_starts[self.n_contexts]
             while pending != 0 and begin + self.place[CONTEXTS] < self.context_starts[self.n_contexts + 1]:
@@ -161,7 +161,7 @@ class Builder:
         reach = self.summariser.longest + 1
         count = self.count[where]
         while count <= least or count < most:
-            if told_apart(count, least, most, reach) == count:
+            if equivalent_count(count, least, most, reach) == count:
                 number = self.summariser.symbol_of(counting(unit, 0), count)
                 if not self.push_left(pending, number, below):
                     self.count[where] = count

@@ -12,7 +12,7 @@ cdef class CachedSequence:
     cdef readonly Py_ssize_t made
     cdef readonly bint ended
     cdef int[::1] history
-    cdef readonly Py_ssize_t brought
+    cdef readonly Py_ssize_t first_known
     cdef list texts
     cdef readonly object session
     cdef readonly tuple stops

@@ -49,8 +49,8 @@ class CachedSequence:
         made: number of steps that were made.
         ended: whether the stop token was read.
         history: for each step, the configuration before it and what was read; it may be longer than needed.
-        brought: configurations of steps before this one belonged to earlier sessions, and are not known any
-            more.
+        first_known: configurations of steps before this one belonged to earlier sessions, and are not known
+            any more.
         texts: what `accept_string` read, in order.
         session: the session.
     """
@@ -75,13 +75,13 @@ class CachedSequence:
         history = np.empty(2 * FIRST_STEPS, np.int32)
         self.session, self.steps, self.rows, self.config = session, steps, rows, start
         self.history, self.texts = history, []
-        self.made = self.brought = 0
+        self.made = self.first_known = 0
         self.ended = False
 
     def enter(self, session: Any, config: cython.Py_ssize_t, steps: Steps, rows: Rows) -> None:
         """Move to a session, given the configuration in it; the history is unchanged."""
         self.session, self.steps, self.rows, self.config = session, steps, rows, config
-        self.brought = self.made
+        self.first_known = self.made
 
     def advance(self, token: cython.Py_ssize_t, after: cython.Py_ssize_t) -> None:
         """Advance by a token."""
@@ -112,7 +112,7 @@ class CachedSequence:
         if steps == self.made:
             return
         if config >= 0:
-            self.config, self.brought = config, steps
+            self.config, self.first_known = config, steps
         else:
             self.config = self.history[2 * steps]
         texts: cython.Py_ssize_t = len(self.texts)
@@ -137,4 +137,5 @@ class CachedSequence:
         self.session, self.steps, self.rows, self.config = (
             other.session, other.steps, other.rows, other.config
         )  # fmt: skip
-        self.history, self.made, self.brought, self.ended = history, other.made, other.brought, other.ended
+        self.history, self.first_known = history, other.first_known
+        self.made, self.ended = other.made, other.ended

@@ -11,7 +11,7 @@ cdef class CanonicalForm:
     cdef bint is_too_large
 
     cdef int begin(self) except -1
-    cdef object spelled(self)
+    cdef object as_bytes(self)
     cdef int put_state(self, Py_ssize_t state) except -1
     cdef int put_unit(self, Py_ssize_t unit) except -1
     cdef int put_automaton(self, Py_ssize_t unit) except -1

@@ -55,7 +55,7 @@ class CanonicalForm:
         """Return the form of a state on an unknown stack, as bytes; None if it leads to too many states."""
         self.begin()
         self.put(self.number(state))
-        return self.spelled()
+        return self.as_bytes()
 
     def of_unit(self, unit: cython.Py_ssize_t, count: cython.Py_ssize_t) -> Any:
         """Return the form of the frame of a counted rule after `count` units. It depends only on how many
@@ -69,7 +69,7 @@ class CanonicalForm:
             self.put_automaton(unit)
         else:
             self.put(self.number(counted.start))
-        return self.spelled()
+        return self.as_bytes()
 
     def begin(self) -> cython.int:
         self.n_states = 0
@@ -77,7 +77,7 @@ class CanonicalForm:
         self.is_too_large = False
         return 0
 
-    def spelled(self) -> object:
+    def as_bytes(self) -> object:
         """Append everything that can be reached from the numbered states, and return the list as bytes; None
         if it has too many states."""
         i: cython.Py_ssize_t = 0

@@ -140,7 +140,7 @@ class Classifier:
         self.gather = None if classes is None else Gather(classes, vocabulary.size)
         self.vocabulary = vocabulary
         self.limit = limit
-        self.lock = forking.listed(threading.Lock(), forking.Order.TABLES, self._torn)
+        self.lock = forking.listed(threading.Lock(), forking.Order.TABLES, self._after_torn_fork)
         self.is_used = False
         self.is_refused = False
         self.session = self._new_session(0)
@@ -206,7 +206,7 @@ class Classifier:
         self.session = self._new_session(self.session.serial + 1)
         return self.session
 
-    def _torn(self) -> None:
+    def _after_torn_fork(self) -> None:
         """Handle a fork that happened while a thread was writing to the tables. Matchers refer only to what
         was complete before, and only that is moved to new tables."""
         self.renew()

@@ -10,8 +10,8 @@ cdef class Counters:
     cdef Py_ssize_t[::1] inside
     cdef Py_ssize_t room
 
-    cdef Py_ssize_t far(self, Py_ssize_t configuration, Py_ssize_t height) except -1 nogil
+    cdef Py_ssize_t with_smaller_count(self, Py_ssize_t configuration, Py_ssize_t height) except -1 nogil
     cdef int find(self, Py_ssize_t configuration) except -1 nogil
-    cdef Py_ssize_t told_apart(self, Py_ssize_t tail) except -1 nogil
+    cdef Py_ssize_t tail_with_smaller_count(self, Py_ssize_t tail) except -1 nogil
     cdef int find_character_loop(self, Py_ssize_t configuration) except -1 nogil
     cdef int grow(self) except -1

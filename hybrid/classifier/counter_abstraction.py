@@ -64,7 +64,9 @@ class Counters:
         self.reach[:] = ANY
         self.loops[:] = ANY
 
-    def far(self, configuration: cython.Py_ssize_t, height: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def with_smaller_count(
+        self, configuration: cython.Py_ssize_t, height: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
         """A configuration that reads the same texts of at most `height` bytes as this one."""
         if configuration >= self.replaced.shape[0]:
             with cython.gil:
@@ -84,7 +86,7 @@ class Counters:
         for k in range(length):
             value = self.space.configurations.pool[begin + k]
             if k > first and (k - first) & 1:
-                tail = self.told_apart(value)
+                tail = self.tail_with_smaller_count(value)
                 if tail != value:
                     changed = True
                     value = tail
@@ -97,7 +99,7 @@ class Counters:
         self.reach[configuration] = cython.cast(cython.int, self.room)
         return 0
 
-    def told_apart(self, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def tail_with_smaller_count(self, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the tail with a smaller count, or the tail itself. If the count is smaller, reduce `room` to
         the reach below which both read the same.
 
@@ -160,7 +162,7 @@ class Counters:
                         return 0
                     known = self.inside[state_after]
                     if known >= 0 and known != following:
-                        if state_after != 0 or self.far(following, 0) != configuration:
+                        if state_after != 0 or self.with_smaller_count(following, 0) != configuration:
                             return 0
                         reach = min(reach, self.reach[following])
                         following = configuration

@@ -54,8 +54,8 @@ class DeltaWalker(Walker):
         levels: for each depth, the configurations of both states, the next child, and the end of the
             children.
         n_compared: number of states that were read by comparison.
-        beside, beside_pending: mask and pending set of the configuration with which a state is compared.
-        gone: for each subtree that the state refuses and the other configuration may read, its first group
+        loop_mask, loop_pending: mask and pending set of the configuration with which a state is compared.
+        removed: for each subtree that the state refuses and the other configuration may read, its first group
             and the end of its groups, ascending.
         closed: nodes at which the other's known stack may be used up, but not the state's.
     """
@@ -64,17 +64,17 @@ class DeltaWalker(Walker):
         Walker.__init__(self, space, known, fixed)
         self.levels = None
         self.n_compared = 0
-        self.beside = self.beside_pending = 0
+        self.loop_mask = self.loop_pending = 0
 
-    def read_on(self, state: cython.Py_ssize_t) -> cython.int:
+    def read_top(self, state: cython.Py_ssize_t) -> cython.int:
         """See `Walker`."""
         if self.is_wide(-1, state):
             begin = self.space.context(state, -1)
             loop = self.loop_of(begin)
-            if loop != REJECT and loop != begin and self.read_beside(state, begin, loop):
+            if loop != REJECT and loop != begin and self.read_by_comparison(state, begin, loop):
                 self.n_compared += 1
                 return 0
-        return Walker.read_on(self, state)
+        return Walker.read_top(self, state)
 
     def loop_of(self, begin: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The configuration to which more than half of the bytes lead, if it stays the same on many bytes;
@@ -98,13 +98,13 @@ class DeltaWalker(Walker):
         """Whether the same bytes may follow below both states, as far as is known."""
         if self.filters:
             for c in range(self.space.n_classes):
-                if self.behind[state, c] != self.behind[other, c]:
+                if self.follow_sets[state, c] != self.follow_sets[other, c]:
                     return False
         return True
 
     def read_loop(self, state: cython.Py_ssize_t, loop: cython.Py_ssize_t) -> cython.bint:
         """Find what a configuration reads if it is one state, on an unknown stack or on one frame above it:
-        the pieces of `beside`, and `beside_pending`. Return False for others."""
+        the pieces of `loop_mask`, and `loop_pending`. Return False for others."""
         at = self.space.configurations.starts[loop] + 2 + self.space.facts[loop].n_ports
         if self.space.configurations.starts[loop + 1] != at + 2:
             return False  # more than one state
@@ -120,13 +120,13 @@ class DeltaWalker(Walker):
                 return False
         if self.known.first[other].mask < 0:
             # by a plain walk: otherwise two states could be compared with each other forever
-            Walker.read_on(self, other)
-        self.beside = self.known.first[other].mask
-        self.beside_pending = self.known.first[other].pending
+            Walker.read_top(self, other)
+        self.loop_mask = self.known.first[other].mask
+        self.loop_pending = self.known.first[other].pending
         if below >= 0:
-            slot = self.summary(self.beside_pending, below)
-            self.beside = self.known.united(self.beside, self.known.rows[slot].mask)
-            self.beside_pending = self.known.rows[slot].below
+            slot = self.summary(self.loop_pending, below)
+            self.loop_mask = self.known.united(self.loop_mask, self.known.rows[slot].mask)
+            self.loop_pending = self.known.rows[slot].below
         return True
 
     def frame_of(self, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -140,7 +140,7 @@ class DeltaWalker(Walker):
             return -1
         return max(self.space.stacks.frames[frame].state, -1)
 
-    def read_beside(self, state, begin, loop):
+    def read_by_comparison(self, state, begin, loop):
         """Record what a state reads by comparing it with a configuration. Return whether that was
         possible."""
         if not self.read_loop(state, loop):
@@ -149,52 +149,52 @@ class DeltaWalker(Walker):
             with cython.gil:
                 self.space.account.claim(32 * (self.longest + 2) + 24 * MOST_ENTERED)
                 self.levels = zeros(PAIR, self.longest + 2)
-                self.gone = np.empty(2 * MOST_ENTERED, np.int64)
+                self.removed = np.empty(2 * MOST_ENTERED, np.int64)
                 self.closed = np.empty(MOST_ENTERED, np.int64)
         self.set_follow(state)
         self.most_entered = ANY_LENGTH
-        self.n_ranges = self.n_gone = self.n_closed = 0
+        self.n_ranges = self.n_removed = self.n_closed = 0
         n = self.compare(begin, loop)
         if n < 0:
             return False
         mask = self.mask_of_ranges()
-        if self.n_gone + self.n_closed > 0:
+        if self.n_removed + self.n_closed > 0:
             with cython.gil:
-                self.take_away()
-        mask = self.known.united(self.beside, mask)
-        pending = self.with_nodes(self.beside_pending, n)
+                self.subtract()
+        mask = self.known.united(self.loop_mask, mask)
+        pending = self.with_nodes(self.loop_pending, n)
         self.known.first[state].mask = cython.cast(cython.int, mask)
         self.known.first[state].pending = cython.cast(cython.int, pending)
         return True
 
-    def take_away(self) -> cython.int:
-        """Remove from `beside` and `beside_pending` what the state does not read."""
-        gone = np.asarray(self.gone)[: 2 * self.n_gone].reshape(-1, 2)
-        at: cython.Py_ssize_t = self.known.masks.starts[self.beside]
+    def subtract(self) -> cython.int:
+        """Remove from `loop_mask` and `loop_pending` what the state does not read."""
+        removed = np.asarray(self.removed)[: 2 * self.n_removed].reshape(-1, 2)
+        at: cython.Py_ssize_t = self.known.masks.starts[self.loop_mask]
         words = np.array(np.asarray(self.known.masks.pool)[at : at + self.known.n_words])
         bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little")
         smaller = []
         for piece in np.flatnonzero(bits).tolist():
-            left = ranges_without(self.ranges_of(piece), gone)
+            left = ranges_without(self.ranges_of(piece), removed)
             if left is not None:
                 words[piece >> 5] &= ~(1 << (piece & 31))
                 self.space.account.claim(left.nbytes)
-                self.take(Read(left.ravel(), _NO_NODES))
+                self.record_read(Read(left.ravel(), _NO_NODES))
                 smaller.append(self.mask_of_ranges())
-        self.beside = self.known.masks.add(words)
+        self.loop_mask = self.known.masks.add(words)
         for mask in smaller:
-            self.beside = self.known.united(self.beside, mask)
+            self.loop_mask = self.known.united(self.loop_mask, mask)
         first, end = (
-            self.known.pendings.starts[self.beside_pending],
-            self.known.pendings.starts[self.beside_pending + 1],
+            self.known.pendings.starts[self.loop_pending],
+            self.known.pendings.starts[self.loop_pending + 1],
         )
         nodes = np.array(np.asarray(self.known.pendings.pool)[first:end])
         closed = np.isin(nodes, np.asarray(self.closed)[: self.n_closed])
-        if len(gone):
+        if len(removed):
             groups, ends = self.fixed.texts.nodes[nodes, 1:3].T
-            before = np.searchsorted(gone[:, 0], groups, side="right") - 1
-            closed |= (before >= 0) & (ends <= gone[before, 1])
-        self.beside_pending = self.known.pendings.add(nodes[~closed])
+            before = np.searchsorted(removed[:, 0], groups, side="right") - 1
+            closed |= (before >= 0) & (ends <= removed[before, 1])
+        self.loop_pending = self.known.pendings.add(nodes[~closed])
         return 0
 
     def ranges_of(self, piece: cython.Py_ssize_t) -> object:
@@ -208,7 +208,7 @@ class DeltaWalker(Walker):
         """The number of a pending set with n recorded nodes added. Most often it contains them already."""
         begin = self.known.pendings.starts[pending]
         m: cython.Py_ssize_t = self.known.pendings.starts[pending + 1] - begin
-        n = self.in_order(n)
+        n = self.sorted_nodes(n)
         n_new: cython.Py_ssize_t = 0
         j: cython.Py_ssize_t = 0
         i: cython.Py_ssize_t
@@ -266,54 +266,56 @@ class DeltaWalker(Walker):
             self.levels[d].child = i + 1
             c = self.space.class_of_byte[self.trie[i].bits & 255]
             own = self.space.after(self.levels[d - 1].own, c)
-            beside = self.space.after(self.levels[d - 1].other, c)
-            if own == beside:
+            after_other = self.space.after(self.levels[d - 1].other, c)
+            if own == after_other:
                 continue  # they are equal on everything below, too
             self.n_entered += 1
             may_return: cython.bint = self.space.facts[own].n_ports > 0
             if self.n_entered > most:
                 return -1
             if own == REJECT:
-                self.gone[2 * self.n_gone] = self.trie[i].group
-                self.gone[2 * self.n_gone + 1] = self.trie[i].group_end
-                self.n_gone += 1
+                self.removed[2 * self.n_removed] = self.trie[i].group
+                self.removed[2 * self.n_removed + 1] = self.trie[i].group_end
+                self.n_removed += 1
                 continue
-            if self.space.facts[beside].n_ports > 0 and not may_return:
+            if self.space.facts[after_other].n_ports > 0 and not may_return:
                 self.closed[self.n_closed] = i
                 self.n_closed += 1
             if may_return and self.may_follow(i):
                 n = self.note_node(i, n)
-            if beside == REJECT:
+            if after_other == REJECT:
                 if self.trie[i].bits >> ENDS_AT & 1:
                     self.allow(self.trie[i].group, self.trie[i].group + 1)
                 n = self.walk(i, own, n)
                 continue
             self.levels[d].own = own
-            self.levels[d].other = beside
+            self.levels[d].other = after_other
             d += 1
             self.levels[d].child = self.trie[i].child
             self.levels[d].end = self.trie[i + 1].child
         return n
 
 
-def ranges_without(ranges: NDArray[np.int64], gone: NDArray[np.int64]) -> NDArray[np.int64] | None:
+def ranges_without(ranges: NDArray[np.int64], removed: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """Ranges of groups without some other ranges.
 
     Args:
         ranges: int64[n, 2], rows (first, end).
-        gone: int64[m, 2], likewise; disjoint and ascending.
+        removed: int64[m, 2], likewise; disjoint and ascending.
 
     Returns:
-        int64[k, 2], disjoint and ascending; None if `gone` and the ranges have nothing in common.
+        int64[k, 2], disjoint and ascending; None if `removed` and the ranges have nothing in common.
     """
-    place = np.searchsorted(gone[:, 1], ranges[:, 0], side="right")  # the first of `gone` that ends after it
-    followed = np.append(gone[:, 0], np.iinfo(np.int64).max)[place]
+    place = np.searchsorted(
+        removed[:, 1], ranges[:, 0], side="right"
+    )  # the first of `removed` that ends after it
+    followed = np.append(removed[:, 0], np.iinfo(np.int64).max)[place]
     touched = followed < ranges[:, 1]
     if not touched.any():
         return None
     found = ranges[~touched].tolist()
     for first, end in ranges[touched].tolist():
-        for out, after in gone.tolist():
+        for out, after in removed.tolist():
             if after <= first:
                 continue
             if out >= end:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from equivalence.parser.frames import unit_of
 from hybrid.classifier.store import Store
-from hybrid.classifier.summariser import told_apart
+from hybrid.classifier.summariser import equivalent_count
 
 Rows = dict[tuple[int, int], int]
 Reads = dict[tuple[int, int], int]
@@ -86,6 +86,6 @@ class _Stacks:
             if state < 0:
                 unit = unit_of(state)
                 least, most = int(self._counted[unit, 1]), int(self._counted[unit, 3])
-                state = self._numbers[unit, told_apart(count, least, most, self._reach)]
+                state = self._numbers[unit, equivalent_count(count, least, most, self._reach)]
             found.append((state, deeper))
         return found

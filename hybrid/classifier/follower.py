@@ -5,8 +5,8 @@ What: `hybrid.classifier.cached_sequence.CachedSequence` answers from what is ca
 does the rest, and moves to new tables.
 When: made by `hybrid.api.matcher.follower_of`; one for each sequence, in any threads.
 Limits: if even empty tables are not enough for the budget, or an id was read both as text and as an id
-(`hybrid.classifier.token_ids`), `Outgrown` hands over a follower of the fallback strategy that has read the
-same.
+(`hybrid.classifier.token_ids`), `ReplaceFollower` hands over a follower of the fallback strategy that has
+read the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hybrid.classifier.rows import Rows
 from hybrid.classifier.token_ids import ReadBothWays
 from hybrid.representatives.follower import EngineFollower
 from hybrid.values.arguments import whole_characters
-from hybrid.values.follower import Compiled, Follower, Outgrown, joined
+from hybrid.values.follower import Compiled, Follower, ReplaceFollower, joined
 from hybrid.values.gather import Gather
 from hybrid.values.mask_time import MaskTooSlow, limited
 
@@ -40,20 +40,20 @@ class ClassifierFollower(ComputingSequence, Follower):
     Args:
         compiled: a compiled grammar with a classifier.
         stops: ids that end the sequence.
-        free_end: whether the sequence ends as soon as it can, without a stop token.
+        ends_without_stop: whether the sequence ends as soon as it can, without a stop token.
         temperature: the answer to calls that ask for a temperature.
 
     Attributes:
-        ends_freely: as `free_end`.
+        ends_without_stop: the argument of this name.
     """
 
     def __init__(
-        self, compiled: Compiled, stops: tuple[int, ...], free_end: bool, temperature: float | None
+        self, compiled: Compiled, stops: tuple[int, ...], ends_without_stop: bool, temperature: float | None
     ) -> None:
         classifier = compiled.classifier
         assert classifier is not None
         ComputingSequence.__init__(self, compiled, classifier, stops)
-        self.ends_freely = free_end
+        self.ends_without_stop = ends_without_stop
         self._temperature = temperature
         self.reset()
 
@@ -77,7 +77,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         """Compute the mask and cache it.
 
         Raises:
-            Outgrown: another follower must do it.
+            ReplaceFollower: another follower must do it.
             MatcherError: the sequence has ended.
             MaskTooSlow: it took longer than `Budget.mask_seconds`.
         """
@@ -134,7 +134,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         if self.ended:
             return False
         if token in self.stops:
-            if self.ends_freely or not self.is_completed():
+            if self.ends_without_stop or not self.is_completed():
                 return False
             self.end()
             return True
@@ -153,9 +153,9 @@ class ClassifierFollower(ComputingSequence, Follower):
             return self._ask(lambda session: self.classifier.step(session, self.config, token))
         except ReadBothWays:
             self.compiled.note("a matcher read a token both as text and as an id")
-            other = self._other(self.made)
+            other = self._fallback_follower(self.made)
             self.classifier.has_handed_over = True  # there is another strategy
-            raise Outgrown(other) from None
+            raise ReplaceFollower(other) from None
 
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
         """See `Follower.accept_string`."""
@@ -175,7 +175,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         if session.left < 0:
             session = self.classifier.renew()
         if session is not self.session:
-            config = session.store.bring(self.session.store, self.config)
+            config = session.store.migrate_from(self.session.store, self.config)
             self.enter(session, config, session.steps, session.rows_for(self.stops))
         return session
 
@@ -183,14 +183,14 @@ class ClassifierFollower(ComputingSequence, Follower):
         """Ask the classifier a question. If its tables are full, ask again with new tables.
 
         Raises:
-            Outgrown: empty tables were not enough either.
+            ReplaceFollower: empty tables were not enough either.
         """
         try:
             return self._answer(question)
         except MaskTooSlow:
             raise
         except BudgetExceeded:
-            raise Outgrown(self._other(self.made)) from None
+            raise ReplaceFollower(self._fallback_follower(self.made)) from None
 
     def _answer(self, question: Callable[[Session], Answer]) -> Answer:
         with self.classifier.lock:
@@ -202,13 +202,13 @@ class ClassifierFollower(ComputingSequence, Follower):
                 self.classifier.renew()
                 return question(self._current())
 
-    def _other(self, steps: int) -> EngineFollower:
+    def _fallback_follower(self, steps: int) -> EngineFollower:
         """A follower of the fallback strategy that has read the first steps.
 
         Raises:
             BudgetExceeded: there is no other strategy.
         """
-        other = EngineFollower(self.compiled.fallback, self.stops, self.ends_freely, self._temperature)
+        other = EngineFollower(self.compiled.fallback, self.stops, self.ends_without_stop, self._temperature)
         for read in self.read(steps):
             taken = other.accept_string(read) if isinstance(read, bytes) else (
                 other.accept_token(self.stops[0] if read is None else read)
@@ -227,14 +227,14 @@ class ClassifierFollower(ComputingSequence, Follower):
         """See `Follower.rollback`."""
         self.check_made(steps)
         left = self.made - steps
-        if left >= self.brought:
+        if left >= self.first_known:
             self.go_back(left)
             return
         read = self.read(left)  # the tables of its session are gone: read the history again
         try:
             config = self._answer(lambda session: self.classifier.read_again(session, read, self.tokens))
         except BudgetExceeded:
-            raise Outgrown(self._other(left)) from None
+            raise ReplaceFollower(self._fallback_follower(left)) from None
         assert config, "the text so far must be accepted again"
         self.go_back(left, config)
 
@@ -246,7 +246,7 @@ class ClassifierFollower(ComputingSequence, Follower):
 
     def is_terminated(self) -> bool:
         """See `Follower.is_terminated`."""
-        return self.is_completed() if self.ends_freely else self.ended
+        return self.is_completed() if self.ends_without_stop else self.ended
 
     def is_completed(self) -> bool:
         """See `Follower.is_completed`."""

@@ -15,8 +15,8 @@ cdef class Lookup:
     cdef bint is_left(self, Py_ssize_t node) noexcept nogil
     cdef void look_and_copy(self, bint copies, Py_ssize_t full, Py_ssize_t refused, Py_ssize_t n_bytes) noexcept nogil
     cdef void look_up(self) noexcept nogil
-    cdef Py_ssize_t step_behind(self, Py_ssize_t node) noexcept nogil
-    cdef void lay(self, Py_ssize_t full, Py_ssize_t refused) noexcept nogil
+    cdef Py_ssize_t step_from_parent(self, Py_ssize_t node) noexcept nogil
+    cdef void plan_copies(self, Py_ssize_t full, Py_ssize_t refused) noexcept nogil
     cdef void copy(self, Py_ssize_t n_bytes) noexcept nogil
     cdef int look(self, bint copies, Py_ssize_t full, Py_ssize_t refused, Py_ssize_t n_bytes) except -1
     cdef bint find_once(self) except -1

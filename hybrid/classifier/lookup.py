@@ -62,7 +62,7 @@ MASKS = cython.declare(cython.Py_ssize_t, 2)
 N_MASKS = cython.declare(cython.Py_ssize_t, 3)
 STOPS = cython.declare(cython.Py_ssize_t, 4)
 N_STOPS = cython.declare(cython.Py_ssize_t, 5)
-STANDS = cython.declare(cython.Py_ssize_t, 6)
+CURRENT = cython.declare(cython.Py_ssize_t, 6)
 N_BITS = cython.declare(cython.Py_ssize_t, 7)
 PLACE = cython.declare(cython.Py_ssize_t, 8)
 
@@ -134,7 +134,7 @@ class Lookup:
         self.place[3 * self.n_rows + 2] = node
         self.n_rows += 1
 
-    def give(self, sequence: cython.Py_ssize_t, masks: cython.uint[:, ::1]) -> None:
+    def set_rows(self, sequence: cython.Py_ssize_t, masks: cython.uint[:, ::1]) -> None:
         """Set what is copied to the rows of a sequence."""
         row = self.begins[2 * sequence + 0]
         for i in range(masks.shape[0]):
@@ -142,7 +142,7 @@ class Lookup:
             self.place[3 * (row + i) + 2] = GIVEN
         self.held.append(masks)
 
-    def taken(self, sequence: cython.Py_ssize_t) -> int:
+    def n_accepted(self, sequence: cython.Py_ssize_t) -> int:
         """How many tokens of a sequence were accepted."""
         count: cython.Py_ssize_t = 0
         end = self.n_nodes
@@ -207,7 +207,7 @@ class Lookup:
             self.where[PLACE * i + MASKS] = published(cython.address(rows.address))
             self.where[PLACE * i + STOPS] = address_of_stops(rows)
             self.where[PLACE * i + N_STOPS] = rows.stops.shape[0]
-            self.where[PLACE * i + STANDS] = ENDED if follower.ended else follower.config
+            self.where[PLACE * i + CURRENT] = ENDED if follower.ended else follower.config
             self.where[PLACE * i + N_BITS] = 8 * rows.n_bytes
         if self.n_rows <= LOCKED_UP_TO:
             self.look_and_copy(copies, full, refused, n_bytes)
@@ -220,7 +220,7 @@ class Lookup:
         """`look` without the interpreter."""
         self.look_up()
         if copies and self.n_left == 0:
-            self.lay(full, refused)
+            self.plan_copies(full, refused)
             self.copy(n_bytes)
 
     def look_up(self) -> cython.void:
@@ -234,9 +234,9 @@ class Lookup:
             config = self.nodes[NODE * i + CONFIG]
             if config == UNKNOWN:
                 config = (
-                    self.where[PLACE * of + STANDS]
+                    self.where[PLACE * of + CURRENT]
                     if self.nodes[NODE * i + PARENT] < 0
-                    else self.step_behind(i)
+                    else self.step_from_parent(i)
                 )
                 self.nodes[NODE * i + CONFIG] = config
             if config > 0:
@@ -246,7 +246,7 @@ class Lookup:
             left += self.is_left(i)
         self.n_left = left
 
-    def step_behind(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def step_from_parent(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The configuration of a node that has a parent, or the value that replaces it."""
         parent = self.nodes[NODE * node + PARENT]
         above = self.nodes[NODE * parent + CONFIG]
@@ -269,7 +269,7 @@ class Lookup:
             return REFUSED
         return ENDED if is_stop else UNKNOWN
 
-    def lay(self, full: cython.Py_ssize_t, refused: cython.Py_ssize_t) -> cython.void:
+    def plan_copies(self, full: cython.Py_ssize_t, refused: cython.Py_ssize_t) -> cython.void:
         """Write for each row what is copied to it."""
         repeats: cython.bint = refused < 0
         is_refused: cython.bint = False
@@ -296,7 +296,7 @@ class Lookup:
             self.place[3 * row + 0] = source
 
     def copy(self, n_bytes: cython.Py_ssize_t) -> cython.void:
-        """Copy to the rows what `lay` wrote.
+        """Copy to the rows what `plan_copies` wrote.
 
         While a row is copied, the beginnings of the next row's pages are prefetched, as in
         `hybrid.classifier.rows.fetch_row`.

@@ -102,7 +102,7 @@ class Reader:
         for i in range(begin, end, 2):
             state = self.space.configurations.pool[i]
             if self.known.first[state].mask < 0:
-                self.summariser.read_on(state)
+                self.summariser.read_top(state)
             self.add(self.mask_on(state, self.space.configurations.pool[i + 1]))
             self.add(self.known.first[state].mask)
         mask = self.only

@@ -6,7 +6,7 @@ What: a `Store` reads text with the stacks of sequences (`advance`), and finds t
 (`class_mask`). Everything is interned, so that equal things have equal numbers and nothing is computed
 twice. The tables grow as they fill.
 When: one at a time for each compiled grammar. When the budget of bytes is used up, a new one replaces it,
-and matchers move their configurations (`bring`).
+and matchers move their configurations (`migrate_from`).
 Limits: two threads must not use it at once: `hybrid.classifier.classifier` holds a lock around every call.
 Long computations release the interpreter's lock.
 """
@@ -25,7 +25,7 @@ from cython.cimports.hybrid.classifier.base_store import BaseStore
 from cython.cimports.hybrid.classifier.reader import Reader
 from cython.cimports.hybrid.classifier.summaries import Summaries
 
-from equivalence.parser.migration import bring
+from equivalence.parser.migration import migrate_from
 from hybrid.classifier.base_store import NO_BYTE
 from hybrid.classifier.reader import FEW_UNIONS, UNIONS
 from hybrid.classifier.walk_tables import WalkTables
@@ -216,7 +216,7 @@ class Store(BaseStore):
                 found += mix(mix(7, self.space.stacks.frames[frame].state), below)
         return found & MOST_HASH
 
-    def bring(self, other: Store, configuration: cython.Py_ssize_t) -> int:
+    def migrate_from(self, other: Store, configuration: cython.Py_ssize_t) -> int:
         """The configuration in these tables that equals one of an earlier session.
 
         Args:
@@ -226,7 +226,7 @@ class Store(BaseStore):
         Raises:
             BudgetExceeded: the tables are full.
         """
-        return bring(self.space, other.space, configuration)
+        return migrate_from(self.space, other.space, configuration)
 
     # ---------------------------------------------------------------- masks
 

@@ -23,7 +23,7 @@ cdef class Summariser:
     cdef const Node[::1] nodes
     cdef const Suffix[::1] suffixes
     cdef const int[::1] whole
-    cdef const unsigned char[:, ::1] behind
+    cdef const unsigned char[:, ::1] follow_sets
     cdef Py_ssize_t n_groups
     cdef Py_ssize_t n_states
     cdef Py_ssize_t longest
@@ -32,7 +32,7 @@ cdef class Summariser:
     cdef Py_ssize_t[::1] popped
     cdef Py_ssize_t[::1] pairs
 
-    cdef int read_on(self, Py_ssize_t state) except -1 nogil
+    cdef int read_top(self, Py_ssize_t state) except -1 nogil
     cdef Py_ssize_t symbol_of(self, Py_ssize_t state, Py_ssize_t count) except -1 nogil
     cdef Py_ssize_t summary(self, Py_ssize_t pending, Py_ssize_t symbol) except -1 nogil
     cdef Py_ssize_t read_below(self, Py_ssize_t pending, Py_ssize_t symbol) except -1 nogil
@@ -44,4 +44,4 @@ cdef class Summariser:
     cdef void sort_pairs(self, Py_ssize_t low, Py_ssize_t high) noexcept nogil
 
 
-cpdef Py_ssize_t told_apart(Py_ssize_t count, Py_ssize_t least, Py_ssize_t most, Py_ssize_t reach) noexcept nogil
+cpdef Py_ssize_t equivalent_count(Py_ssize_t count, Py_ssize_t least, Py_ssize_t most, Py_ssize_t reach) noexcept nogil

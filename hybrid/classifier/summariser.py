@@ -2,7 +2,7 @@
 # mypy: ignore-errors
 """Summaries: what the representatives do on a state, and pending suffixes on the symbol below it.
 
-What: `Summariser` reads every representative on a state over an unknown stack (`read_on`), or every pending
+What: `Summariser` reads every representative on a state over an unknown stack (`read_top`), or every pending
 suffix on a symbol (`read_below`). The result is a mask of the classes that are read completely, and a pending
 set of suffixes that are left when the known part of the stack is used up.
 When: when a stack first asks for it (`hybrid.classifier.reader`), or ahead of time
@@ -53,7 +53,7 @@ class Summariser:
         suffixes: the trie of the reversed representatives: what is left of each suffix after its first
             byte, and the class of that byte. Number 0 is the empty suffix.
         whole: for each class, the suffix that is its representative.
-        behind: uint8[S + counted rules, B]: classes of bytes that can follow after a symbol was popped.
+        follow_sets: uint8[S + counted rules, B]: classes of bytes that can follow after a symbol was popped.
         longest: bytes of the longest representative.
     """
 
@@ -63,7 +63,7 @@ class Summariser:
         self.nodes = of_array(fixed.nodes, NODE)
         self.suffixes = of_array(fixed.suffixes, SUFFIX)
         self.whole = fixed.whole
-        self.behind = fixed.behind
+        self.follow_sets = fixed.follow_sets
         self.n_groups = fixed.n_groups
         self.n_states = space.n_states
         self.longest = fixed.longest
@@ -76,7 +76,7 @@ class Summariser:
 
     # ---------------------------------------------------------------- on top
 
-    def read_on(self, state: cython.Py_ssize_t) -> cython.int:
+    def read_top(self, state: cython.Py_ssize_t) -> cython.int:
         """Read every representative on a state with an unknown stack below."""
         one: cython.Py_ssize_t = 1  # a literal would be a C int, whose bit 31 is the sign
         end: cython.Py_ssize_t = self.nodes.shape[0] - 1
@@ -93,7 +93,7 @@ class Summariser:
             if above != REJECT:
                 byte_class: cython.Py_ssize_t = self.nodes[i].byte_class
                 # if a state may be popped at once, the configuration contains what lies below it
-                if depth > 1 and self.space.facts[above].n_ports > 0 and self.behind[state, byte_class]:
+                if depth > 1 and self.space.facts[above].n_ports > 0 and self.follow_sets[state, byte_class]:
                     self.popped[pops] = depth - 1
                     pops += 1
                 following = self.space.steps[above, byte_class]
@@ -142,7 +142,9 @@ class Summariser:
         unit = unit_of(state)
         least = self.space.automaton.counted[unit].least
         most = self.space.automaton.counted[unit].most
-        return self.n_states + self.known.units.pair(unit, told_apart(count, least, most, self.longest + 1))
+        return self.n_states + self.known.units.pair(
+            unit, equivalent_count(count, least, most, self.longest + 1)
+        )
 
     @cython.final
     def summary(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -177,7 +179,7 @@ class Summariser:
             pops: cython.Py_ssize_t = 0
             while rest != 0 and following != REJECT:
                 byte_class: cython.Py_ssize_t = self.suffixes[rest].byte_class
-                if self.space.facts[following].n_ports > 0 and self.behind[own, byte_class]:
+                if self.space.facts[following].n_ports > 0 and self.follow_sets[own, byte_class]:
                     self.popped[pops] = rest
                     pops += 1
                 after: cython.Py_ssize_t = self.space.steps[following, byte_class]
@@ -280,7 +282,7 @@ class Summariser:
             self.pairs[k] = value
 
 
-def told_apart(
+def equivalent_count(
     count: cython.Py_ssize_t, least: cython.Py_ssize_t, most: cython.Py_ssize_t, reach: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
     """A count that no token distinguishes from this one, if all tokens are shorter than `reach`: a count

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.arrays.uniting import unite_rows
-from equivalence.classes.explore import Met
+from equivalence.classes.explore import SharedTables
 from equivalence.deadline import Deadline, Stop
 from equivalence.network import Network
 from equivalence.parser.absorption import absorbing_states
@@ -40,7 +40,7 @@ class Fixed(NamedTuple):
         byte_tables: the classes of bytes.
         rank: int64[S], see `equivalence.parser.space.Space`.
         absorbing: uint8[S], likewise.
-        behind: uint8[S + U, B]: classes of bytes that can follow after a symbol was popped.
+        follow_sets: uint8[S + U, B]: classes of bytes that can follow after a symbol was popped.
         nodes: int32[N + 1, 4], suffixes: int32[M, 2], whole: int32[G]: the representatives, one for each
             class of tokens, see `hybrid.classifier.summariser.Summariser`.
         longest: bytes of the longest representative.
@@ -54,7 +54,7 @@ class Fixed(NamedTuple):
     byte_tables: ByteTables
     rank: Integers
     absorbing: NDArray[np.uint8]
-    behind: NDArray[np.uint8]
+    follow_sets: NDArray[np.uint8]
     nodes: NDArray[np.int32]
     suffixes: NDArray[np.int32]
     whole: NDArray[np.int32]
@@ -83,13 +83,13 @@ class Fixed(NamedTuple):
 
 def fixed_tables(
     network: Network, representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers,
-    deadline: Deadline | None = None, met: Met | None = None,
+    deadline: Deadline | None = None, shared: SharedTables | None = None,
 ) -> Fixed:  # fmt: skip
     """Make the constant data from the network, the distinct representatives in byte order, and the
     vocabulary.
 
     Args:
-        met: what the exploration of this network found; ``None``: it is computed again.
+        shared: what the exploration of this network found; ``None``: it is computed again.
 
     Raises:
         BudgetExceeded: the deadline has passed.
@@ -98,11 +98,10 @@ def fixed_tables(
     with (deadline or Deadline()).stopping(PHASE) as stop:
         rank = call_ranks(automaton)
         # neither depends on the bounds of counts
-        byte_tables = byte_tables_of(automaton, rank, stop) if met is None else met.byte_tables
-        behind = behind_of(network, byte_tables, stop, met)
-    return assembled(
-        net, rank, byte_tables, behind, representatives, data, offsets, network.start, network.start_final
-    )
+        byte_tables = byte_tables_of(automaton, rank, stop) if shared is None else shared.byte_tables
+        follow_sets = follow_sets_of(network, byte_tables, stop, shared)
+    start = network.start, network.start_final
+    return assembled(net, rank, byte_tables, follow_sets, representatives, data, offsets, *start)
 
 
 def automaton_of(network: Network) -> tuple[tuple[NDArray[Any], ...], Automaton]:
@@ -115,18 +114,18 @@ def automaton_of(network: Network) -> tuple[tuple[NDArray[Any], ...], Automaton]
     return net, Automaton(net)
 
 
-def behind_of(
-    network: Network, byte_tables: ByteTables, stop: Stop, met: Met | None = None
+def follow_sets_of(
+    network: Network, byte_tables: ByteTables, stop: Stop, shared: SharedTables | None = None
 ) -> NDArray[np.uint8]:
-    """``behind`` of `Fixed`.
+    """``follow_sets`` of `Fixed`.
 
     Raises:
         BudgetExceeded: the computation was stopped, or finding what may lie below the states takes too much.
     """
     _, example, first = byte_tables
     counted = network.automaton[5]
-    follow = follow_of(network, first, stop) if met is None else met.follow
-    behind = np.zeros((network.n_states + len(counted), len(example)), np.uint8)
+    follow = follow_of(network, first, stop) if shared is None else shared.follow
+    follow_sets = np.zeros((network.n_states + len(counted), len(example)), np.uint8)
     contexts, unit = network.contexts[:, 0], network.contexts[:, 1]
     # below a state that is explored together with a counter frame, the next unit may begin as well
     on_frame = unit >= 0
@@ -134,15 +133,16 @@ def behind_of(
     follows[on_frame] |= first[counted[unit[on_frame], 0]]
     for symbols, rows in ((contexts, follows), (follow.symbols, follow.returns)):
         place = np.where(symbols >= 0, symbols, network.n_states - 1 - symbols)
-        unite_rows(behind, place, rows)
+        unite_rows(follow_sets, place, rows)
     # a unit that begins again on its frame is then on top of the stack, although the network has no such
     # context
-    unite_rows(behind, np.ascontiguousarray(counted[:, 0]), first[counted[:, 0]] | behind[network.n_states :])
-    return behind
+    units = np.ascontiguousarray(counted[:, 0])
+    unite_rows(follow_sets, units, first[units] | follow_sets[network.n_states :])
+    return follow_sets
 
 
 def assembled(
-    net: tuple[NDArray[Any], ...], rank: Integers, byte_tables: ByteTables, behind: NDArray[np.uint8],
+    net: tuple[NDArray[Any], ...], rank: Integers, byte_tables: ByteTables, follow_sets: NDArray[np.uint8],
     representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers, start: int,
     start_final: bool,
 ) -> Fixed:  # fmt: skip
@@ -160,7 +160,7 @@ def assembled(
     nodes[:, 3] = group
     suffixes = np.stack([parent, class_of_byte[first]], axis=1).astype(np.int32)
     return Fixed(
-        net, byte_tables, rank, absorbing_states(Automaton(net)), behind, nodes, suffixes, whole, longest,
-        len(representatives),
+        net, byte_tables, rank, absorbing_states(Automaton(net)), follow_sets, nodes, suffixes, whole,
+        longest, len(representatives),
         int((lengths * (lengths + 1) // 2).sum()) + 2, data, offsets, start, start_final,
     )  # fmt: skip

@@ -133,11 +133,11 @@ class WalkOutput(Summariser):
                 self.follow_all()
                 return 0
             with cython.gil:
-                self.behind = self.fixed.behind()
+                self.follow_sets = self.fixed.follow_sets()
             self.filters = True
         self.follow_none()
         for c in range(self.space.n_classes):
-            if self.behind[own, c]:
+            if self.follow_sets[own, c]:
                 self.followers[c] = 1
         self.count_followers()
         return 0
@@ -222,7 +222,7 @@ class WalkOutput(Summariser):
         self.space.account.claim(16 * old, 8 * old)
         return bigger(numbers, 2 * old)
 
-    def in_order(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def sorted_nodes(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Sort the nodes and remove duplicates. Return how many are left."""
         self.sort_pairs(0, n)
         length: cython.Py_ssize_t = 0
@@ -232,7 +232,7 @@ class WalkOutput(Summariser):
                 length += 1
         return length
 
-    def that_may_follow(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def keep_followed(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Remove those of n pending nodes below which nothing can follow. Return how many are left."""
         if self.is_any:
             return n

@@ -22,12 +22,12 @@ from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_rank
 from equivalence.walks.reads import KeptReads
 from equivalence.walks.token_texts import TokenTexts
 from hybrid.classifier.delta_walker import DeltaWalker
-from hybrid.classifier.tables import PHASE, automaton_of, behind_of
+from hybrid.classifier.tables import PHASE, automaton_of, follow_sets_of
 from hybrid.classifier.walk_output import FEW_PIECES, MOST_PIECES
 
 Integers = NDArray[np.int64]
 
-BEHIND_SECONDS = 0.25
+FOLLOW_SETS_SECONDS = 0.25
 """Budget for computing what may follow, in the middle of a mask. The median JSON schema takes 0.2 ms."""
 
 
@@ -38,7 +38,7 @@ class WalkTables(NamedTuple):
         automaton: the automata of `net`.
         network: the network from which all of this is made.
         texts: the vocabulary's trie and bytes.
-        kept: the cached walks of other grammars over the vocabulary.
+        kept_reads: the cached walks of other grammars over the vocabulary.
     """
 
     net: tuple[NDArray[Any], ...]
@@ -48,7 +48,7 @@ class WalkTables(NamedTuple):
     absorbing: NDArray[np.uint8]
     network: Network
     texts: TokenTexts
-    kept: KeptReads
+    kept_reads: KeptReads
     start: int
     start_final: bool
 
@@ -57,13 +57,13 @@ class WalkTables(NamedTuple):
         """Words of 32 bits of a mask of pieces."""
         return (FEW_PIECES if self.network.n_states <= FEW_PIECES else MOST_PIECES) // 32
 
-    def behind(self) -> NDArray[np.uint8]:
+    def follow_sets(self) -> NDArray[np.uint8]:
         """As in `Fixed`, computed on first use. If that takes too long, or is impossible, any byte counts as
         one that may follow. Then walks enter more nodes, and find the same masks."""
         try:
-            with Deadline(BEHIND_SECONDS).stopping(PHASE) as stop:
-                self.network.finish(Deadline(BEHIND_SECONDS))
-                return behind_of(self.network, self.byte_tables, stop)
+            with Deadline(FOLLOW_SETS_SECONDS).stopping(PHASE) as stop:
+                self.network.finish(Deadline(FOLLOW_SETS_SECONDS))
+                return follow_sets_of(self.network, self.byte_tables, stop)
         except (BudgetExceeded, UnsupportedGrammar):
             n_symbols = self.network.n_states + len(self.net[5])
             return np.ones((n_symbols, len(self.byte_tables.example)), np.uint8)

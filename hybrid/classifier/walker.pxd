@@ -20,7 +20,7 @@ cdef class Walker(WalkOutput):
     cdef const int[::1] tokens
     cdef Step[::1] path
     cdef Py_ssize_t most_entered
-    cdef object kept
+    cdef object kept_reads
     cdef Py_ssize_t few_nodes
     cdef Py_ssize_t wide_bytes
     cdef CanonicalForm contents
@@ -34,15 +34,15 @@ cdef class Walker(WalkOutput):
     cdef Py_ssize_t walk_from(self, Py_ssize_t pending, Py_ssize_t begin) except -1 nogil
     cdef bint is_wide(self, Py_ssize_t pending, Py_ssize_t symbol) noexcept nogil
     cdef Py_ssize_t read_long(self, Py_ssize_t pending, Py_ssize_t symbol, Py_ssize_t own, Py_ssize_t begin, bint is_new) except -1 nogil
-    cdef Py_ssize_t recall(self, Py_ssize_t pending, Py_ssize_t symbol) except -2
-    cdef Py_ssize_t recall_units(self, Py_ssize_t pending, Py_ssize_t symbol) except -2
-    cdef Py_ssize_t taken(self, object read) except -1
+    cdef Py_ssize_t from_cache(self, Py_ssize_t pending, Py_ssize_t symbol) except -2
+    cdef Py_ssize_t from_cached_units(self, Py_ssize_t pending, Py_ssize_t symbol) except -2
+    cdef Py_ssize_t use_cached(self, object read) except -1
     cdef int keep(self, Py_ssize_t n) except -1
-    cdef int take(self, object read) except -1
+    cdef int record_read(self, object read) except -1
     cdef Py_ssize_t walk(self, Py_ssize_t node, Py_ssize_t configuration, Py_ssize_t n) except -1 nogil
-    cdef Py_ssize_t pass_over(self, Py_ssize_t i, Py_ssize_t last, Py_ssize_t above) except -1 nogil
+    cdef Py_ssize_t next_to_enter(self, Py_ssize_t i, Py_ssize_t last, Py_ssize_t above) except -1 nogil
     cdef Py_ssize_t child_from(self, Py_ssize_t i, Py_ssize_t last, Py_ssize_t byte) noexcept nogil
     cdef bint enter(self, Py_ssize_t i, Py_ssize_t d) except -1 nogil
     cdef int forget_counts(self, Py_ssize_t i, Py_ssize_t d) except -1 nogil
     cdef int learn(self, Py_ssize_t byte, Py_ssize_t d) except -1 nogil
-    cdef bint stays_below(self, Py_ssize_t i, Py_ssize_t configuration) noexcept nogil
+    cdef bint loops_below(self, Py_ssize_t i, Py_ssize_t configuration) noexcept nogil

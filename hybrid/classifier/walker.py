@@ -68,7 +68,7 @@ class Walker(WalkOutput):
         path: for each depth below the node at which a walk begins, the configuration, the next child, the
             end of the children, and whether the known stack may end there.
         most_entered: a walk that enters more nodes is too long.
-        kept: the cached walks of other grammars' states and frames (`equivalence.walks.reads`).
+        kept_reads: the cached walks of other grammars' states and frames (`equivalence.walks.reads`).
         contents: makes the keys of the cache; None until it is needed.
         reads, number_of_read: the cached walks that this walker uses, and the number of each.
         key: the key of the current long walk.
@@ -86,8 +86,8 @@ class Walker(WalkOutput):
         space.account.claim(32 * (self.longest + 2))
         self.path = empty(STEP, self.longest + 2)
         self.most_entered = ANY_LENGTH
-        self.kept = fixed.kept
-        self.few_nodes = fixed.kept.few_nodes
+        self.kept_reads = fixed.kept_reads
+        self.few_nodes = fixed.kept_reads.few_nodes
         self.wide_bytes = min(WIDE_BYTES, self.few_nodes + 1)
         self.mask = 0
         self.contents = None
@@ -98,7 +98,7 @@ class Walker(WalkOutput):
 
     # ---------------------------------------------------------------- on a state, and below
 
-    def read_on(self, state: cython.Py_ssize_t) -> cython.int:
+    def read_top(self, state: cython.Py_ssize_t) -> cython.int:
         """See `Summariser`. If a state may be popped at once, the configuration contains what lies below
         it."""
         pending = self.read_from(-1, state, state, self.space.context(state, -1))
@@ -120,7 +120,7 @@ class Walker(WalkOutput):
 
         Args:
             symbol: the symbol of the configuration.
-            own: the row of `behind` with what may follow below it.
+            own: the row of `follow_sets` with what may follow below it.
 
         Returns:
             The number of the pending set that is left; `mask` has the number of the mask.
@@ -130,13 +130,13 @@ class Walker(WalkOutput):
         is_new: cython.bint = self.is_wide(pending, symbol)
         if is_new:
             with cython.gil:
-                n = self.recall(pending, symbol)
+                n = self.from_cache(pending, symbol)
         if n >= 0:
-            n = self.that_may_follow(n)
+            n = self.keep_followed(n)
         else:
             self.most_entered = self.n_entered + self.few_nodes
             n = self.walk_from(pending, begin)
-            n = self.read_long(pending, symbol, own, begin, is_new) if n == TOO_LONG else self.in_order(n)
+            n = self.read_long(pending, symbol, own, begin, is_new) if n == TOO_LONG else self.sorted_nodes(n)
         self.mask = self.mask_of_ranges()
         return self.pending_set(n)
 
@@ -178,22 +178,22 @@ class Walker(WalkOutput):
         n: cython.Py_ssize_t = -1
         if not is_new:
             with cython.gil:
-                n = self.recall(pending, symbol)
+                n = self.from_cache(pending, symbol)
         if n < 0 and symbol >= self.n_states:
             with cython.gil:
-                n = self.recall_units(pending, symbol)
+                n = self.from_cached_units(pending, symbol)
             if n >= 0:
                 self.follow_unit(self.known.units.pool[self.known.units.starts[symbol - self.n_states]])
         if n < 0:
             self.follow_all()
             self.most_entered = ANY_LENGTH
-            n = self.in_order(self.walk_from(pending, begin))
+            n = self.sorted_nodes(self.walk_from(pending, begin))
             with cython.gil:
                 self.keep(n)
             self.set_follow(own)
-        return self.that_may_follow(n)
+        return self.keep_followed(n)
 
-    def recall(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def from_cache(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Take a walk from the cache, its ranges and pending nodes. Return the number of nodes, or -1 if
         there is none."""
         if self.contents is None:
@@ -211,12 +211,12 @@ class Walker(WalkOutput):
             first, end = self.known.pendings.starts[pending], self.known.pendings.starts[pending + 1]
             nodes = np.asarray(self.known.pendings.pool)[first:end].tobytes()
         self.key = (content, nodes)
-        read = self.kept.find(self.key)
+        read = self.kept_reads.find(self.key)
         if read is None:
             return -1
-        return self.taken(read)
+        return self.use_cached(read)
 
-    def recall_units(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def from_cached_units(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The same for the frame of a counted rule, computed from the cached number of units that each
         string begins, which serves all counts. -1 if the units do not allow that."""
         at = self.known.units.starts[symbol - self.n_states]
@@ -231,20 +231,20 @@ class Walker(WalkOutput):
         if table is None or self.longest >= 1 << 15:
             return -1
         key = (table.tobytes(), b"")
-        found = self.kept.find(key)
+        found = self.kept_reads.find(key)
         if found is None:
             n_groups = self.token_starts.shape[0] - 1
             found = unit_reads(self.fixed.texts.nodes, n_groups, self.longest, table)
-            self.kept.keep(key, found)
+            self.kept_reads.keep(key, found)
         first, end = self.known.pendings.starts[pending], self.known.pendings.starts[pending + 1]
         nodes = np.asarray(self.known.pendings.pool)[first:end]
         read = read_units(found, self.fixed.texts.nodes, nodes, counted.least - begun, most)
-        return -1 if read is None else self.taken(read)
+        return -1 if read is None else self.use_cached(read)
 
-    def taken(self, read: Any) -> cython.Py_ssize_t:
+    def use_cached(self, read: Any) -> cython.Py_ssize_t:
         """Use a cached walk: its pending nodes, and the walk itself as its ranges. Return the number of
         nodes."""
-        self.take(read)
+        self.record_read(read)
         found: cython.const[cython.Py_ssize_t][::1] = read.nodes
         while self.pairs.shape[0] < found.shape[0]:
             self.pairs = self.doubled(self.pairs)
@@ -253,7 +253,7 @@ class Walker(WalkOutput):
             self.pairs[k] = found[k]
         return found.shape[0]
 
-    def take(self, read: Any) -> cython.int:
+    def record_read(self, read: Any) -> cython.int:
         """Record a cached walk in place of its ranges, because a long walk has thousands of them."""
         number = self.number_of_read.get(read)
         if number is None:
@@ -268,8 +268,8 @@ class Walker(WalkOutput):
         if self.key is not None:
             ranges = np.array(np.asarray(self.ranges)[: self.n_ranges])
             read = Read(ranges, np.array(np.asarray(self.pairs)[:n]))
-            self.kept.keep(self.key, read)
-            self.take(read)
+            self.kept_reads.keep(self.key, read)
+            self.record_read(read)
         return 0
 
     # ---------------------------------------------------------------- the walk
@@ -278,8 +278,8 @@ class Walker(WalkOutput):
         """Read everything below a node, starting in a configuration. Return the number of pending nodes
         recorded, counting n before, or `TOO_LONG`."""
         if self.counters.any:
-            configuration = self.counters.far(configuration, self.height[node])
-        if self.stays_below(node, configuration):
+            configuration = self.counters.with_smaller_count(configuration, self.height[node])
+        if self.loops_below(node, configuration):
             first = self.trie[node].group + (self.trie[node].bits >> ENDS_AT & 1)
             if first < self.trie[node].group_end:
                 self.allow(first, self.trie[node].group_end)
@@ -292,7 +292,7 @@ class Walker(WalkOutput):
         while d > 0:
             i = self.path[d].child
             last = self.path[d].end
-            i = self.pass_over(i, last, self.path[d - 1].configuration)
+            i = self.next_to_enter(i, last, self.path[d - 1].configuration)
             if i == last:
                 d -= 1
                 continue
@@ -308,7 +308,7 @@ class Walker(WalkOutput):
         return n
 
     @cython.final
-    def pass_over(
+    def next_to_enter(
         self, i: cython.Py_ssize_t, last: cython.Py_ssize_t, above: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         """The first child from i on that must be entered. Most children are refused, or stay in a loop that
@@ -326,8 +326,8 @@ class Walker(WalkOutput):
                 i = self.child_from(i + 1, last, self.space.byte_classes[c].byte)
                 continue
             if self.counters.any and following > 0 and following != above:
-                following = self.counters.far(following, self.height[i])
-            if following != above or byte >= 0x80 or not self.stays_below(i, above):
+                following = self.counters.with_smaller_count(following, self.height[i])
+            if following != above or byte >= 0x80 or not self.loops_below(i, above):
                 break
             self.allow(self.trie[i].group, self.trie[i].group_end)
             i += 1
@@ -368,7 +368,7 @@ class Walker(WalkOutput):
             configuration = self.path[d].configuration
         self.path[d].has_ports = self.space.facts[configuration].n_ports > 0
         self.learn(byte, d)
-        if self.stays_below(i, configuration):
+        if self.loops_below(i, configuration):
             self.allow(self.trie[i].group, self.trie[i].group_end)
             return False
         if self.trie[i].bits >> ENDS_AT & 1:
@@ -378,7 +378,7 @@ class Walker(WalkOutput):
     def forget_counts(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.int:
         """Continue from depth d with smaller counts, if no text below the node can distinguish them."""
         exact = self.path[d].configuration
-        configuration = self.counters.far(exact, self.height[i])
+        configuration = self.counters.with_smaller_count(exact, self.height[i])
         if configuration != exact:
             self.path[d].configuration = configuration
             if configuration == self.path[d - 1].configuration:
@@ -411,7 +411,7 @@ class Walker(WalkOutput):
         return 0
 
     @cython.final
-    def stays_below(self, i: cython.Py_ssize_t, configuration: cython.Py_ssize_t) -> cython.bint:
+    def loops_below(self, i: cython.Py_ssize_t, configuration: cython.Py_ssize_t) -> cython.bint:
         """Whether a configuration is known to stay the same on everything that occurs below a node. Then
         all tokens there are allowed, and what is left of them on other stacks does not matter."""
         if self.counters.any and configuration < self.counters.loops.shape[0]:

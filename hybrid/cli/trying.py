@@ -100,7 +100,7 @@ class Board:
             lines.append(("class:dim", f"  and {n_more:,} more\n"))
         if told.may_end:
             lines.append(("class:good", "  end         of the text\n"))
-        lines += [("class:dim", f"\nnote: {one}") for one in told.unsaid]
+        lines += [("class:dim", f"\nnote: {one}") for one in told.omitted]
         return lines
 
 

@@ -39,7 +39,7 @@ class CompileFuture(Future[CompiledGrammar]):
         self._own_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of the three below
         self._call: Call | None = call
         self._deadline: Deadline | None = None
-        self._was_told = False
+        self._has_notified = False
 
     def cancel(self) -> bool:
         """Cancel the future; return whether it is cancelled now."""
@@ -47,7 +47,7 @@ class CompileFuture(Future[CompiledGrammar]):
         if not super().cancel():
             return False
         with self._own_lock:
-            first, self._was_told = not self._was_told, True
+            first, self._has_notified = not self._has_notified, True
             deadline, self._deadline, self._call = self._deadline, None, None
         if first:
             self.set_running_or_notify_cancel()  # notifies those that wait for several futures

@@ -105,7 +105,7 @@ class Compilation(EngineStrategies):
         refused = unexplored = ""
         read, features, timings, deadline = job.read, job.features, job.timings, job.deadline
         ids = None
-        with self.own_part(deadline) as own:
+        with self.own_deadline(deadline) as own:
             try:
                 refuse_beyond_stacks(features, read.features)
                 if features.only_ids:
@@ -178,7 +178,7 @@ class Compilation(EngineStrategies):
         limit = self.settings.budget.table_bytes
         own.check("the tables of the classifier")
         texts, grouped = distinct_classes(classes, self.vocabulary)
-        fixed = fixed_tables(network, texts, *self.vocabulary.flat, own, classes.met)
+        fixed = fixed_tables(network, texts, *self.vocabulary.flat, own, classes.shared_tables)
         if self.settings.on_demand:
             reachable = reachable_of(network)
             made = _kind(ids)(fixed, grouped, self.vocabulary, limit, reachable=reachable)

@@ -71,7 +71,7 @@ class EngineStrategies:
             self.vocabulary.byte_order  # noqa: B018 - made once for each vocabulary, outside the deadline
         return Deadline(self.settings.budget.seconds)
 
-    def own_part(self, deadline: Deadline) -> AbstractContextManager[Deadline]:
+    def own_deadline(self, deadline: Deadline) -> AbstractContextManager[Deadline]:
         """The deadline of our own part, which leaves time for another strategy if one may follow."""
         stands_in = self.settings.on_budget == "engine" and self.settings.strategy != "representatives"
         return deadline.part(OWN_SHARE if stands_in else 1.0)
@@ -119,7 +119,7 @@ class EngineStrategies:
             if self.settings.strategy == "representatives":
                 raise UnsupportedGrammar(unexplored)
         elif classes is None and not unexplored:
-            with self.own_part(job.deadline) as own:
+            with self.own_deadline(job.deadline) as own:
                 classes, _, unexplored = self.explored(serialized, own, job.deadline)
         if classes is None:
             safe = as_changed(grammar, serialized, changed)

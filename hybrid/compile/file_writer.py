@@ -29,7 +29,7 @@ from hybrid.values.budget import Budget
 
 logger = logging.getLogger("hybrid")
 
-LEAVE_SECONDS = 1.0
+EXIT_SECONDS = 1.0
 """How long the end of the program waits for the file that is being written."""
 
 WRITE_AFTER = 0.05
@@ -38,8 +38,8 @@ WRITE_AFTER = 0.05
 MOST_TO_WRITE = 256
 """At most this many grammars wait to be written; further ones are not written."""
 
-MOST_REST = 0.5
-"""Longest sleep in seconds. A grammar takes milliseconds, unless the system suspended the process."""
+MOST_PAUSE = 0.5
+"""Longest pause in seconds. A grammar takes milliseconds, unless the system suspended the process."""
 
 
 class FileWriter:
@@ -57,15 +57,15 @@ class FileWriter:
         self._waiting: deque[tuple[OnWalks, bytes, float]] = deque()  # each with the time to begin
         self._thread: threading.Thread | None = None
         self._is_closed = False
-        self._hurry = threading.Event()
+        self._skip_pauses = threading.Event()
         forking.in_child(self._in_child)
-        shutdown.at_exit(self._leave)
+        shutdown.at_exit(self._at_exit)
 
     def _in_child(self) -> None:
         """A forked process does not have the thread, and the parent writes what was waiting."""
         self._waiting.clear()
         self._thread = None
-        self._hurry = threading.Event()  # the lock of the old one may have been held
+        self._skip_pauses = threading.Event()  # the lock of the old one may have been held
 
     def write(self, compiled: OnWalks, entry: bytes) -> None:
         """Queue a grammar to be written to its entry, even if nobody uses it any more."""
@@ -86,24 +86,24 @@ class FileWriter:
         """
         with self._lock:
             self._is_closed = True
-            self._hurry.set()
+            self._skip_pauses.set()
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(seconds)
         with self._lock:
             self._waiting.clear()
 
-    def _leave(self) -> None:
+    def _at_exit(self) -> None:
         """At the end of the program: no thread should be inside a kernel then."""
-        self.close(LEAVE_SECONDS)
+        self.close(EXIT_SECONDS)
 
     def wait(self) -> None:
         """Wait until everything is written."""
-        self._hurry.set()
+        self._skip_pauses.set()
         while (thread := self._thread) is not None and thread.is_alive():
             thread.join()
         if not self._is_closed:
-            self._hurry.clear()
+            self._skip_pauses.clear()
 
     def _work(self) -> None:
         while True:
@@ -112,7 +112,7 @@ class FileWriter:
                     self._thread = None
                     return
                 compiled, entry, begin = self._waiting.popleft()
-            self._hurry.wait(max(begin - time.perf_counter(), 0.0))  # unless somebody waits for it
+            self._skip_pauses.wait(max(begin - time.perf_counter(), 0.0))  # unless somebody waits for it
             began = time.perf_counter()
             try:
                 self._write(compiled, entry)
@@ -123,7 +123,7 @@ class FileWriter:
                     "an error occurred while a grammar was written to the folder; the grammar stays in memory"
                 )
             del compiled  # nothing else may keep it alive
-            self._hurry.wait(min(time.perf_counter() - began, MOST_REST))
+            self._skip_pauses.wait(min(time.perf_counter() - began, MOST_PAUSE))
 
     def _write(self, compiled: OnWalks, entry: bytes) -> None:
         """Write a grammar, unless another process is writing it or has written it."""

@@ -27,7 +27,7 @@ from equivalence import Vocabulary, forking
 from equivalence.deadline import Deadline
 from hybrid.compiled import CompiledGrammar
 
-COUNTED = 2
+N_REMEASURED = 2
 """Grammars that are measured again with each call; 1 us each, or 5 us with cold caches."""
 
 
@@ -38,15 +38,15 @@ class _UnderWay:
         future: the result or error; None as long as no call waits for it.
         deadline: the deadline of the compilation, with the time limit of the call that started it. It is
             cancelled when no call wants the grammar any more.
-        asking: number of calls that want it.
-        among: the dict that lists it. It is no longer the cache's own if the cache was cleared since.
+        n_callers: number of calls that want it.
+        table: the dict that lists it. It is no longer the cache's own if the cache was cleared since.
     """
 
-    def __init__(self, seconds: float | None, among: dict[Any, _UnderWay]) -> None:
+    def __init__(self, seconds: float | None, table: dict[Any, _UnderWay]) -> None:
         self.future: Future[CompiledGrammar] | None = None
         self.deadline = Deadline(seconds)
-        self.asking = 1
-        self.among = among
+        self.n_callers = 1
+        self.table = table
 
     def give(self, found: CompiledGrammar | BaseException) -> None:
         """Set the result or error, unless that was done before. Later calls do not find this object."""
@@ -77,7 +77,7 @@ class MemoryCache:
         # each with its size when it was last measured
         self._kept: OrderedDict[Any, tuple[CompiledGrammar, int]] = OrderedDict()
         self._bytes = 0
-        self._uncounted: list[Any] = []  # keys that are measured next
+        self._to_measure: list[Any] = []  # keys that are measured next
         self._under_way: dict[Any, _UnderWay] = {}
         forking.in_child(self._in_child)
 
@@ -90,7 +90,7 @@ class MemoryCache:
         """Bytes of the compiled grammars, each as it was last measured."""
         return self._bytes
 
-    def counted(self) -> int:
+    def measured_bytes(self) -> int:
         """Bytes of the compiled grammars, all measured now, without the lock; 5 us each."""
         with self._lock:
             kept = [(key, compiled) for key, (compiled, _) in self._kept.items()]
@@ -126,11 +126,11 @@ class MemoryCache:
                     known = self._kept.get(key)
                     if known is not None:
                         self._kept.move_to_end(key)
-                        self._count_again(key)
+                        self._measure_again(key)
                         evicted = self._evict()
                     elif key in self._under_way:
                         under_way = self._under_way[key]
-                        under_way.asking += 1
+                        under_way.n_callers += 1
                         under_way.future = under_way.future or Future()
                     else:
                         mine = self._under_way[key] = _UnderWay(asked.left, self._under_way)
@@ -167,7 +167,7 @@ class MemoryCache:
         try:
             with asked.when_cancelled(partial(self._withdraw, key, mine)):
                 compiled = compile_it(mine.deadline)
-            self._keep(key, compiled, mine.among, count)
+            self._keep(key, compiled, mine.table, count)
             self._end(key, mine)
             mine.give(compiled)
             return compiled
@@ -200,16 +200,16 @@ class MemoryCache:
         """Record that a call no longer wants the grammar. If none does, give the compilation up; later calls
         start again."""
         with self._lock:
-            under_way.asking -= 1
-            if under_way.asking:
+            under_way.n_callers -= 1
+            if under_way.n_callers:
                 return
         self._end(key, under_way)
         under_way.deadline.cancel()
 
     def _end(self, key: Any, under_way: _UnderWay) -> None:
         with self._lock:
-            if under_way.among.get(key) is under_way:
-                del under_way.among[key]
+            if under_way.table.get(key) is under_way:
+                del under_way.table[key]
 
     def clear(self) -> None:
         """Drop all grammars, finished or not. Those in use stay usable."""
@@ -220,31 +220,31 @@ class MemoryCache:
             self._under_way = {}
 
     def _keep(
-        self, key: Any, compiled: CompiledGrammar, among: dict[Any, _UnderWay], count: Count
+        self, key: Any, compiled: CompiledGrammar, table: dict[Any, _UnderWay], count: Count
     ) -> None:  # fmt: skip
         size = compiled.memory_size_bytes
         with self._lock:
             # a compilation that started before the cache was cleared is not kept
-            if size > self.limit_bytes or key in self._kept or among is not self._under_way:
+            if size > self.limit_bytes or key in self._kept or table is not self._under_way:
                 return
             self._kept[key] = compiled, size
             self._bytes += size
-            self._count_again()
+            self._measure_again()
             evicted = self._evict()
         for _ in range(evicted):
             count("memory_evictions")
 
     # callers of the methods below hold the lock
 
-    def _count_again(self, *keys: Any) -> None:
+    def _measure_again(self, *keys: Any) -> None:
         """Measure some grammars again, and those whose turn it is."""
-        if not self._uncounted:
-            self._uncounted = list(self._kept)
-        for one in [*keys, *self._uncounted[-COUNTED:]]:
+        if not self._to_measure:
+            self._to_measure = list(self._kept)
+        for one in [*keys, *self._to_measure[-N_REMEASURED:]]:
             known = self._kept.get(one)
             if known is not None:
                 self._note_size(one, known[0].memory_size_bytes)
-        del self._uncounted[-COUNTED:]
+        del self._to_measure[-N_REMEASURED:]
 
     def _note_size(self, key: Any, size: int) -> None:
         """Record the new size of a grammar."""

@@ -91,8 +91,8 @@ class Pipeline:
     def _promote(self, request: Request, compiled: CompiledGrammar, deadline: Deadline) -> None:
         """Complete a static grammar, and write it again with all its states."""
         settings = self._compilation.settings
-        must = settings.on_budget == "raise"
-        outcome = promote_static(compiled, settings.budget, deadline, must)
+        raises = settings.on_budget == "raise"
+        outcome = promote_static(compiled, settings.budget, deadline, raises)
         if outcome:
             self._statistics.count(f"promotions_{outcome}")
         if outcome == "done" and self._disk is not None:
@@ -114,7 +114,7 @@ class Pipeline:
             if not request.is_written_at_once:
                 return self._made(request, entry, deadline, began)
             seconds = self._compilation.settings.seconds
-            with single_flight.alone(disk.path(entry), deadline, seconds) as turn:
+            with single_flight.wait_for_other_processes(disk.path(entry), deadline, seconds) as turn:
                 if turn == "overdue":
                     self._statistics.count("disk_overdue")
                 # another process may have written it since; `Path.is_file` raises some errors of the system
@@ -185,7 +185,7 @@ def _log(what: str, request: Request, compiled: CompiledGrammar) -> None:
 
 
 def promote_static(
-    compiled: CompiledGrammar, budget: Budget, deadline: Deadline, must: bool = False
+    compiled: CompiledGrammar, budget: Budget, deadline: Deadline, raises: bool = False
 ) -> Literal["done", "given_up", ""]:
     """Complete a static grammar's classifier, unless it is complete or was too large before.
 
@@ -195,16 +195,16 @@ def promote_static(
         compiled: a grammar on any strategy.
         budget: bounds of the tables.
         deadline: the caller's deadline.
-        must: raise an error if the budget is exceeded, instead of leaving the grammar on demand.
+        raises: raise an error if the budget is exceeded, instead of leaving the grammar on demand.
 
     Returns:
         What was done, "" if nothing.
 
     Raises:
-        BudgetExceeded: see `must`; or the call was cancelled.
+        BudgetExceeded: see `raises`; or the call was cancelled.
     """
     classifier = compiled.classifier
-    if classifier is None or classifier.is_complete or (classifier.is_refused and not must):
+    if classifier is None or classifier.is_complete or (classifier.is_refused and not raises):
         return ""
     try:
         is_done = compiled.completed(
@@ -212,7 +212,7 @@ def promote_static(
         )
         return "done" if is_done else ""
     except BudgetExceeded as error:
-        if must or deadline.is_cancelled:
+        if raises or deadline.is_cancelled:
             raise
         classifier.is_refused = True
         compiled.note(f"not all states could be computed in advance: {error}")

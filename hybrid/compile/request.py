@@ -150,18 +150,18 @@ class Converted(Parsed):
         """What XGrammar may need for the conversion; None if it will refuse the arguments' types."""
 
     @abstractmethod
-    def here(self) -> xgrammar.Grammar:
+    def convert_here(self) -> xgrammar.Grammar:
         """Convert in this process."""
 
     @abstractmethod
-    def elsewhere(self) -> tuple[str, list[Any]]:
+    def remote_call(self) -> tuple[str, list[Any]]:
         """The function of XGrammar's library to call in another process, and its arguments."""
 
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
         try:
             return guard.convert(self, deadline)
         except (GrammarError, RuntimeError, TypeError) as error:
-            given = self.elsewhere()[1][0]
+            given = self.remote_call()[1][0]
             told = way_out(str(error), self.title, given, SCHEMA_OPTIONS)  # advice
             if told is None:
                 raise
@@ -202,10 +202,10 @@ class EbnfRequest(Converted):
     def estimate(self) -> Estimate:
         return text_estimate(self.text)
 
-    def here(self) -> xgrammar.Grammar:
+    def convert_here(self) -> xgrammar.Grammar:
         return xgrammar.Grammar.from_ebnf(self.text, root_rule_name=self.root_rule_name)
 
-    def elsewhere(self) -> tuple[str, list[Any]]:
+    def remote_call(self) -> tuple[str, list[Any]]:
         return "from_ebnf", [self.text, self.root_rule_name]
 
 
@@ -225,10 +225,10 @@ class RegexRequest(Converted):
     def estimate(self) -> Estimate:
         return text_estimate(self.text)
 
-    def here(self) -> xgrammar.Grammar:
+    def convert_here(self) -> xgrammar.Grammar:
         return xgrammar.Grammar.from_regex(self.text)
 
-    def elsewhere(self) -> tuple[str, list[Any]]:
+    def remote_call(self) -> tuple[str, list[Any]]:
         return "from_regex", [self.text, False]
 
 
@@ -284,10 +284,10 @@ class StructuralTagRequest(Converted):
         tag = self.arguments[0]
         return tag_estimate(tag) if isinstance(tag, str) else None
 
-    def here(self) -> xgrammar.Grammar:
+    def convert_here(self) -> xgrammar.Grammar:
         return xgrammar.Grammar.from_structural_tag(self.arguments[0])
 
-    def elsewhere(self) -> tuple[str, list[Any]]:
+    def remote_call(self) -> tuple[str, list[Any]]:
         return "from_structural_tag", list(self.arguments)
 
     @property

@@ -82,10 +82,10 @@ class JsonSchemaRequest(Converted):
         text = self.text.text  # so that a model class is asked only once
         return Converted.parse(self.changed(schema=text), guard, deadline)
 
-    def here(self) -> xgrammar.Grammar:
+    def convert_here(self) -> xgrammar.Grammar:
         return xgrammar.Grammar.from_json_schema(self.schema, **self.options)
 
-    def elsewhere(self) -> tuple[str, list[Any]]:
+    def remote_call(self) -> tuple[str, list[Any]]:
         options = [self.options.get(name, absent) for name, (_, absent) in SCHEMA_OPTIONS.items()]
         return "from_json_schema", [self.schema, *options]
 

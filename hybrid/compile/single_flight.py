@@ -1,8 +1,8 @@
 """Letting only one process at a time compile a grammar that all will read from the same folder.
 
-What: `alone` waits, for a limited time, while another process or compiler makes the same entry of a folder.
-`claimed` does not wait. The lock is an operating system lock on a file next to the entry, so it is released
-when its process ends, even if that is killed.
+What: `wait_for_other_processes` waits, for a limited time, while another process or compiler makes the same
+entry of a folder. `claimed` does not wait. The lock is an operating system lock on a file next to the entry,
+so it is released when its process ends, even if that is killed.
 When: `hybrid.compile.cache` uses it for grammars that are written to files, before the call returns or in the
 background.
 Limits: a process waits only once. If the other one has left no file, because it was killed, the grammar was
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
-def alone(path: Path, deadline: Deadline, seconds: float | None = None) -> Iterator[Turn]:
+def wait_for_other_processes(path: Path, deadline: Deadline, seconds: float | None = None) -> Iterator[Turn]:
     """A context for making a file. Before it is entered, wait for a limited time until no other process makes
     the file. The value says how the wait ended.
 

@@ -79,7 +79,7 @@ class Statistics:
         self._relaxations: Counter[str] = Counter()
         self._unread: deque[SchemaText] = deque()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Reset all counts: in a forked process they are the parent's."""
         count_waiting()
         with _lock:
@@ -214,7 +214,7 @@ OF_PROCESS = Statistics()
 """The sums of all compilers of this process."""
 
 
-forking.in_child(OF_PROCESS.begin_anew)
+forking.in_child(OF_PROCESS.reset)
 
 
 def semantics_of(compiled: CompiledGrammar) -> str:

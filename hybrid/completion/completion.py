@@ -128,19 +128,19 @@ class Completion(Plans):
         """
         return self._asked(text, before, lambda configuration: self._untouched(configuration, left))
 
-    def shortest_behind(self, left: bytes) -> list[int] | None:
+    def shortest_with_prefix(self, prefix: bytes) -> list[int] | None:
         """`shortest` if some bytes must be spelled before the first text of the grammar begins."""
-        return self._asked_behind(left, self._tokens)
+        return self._asked_with_prefix(prefix, self._tokens)
 
-    def closes_behind(self, left: bytes, tokens_left: int, brief: bool) -> bool | None:
+    def closes_with_prefix(self, prefix: bytes, tokens_left: int, brief: bool) -> bool | None:
         """`closes` with such bytes."""
         reads = READS_AT_TOKENS if brief else READS_HERE
-        return self._asked_behind(left, lambda here: self._closes(here, tokens_left, reads))
+        return self._asked_with_prefix(prefix, lambda here: self._closes(here, tokens_left, reads))
 
-    def restrict_behind(self, left: bytes, tokens_left: int, words: NDArray[np.uint32]) -> bool:
+    def restrict_with_prefix(self, prefix: bytes, tokens_left: int, words: NDArray[np.uint32]) -> bool:
         """`restrict` with such bytes; the mask has tokens that are prefixes of these bytes, or begin with
         them and continue with text of the grammar."""
-        return self._asked_behind(left, lambda here: self._restrict(here, tokens_left, words))
+        return self._asked_with_prefix(prefix, lambda here: self._restrict(here, tokens_left, words))
 
     # --- masks ---
 

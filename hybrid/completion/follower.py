@@ -75,7 +75,7 @@ class ClosingFollower(Follower):
         """See `Follower.fill_by_class`."""
         if not self._is_untouched() and self.trouble is None:
             return None
-        found: Gather | None = self._pass_on("fill_by_class", words)
+        found: Gather | None = self._delegate("fill_by_class", words)
         return found
 
     def _is_untouched(self) -> bool:

@@ -108,7 +108,7 @@ class Plans:
             place = self._find(text, None)
             return question(place.configuration), place
 
-    def _asked_behind(self, prefix: bytes, question: Callable[[int], Answer]) -> Answer:
+    def _asked_with_prefix(self, prefix: bytes, question: Callable[[int], Answer]) -> Answer:
         """The same for the place before a prefix, which must be spelled before the first text begins."""
         return self._asked(b"", None, lambda _: question(self._reading.before(prefix)))[0]
 

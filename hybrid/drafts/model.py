@@ -156,11 +156,16 @@ class DraftModel:
         follower = _followed(own)
         if isinstance(follower, ClassifierFollower):
             session = follower.session
-            begin = follower.brought if follower.is_current(session) else follower.made
+            begin = follower.first_known if follower.is_current(session) else follower.made
             chains.learn(self._counts, follower, new, begin, session.tops, self._guide)
             return
         read = _last_read(follower, new + RECENT)
-        if new and own.is_terminated() and isinstance(follower, EngineFollower) and not follower.ends_freely:
+        if (
+            new
+            and own.is_terminated()
+            and isinstance(follower, EngineFollower)
+            and not follower.ends_without_stop
+        ):
             read.append(own.stop_token_ids[0])  # it is unknown which one it was
         for at in range(max(0, len(read) - new), len(read)):
             self._counts.learn(read[max(0, at - RECENT) : at], 0, read[at])
@@ -396,7 +401,7 @@ def _goes_along(follower: Follower) -> TypeGuard[ClassifierFollower]:
     """Whether a sequence is followed along the configurations of the current session."""
     return (
         isinstance(follower, ClassifierFollower)
-        and not follower.ends_freely
+        and not follower.ends_without_stop
         and follower.is_current(follower.session)
     )
 

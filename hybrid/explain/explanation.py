@@ -79,14 +79,14 @@ class Located(NamedTuple):
         expected: what may come next.
         rest: how the matcher checks each thing.
         rules: the names of the rules that contain the place, outermost first.
-        unsaid: what is missing, and why; empty if nothing is.
+        omitted: what is missing, and why; empty if nothing is.
         cut_short: whether the time ran out.
     """
 
     expected: list[Expected]
     rest: dict[Expected, Rest]
     rules: tuple[str, ...] = ()
-    unsaid: str = ""
+    omitted: str = ""
     cut_short: bool = False
 
 
@@ -104,7 +104,7 @@ class Explanation:
         n_more: how many more things may come next than `expected` lists.
         rules: the names of the rules that contain this place, whatever follows, outermost first.
         pointer: for JSON schemas, the JSON pointer of the value that contains this place; else None.
-        unsaid: what is missing from this answer, and why.
+        omitted: what is missing from this answer, and why.
         cut_short: whether the time ran out. Then `n_allowed` may be 0 and `may_end` False, and `next_bytes`,
             `expected`, `forced` and `rules` may be incomplete.
     """
@@ -119,7 +119,7 @@ class Explanation:
     n_more: int = 0
     rules: tuple[str, ...] = ()
     pointer: str | None = None
-    unsaid: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()
     cut_short: bool = False
 
     @property
@@ -156,7 +156,7 @@ class Explanation:
             lines.append(f"{quoted(self.forced)} must come next")
         if self.rules:
             lines.append(f"inside rules: {shown(' > '.join(self.rules), 400)}")
-        lines += [f"note: {one}" for one in self.unsaid]
+        lines += [f"note: {one}" for one in self.omitted]
         if self.cut_short:
             lines.append("this answer is incomplete, because the time ran out")
         return "\n".join(lines)

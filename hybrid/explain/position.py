@@ -59,7 +59,7 @@ def explain(matcher: Matcher, words: Words, deadline: Deadline) -> Explanation:
         return Explanation(size, 0, True, True, "", frozenset(), (), pointer=pointer)
     if deadline.is_over:
         return Explanation(
-            size, 0, False, False, "", frozenset(), (), pointer=pointer, unsaid=(UNASKED,), cut_short=True
+            size, 0, False, False, "", frozenset(), (), pointer=pointer, omitted=(UNASKED,), cut_short=True
         )
     mask = np.zeros((size + 31) // 32, np.int32)
     matcher.fill_next_token_bitmask(mask)
@@ -78,7 +78,7 @@ def explain(matcher: Matcher, words: Words, deadline: Deadline) -> Explanation:
         size, int(allowed.sum()), False, matcher.is_completed(), forced,
         following,
         tuple(expected[:MOST_EXPECTED]), max(0, len(expected) - MOST_EXPECTED), found.rules, pointer,
-        (found.unsaid,) if found.unsaid else (), is_cut or deadline.is_over,
+        (found.omitted,) if found.omitted else (), is_cut or deadline.is_over,
     )  # fmt: skip
 
 

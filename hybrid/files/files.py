@@ -137,7 +137,7 @@ def _explored(
         "calls": calls,
         "counted": counted,
         "rank": fixed.rank,
-        "behind": np.packbits(fixed.behind > 0, axis=1),
+        "behind": np.packbits(fixed.follow_sets > 0, axis=1),
         "first": known.first_rows(),
         "pending_lengths": np.diff(starts),
         "pending_suffixes": pairs // fixed.n_groups,
@@ -241,8 +241,8 @@ def _fixed(header: dict[str, Any], arrays: Arrays, texts: list[bytes], vocabular
     n_bytes = len(byte_tables.example)
     if packed.shape[1] != (n_bytes + 7) // 8:
         raise malformed(f"member 'behind' has {packed.shape[1]} columns for {n_bytes} classes of bytes")
-    behind = np.ascontiguousarray(np.unpackbits(packed, axis=1, count=n_bytes))
-    return assembled(net, rank, byte_tables, behind, texts, *vocabulary.flat, start, start_final)
+    follow_sets = np.ascontiguousarray(np.unpackbits(packed, axis=1, count=n_bytes))
+    return assembled(net, rank, byte_tables, follow_sets, texts, *vocabulary.flat, start, start_final)
 
 
 def _summaries(header: dict[str, Any], arrays: Arrays, fixed: Fixed) -> Summaries:

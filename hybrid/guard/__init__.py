@@ -119,14 +119,14 @@ class Guard:
         left = deadline.left
         quick = QUICK_SECONDS if left is not None else UNBOUNDED_SECONDS
         if estimate is None or (not estimate.is_deep and estimate.seconds <= quick):
-            return conversion.here()
+            return conversion.convert_here()
         self._refuse(estimate, phase)
-        function, arguments = conversion.elsewhere()
+        function, arguments = conversion.remote_call()
         request = {"task": "convert", "function": function, "arguments": arguments}
         task = worker.Task(request, (), CONVERT_BYTES, self.budget.bytes // READ_FACTOR)
-        answer = self._elsewhere(task, estimate, deadline, phase, conversion.title)
+        answer = self._in_worker(task, estimate, deadline, phase, conversion.title)
         if answer is None:
-            return conversion.here()
+            return conversion.convert_here()
         deadline.check(phase, READ_SECONDS * len(answer))
         return xgrammar.Grammar.deserialize_json(answer.decode("utf-8", "surrogatepass"))
 
@@ -197,7 +197,7 @@ class Guard:
                 )
                 request = {"task": "compile", "stop_token_ids": list(stop_token_ids), "threads": threads}
                 task = worker.Task(request, payloads, COMPILE_BYTES, share=0.5)
-                self._elsewhere(task, estimate, deadline, phase, "grammar")
+                self._in_worker(task, estimate, deadline, phase, "grammar")
                 deadline.check(phase)
             return compiler.compile_grammar(grammar)
         except HybridError:
@@ -226,7 +226,7 @@ class Guard:
                     "task": "optimise", "text": wanted.text, "n_tokens": wanted.n_tokens,
                     "most_bytes": wanted.most_bytes,
                 }  # fmt: skip
-                answer = self._elsewhere(
+                answer = self._in_worker(
                     worker.Task(request, (), COMPILE_BYTES), estimate, deadline, phase, "grammar"
                 )
                 if answer is None:
@@ -265,7 +265,7 @@ class Guard:
                 f"{self.refuse_over} s; raise Budget.seconds, or simplify the grammar"
             )
 
-    def _elsewhere(
+    def _in_worker(
         self, task: worker.Task, estimate: Estimate, deadline: Deadline, phase: str, title: str
     ) -> bytes | None:
         """Return the answer of another process; None if there is none, and the estimate permits a call in

@@ -229,15 +229,15 @@ class HealingMatcher:
         left = self.left
         if not left:
             return self._inner.shortest_completion()
-        return self._completion().shortest_behind(left)
+        return self._completion().shortest_with_prefix(left)
 
-    def closes_within(self, tokens_left: int, *, as_masks: bool = False) -> bool | None:
+    def closes_within(self, tokens_left: int, *, brief: bool = False) -> bool | None:
         """As `GrammarMatcher.closes_within`; tokens that spell the prefix count."""
         left = self.left
         if not left:
-            return self._inner.closes_within(tokens_left, as_masks=as_masks)
-        most, brief = integer_from(0, tokens_left, "tokens_left"), flag(as_masks, "as_masks")
-        return self._completion().closes_behind(left, most, brief)
+            return self._inner.closes_within(tokens_left, brief=brief)
+        most, brief = integer_from(0, tokens_left, "tokens_left"), flag(brief, "brief")
+        return self._completion().closes_with_prefix(left, most, brief)
 
     def fill_closing_bitmask(self, bitmask: Any, tokens_left: int, index: int = 0) -> bool:
         """As `GrammarMatcher.fill_closing_bitmask`; tokens that spell the prefix count."""
@@ -247,7 +247,7 @@ class HealingMatcher:
         most = integer_from(1, tokens_left, "tokens_left")
         row = self._rows_of(bitmask).row(row_number(index))
         words = self._words(left).copy()
-        self._completion().restrict_behind(left, most, words)
+        self._completion().restrict_with_prefix(left, most, words)
         row[:] = words
         return True
 

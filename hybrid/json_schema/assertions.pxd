@@ -21,7 +21,7 @@ cdef class Assertions:
     cdef Formula _of(self, object location)
     cpdef Formula expand(self, Formula formula, str kind)
     cdef Formula _expand(self, object number, str kind)
-    cdef bint _is_alone(self, Location location) except -1
+    cdef bint _only_ref(self, Location location) except -1
     cdef Formula _inner(self, Location location, str kind, object schema, tuple path)
     cdef Formula _type(self, Location location, str kind)
     cdef Formula _branches(self, Location location, str keyword, str kind)

@@ -96,7 +96,7 @@ class Assertions:
         if formula.op == "atom":
             location: Location = self.locations.all[formula.args[1]]
             named = location.schema.get("type")
-            if isinstance(named, str) and not self._is_alone(location):
+            if isinstance(named, str) and not self._only_ref(location):
                 found = [self.formulas.false] * len(TYPES)
                 kind = "number" if named == "integer" else named
                 if kind in TYPES:  # other names are refused below
@@ -130,7 +130,7 @@ class Assertions:
             return found
         location: Location = self.locations.all[number]
         named = location.schema.get("type")
-        if isinstance(named, str) and named != kind and named in TYPES and not self._is_alone(location):
+        if isinstance(named, str) and named != kind and named in TYPES and not self._only_ref(location):
             return self.formulas.false  # true of most subschemas and most types
         if key in self._under_way:
             raise location.refused("$ref", "leads back to itself without passing a key or an item", "invalid")
@@ -150,19 +150,19 @@ class Assertions:
         self._expanded[key] = found
         return found
 
-    def _is_alone(self, location: Location) -> cython.bint:
+    def _only_ref(self, location: Location) -> cython.bint:
         """Whether the location has a reference, and all other keywords of it are ignored."""
-        return "$ref" in location.schema and self.locations.dialect.ref_alone
+        return "$ref" in location.schema and self.locations.dialect.ignores_ref_siblings
 
     def _clauses(self, location: Location, kind: str) -> Iterator[Formula]:
         """Yield what the keywords of a location require of values of a type, cheapest keywords first."""
         schema, formulas = location.schema, self.formulas
-        alone = self._is_alone(location)
-        if "type" in schema and not alone:
+        only_ref = self._only_ref(location)
+        if "type" in schema and not only_ref:
             yield self._type(location, kind)
         if "$ref" in schema:
             yield self.expand(self.referred(location, "$ref"), kind)
-            if alone:
+            if only_ref:
                 return
         for keyword in ("$dynamicRef", "$recursiveRef"):
             if keyword in schema and keyword in self._keywords:

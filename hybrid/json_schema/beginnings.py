@@ -104,8 +104,8 @@ def beginnings_of(nonterminals: Nonterminals, values: list[Nonterminal]) -> Begi
 def _behind_zeros(numbers: Automaton, ending: frozenset[int]) -> frozenset[int]:
     """See `Beginnings.behind_zeros`."""
     found = set(range(numbers.n_states)) - ending
-    while gone := {state for state in found if numbers.step(state, ord("0")) not in found}:
-        found -= gone
+    while removed := {state for state in found if numbers.step(state, ord("0")) not in found}:
+        found -= removed
     return frozenset(found)
 
 

@@ -70,11 +70,11 @@ def _can_end(array: ArrayAutomaton, state: int, ends: list[bool], counts: Counts
 
 def _has_come(array: ArrayAutomaton, state: int, value: Nonterminal) -> bool:
     """Whether every path to a state reads an item of a nonterminal."""
-    met, todo = {0}, [0]
+    visited, todo = {0}, [0]
     while todo:
         for other, target in array.edges[todo.pop()]:
             for after in (target, array.repeats[target]):
-                if other is not value and after >= 0 and after not in met:
-                    met.add(after)
+                if other is not value and after >= 0 and after not in visited:
+                    visited.add(after)
                     todo.append(after)
-    return state not in met
+    return state not in visited

@@ -26,6 +26,6 @@ cdef class Declarations:
 
     cpdef Declared of(self, Formula formula)
     cdef Declared _location(self, object number)
-    cdef object _walk(self, Location location, set met, Declared found)
-    cdef object _add_all(self, Location location, set met, Declared found)
-    cdef object _walk_formula(self, Formula formula, set met, Declared found)
+    cdef object _walk(self, Location location, set visited, Declared found)
+    cdef object _add_all(self, Location location, set visited, Declared found)
+    cdef object _walk_formula(self, Formula formula, set visited, Declared found)

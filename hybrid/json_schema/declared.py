@@ -128,9 +128,9 @@ class Declarations:
         for atom in formula.ordered_atoms:
             location: Location = locations[atom.args[1]]
             first = first or location.pointer
-            met: set = set()
-            self._walk(location, met, Declared())
-            for number in sorted(met):
+            visited: set = set()
+            self._walk(location, visited, Declared())
+            for number in sorted(visited):
                 location = locations[number]
                 if keyword in location.schema:
                     return location.pointer
@@ -143,27 +143,27 @@ class Declarations:
             self._walk(self._locations.all[number], set(), found)
         return found
 
-    def _walk(self, location: Location, met: set, found: Declared) -> object:
+    def _walk(self, location: Location, visited: set, found: Declared) -> object:
         """Add the declarations of a location and of all that apply to the same value, in the order of the
-        text. `met` holds the numbers of those that were added."""
-        if location.number in met:
+        text. `visited` holds the numbers of those that were added."""
+        if location.number in visited:
             return
-        met.add(location.number)
+        visited.add(location.number)
         if self._depth >= MOST_NESTED:
             raise RecursionError("in the declarations of a schema")
         self._depth += 1
         try:
-            self._add_all(location, met, found)
+            self._add_all(location, visited, found)
         finally:
             self._depth -= 1
 
-    def _add_all(self, location: Location, met: set, found: Declared) -> object:
+    def _add_all(self, location: Location, visited: set, found: Declared) -> object:
         schema, of = location.schema, self._of
-        is_alone: cython.bint = "$ref" in schema and self._locations.dialect.ref_alone
-        if not is_alone:
+        only_ref: cython.bint = "$ref" in schema and self._locations.dialect.ignores_ref_siblings
+        if not only_ref:
             found.add_keywords(schema, of.strings, location)
         for keyword, value in schema.items():
-            if keyword not in self._keywords or (is_alone and keyword != "$ref"):
+            if keyword not in self._keywords or (only_ref and keyword != "$ref"):
                 continue
             if keyword in _WITH_KEYS:
                 found.add_keys(keyword, value)
@@ -171,21 +171,21 @@ class Declarations:
                 continue
             if keyword in ("allOf", "anyOf", "oneOf"):
                 for i, one in enumerate(value):
-                    self._walk_formula(of.formula(location, one, (keyword, i)), met, found)
+                    self._walk_formula(of.formula(location, one, (keyword, i)), visited, found)
             elif keyword == "if":
                 for name in ("if", "then", "else"):
                     if name in schema:
-                        self._walk_formula(of.formula(location, schema[name], (name,)), met, found)
+                        self._walk_formula(of.formula(location, schema[name], (name,)), visited, found)
             elif keyword.startswith("$"):
-                self._walk_formula(of.referred(location, keyword), met, found)
+                self._walk_formula(of.referred(location, keyword), visited, found)
             elif isinstance(value, dict):
                 for name, one in value.items():
                     if isinstance(one, (dict, bool)):
-                        self._walk_formula(of.formula(location, one, (keyword, name)), met, found)
+                        self._walk_formula(of.formula(location, one, (keyword, name)), visited, found)
 
-    def _walk_formula(self, formula: Formula, met: set, found: Declared) -> object:
+    def _walk_formula(self, formula: Formula, visited: set, found: Declared) -> object:
         if formula.op == "atom":
-            self._walk(self._locations.all[formula.args[1]], met, found)
+            self._walk(self._locations.all[formula.args[1]], visited, found)
 
 
 _WITH_KEYS = frozenset(

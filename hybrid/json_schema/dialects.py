@@ -31,7 +31,7 @@ _DRAFT_2019 = (_DRAFT_7 - {"dependencies"}) | {
 }  # fmt: skip
 _DRAFT_2020 = (_DRAFT_2019 - {"additionalItems", "$recursiveRef"}) | {"prefixItems", "$dynamicRef"}
 
-READ_BESIDE = frozenset(("then", "else", "minContains", "maxContains"))
+DEPENDENT_KEYWORDS = frozenset(("then", "else", "minContains", "maxContains"))
 """Keywords that have no meaning alone, only beside another keyword."""
 
 
@@ -44,7 +44,7 @@ class Dialect:
         keywords: those that decide whether an instance is valid.
         uri: its URI in `referencing`.
         id_keyword: the keyword that gives a subschema its address.
-        ref_alone: whether keywords beside `$ref` are ignored.
+        ignores_ref_siblings: whether other keywords beside `$ref` are ignored.
         boolean_exclusive: whether `exclusiveMinimum` is a boolean that modifies `minimum`.
         unread: keywords that are ignored although the draft has them.
         is_custom: whether a custom metaschema's list of vocabularies decides which keywords are read.
@@ -54,7 +54,7 @@ class Dialect:
     keywords: frozenset[str] = field(repr=False)
     uri: str
     id_keyword: str = "$id"
-    ref_alone: bool = False
+    ignores_ref_siblings: bool = False
     boolean_exclusive: bool = False
     unread: frozenset[str] = field(default=frozenset(), repr=False)
     is_custom: bool = False
@@ -74,14 +74,14 @@ _SCHEMA = "http://json-schema.org/draft-0{}/schema#"
 
 DIALECTS = {
     "4": Dialect("draft 4", _DRAFT_4, _SCHEMA.format(4), "id", True, True),
-    "6": Dialect("draft 6", _DRAFT_6, _SCHEMA.format(6), ref_alone=True),
-    "7": Dialect("draft 7", _DRAFT_7, _SCHEMA.format(7), ref_alone=True),
+    "6": Dialect("draft 6", _DRAFT_6, _SCHEMA.format(6), ignores_ref_siblings=True),
+    "7": Dialect("draft 7", _DRAFT_7, _SCHEMA.format(7), ignores_ref_siblings=True),
     "2019-09": Dialect("2019-09", _DRAFT_2019, "https://json-schema.org/draft/2019-09/schema"),
     "2020-12": Dialect("2020-12", _DRAFT_2020, "https://json-schema.org/draft/2020-12/schema"),
 }
 """The drafts, by the part of their URI that identifies them."""
 
-ALL_KEYWORDS = frozenset(("$schema", *READ_BESIDE)).union(*(one.keywords for one in DIALECTS.values()))
+ALL_KEYWORDS = frozenset(("$schema", *DEPENDENT_KEYWORDS)).union(*(one.keywords for one in DIALECTS.values()))
 """The keywords of all drafts that decide whether an instance is valid, and the one that names the draft."""
 
 _DRAFT_OF_URI = re.compile(r"json-schema\.org/(?:draft[-/]0?([0-9-]+)/(?:hyper-)?)?schema#?$")
@@ -171,7 +171,7 @@ def _custom(named: str, metaschema_of: Callable[[str], Any] | None, formats: boo
             keywords |= {"format"}
         else:
             keywords |= own
-    return replace(base, unread=(base.keywords | READ_BESIDE) - keywords, is_custom=True)
+    return replace(base, unread=(base.keywords | DEPENDENT_KEYWORDS) - keywords, is_custom=True)
 
 
 def _lists_items(schema: Any) -> bool:

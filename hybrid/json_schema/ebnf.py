@@ -31,11 +31,11 @@ def ebnf_of(rows: Rows, root: int) -> str:
     lines = [f"root ::= {_rule(root)}"]
     written: set[int] = set()
     todo = [root]
-    met = {root}
+    visited = {root}
 
     def call(rule: int) -> str:
-        if rule not in met:
-            met.add(rule)
+        if rule not in visited:
+            visited.add(rule)
             todo.append(rule)
         return _rule(rule)
 

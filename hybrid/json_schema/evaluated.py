@@ -5,7 +5,7 @@ each with the keys or items that it evaluates and the condition under which it h
 the keyword unless a subschema that holds evaluates it. That is one clause for the keys that the same
 subschemas evaluate: one of these holds, or the values satisfy the keyword.
 When: for locations that have one of the two keywords.
-Limits: patterns, or `contains`, of at most `MOST_TOGETHER` subschemas that may or may not hold. There is a
+Limits: patterns, or `contains`, of at most `MOST_CONDITIONAL` subschemas that may or may not hold. There is a
 clause for each set of these: one of the set holds, or all keys that no other one matches satisfy the
 keyword.
 
@@ -23,7 +23,7 @@ from hybrid.json_schema.atoms import items_atom
 from hybrid.json_schema.formulas import Formula
 from hybrid.json_schema.locations import Location
 
-MOST_TOGETHER = 8
+MOST_CONDITIONAL = 8
 """Subschemas that evaluate keys by patterns, or items by `contains`, under different conditions."""
 
 
@@ -130,8 +130,8 @@ class Evaluated:
         formulas = self._formulas
         holds = {one: formulas.disjunction(conditions) for one, conditions in some.items()}
         perhaps = [one for one, condition in holds.items() if condition is not formulas.true]
-        if len(perhaps) > MOST_TOGETHER:
-            why = f"depends on more than {MOST_TOGETHER} subschemas with patterns or `contains`"
+        if len(perhaps) > MOST_CONDITIONAL:
+            why = f"depends on more than {MOST_CONDITIONAL} subschemas with patterns or `contains`"
             raise location.refused(keyword, why, "unsupported")
         for n in range(len(perhaps) + 1):
             for chosen in itertools.combinations(perhaps, n):
@@ -140,8 +140,9 @@ class Evaluated:
                     yield condition, [one for one in holds if one not in chosen]
 
     def _subschemas(
-        self, location: Location, kind: str, holds: Formula, met: set[tuple[int, Formula]], keyword: str = ""
-    ) -> Iterator[tuple[Any, Formula]]:
+        self, location: Location, kind: str, holds: Formula, visited: set[tuple[int, Formula]],
+        keyword: str = "",
+    ) -> Iterator[tuple[Any, Formula]]:  # fmt: skip
         """Yield what a location and the subschemas that apply to the same value evaluate, each with the
         condition under which it holds. The formulas assume that the location holds if `holds` does.
 
@@ -153,9 +154,9 @@ class Evaluated:
         key = location.number, kind
         if key in self._under_way:
             raise location.refused(keyword or "$ref", "leads back to itself", "invalid")
-        if (location.number, holds) in met:
+        if (location.number, holds) in visited:
             return
-        met.add((location.number, holds))
+        visited.add((location.number, holds))
         self._under_way.add(key)
         try:
             own: Any = self._own_keys(location) if kind == "object" else self._own_items(location)
@@ -167,7 +168,7 @@ class Evaluated:
                 for formula, condition in self._in_place(location, kind, holds):
                     if formula.op == "atom":
                         inner = self._of.locations.all[formula.args[1]]
-                        yield from self._subschemas(inner, kind, condition, met)
+                        yield from self._subschemas(inner, kind, condition, visited)
         finally:
             self._under_way.discard(key)
 

@@ -16,7 +16,7 @@ from typing import Any
 import cython
 from cython.cimports.equivalence.built import check_source
 
-from hybrid.json_schema.dialects import ALL_KEYWORDS, READ_BESIDE, Dialect, draft_named
+from hybrid.json_schema.dialects import ALL_KEYWORDS, DEPENDENT_KEYWORDS, Dialect, draft_named
 from hybrid.json_schema.errors import TOO_DEEP, SchemaRefused
 from hybrid.json_schema.references import Documents, OtherDraft, References
 
@@ -93,7 +93,7 @@ class Locations:
         self._by_content = {}  # a location, or locations by the texts of their subschemas
         self._by_identity = {}
         self._alive = []  # what the ids in `_by_identity` belong to, so that they stay valid
-        self._read = dialect.keywords | READ_BESIDE
+        self._read = dialect.keywords | DEPENDENT_KEYWORDS
         self._kept = ALL_KEYWORDS - dialect.unread if dialect.unread else ALL_KEYWORDS
         self._schema = schema
         self.leads = [] if left_out else None
@@ -139,9 +139,9 @@ class Locations:
             return None
         if self._left_out:
             pointer = pointer_of(way)
-            gone = {keyword for place, keyword in self._left_out if place == pointer}
-            if gone:
-                schema = {keyword: value for keyword, value in schema.items() if keyword not in gone}
+            removed = {keyword for place, keyword in self._left_out if place == pointer}
+            if removed:
+                schema = {keyword: value for keyword, value in schema.items() if keyword not in removed}
         return self._equal(schema, resolver, way)
 
     def _equal(self, schema: dict, resolver: Any, way: Any) -> Location:

@@ -255,17 +255,17 @@ class Nonterminals:
         return verdict
 
     def _reaches_end(self, automaton: Structure) -> object:
-        met, todo, is_certain = {0}, [0], True
+        visited, todo, is_certain = {0}, [0], True
         while todo:
             state = todo.pop()
             if automaton.accepting[state]:
                 return True
             for value, target in automaton.steps(state):
-                if target in met:
+                if target in visited:
                     continue
                 holds = True if value is None else self._verdict(value)
                 if holds:
-                    met.add(target)
+                    visited.add(target)
                     todo.append(target)
                 elif holds is None:
                     is_certain = False

@@ -58,7 +58,7 @@ def _reaches_end(automaton: Structure | None, missing: set) -> cython.bint:
     if automaton is None:
         return False
     value: Nonterminal
-    met: set = {0}
+    visited: set = {0}
     todo: list = [0]
     while todo:
         state = todo.pop()
@@ -68,8 +68,8 @@ def _reaches_end(automaton: Structure | None, missing: set) -> cython.bint:
             value, target = edge[0], edge[1]
             if value is not None and not value.is_productive:
                 missing.add(value)
-            elif target not in met:
-                met.add(target)
+            elif target not in visited:
+                visited.add(target)
                 todo.append(target)
     return False
 

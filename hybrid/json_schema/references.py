@@ -111,7 +111,7 @@ class References:
             return resolver
         if "://" not in name and (id(schema), id(resolver)) in self._entered:
             return resolver  # a reference led here, and the resolver has its address already
-        if dialect.ref_alone and "$ref" in schema:
+        if dialect.ignores_ref_siblings and "$ref" in schema:
             return resolver
         inner = resolver.in_subresource(specification(dialect.uri).create_resource(schema))
         if not self._is_dynamic or inner._base_uri == resolver._base_uri:

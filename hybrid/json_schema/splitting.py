@@ -158,11 +158,11 @@ class _Splitter:
         listed = {atom: values for atom, values in lists.items() if values is not None}
         if len(listed) < MANY_LISTED:
             return None
-        asking: dict[object, list[Formula]] = {}  # for each value, the atoms whose conditions it satisfies
+        true_of: dict[object, list[Formula]] = {}  # for each value, the atoms whose conditions it satisfies
         for atom, values in listed.items():
             for value in sorted(values, key=_in_order):
-                asking.setdefault(value, []).append(atom)
-        signatures = dict.fromkeys(map(tuple, asking.values()))
+                true_of.setdefault(value, []).append(atom)
+        signatures = dict.fromkeys(map(tuple, true_of.values()))
         self.n_listed += len(signatures)
         none = dict.fromkeys(listed, formulas.false)
         values_of: dict[Formula, list[Formula]] = {}
@@ -176,7 +176,9 @@ class _Splitter:
                 continue
             if signature:
                 common = frozenset.intersection(*(listed[atom] for atom in signature))
-                beside = dict.fromkeys(atom for value in common for atom in asking[value] if atom not in true)
+                beside = dict.fromkeys(
+                    atom for value in common for atom in true_of[value] if atom not in true
+                )
                 parts = [*(atom.args[1] for atom in signature), *(negations[atom] for atom in beside)]
             else:
                 parts = list(negations.values())

@@ -6,7 +6,8 @@ What: a `Store` reads text with the lexer and the parser (`advance`), and finds 
 (`class_mask`). A configuration is a state of the lexer and a stack of the parser. Everything is interned,
 so that equal things have equal numbers and nothing is computed twice. The tables grow as they fill.
 When: one at a time for each compiled grammar. When the budget of bytes is used up, a new one replaces it,
-and matchers move their configurations (`bring`). It has the methods of `hybrid.classifier.store.Store`.
+and matchers move their configurations (`migrate_from`). It has the methods of
+`hybrid.classifier.store.Store`.
 Limits: two threads must not use it at once: `hybrid.classifier.classifier` holds a lock around every call.
 Long computations release the interpreter's lock.
 """
@@ -201,7 +202,7 @@ class Store(BaseStore):
             node = self.stacks.nodes.rows[node].second
         return found
 
-    def bring(self, other: Store, configuration: cython.Py_ssize_t) -> int:
+    def migrate_from(self, other: Store, configuration: cython.Py_ssize_t) -> int:
         """The configuration in these tables that equals one of an earlier session.
 
         Args:

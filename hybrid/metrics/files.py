@@ -30,7 +30,7 @@ from hybrid.metrics.families import FAMILIES, Family, Sample, begin_to_look, loo
 SECONDS = 5.0
 """Time between two writes: a third of the time between two scrapes of Prometheus."""
 
-LEAVE_SECONDS = 1.0
+EXIT_SECONDS = 1.0
 """How long the end of the program waits for a file that is being written."""
 
 logger = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class Publisher:
         if self._ended.is_set() or self._process != os.getpid():
             return
         self._ended.set()
-        self._thread.join(LEAVE_SECONDS)
+        self._thread.join(EXIT_SECONDS)
         self.write()
         for family in FAMILIES:
             if family.kind == "gauge":

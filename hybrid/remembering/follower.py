@@ -62,7 +62,7 @@ class RememberingFollower(Follower):
 
     def fill(self, words: Any, debug_print: bool = False) -> bool:
         """See `Follower.fill`."""
-        needed: bool = self._pass_on("fill", words, debug_print)
+        needed: bool = self._delegate("fill", words, debug_print)
         if self._is_marked:
             return self._fill_marked(words)
         tried = suspects(self._cursor, self._kinds, words, len(self._tokens))
@@ -96,8 +96,8 @@ class RememberingFollower(Follower):
         for byte in np.unique(first[first > 0]).tolist():
             begun[bytes([byte])] = self._read_marked(bytes([byte])) is not None
             if not begun[bytes([byte])]:
-                gone = tried[first == byte]
-                np.bitwise_and.at(words, gone >> 5, ~(np.uint32(1) << (gone & 31).astype(np.uint32)))
+                removed = tried[first == byte]
+                np.bitwise_and.at(words, removed >> 5, ~(np.uint32(1) << (removed & 31).astype(np.uint32)))
         tried = tried[[begun.get(bytes([byte]), False) for byte in first.tolist()]]
         for token in tried.tolist():
             text = self._tokens[token]
@@ -244,12 +244,12 @@ class RememberingFollower(Follower):
             after, marked = found
             if marked != text:
                 name, given = "accept_string", marked
-        if not self._pass_on(name, given, debug_print):
+        if not self._delegate(name, given, debug_print):
             return False
         if not self._is_marked and not is_stop:
             after = self._after(self._cursor, text, self._wrapped.fork)
         if after is None:
-            self._pass_on("rollback", 1)
+            self._delegate("rollback", 1)
             return False
         self._before.append(self._cursor)
         self._cursor = after
@@ -257,7 +257,7 @@ class RememberingFollower(Follower):
 
     def text_read(self) -> bytes:
         """See `Follower.text_read`."""
-        return unmarked(bytes(self._pass_on("text_read")))
+        return unmarked(bytes(self._delegate("text_read")))
 
     def rollback(self, steps: int) -> None:
         """See `Follower.rollback`."""
@@ -281,4 +281,4 @@ class RememberingFollower(Follower):
 
     def find_jump_forward_string(self, deadline: Deadline) -> str:
         """See `Follower.find_jump_forward_string`: text that the grammar forces is forced here, too."""
-        return unmarked(str(self._pass_on("find_jump_forward_string", deadline)).encode()).decode()
+        return unmarked(str(self._delegate("find_jump_forward_string", deadline)).encode()).decode()

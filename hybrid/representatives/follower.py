@@ -35,17 +35,17 @@ class EngineFollower(Follower):
     Args:
         compiled: a compiled grammar with an engine.
         stops: ids that end the sequence.
-        free_end: whether the sequence ends as soon as it can.
+        ends_without_stop: whether the sequence ends as soon as it can.
         temperature: as in XGrammar, for grammars that set temperatures.
 
     Attributes:
-        ends_freely: as `free_end`.
+        ends_without_stop: the argument of this name.
     """
 
     def __init__(
-        self, compiled: Compiled, stops: tuple[int, ...], free_end: bool, temperature: float | None
+        self, compiled: Compiled, stops: tuple[int, ...], ends_without_stop: bool, temperature: float | None
     ) -> None:
-        options: dict[str, Any] = {"terminate_without_stop_token": free_end}
+        options: dict[str, Any] = {"terminate_without_stop_token": ends_without_stop}
         if temperature is not None:
             options["default_temperature"] = temperature
         if compiled.gather is None and stops != compiled.vocabulary.stop_token_ids:
@@ -54,7 +54,7 @@ class EngineFollower(Follower):
         self._inner = xgrammar.GrammarMatcher(compiled.engine, **options)
         self._compiled = compiled
         self._made = 0
-        self.ends_freely = free_end
+        self.ends_without_stop = ends_without_stop
         self._step: Step | None = None
         # the rest depends only on the compiled grammar and the stop ids
         vocabulary = compiled.vocabulary
@@ -215,7 +215,7 @@ class EngineFollower(Follower):
     def rollback(self, steps: int) -> None:
         """See `Follower.rollback`."""
         self.check_made(steps)
-        ended = self._inner.is_terminated() and not self.ends_freely
+        ended = self._inner.is_terminated() and not self.ends_without_stop
         self._inner.rollback(steps)
         self._made -= steps
         for _ in range(steps - ended):

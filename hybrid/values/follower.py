@@ -1,7 +1,7 @@
 """The base class of sequence followers.
 
 What: a `Follower` follows one sequence on one strategy. `hybrid.GrammarMatcher` has one, made by
-`hybrid.api.matcher.follower_of`. It replaces the follower if an `Outgrown` error brings another one.
+`hybrid.api.matcher.follower_of`. It replaces the follower if a `ReplaceFollower` error brings another one.
 When: `ClassifierFollower` and `EngineFollower` follow a grammar. `RememberingFollower` and `ClosingFollower`
 wrap one of these and remove tokens from its masks.
 Limits: callers have checked all arguments.
@@ -21,7 +21,7 @@ Compiled = Any
 ENDED = "the matcher has terminated: there is no next token"
 
 
-class Outgrown(Exception):
+class ReplaceFollower(Exception):
     """A follower exceeded its budget.
 
     Attributes:
@@ -55,12 +55,12 @@ class Follower:
     def __init__(self, wrapped: Follower) -> None:
         self._wrapped = wrapped
 
-    def _pass_on(self, name: str, *arguments: Any) -> Any:
+    def _delegate(self, name: str, *arguments: Any) -> Any:
         """Call a method of the wrapped follower, and replace that follower if necessary."""
         try:
             return getattr(self._wrapped, name)(*arguments)
-        except Outgrown as outgrown:
-            self._wrapped = outgrown.follower
+        except ReplaceFollower as replaced:
+            self._wrapped = replaced.follower
             return getattr(self._wrapped, name)(*arguments)
 
     @property
@@ -75,7 +75,7 @@ class Follower:
             MatcherError: the sequence has ended.
             BudgetExceeded: the mask took longer than `Budget.mask_seconds`.
         """
-        return bool(self._pass_on("fill", words, debug_print))
+        return bool(self._delegate("fill", words, debug_print))
 
     def fill_by_class(self, words: Any) -> Gather | None:
         """Write the mask by class to the first words of uint32[n], one bit for each class, if that is
@@ -93,30 +93,30 @@ class Follower:
 
     def accept_token(self, token: int, debug_print: bool = False) -> bool:
         """Advance by an id of the vocabulary."""
-        return bool(self._pass_on("accept_token", token, debug_print))
+        return bool(self._delegate("accept_token", token, debug_print))
 
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
         """Advance by a text, as one step."""
-        return bool(self._pass_on("accept_string", text, debug_print))
+        return bool(self._delegate("accept_string", text, debug_print))
 
     def text_read(self) -> bytes:
         """Return the whole text read so far."""
-        return bytes(self._pass_on("text_read"))
+        return bytes(self._delegate("text_read"))
 
     def check_made(self, steps: int) -> None:
         """Raise `MatcherError` if fewer steps were made."""
-        self._pass_on("check_made", steps)
+        self._delegate("check_made", steps)
 
     def rollback(self, steps: int) -> None:
-        """Take back steps. The follower of an `Outgrown` error has already taken them back."""
+        """Take back steps. The follower of a `ReplaceFollower` error has already taken them back."""
         try:
             self._wrapped.rollback(steps)
-        except Outgrown as outgrown:
-            self._wrapped = outgrown.follower
+        except ReplaceFollower as replaced:
+            self._wrapped = replaced.follower
 
     def reset(self) -> None:
         """Go back to the start."""
-        self._pass_on("reset")
+        self._delegate("reset")
 
     def fork(self) -> Follower:
         """Return an independent follower in the same state."""
@@ -127,18 +127,18 @@ class Follower:
 
     def is_terminated(self) -> bool:
         """Whether the sequence has ended."""
-        return bool(self._pass_on("is_terminated"))
+        return bool(self._delegate("is_terminated"))
 
     def is_completed(self) -> bool:
         """Whether the text so far is a complete sentence."""
-        return bool(self._pass_on("is_completed"))
+        return bool(self._delegate("is_completed"))
 
     def find_jump_forward_string(self, deadline: Deadline) -> str:
         """Return the text that must come next, or the part of it that is found in time. Text that a wrapped
         follower forces is forced here, too."""
-        return str(self._pass_on("find_jump_forward_string", deadline))
+        return str(self._delegate("find_jump_forward_string", deadline))
 
     def get_captures(self, deduplicate: bool) -> list[tuple[str, bytes]]:
         """Return the names and texts that were captured so far."""
-        captures: list[tuple[str, bytes]] = self._pass_on("get_captures", deduplicate)
+        captures: list[tuple[str, bytes]] = self._delegate("get_captures", deduplicate)
         return captures

@@ -28,7 +28,7 @@ cdef class Terms:
     cpdef Py_ssize_t loop(self, object builder, object part, Py_ssize_t then) except -1
     cdef Py_ssize_t _unfold(self, Py_ssize_t number) except -1
     cdef list intervals(self)
-    cdef list _runs_of(self, object told_apart)
+    cdef list _runs_of(self, object relevant)
     cdef object first(self, Py_ssize_t term)
     cdef object _find_first(self, Py_ssize_t number, tuple term)
     cdef Py_ssize_t derivative(self, Py_ssize_t term, object members) except -1

@@ -259,16 +259,16 @@ class Terms:
             self._runs = {}
         return self._intervals
 
-    def _runs_of(self, told_apart: Any) -> list:
+    def _runs_of(self, relevant: Any) -> list:
         """Return runs of characters that some sets do not tell apart: the first character of each, those of
         the sets that contain it, and all sets that contain it. Many derivatives depend on the same sets."""
         intervals = self.intervals()
-        runs: list = self._runs.get(told_apart)
+        runs: list = self._runs.get(relevant)
         if runs is None:
-            runs = self._runs[told_apart] = []
+            runs = self._runs[relevant] = []
             before: object = None
             for low, members in intervals:
-                of_class = members & told_apart
+                of_class = members & relevant
                 if of_class != before:
                     runs.append((low, of_class, members))
                     before = of_class
@@ -369,13 +369,13 @@ class Terms:
             until.look()
             term: cython.Py_ssize_t = states[i]
             i += 1
-            told_apart = self.first(term)
+            relevant = self.first(term)
             after_class = {}  # -1: nothing may follow
             row: list = []
             begin = 0
             target: cython.Py_ssize_t = -1
             number: cython.Py_ssize_t
-            for low, of_class, members in self._runs_of(told_apart):
+            for low, of_class, members in self._runs_of(relevant):
                 known = after_class.get(of_class)
                 if known is not None:
                     number = known

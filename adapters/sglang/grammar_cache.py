@@ -1,7 +1,7 @@
 """The cache of grammars that SGLang searches before it compiles.
 
-What: `Kept` replaces the unbounded dict of SGLang's backends. It is bounded in bytes, and drops the least
-recently used grammars first. Failures that may not happen again are not kept.
+What: `GrammarCache` replaces the unbounded dict of SGLang's backends. It is bounded in bytes, and drops the
+least recently used grammars first. Failures that may not happen again are not kept.
 When: one for each backend, used only in the scheduler's loop.
 Limits: the ranks of one model must find the same keys, or their queues of requests differ and they wait for
 each other forever. They make the same calls in the same order. So nothing here may use a clock, and `size_of`
@@ -17,7 +17,7 @@ from typing import Any
 Key = tuple[str, str]
 
 
-class Kept(MutableMapping[Key, Any]):
+class GrammarCache(MutableMapping[Key, Any]):
     """A bounded mapping from requests to grammars.
 
     Args:
@@ -70,5 +70,5 @@ class Kept(MutableMapping[Key, Any]):
         self.bytes += size - self._entries.pop(key, (None, 0))[1]
         self._entries[key] = value, size  # as the last one
         while self.bytes > self.limit and len(self._entries) > 1:
-            _, (_, gone) = self._entries.popitem(last=False)
-            self.bytes -= gone
+            _, (_, evicted) = self._entries.popitem(last=False)
+            self.bytes -= evicted
