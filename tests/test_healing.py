@@ -10,9 +10,7 @@ Limits: the slow filter calls `accept_string` of a new matcher, which other test
 from __future__ import annotations
 
 import random
-import re
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -295,21 +293,6 @@ def test_beginnings() -> None:
     assert found.longer(b"ab").tolist() == [3] and found.longer(b"x").size == found.longer(b"abcd").size == 0
     assert found.within(b"abd") == [1, 2, 5] and found.within(b"x") == []
     assert found.longest(b"abd") == 2 and found.longest(b"x") == -1
-
-
-def test_what_it_lacks_of_a_matcher_is_documented() -> None:
-    lacking = {one for one in dir(GrammarMatcher) if not one.startswith("_")} - set(dir(HealingMatcher))
-    lacking -= {"explain_within", "forced_within", "remember", "remembered"}  # for other rooms
-    text = HealingMatcher.__doc__ or ""
-    named = set(re.findall(r"`(\w+)`", text.split("it has")[1].split(", and batches")[0]))
-    assert named == lacking
-    page = (
-        (Path(__file__).parent.parent / "docs" / "drafts.md")
-        .read_text("utf-8")
-        .split("except for")[1]
-        .split(";")[0]
-    )
-    assert set(re.findall(r"`(\w+)`", page)) == lacking
 
 
 def test_misuse() -> None:
