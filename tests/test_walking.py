@@ -49,7 +49,8 @@ def row_of(classifier: Classifier, config: int) -> list[int]:
     session, vocabulary = classifier.session, classifier.vocabulary
     rows = session.rows_for(vocabulary.stop_token_ids)
     if not rows.knows(config):
-        classifier.note_mask(session, config, session.store.class_mask(config), rows)
+        mask = session.store.class_mask(config)
+        rows.make(config, mask, mask, session.store.masks)
     words = np.zeros((vocabulary.size + 31) // 32, np.uint32)
     rows.copy(config, words)
     return ids_of(words, vocabulary.size)

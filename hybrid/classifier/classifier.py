@@ -229,13 +229,6 @@ class Classifier:
         """The only byte of text that can come next, or `NO_BYTE`."""
         return int(session.store.forced_byte(config))
 
-    def note_mask(self, session: Session, config: int, mask: int, rows: Rows) -> None:
-        """Make the row of a configuration from the result of `class_mask`, and cache it."""
-        if not rows.shares(config, mask):
-            before = rows.nbytes
-            rows.make(config, mask, mask, session.store.masks)
-            session.left -= rows.nbytes - before
-
 
 def distinct_classes(classes: TokenClasses, vocabulary: Vocabulary) -> tuple[list[bytes], Members]:
     """The distinct representatives in byte order, and the tokens of the classes, numbered like them.

@@ -22,7 +22,7 @@ from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.classifier.base_store import BaseStore
 from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence, note
 from cython.cimports.hybrid.classifier.named_ids import NamedIds
-from cython.cimports.hybrid.classifier.rows import source_of
+from cython.cimports.hybrid.classifier.rows import Rows, source_of
 
 from equivalence import BudgetExceeded
 from hybrid.values.mask_time import MaskTooSlow, limited
@@ -122,11 +122,7 @@ class ComputingSequence(CachedSequence):
         began = perf_counter()
         with classifier.lock:
             try:
-                if compiled.mask_seconds is None:
-                    self.make_row(session, config)
-                else:
-                    with limited(session.store.account, compiled.mask_seconds):
-                        self.make_row(session, config)
+                self.make_row(session, self.rows, config)
             except MaskTooSlow:
                 raise
             except BudgetExceeded:
@@ -135,15 +131,28 @@ class ComputingSequence(CachedSequence):
             compiled.first_mask_took(perf_counter() - began)
         return source_of(self.rows, config) != 0
 
-    def make_row(self, session: object, config: cython.Py_ssize_t) -> cython.int:
-        """Make and cache the row of a configuration. The classifier's lock must be held."""
+    def make_row(self, session: object, rows: Rows, config: cython.Py_ssize_t) -> cython.int:
+        """Compute the mask of a configuration, and cache it in rows of the session. The classifier's lock
+        must be held.
+
+        Raises:
+            MaskTooSlow: it took longer than `Budget.mask_seconds`.
+            BudgetExceeded: the tables are full.
+        """
+        if self.compiled.mask_seconds is None:  # saves a microsecond
+            return self.make_row_unlimited(session, rows, config)
+        with limited(session.store.account, self.compiled.mask_seconds):
+            return self.make_row_unlimited(session, rows, config)
+
+    def make_row_unlimited(self, session, rows, config):
+        """`make_row` without a time limit."""
         store: BaseStore = session.store
         mask = store.class_mask(config)
-        if self.ids is not None or not self.rows.shares(config, mask):
-            before = self.rows.nbytes
+        if self.ids is not None or not rows.shares(config, mask):
+            before = rows.nbytes
             if self.ids is None:
-                self.rows.make(config, mask, mask, store.masks)
+                rows.make(config, mask, mask, store.masks)
             else:
-                self.ids.note_mask(session.numbers, store, self.rows, config, mask)
-            session.left -= self.rows.nbytes - before
+                self.ids.note_mask(session.numbers, store, rows, config, mask)
+            session.left -= rows.nbytes - before
         return 0

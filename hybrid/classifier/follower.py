@@ -26,7 +26,7 @@ from hybrid.representatives.follower import EngineFollower
 from hybrid.values.arguments import whole_characters
 from hybrid.values.follower import Compiled, Follower, ReplaceFollower, joined
 from hybrid.values.gather import Gather
-from hybrid.values.mask_time import MaskTooSlow, limited
+from hybrid.values.mask_time import MaskTooSlow
 
 MOST_FORCED_BYTES = 1 << 16
 """The maximum length of a jump-forward string in bytes: `root ::= "a" root` forces infinitely many."""
@@ -85,17 +85,9 @@ class ClassifierFollower(ComputingSequence, Follower):
         if self.rows.knows(self.config) or self.computes_mask():
             return
         began = perf_counter()
-        self._ask(self._note_mask)
+        self._ask(lambda session: self.make_row(session, self.rows, self.config))
         if self.compiled.awaited is not None:
             self.compiled.first_mask_took(perf_counter() - began)
-
-    def _note_mask(self, session: Session) -> None:
-        self._note_row(session, self.rows)
-
-    def _note_row(self, session: Session, rows: Rows) -> None:
-        store = session.store
-        with limited(store.account, self.compiled.mask_seconds):
-            self.classifier.note_mask(session, self.config, store.class_mask(self.config), rows)
 
     def fill(self, words: Any, debug_print: bool = False) -> bool:
         """See `Follower.fill`."""
@@ -126,7 +118,7 @@ class ClassifierFollower(ComputingSequence, Follower):
             return None
         rows = session.rows_by_class()
         if not rows.knows(self.config):
-            self._note_row(session, rows)
+            self.make_row(session, rows, self.config)
         return rows
 
     def accept_token(self, token: int, debug_print: bool = False) -> bool:

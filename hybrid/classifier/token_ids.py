@@ -29,7 +29,6 @@ from typing import Any
 from equivalence.network.token_ids import MARKER, escaped
 from hybrid.classifier.classifier import Classifier, Session
 from hybrid.classifier.named_ids import NamedIds
-from hybrid.classifier.rows import Rows
 
 
 class ReadBothWays(Exception):
@@ -85,9 +84,3 @@ class IdClassifier(Classifier):
     def forced_byte(self, session: Session, config: int) -> int:
         """See `Classifier.forced_byte`. As in XGrammar, an id that could replace the text does not count."""
         return int(session.store.forced_byte(config, MARKER))
-
-    def note_mask(self, session: Session, config: int, mask: int, rows: Rows) -> None:
-        """See `Classifier.note_mask`."""
-        before = rows.nbytes
-        self.ids.note_mask(session.numbers, session.store, rows, config, mask)
-        session.left -= rows.nbytes - before
