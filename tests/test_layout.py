@@ -31,7 +31,7 @@ MOST_LINES, MOST_LINES_A_FUNCTION = 500, 120
 PACKAGE_ORDER = ("equivalence, tools", "hybrid", "adapters", "bench", "tests")
 
 EQUIVALENCE_ORDER = (
-    "errors, built, weak_methods",
+    "errors, built, context_values, weak_methods",
     "forking, store",
     "arguments, arrays, bounds, deadline, json_text, runs",
     "network, parser, trie",

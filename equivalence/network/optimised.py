@@ -1,8 +1,8 @@
 """The result of XGrammar's optimiser for a grammar: its rules and their automata, as text.
 
 What: `optimised_text` compiles a serialised grammar with XGrammar, over empty tokens, and writes the
-result. `OptimisedBy` lets another function do that temporarily. `equivalence.network.read_back` reads the
-text.
+result. `optimised_by` lets another function do that during one call. `equivalence.network.read_back` reads
+the text.
 When: for automata that XGrammar makes itself: of patterns and tag dispatches
 (`equivalence.network.foreign`).
 Limits: the serialised form repeats all automata once for each rule; each byte of it takes 70 ns and 20
@@ -16,8 +16,9 @@ import json
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from equivalence.context_values import with_value
 from equivalence.network.serial import AUTOMATA
 
 _BEFORE_AUTOMATA = f'"{AUTOMATA}":'
@@ -39,6 +40,8 @@ class Wanted(NamedTuple):
     most_bytes: int
     pattern: str = ""
 
+
+Result = TypeVar("Result")
 
 Optimise = Callable[[Wanted], str | None]
 """A function that does what `optimised_text` does."""
@@ -83,22 +86,9 @@ def _compiler(n_tokens: int) -> Any:
 _optimise: ContextVar[Optimise] = ContextVar("optimise", default=optimised_text)
 
 
-class OptimisedBy:
-    """A context in which another function makes the texts of this thread; it may raise a `HybridError`."""
-
-    def __init__(self, optimise: Optimise) -> None:
-        self._optimise = optimise
-
-    def __enter__(self) -> None:
-        self._before = _optimise.get()
-        try:
-            _optimise.set(self._optimise)
-        except BaseException:  # Ctrl-C, which may come right after it is set
-            _optimise.set(self._before)
-            raise
-
-    def __exit__(self, *error: object) -> None:
-        _optimise.set(self._before)
+def optimised_by(optimise: Optimise, call: Callable[[], Result]) -> Result:
+    """Make a call during which another function makes the texts; it may raise a `HybridError`."""
+    return with_value(_optimise, optimise, call)
 
 
 def asked_for(wanted: Wanted) -> str | None:

@@ -20,7 +20,7 @@ from equivalence.classes.classes import TokenClasses, network_within
 from equivalence.deadline import Deadline
 from equivalence.network import Network, serial
 from equivalence.network.features import features_of
-from equivalence.network.optimised import OptimisedBy
+from equivalence.network.optimised import optimised_by
 from equivalence.network.reading import ReadGrammar, read_grammar
 from equivalence.network.token_ids import ids_as_bytes
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
@@ -150,10 +150,10 @@ class Compilation(EngineStrategies):
         budget = self.settings.budget
         began = time.perf_counter()
         try:
-            with OptimisedBy(self.guard.optimise(own)):
-                network = network_within(
-                    read, self.vocabulary, "acceptance", budget.capacity, budget.states, own
-                )
+            build = partial(
+                network_within, read, self.vocabulary, "acceptance", budget.capacity, budget.states, own
+            )
+            network = optimised_by(self.guard.optimise(own), build)
             built = time.perf_counter()
             fixed = walk_tables(network, self.vocabulary, own)
         except (UnsupportedGrammar, BudgetExceeded) as error:

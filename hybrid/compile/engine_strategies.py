@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import xgrammar
@@ -20,7 +21,7 @@ from equivalence.classes.classes import TokenClasses, classes_and_network
 from equivalence.deadline import Deadline
 from equivalence.network import Network, serial
 from equivalence.network.features import Features
-from equivalence.network.optimised import OptimisedBy
+from equivalence.network.optimised import optimised_by
 from equivalence.network.reading import PlainRules, ReadGrammar
 from hybrid.compile.settings import Settings
 from hybrid.compiled import CompiledGrammar, reason_of
@@ -89,10 +90,16 @@ class EngineStrategies:
         """The explored classes and the network; or the reason why there are none."""
         budget = self.settings.budget
         try:
-            with OptimisedBy(self.guard.optimise(own)):
-                classes, network = classes_and_network(
-                    grammar, self.vocabulary, "acceptance", budget.capacity, budget.states, own
-                )
+            explore = partial(
+                classes_and_network,
+                grammar,
+                self.vocabulary,
+                "acceptance",
+                budget.capacity,
+                budget.states,
+                own,
+            )
+            classes, network = optimised_by(self.guard.optimise(own), explore)
         except (UnsupportedGrammar, BudgetExceeded) as error:
             self.refuse_to_fall_back(error, deadline)
             return None, None, str(error)

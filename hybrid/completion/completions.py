@@ -10,6 +10,7 @@ seconds.
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
 from equivalence import BudgetExceeded, HybridError, UnsupportedGrammar, Vocabulary, forking
@@ -17,7 +18,7 @@ from equivalence.classes.classes import network_within
 from equivalence.deadline import Deadline
 from equivalence.network import Network
 from equivalence.network.features import features_of
-from equivalence.network.optimised import OptimisedBy
+from equivalence.network.optimised import optimised_by
 from equivalence.network.reading import read_grammar
 from hybrid.completion.completion import Completion
 from hybrid.completion.reading import tables_of
@@ -102,7 +103,8 @@ class Completions:
                 "tokens are allowed depends on more than the text's bytes and the parser's stack; use "
                 "masks without a token limit"
             )
-        with OptimisedBy(Guard(self._budget).optimise(deadline)):
-            return network_within(
-                read, self._vocabulary, "displacement", self._budget.capacity, self._budget.states, deadline
-            )
+        budget = self._budget
+        build = partial(
+            network_within, read, self._vocabulary, "displacement", budget.capacity, budget.states, deadline
+        )
+        return optimised_by(Guard(budget).optimise(deadline), build)

@@ -110,11 +110,10 @@ class Source(NamedTuple):
             SchemaRefused, BudgetExceeded: see `grammar_of_schema`.
         """
         schema = read_schema(self.schema) if isinstance(self.schema, str) else self.schema
-        with until(deadline):
-            try:
-                return self._made(schema, deadline)
-            except RecursionError as error:
-                raise SchemaRefused("limit", "", "", TOO_DEEP) from error
+        try:
+            return until(deadline, lambda: self._made(schema, deadline))
+        except RecursionError as error:
+            raise SchemaRefused("limit", "", "", TOO_DEEP) from error
 
     def _made(self, schema: Any, deadline: Deadline) -> Made:
         named = schema
@@ -248,8 +247,8 @@ class SchemaGrammar:
         if not whole.rows.automata:
             return whole.rows, whole.root
         try:
-            with until(Deadline()):
-                return emit(whole.nonterminals, whole.start, self._source.layout, counts=False)
+            layout = self._source.layout
+            return until(Deadline(), lambda: emit(whole.nonterminals, whole.start, layout, counts=False))
         except (SchemaRefused, TooLarge) as error:
             raise BudgetExceeded(
                 f"without counting lengths along patterns, the schema needs more states: {error}"

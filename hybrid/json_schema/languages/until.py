@@ -10,9 +10,14 @@ Limits: there is one deadline for each thread (or task): it is a context variabl
 
 from __future__ import annotations
 
-from contextvars import ContextVar, Token
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import TypeVar
 
+from equivalence.context_values import with_value
 from equivalence.deadline import Deadline
+
+Result = TypeVar("Result")
 
 _deadline: ContextVar[Deadline | None] = ContextVar("deadline of languages", default=None)
 
@@ -30,19 +35,9 @@ class TooLarge(Exception):
         self.bound = bound
 
 
-class until:  # noqa: N801 - reads as a statement: with until(deadline)
-    """Apply a deadline to everything that is called inside a ``with`` statement."""
-
-    def __init__(self, deadline: Deadline) -> None:
-        self._deadline = deadline
-        self._before: Token[Deadline | None] | None = None
-
-    def __enter__(self) -> None:
-        self._before = _deadline.set(self._deadline)
-
-    def __exit__(self, *error: object) -> None:
-        assert self._before is not None
-        _deadline.reset(self._before)
+def until(deadline: Deadline, call: Callable[[], Result]) -> Result:
+    """Make a call with a deadline for everything inside it."""
+    return with_value(_deadline, deadline, call)
 
 
 def look() -> None:
