@@ -95,7 +95,7 @@ def test_wrong_arguments(data: Path, tmp_path: Path) -> None:
         (empty, [], "no *.json"),
     ):
         done, _ = run(folder, *more)
-        assert done.exit_code == 2 and words in " ".join(done.output.split())
+        assert done.exit_code == 2 and words in " ".join(done.output.replace("│", "").split())
 
 
 def test_workers_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,7 +117,7 @@ def test_xgrammar_meets_nothing_but_the_schemas_in_its_best_state(
     compile_it = xgrammar.GrammarCompiler.compile_json_schema
 
     def noted(compiler: Any, schema: Any, **options: Any) -> Any:
-        met.append((compiler, schema["title"]))
+        met.append((compiler, json.loads(schema)["title"]))
         return compile_it(compiler, schema, **options)
 
     monkeypatch.setattr(xgrammar.GrammarCompiler, "compile_json_schema", noted)

@@ -137,13 +137,12 @@ class _Alike:
     starting: Callable[..., Start]
 
     def start(self, schema: Any) -> Start:
-        """Compile a schema and fill its first mask, or return the refusal."""
-        return self.starting(partial(self.compile, schema), self.bitmask, collect=False)
+        """Compile a schema and fill its first mask, or return the refusal. All engines get it as text."""
+        return self.starting(partial(self.compile_it, json.dumps(schema)), self.bitmask, collect=False)
 
     def compile(self, schema: Any) -> Any:
         """Compile a schema without a mask; a refusal is raised as an error."""
-        # The compilers accept the schemas true and false only as text.
-        return self.compile_it(schema if isinstance(schema, dict) else json.dumps(schema))
+        return self.compile_it(json.dumps(schema))
 
     def reads(self, compiled: Any, text: bytes) -> Reading:
         """Read a whole text in the fastest way. Return whether it is accepted."""

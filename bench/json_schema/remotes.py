@@ -32,15 +32,15 @@ ANNOTATING = ("draft2019-09", "draft2020-12")
 """Drafts whose `format` is an annotation."""
 
 
-def as_the_suite(compile_it: Callable[..., Any], remotes: str, schema: Any) -> Any:
+def as_the_suite(compile_it: Callable[..., Any], remotes: str, schema: str) -> Any:
     """Compile a schema with the suite's meaning.
 
     Args:
         compile_it: the compiler's method.
         remotes: the folder of documents.
-        schema: the schema.
+        schema: the text of the schema.
     """
-    draft = draft_of(schema)
+    draft = draft_of(json.loads(schema))
     registry = documents(remotes, draft)
     return compile_it(schema, assert_formats=draft not in ANNOTATING, registry=registry)
 

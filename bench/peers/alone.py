@@ -10,6 +10,7 @@ default. Caches are on, and empty. For tags, equimask has only XGrammar's meanin
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -74,10 +75,10 @@ def begin(engine: str, vocabulary: Any) -> Begin:
 
 
 def _compile(compiler: Any, asked: Asked) -> Callable[[], Any]:
-    """Return a function that compiles a request, with our compiler or XGrammar's."""
+    """Return a function that compiles a request, given as text, with our compiler or XGrammar's."""
     if asked.schema is None:
-        return partial(compiler.compile_structural_tag, asked.tags)
-    return partial(compiler.compile_json_schema, asked.schema)
+        return partial(compiler.compile_structural_tag, json.dumps(asked.tags))
+    return partial(compiler.compile_json_schema, json.dumps(asked.schema))
 
 
 def compared(vocabulary: Any, asked: Asked, texts: Sequence[Sequence[int]], seconds: float) -> Any:
