@@ -45,6 +45,8 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ({"$schema": "http://json-schema.org/draft-03/schema#"}, "unsupported", "$schema", ""),
     ({"properties": {"l": {"type": "array", "not": {"uniqueItems": True}, "maxItems": 3}}}, "unsupported",
      "uniqueItems", "/properties/l"),
+    ({"properties": {"k": {"uniqueItems": True}, "l": {"uniqueItems": True, "items": {"maxProperties": 2}}}},
+     "unsupported", "uniqueItems", "/properties/l"),
     ({"minProperties": 3, "propertyNames": {"pattern": "^[a-z]{2}$"}}, "unsupported", "minProperties", ""),
     ({"type": "string", "minLength": 3, "maxLength": 1}, "unsatisfiable", "", ""),
     (False, "unsatisfiable", "", ""),
