@@ -389,6 +389,19 @@ def test_strict_mode_closes_what_is_united_first() -> None:
     assert written(said, '{"z":null}')
 
 
+@pytest.mark.parametrize(
+    ("schema", "text", "allowed"),
+    [
+        ({"$schema": LEGACY, "properties": {"a": {}}, "unevaluatedProperties": True}, '{"z":1}', False),
+        ({"$schema": LEGACY, "items": [{}], "unevaluatedItems": True}, "[1,1]", False),
+        ({"$schema": LEGACY, "prefixItems": [{}]}, "[1,1]", True),
+        ({"prefixItems": [{}], "additionalItems": True}, "[1,1]", False),
+    ],
+)
+def test_strict_mode_ignores_keywords_of_other_drafts(schema: Any, text: str, allowed: bool) -> None:
+    assert written(compiled_bytes(schema), text) == allowed
+
+
 VALUE = {"a": [1, [], {"b": {}}], "c": "x"}
 
 
