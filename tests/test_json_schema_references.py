@@ -212,6 +212,14 @@ def test_compilers_tell_what_was_given_apart(tmp_path: Path):
             assert [written(compiled, one) for one in ("[1]", '["x"]')] == [text == "[1]", text != "[1]"]
         for formats in (True, False):
             assert written(compiler.compile_json_schema(DATE, assert_formats=formats), '"x"') != formats
+        document = {
+            "$defs": {"x": {"$anchor": "n", "const": 1}}, "definitions": {"x": {"$id": "#n", "const": 2}},
+        }  # fmt: skip
+        for draft, text in ((DRAFT202012, "1"), (DRAFT7, "2")):  # drafts name subschemas in different ways
+            given = referencing.Registry().with_resource("http://x/n", draft.create_resource(document))
+            seven = {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "http://x/n#n"}
+            compiled = compiler.compile_json_schema(seven, registry=given)
+            assert written(compiled, text)
 
 
 def test_the_compiler_says_what_formats_are_where_a_call_does_not(tmp_path: Path):

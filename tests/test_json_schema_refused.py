@@ -45,6 +45,8 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ({"$schema": "http://json-schema.org/draft-03/schema#"}, "unsupported", "$schema", ""),
     ({"properties": {"l": {"type": "array", "not": {"uniqueItems": True}, "maxItems": 3}}}, "unsupported",
      "uniqueItems", "/properties/l"),
+    ({"properties": {"k": {"uniqueItems": True}, "l": {"uniqueItems": True, "items": {"maxProperties": 2}}}},
+     "unsupported", "uniqueItems", "/properties/l"),
     ({"minProperties": 3, "propertyNames": {"pattern": "^[a-z]{2}$"}}, "unsupported", "minProperties", ""),
     ({"type": "string", "minLength": 3, "maxLength": 1}, "unsatisfiable", "", ""),
     (False, "unsatisfiable", "", ""),
@@ -385,6 +387,19 @@ def test_strict_mode_closes_what_is_united_first() -> None:
         assert written(opened, text)
     said = compiled_bytes({"properties": {"a": {"type": "null"}}, "additionalProperties": {"type": "null"}})
     assert written(said, '{"z":null}')
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "allowed"),
+    [
+        ({"$schema": LEGACY, "properties": {"a": {}}, "unevaluatedProperties": True}, '{"z":1}', False),
+        ({"$schema": LEGACY, "items": [{}], "unevaluatedItems": True}, "[1,1]", False),
+        ({"$schema": LEGACY, "prefixItems": [{}]}, "[1,1]", True),
+        ({"prefixItems": [{}], "additionalItems": True}, "[1,1]", False),
+    ],
+)
+def test_strict_mode_ignores_keywords_of_other_drafts(schema: Any, text: str, allowed: bool) -> None:
+    assert written(compiled_bytes(schema), text) == allowed
 
 
 VALUE = {"a": [1, [], {"b": {}}], "c": "x"}

@@ -386,6 +386,13 @@ REFUSED = [
     },
     {"type": "array", "items": FREE, "not": {"uniqueItems": True}, "maxItems": 3},
     {"type": "object", "minProperties": 2, "propertyNames": {"pattern": "^[a-z]{2}$"}},
+    {"type": "array", "uniqueItems": True, "items": {"type": "object", "maxProperties": 2}},
+    {
+        "type": "array", "uniqueItems": True,
+        "items": {
+            "type": "array", "uniqueItems": True, "prefixItems": [{"const": 1}], "items": {"enum": [1, 2]},
+        },
+    },
 ]  # fmt: skip
 
 

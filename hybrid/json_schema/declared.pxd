@@ -13,7 +13,9 @@ cdef class Declared:
     cdef readonly bint opens_items
 
     cpdef object add(self, Declared other)
-    cpdef object add_keywords(self, dict schema, object strings, Location location)
+    cpdef object add_keywords(
+        self, dict schema, object strings, Location location, frozenset known
+    )
     cpdef object add_keys(self, str keyword, object value)
 
 

@@ -60,20 +60,24 @@ class Declared:
         self.prefix = max(self.prefix, other.prefix)
         self.opens_items |= other.opens_items
 
-    def add_keywords(self, schema: dict, strings: Any, location: Location) -> object:
-        """Add what the keywords of a location say about other keys and about items."""
+    def add_keywords(self, schema: dict, strings: Any, location: Location, known: frozenset) -> object:
+        """Add what the keywords of a location say about other keys and about items. Keywords that are not
+        `known` mean nothing."""
         if "patternProperties" in schema:
             self.declares_keys = True
             for one in schema["patternProperties"]:
                 self.patterns[strings.pattern(location, "patternProperties", one)] = None
         if "properties" in schema:
             self.declares_keys = True
-        if "additionalProperties" in schema or "unevaluatedProperties" in schema:
+        if "additionalProperties" in schema or _has("unevaluatedProperties", schema, known):
             self.opens_keys = True
         items = schema.get("items")
-        prefix = schema.get("prefixItems", items if isinstance(items, list) else ())
+        prefix = items if isinstance(items, list) else ()
+        if _has("prefixItems", schema, known):
+            prefix = schema["prefixItems"]
         self.prefix = max(self.prefix, len(prefix))
-        if isinstance(items, (dict, bool)) or "additionalItems" in schema or "unevaluatedItems" in schema:
+        opens = _has("additionalItems", schema, known) or _has("unevaluatedItems", schema, known)
+        if isinstance(items, (dict, bool)) or opens:
             self.opens_items = True
 
     def add_keys(self, keyword: str, value: object) -> object:
@@ -161,7 +165,7 @@ class Declarations:
         schema, of = location.schema, self._of
         only_ref: cython.bint = "$ref" in schema and self._locations.dialect.ignores_ref_siblings
         if not only_ref:
-            found.add_keywords(schema, of.strings, location)
+            found.add_keywords(schema, of.strings, location, self._keywords)
         for keyword, value in schema.items():
             if keyword not in self._keywords or (only_ref and keyword != "$ref"):
                 continue
@@ -186,6 +190,11 @@ class Declarations:
     def _walk_formula(self, formula: Formula, visited: set, found: Declared) -> object:
         if formula.op == "atom":
             self._walk(self._locations.all[formula.args[1]], visited, found)
+
+
+@cython.cfunc
+def _has(keyword: str, schema: dict, known: frozenset) -> cython.bint:
+    return keyword in schema and keyword in known
 
 
 _WITH_KEYS = frozenset(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import xgrammar
@@ -41,7 +41,14 @@ from hybrid.json_schema.objects import build_object
 from hybrid.json_schema.places import Places, places_of
 from hybrid.json_schema.productive import find_productive
 from hybrid.json_schema.references import Documents
-from hybrid.json_schema.repeated_keys import declare_few_keys, remember_repeats, repeating
+from hybrid.json_schema.repeated_keys import (
+    MOST_ORDERED,
+    declare_few_keys,
+    refuse_reordering,
+    remember_repeats,
+    reordering,
+    repeating,
+)
 from hybrid.json_schema.rows import Rows
 from hybrid.json_schema.strings import Strings
 
@@ -135,16 +142,18 @@ class Source(NamedTuple):
             unique = [one for one in nonterminals.all if one.array is not None and one.array.remembers]
             counts = Counts(nonterminals)
             for one in unique:
-                bound_unique(one.array, counts)
+                _with_place(nonterminals, one, partial(bound_unique, one.array, counts))
             find_productive(nonterminals.all)
             these = repeating(nonterminals)
-            if not declare_few_keys(nonterminals, these):
+            has_new = declare_few_keys(nonterminals, these)
+            if not has_new and not declare_few_keys(nonterminals, reordering(unique), MOST_ORDERED):
                 break
         if self.left_out:
             refuse_forbidding(locations, self.left_out, self.strict)
         if not start.is_productive:
             raise SchemaRefused("unsatisfiable", "", "", "has no valid instance")
         _check_unique(nonterminals, unique, counts)
+        refuse_reordering(nonterminals, unique)
         remember_repeats(nonterminals, these)
         places = places_of(nonterminals, start, self.layout.is_free) if unique or these else None
         if places is not None and not self.layout.is_json:
@@ -165,17 +174,26 @@ def _check_unique(nonterminals: Nonterminals, unique: list[Nonterminal], counts:
         if not one.is_productive:
             continue
         if array.is_conditional:
-            ends = conditional_always_ends(array, counts)
+            ends = _with_place(nonterminals, one, partial(conditional_always_ends, array, counts))
             why = (
                 "it applies only in some cases (below 'not' or in a branch), and there may be too few "
                 "different items to end the array"
             )
         else:
-            ends = array.counted[0] is not None or always_ends(array, counts)
+            is_counted = array.counted[0] is not None
+            ends = is_counted or _with_place(nonterminals, one, partial(always_ends, array, counts))
             why = "there may be no unused value left before the array can end"
         if not ends:
             error = SchemaRefused("unsupported", "uniqueItems", "", f"is not supported here: {why}")
             raise nonterminals.placed(error, one.formula)
+
+
+def _with_place(nonterminals: Nonterminals, one: Nonterminal, call: Callable[[], Any]) -> Any:
+    """Make a call. An error that has no place gets that of a nonterminal."""
+    try:
+        return call()
+    except SchemaRefused as error:
+        raise nonterminals.placed(error, one.formula) from error
 
 
 class SchemaGrammar:

@@ -44,7 +44,7 @@ class Documents:
         registry: a registry of `referencing`. Only its present content counts; it fetches nothing.
 
     Attributes:
-        digest: a digest of the addresses and contents.
+        digest: a digest of the addresses, contents and drafts. A draft decides which names a document has.
     """
 
     def __init__(self, registry: Any) -> None:
@@ -53,7 +53,8 @@ class Documents:
         self._resources = resources
         digest = hashlib.blake2b(digest_size=16)
         for uri in sorted(resources):
-            digest.update(json.dumps([uri, resources[uri].contents]).encode())
+            one = resources[uri]
+            digest.update(json.dumps([uri, one.contents, one._specification.name]).encode())
         self.digest = digest.hexdigest()
 
     @cached_property

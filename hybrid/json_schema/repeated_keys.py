@@ -1,10 +1,12 @@
 # cython: language_level=3, wraparound=True, annotation_typing=True
 # mypy: ignore-errors
-"""Undeclared keys that a text may repeat.
+"""Undeclared keys that a text may repeat, or write in another order.
 
 What: JSON parsers keep the last of several equal keys, so a text with a repeated key may stand for an object
-that is not valid. `repeating` finds the objects to which that can happen. `declare_few_keys` declares their
-keys if they are few, and `remember_repeats` marks the objects whose keys must be remembered (`places.py`).
+that is not valid. `repeating` finds the objects to which that can happen. `reordering` finds those that may
+be equal to an earlier item, without a way to make them differ, although their texts differ.
+`declare_few_keys` declares the keys of both if they are few, and `remember_repeats` marks the objects whose
+keys must be remembered (`places.py`).
 When: after all nonterminals are built and it is known which states are dead.
 Limits: an object whose keys must not be repeated, and may run out, is refused.
 """
@@ -15,7 +17,7 @@ from typing import Any
 
 import cython
 from cython.cimports.equivalence.built import check_source
-from cython.cimports.hybrid.json_schema.automata import ObjectAutomaton
+from cython.cimports.hybrid.json_schema.automata import ArrayAutomaton, ObjectAutomaton
 from cython.cimports.hybrid.json_schema.nonterminals import Nonterminals
 
 from hybrid.json_schema.errors import SchemaRefused
@@ -24,6 +26,10 @@ check_source(__name__)
 
 MOST_DECLARED = 64
 """If repeats matter, the undeclared keys of a class are declared if there are at most this many."""
+
+MOST_ORDERED = 1_000
+"""The same for objects in which only the order of undeclared keys matters: for them, states need not know
+which keys came before."""
 
 MOST_KEYS = 10_000
 """A class with more keys than this counts as one that never runs out of keys."""
@@ -38,8 +44,66 @@ def repeating(nonterminals: Nonterminals) -> list:
     ]
 
 
-def declare_few_keys(nonterminals: Nonterminals, these: list) -> bool:
-    """Declare undeclared keys of the `repeating` objects if they are few. Declared keys have an order, so
+def reordering(unique: list) -> list:
+    """Return the nonterminals whose objects are a part of items that must be unique, and may have some
+    undeclared keys, but not always another one. Such an object may already be equal to that of an earlier
+    item when the texts still differ. If another new key may always come, it can still become a new one.
+
+    Args:
+        unique: nonterminals whose arrays remember their items.
+    """
+    found: dict = {}
+    todo: list = [one.array for one in unique if one.is_productive]
+    while todo:
+        automaton = todo.pop()
+        live = automaton.is_live
+        values = [value for state in range(len(live)) if live[state] for value, _ in automaton.steps(state)]
+        if isinstance(automaton, ArrayAutomaton):
+            values += [counted.value for counted in automaton.counted if counted is not None]
+        for value in values:
+            if value is not None and value.is_productive and value not in found:
+                found[value] = True
+                todo += value.automata
+    return [one for one in found if one.object is not None and _may_be_reordered(one.object)]
+
+
+def _may_be_reordered(automaton: ObjectAutomaton) -> bool:
+    """Whether an object may have two undeclared keys, but not always another one."""
+    extras = [_live_extras(automaton, state) for state in range(len(automaton.extra))]
+    after = {target for classes in extras for _, edges in classes for _, target in edges}
+    if not any(extras[state] for state in after):
+        return False
+    is_new = [known.count(MOST_KEYS) is None for known in automaton.classes]
+    endless = set(after)
+    while True:
+        kept = {
+            state
+            for state in endless
+            if any(is_new[n] and target in endless for n, edges in extras[state] for _, target in edges)
+        }
+        if len(kept) == len(endless):
+            return kept != after
+        endless = kept
+
+
+def refuse_reordering(nonterminals: Nonterminals, unique: list) -> None:
+    """Refuse `reordering` objects whose keys are not declared.
+
+    Raises:
+        SchemaRefused: there is one.
+    """
+    for one in unique:
+        if reordering([one]):
+            error = SchemaRefused(
+                "unsupported", "uniqueItems", "",
+                "is not supported here: an object in an item may have a limited number of undeclared keys, "
+                "and texts with another order of these keys are equal; declare them in `properties`",
+            )  # fmt: skip
+            raise nonterminals.placed(error, one.formula)
+
+
+def declare_few_keys(nonterminals: Nonterminals, these: list, most: int = MOST_DECLARED) -> bool:
+    """Declare undeclared keys of some objects if a class has at most `most`. Declared keys have an order, so
     states know which have passed. Objects that get such keys must be built again.
 
     Returns:
@@ -47,7 +111,7 @@ def declare_few_keys(nonterminals: Nonterminals, these: list) -> bool:
     """
     found = False
     for one in these:
-        few = [one.object.classes[number].words(MOST_DECLARED) for number in _used(one.object)]
+        few = [one.object.classes[number].words(most) for number in _used(one.object)]
         texts = sorted({text for some in few for text in some or ()})
         if texts:
             one.names = (*one.object.names, *texts)

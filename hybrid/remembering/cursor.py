@@ -258,12 +258,13 @@ class Cursor:
         self.open[-1] = top._replace(seen=top.seen | {item}, texts=texts, is_apart=False, begins=-1)
         self._n_kept -= 1
 
-    def begun(self, or_next: bool = False) -> list[tuple[str, Container]]:
+    def begun(self, or_next: bool = False, depth: int = 0) -> list[tuple[str, Container]]:
         """Find the unfinished items and keys that may run out of new values, in containers that have earlier
         ones.
 
         Args:
             or_next: also those that come next; their text is empty.
+            depth: the number of outermost containers to leave out.
 
         Returns:
             Pairs of the item's text without white space, and its container. Items that differ from all
@@ -271,7 +272,7 @@ class Cursor:
         """
         return [
             (self.begun_text(one) if one.begins >= 0 else "", one)
-            for one in self.open
+            for one in self.open[depth:]
             if one.texts and (or_next or one.begins >= 0) and not one.is_apart and not one.is_repeated
         ]
 

@@ -20,20 +20,17 @@ from hybrid.json_schema.marks import BYTES as MARKS
 from hybrid.json_schema.marks import unmarked
 from hybrid.json_schema.places import Places
 from hybrid.remembering.cursor import (
-    BEFORE,
     BEHIND,
     ENDING_SCALAR,
     ESCAPED,
-    IN_NUMBER,
     IN_SCALAR,
     IN_STRING,
     QUOTE,
     WHITE_SPACE,
     Cursor,
     Repeated,
-    is_consistent,
 )
-from hybrid.remembering.novelty import goes_on_behind, may_be_new
+from hybrid.remembering.novelty import goes_on, goes_on_behind
 from hybrid.remembering.suspects import suspects
 from hybrid.remembering.vocabulary import Kinds, kinds_of
 from hybrid.values.follower import Follower
@@ -146,7 +143,7 @@ class RememberingFollower(Follower):
         cursor, marked, fork = found
         if not goes_on_behind(cursor, fork):
             return None
-        return (cursor, marked) if self._goes_on(cursor, lambda: fork) else None
+        return (cursor, marked) if goes_on(cursor, lambda: fork) else None
 
     def _forbidden(self, tokens: list[int]) -> list[int]:
         """Find, among tokens that the grammar allows, those that repeat something or can only lead to
@@ -206,23 +203,7 @@ class RememberingFollower(Follower):
             cursor.read(text)
         except Repeated:
             return None
-        return cursor if self._goes_on(cursor, behind) else None
-
-    def _goes_on(self, cursor: Cursor, behind: Callable[[], Follower]) -> bool:
-        """Whether the unfinished items and keys can still become new ones, as far as is known."""
-        for begun, one in cursor.begun():
-            if one.is_endless_behind(begun):
-                continue
-            if not is_consistent(begun, one.texts):
-                if begun[-1] not in IN_NUMBER:
-                    cursor.set_apart(one)
-            elif not may_be_new(behind(), cursor, one):
-                return False
-        if cursor.mode == BEFORE and cursor.open:
-            top = cursor.open[-1]
-            if top.texts and top.place is not None and (top.is_key or top.place.may_be_last):
-                return top.is_repeated or may_be_new(behind(), cursor, top)
-        return True
+        return cursor if goes_on(cursor, behind) else None
 
     # tokens and text
 

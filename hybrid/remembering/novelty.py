@@ -2,21 +2,24 @@
 
 What: `may_be_new` tries the bytes that the grammar allows, breadth first, until it finds a new item, or a
 beginning that no earlier item has.
-When: if an unfinished item begins like an earlier one, and `Place.is_endless_behind` does not decide.
+When: if an unfinished item begins like an earlier one, and `Place.is_endless_behind` does not decide;
+`goes_on` decides when, for all open containers.
 Limits: at most `MOST_AHEAD` texts are tried; if no new item is found by then, the token is forbidden.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import islice, zip_longest
 from typing import TypeVar
 
 from hybrid.json_schema.marks import BYTES, MARKED
 from hybrid.remembering.cursor import (
     BACKSLASH,
+    BEFORE,
     ESCAPED,
+    IN_NUMBER,
     IN_STRING,
     WHITE_SPACE,
     Container,
@@ -91,6 +94,8 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container) -> bool:
                 twin = follower.fork()
                 if not twin.accept_string(marked):
                     continue
+                if not goes_on(after, twin.fork, depth + 1):
+                    continue
                 if len(after.open) <= depth or (has_begun and after.open[depth].begins < 0):
                     if not goes_on_behind(after, twin):
                         continue
@@ -112,6 +117,29 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container) -> bool:
             return True  # each becomes a different value, and there are more of them than earlier items
         level = following
     return False
+
+
+def goes_on(cursor: Cursor, behind: Callable[[], Follower], depth: int = 0) -> bool:
+    """Whether the unfinished items and keys can still become new ones, as far as is known.
+
+    Args:
+        cursor: the cursor. It records which items differ from all earlier ones.
+        behind: makes a follower of the grammar at the same place.
+        depth: the number of outermost containers to leave out.
+    """
+    for begun, one in cursor.begun(depth=depth):
+        if one.is_endless_behind(begun):
+            continue
+        if not is_consistent(begun, one.texts):
+            if begun[-1] not in IN_NUMBER:
+                cursor.set_apart(one)
+        elif not may_be_new(behind(), cursor, one):
+            return False
+    if cursor.mode == BEFORE and len(cursor.open) > depth:
+        top = cursor.open[-1]
+        if top.texts and top.place is not None and (top.is_key or top.place.may_be_last):
+            return top.is_repeated or may_be_new(behind(), cursor, top)
+    return True
 
 
 def _least_common(begun: str) -> str:
