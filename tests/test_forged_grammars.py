@@ -64,7 +64,8 @@ def opened(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def use_grammar(data: bytes) -> str:
-    """Load a grammar and fill some masks; nested texts read the stack, and numbers use counters."""
+    """Load a grammar, fill some masks and explain them; nested texts read the stack, and numbers use
+    counters."""
     found = from_bytes(data, VOCABULARY)
     bitmask = allocate_token_bitmask(1, VOCABULARY.size)
     # if it has to fall back, the grammar's text reveals the forgery
@@ -76,6 +77,7 @@ def use_grammar(data: bytes) -> str:
                 if not matcher.accept_token(byte):
                     break
             matcher.find_jump_forward_string()
+            matcher.explain()
     return "loaded"
 
 
@@ -93,6 +95,26 @@ def test_forged_arrays_of_compiled_grammars(kind: str) -> None:
     found = outcomes(forged, use_grammar)
     assert found["nothing"] == "loaded"
     assert refused(found) > len(found) // 2
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('start: A\nA: "a"\n', "the grammar has 1 terminals, but its tables have"),
+        ("start: " + " ".join(f'"{number}"?' for number in range(30)), "symbols"),
+        ("start: A\n%import .forged.A\n", "imports from other files"),
+        ("start: ((\n", "Lark refuses the grammar"),
+    ],
+)
+def test_a_forged_text_of_a_lark_grammar_is_not_explained(text: str, why: str) -> None:
+    """Lark would write out a million alternatives, or read a file of this folder."""
+    header, arrays = opened(to_bytes(compiled("lark")))
+    grammar = b"start\n" + text.encode()
+    header = {**header, "grammar": hashlib.blake2b(grammar, digest_size=16).hexdigest()}
+    data = pack(header, {**arrays, "grammar": np.frombuffer(grammar, np.uint8)})
+    matcher = GrammarMatcher(from_bytes(data, VOCABULARY))
+    assert matcher.accept_string("if x")
+    assert any(why in note for note in matcher.explain().omitted)
 
 
 def test_kinds_that_are_there_many_times() -> None:

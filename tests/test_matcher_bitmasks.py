@@ -45,6 +45,15 @@ def test_one_row_and_arrays_are_bitmasks(strategy: str, bitmask: Any) -> None:
     assert bitmask.reshape(-1).tolist() == [1 << A | 1 << AB | 1 << ABC, 0]
 
 
+@pytest.mark.parametrize("grammar", ["root ::= [^z]*", 'root ::= "a" | "z"'])
+def test_bits_after_the_last_id_are_zero(strategy: str, grammar: str) -> None:
+    """XGrammar leaves them set if its mask is a list of tokens that are forbidden."""
+    matcher = Sides.of(strategy, grammar).ours
+    bitmask = allocate_token_bitmask(1, SIZE)
+    matcher.fill_next_token_bitmask(bitmask)
+    assert SIZE % 32 and int(bitmask[0, -1]) >> SIZE % 32 == 0
+
+
 VIEWS: dict[str, Callable[[Any], Any]] = {
     "left columns": lambda whole: whole[:, :WORDS],
     "right columns": lambda whole: whole[:, WORDS:],

@@ -78,6 +78,28 @@ def test_what_is_no_token_is_refused_by_name() -> None:
         compiler.compile_structural_tag(tag(token("<nowhere>")))
 
 
+EMPTY = {
+    "token": token(""),
+    "excluded": anything(""),
+    "trigger": {"type": "token_triggered_tags", "trigger_tokens": [""],
+     "tags": [{"begin": token(6), "content": anything(3), "end": token(3)}]},
+    "end of a tag": {"type": "tag", "begin": token(2), "content": anything(3), "end": token("")},
+    "dispatch": {"type": "token_dispatch", "rules": [["", token(0)]]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_an_empty_string_is_a_token_only_where_it_is_one_in_xgrammar(name: str) -> None:
+    compilers = xgrammar.GrammarCompiler(VOCABULARY.tokenizer_info), GrammarCompiler(VOCABULARY)
+    if name == "dispatch":
+        for compiler in compilers:
+            compiler.compile_structural_tag(tag(EMPTY[name]))
+        return
+    for compiler, error in zip(compilers, (RuntimeError, GrammarError), strict=True):
+        with pytest.raises(error, match="empty"):
+            compiler.compile_structural_tag(tag(EMPTY[name]))
+
+
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("strategy", ["auto", "engine"])
 def test_masks_are_those_of_xgrammars_own_compiler(name: str, strategy: str) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence import HybridError
 from equivalence.deadline import Deadline
 from equivalence.lark.lexer.scanner import terminal_names
 from hybrid.explain.explanation import ANY_CASE, Expected, Located, Rest
@@ -59,21 +60,30 @@ class Names(NamedTuple):
     ignored: frozenset[int]
 
 
-def names_of(grammar: LarkGrammar) -> Names:
+def names_of(grammar: LarkGrammar, n_terminals: int) -> Names:
     """The terminals of a compiled grammar.
 
     Lark builds its Earley parser for this. It has the same terminals in the same order, and needs no tables,
     so this takes a third of the time.
 
+    Args:
+        grammar: the grammar's text, which may come from a forged file.
+        n_terminals: how many terminals its tables have.
+
     Raises:
-        Untold: Lark refuses the grammar this time.
+        Untold: Lark refuses the grammar this time, or it is not that of the tables.
     """
     import lark
 
+    from hybrid.guard.lark_construction import REFUSALS, trees_of  # imported late: Lark is slow to import
+
     try:
-        parser = lark.Lark(grammar.text, parser="earley", lexer="basic", start=grammar.start)
-    except (lark.exceptions.LarkError, ValueError, AssertionError, LookupError, RecursionError) as error:
-        raise Untold(f"Lark refuses the grammar when it reads it again: {error}") from error
+        trees = trees_of(grammar.text)
+        parser = lark.Lark(trees, parser="earley", lexer="basic", start=grammar.start)
+    except (HybridError, *REFUSALS) as error:
+        raise Untold(f"the grammar cannot be read again: {error}") from error
+    if len(parser.terminals) != n_terminals:
+        raise Untold(f"the grammar has {len(parser.terminals)} terminals, but its tables have {n_terminals}")
     terminals: list[Any] = list(parser.terminals)
     names = terminal_names(parser)
     return Names(
@@ -219,7 +229,7 @@ class LarkReading:
     def _shifted(self, stack: tuple[int, ...], terminal: int) -> tuple[int, ...] | None:
         fixed, states = self._fixed, list(stack)
         for _ in range(MOST_STEPS):
-            if not states or states[-1] >= len(fixed.action):
+            if not 0 <= states[-1] < len(fixed.action):
                 return None
             action = int(fixed.action[states[-1], terminal])
             if action == 0:
@@ -227,7 +237,10 @@ class LarkReading:
             if action > 0:
                 return (*states, action - 1)
             rule = -action - 1
-            del states[len(states) - int(fixed.rule_length[rule]) :]
+            n_left = len(states) - int(fixed.rule_length[rule])
+            if n_left < 1:  # only tables of a forged file reduce more than there is
+                return None
+            del states[n_left:]
             states.append(int(fixed.goto[states[-1], fixed.rule_origin[rule]]))
         return None
 

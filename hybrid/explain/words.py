@@ -48,7 +48,8 @@ class Wording:
         none."""
         try:
             if isinstance(self._grammar, LarkGrammar):
-                names = names_of(self._grammar)
+                # the last column of the parser's table is the end of the text
+                names = names_of(self._grammar, self._fixed.action.shape[1] - 1)
                 return names, Lexing(self._fixed, names.ignored)
             return Rules(self._grammar, self._has_network)
         except Untold as why:

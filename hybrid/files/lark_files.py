@@ -121,7 +121,10 @@ def classifier_of(
         raise malformed(f"its parser has no terminals, or a shift that only {END} may have")
     sequence = taken(arrays, "sequence", (None,), 0, action.shape[1] - 2, np.int32)
     sequence_start = _starts(arrays, "sequence_lengths", None, len(sequence))
-    if int(np.diff(sequence_start).max(initial=0)) > MOST_EMITTED:
+    n_emitted = np.diff(sequence_start)
+    if len(n_emitted) == 0 or n_emitted[0] or not n_emitted[1:].all():
+        raise malformed("its first sequence of terminals is not the empty one, or another one is empty")
+    if int(n_emitted.max()) > MOST_EMITTED:
         raise malformed(f"its lexer emits more than {MOST_EMITTED} terminals at once")
     emitted = taken(arrays, "emitted", step.shape, 0, len(sequence_start) - 2, np.int32)
     color_list = taken(arrays, "color_list", (None,), 0, MOST_STATES, np.int32)

@@ -37,8 +37,11 @@ and more if many terminals may follow."""
 
 RELATIVE_IMPORT = re.compile(r"^[ \t]*%import[ \t]+\.", re.MULTILINE)
 
-_SLIPS = (ValueError, AssertionError, LookupError, TypeError, AttributeError)
-"""What Lark raises in various places if a grammar is not well-formed."""
+REFUSALS = (
+    lark.exceptions.LarkError, re.error, OSError, RecursionError,
+    ValueError, AssertionError, LookupError, TypeError, AttributeError,
+)  # fmt: skip
+"""What Lark raises if it refuses a grammar; the last ones in various places if it is not well-formed."""
 
 
 def read(text: str, start: str) -> lark.Lark:
@@ -48,6 +51,20 @@ def read(text: str, start: str) -> lark.Lark:
         GrammarError: Lark refuses it (the message quotes Lark), or it must not be read.
         BudgetExceeded: it would be too large once Lark has written it out (`hybrid.guard.lark_estimate`).
     """
+    options: dict[str, Any] = {"parser": "lalr", "lexer": "basic", "start": start}
+    trees = trees_of(text)
+    try:
+        return lark.Lark(trees, **options)
+    except REFUSALS as error:
+        raise refusal(error) from error
+
+
+def trees_of(text: str) -> Any:
+    """Lark's trees of a grammar, from which Lark makes a parser.
+
+    Raises:
+        GrammarError, BudgetExceeded: as `read`.
+    """
     if len(text) > MOST_CHARACTERS:
         raise GrammarError(f"the Lark grammar has {len(text)} characters, but the limit is {MOST_CHARACTERS}")
     if RELATIVE_IMPORT.search(text):
@@ -55,18 +72,22 @@ def read(text: str, start: str) -> lark.Lark:
             "the Lark grammar imports from other files, but a text has no files next to it; import "
             "only from Lark's own library, as in %import common.NUMBER"
         )
-    options: dict[str, Any] = {"parser": "lalr", "lexer": "basic", "start": start}
     try:
         # Lark's first steps, one by one; the text is parsed twice, which takes 25 ms for a programming
         # language
         refuse_large_terminals(_parse_grammar(text, "<string>"))  # type: ignore[no-untyped-call]
         trees, _ = load_grammar(text, "<string>", [], False)  # type: ignore[no-untyped-call]
         refuse_large_rules(trees)
-        return lark.Lark(trees, **options)
-    except (lark.exceptions.LarkError, re.error, OSError, *_SLIPS) as error:
-        raise GrammarError(f"Lark refuses the grammar: {error}") from error
-    except RecursionError as error:
-        raise GrammarError("Lark refuses the grammar: it is nested too deeply") from error
+    except REFUSALS as error:
+        raise refusal(error) from error
+    return trees
+
+
+def refusal(error: Exception) -> GrammarError:
+    """The error that says why Lark refuses a grammar, from one of `REFUSALS`."""
+    if isinstance(error, RecursionError):
+        return GrammarError("Lark refuses the grammar: it is nested too deeply")
+    return GrammarError(f"Lark refuses the grammar: {error}")
 
 
 def construct(text: str, start: str, max_states: int, deadline: Deadline | None = None) -> Construction:

@@ -60,6 +60,8 @@ class EngineFollower(Follower):
         vocabulary = compiled.vocabulary
         self._tokens = vocabulary.tokens
         self.size = vocabulary.size
+        # the bits of a row's last word that stand for ids
+        self._last_bits = np.uint32((1 << ((self.size & 31) or 32)) - 1)
         self._stop_set = frozenset(stops)
         self._mask_seconds = compiled.mask_seconds
         self._gather = compiled.gather
@@ -91,6 +93,7 @@ class EngineFollower(Follower):
         if self._gather is None:
             check_time(began, self._mask_seconds)
             row[:] = self._class_words
+            row[-1] &= self._last_bits  # XGrammar does not write the bits after the last id
             for word, bit in self._void_words:
                 row[word] &= ~bit
             for token in self._revived:
@@ -150,8 +153,7 @@ class EngineFollower(Follower):
 
     def _forbids(self, row: NDArray[np.uint32]) -> bool:
         """Whether some bit of an expanded row is 0."""
-        last = (1 << ((self.size & 31) or 32)) - 1  # the bits of the last word that stand for ids
-        return bool((row[:-1] != 0xFFFFFFFF).any()) or bool(~int(row[-1]) & last)
+        return bool((row[:-1] != 0xFFFFFFFF).any()) or bool(~row[-1] & self._last_bits)
 
     def accept_token(self, token: int, debug_print: bool = False) -> bool:
         """See `Follower.accept_token`."""

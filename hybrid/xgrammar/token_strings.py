@@ -32,7 +32,8 @@ def with_token_ids(text: Any, vocabulary: Vocabulary) -> Any:
         vocabulary: the vocabulary in which the strings are looked up.
 
     Raises:
-        GrammarError: a string is not the text of any token.
+        GrammarError: a string is not the text of any token, or it is empty. XGrammar's own compiler allows an
+            empty string only as a rule of a token dispatch.
     """
     if not isinstance(text, str) or '"' not in text or "token" not in text:
         return text
@@ -61,7 +62,7 @@ def _replace(tag: Any, vocabulary: Vocabulary) -> bool:
             if isinstance(rule, list) and len(rule) == 2:
                 waiting.append(rule[1])
                 if at.get("type") == "token_dispatch" and isinstance(rule[0], str):
-                    rule[0], found = _id_of(rule[0], vocabulary), True
+                    rule[0], found = _id_of(rule[0], vocabulary, may_be_empty=True), True
         waiting.extend(at.get(name) for name in FORMATS)
         for name in LISTS_OF_FORMATS:
             waiting.extend(_list(at.get(name)))
@@ -72,7 +73,9 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _id_of(token: str, vocabulary: Vocabulary) -> int:
+def _id_of(token: str, vocabulary: Vocabulary, may_be_empty: bool = False) -> int:
+    if not token and not may_be_empty:
+        raise GrammarError("the structural tag names an empty string as a token; name an id")
     text = token.encode("utf-8", "surrogatepass")
     try:
         return vocabulary.tokens.index(text)
