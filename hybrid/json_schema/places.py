@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from equivalence.arrays.closure import close_backwards
 from hybrid.json_schema.automata import Nonterminal, ObjectAutomaton
 from hybrid.json_schema.beginnings import Beginnings, beginnings_of
 from hybrid.json_schema.errors import SchemaRefused
@@ -220,12 +221,7 @@ def _pruned(places: list[Place], start: int, is_free: bool) -> Places | None:
             if child != NOWHERE:
                 before[child].append(number)
     kept = [one.is_unique or one.is_marked or one.has_unique_keys for one in places]
-    todo = [number for number, is_kept in enumerate(kept) if is_kept]
-    while todo:
-        for number in before[todo.pop()]:
-            if not kept[number]:
-                kept[number] = True
-                todo.append(number)
+    close_backwards(kept, before)
 
     def below(number: int) -> int:
         return number if number != NOWHERE and kept[number] else NOWHERE
