@@ -14,7 +14,7 @@ import pytest
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
 from equivalence.network import build_network, edge_types, serial
-from equivalence.network.automata import reachable_rules
+from equivalence.network.automata import reachable
 from equivalence.network.integers import read_integers
 from equivalence.network.making import Making, unpacked
 from tests.versions import strict_classes
@@ -257,9 +257,11 @@ def test_rules_that_the_root_leads_to() -> None:
     data = [CHOICES, 2, 1, 2, RULE, 1, 1, REPEAT, 3, 3, 0, 9, TAGS, 4, 4, 4, 0, 0, BYTES, 1, 97]
     starts = [0, 4, 7, 12, 18]
     bodies = np.array([0, 4, 4, 3, 4])
-    assert reachable_rules(np.array(data), np.array(starts), bodies, 0).tolist() == [1, 1, 0, 1, 1]
+    used, reached = reachable(np.array(data), np.array(starts), bodies, 0)
+    assert used.tolist() == [1, 1, 0, 1, 1]
+    assert np.flatnonzero(reached == 0).tolist() == []
     with pytest.raises(IndexError):
-        reachable_rules(np.array([SEQUENCE, 1, 7]), np.array([0]), np.array([0]), 0)
+        reachable(np.array([SEQUENCE, 1, 7]), np.array([0]), np.array([0]), 0)
 
 
 # --- Calls -------------------------------------------------------------------------------------------------
