@@ -193,9 +193,8 @@ class Network:
 
 
 def build_network(
-    grammar: Any, *, token_bytes: int, max_states: int = 200_000, deadline: Deadline | None = None,
-    finished: bool = True,
-) -> Network:  # fmt: skip
+    grammar: Any, *, token_bytes: int, max_states: int = 200_000, deadline: Deadline | None = None
+) -> Network:
     """Build the network of an `xgrammar.Grammar`, or of its serialised form as parsed by `json.loads`.
 
     Args:
@@ -203,7 +202,6 @@ def build_network(
         token_bytes: bytes of the longest token: one token cannot distinguish larger bounds of a repeat.
         max_states: bound on the states of every intermediate automaton.
         deadline: when to give up.
-        finished: compute at once what may lie below each state.
 
     Raises:
         UnsupportedGrammar: a byte-level network cannot keep a construct exact; the message names it.
@@ -215,10 +213,7 @@ def build_network(
     if dialect.TAKES_PARTS and serial.REPEAT in read.types:
         dialect.refuse_repeats_in_repeats(read.data.tolist(), read.starts.tolist(), read.rules)
     with deadline.stopping(PHASE) as stop:
-        network = _build(read, token_bytes, max_states, deadline, stop)
-    if finished:
-        network.finish(deadline)
-    return network
+        return _build(read, token_bytes, max_states, deadline, stop)
 
 
 def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadline, stop: Stop) -> Network:
