@@ -81,7 +81,7 @@ class Places(NamedTuple):
     is_free: bool
 
 
-def places_of(nonterminals: Nonterminals, start: Nonterminal, is_free: bool = True) -> Places | None:
+def places_of(nonterminals: Nonterminals, start: Nonterminal, is_free: bool) -> Places | None:
     """Return the places of a schema whose nonterminals are built; None: nothing must be remembered.
 
     It sets `is_marked` of arrays whose commas and brackets must show that two items were equal.
@@ -93,8 +93,6 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal, is_free: bool = Tr
     Raises:
         SchemaRefused: there are too many places.
     """
-    if not any(_remembers(one) for one in nonterminals.all):
-        return None
     numbers: dict[frozenset[int], int] = {}
     sets: list[list[Nonterminal]] = []
 
@@ -163,13 +161,6 @@ def _structured(values: Iterable[Nonterminal]) -> _Values:
 
 def _joined(parts: Iterable[_Values]) -> _Values:
     return {number: one for part in parts for number, one in part.items()}
-
-
-def _remembers(one: Nonterminal) -> bool:
-    if not one.is_productive:
-        return False
-    in_array = one.array is not None and one.array.remembers
-    return in_array or (one.object is not None and one.object.has_unique_keys)
 
 
 def _items(arrays: list[Nonterminal]) -> Iterator[Nonterminal]:
