@@ -288,3 +288,10 @@ def test_the_test_suite(tmp_path: Path) -> None:
         read(folder, ["draft4"])
     with pytest.raises(ValueError, match="no draft 'draft3'"):
         read(folder, ["draft3"])
+
+
+def test_instances_can_be_put_into_canonical_order() -> None:
+    schema = {"properties": {"a": {"type": "integer"}, "b": {"properties": {"d": {"type": "null"}}}}}
+    found = order.canonical(schema, {"z": 1, "b": {"y": 2, "d": None}, "a": 3})
+    assert json.dumps(found) == '{"a": 3, "b": {"d": null, "y": 2}, "z": 1}'
+    assert order.canonical(schema, {"b": 1, "a": "x"}) == {"b": 1, "a": "x"}

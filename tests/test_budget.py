@@ -171,10 +171,10 @@ def test_a_network_alone_stops_at_each_look(monkeypatch: pytest.MonkeyPatch) -> 
     grammar = xgrammar.Grammar.from_ebnf(RECURSIVE)
     looks = Looks(monkeypatch)
     with looks.cancelling():
-        build_network(grammar, token_bytes=8, deadline=Deadline())
+        build_network(grammar, token_bytes=8, deadline=Deadline()).finish(Deadline())
     for last in range(looks.count):
         with looks.cancelling(last), pytest.raises(BudgetExceeded, match="cancelled in this phase: the "):
-            build_network(grammar, token_bytes=8, deadline=Deadline())
+            build_network(grammar, token_bytes=8, deadline=Deadline()).finish(Deadline())
 
 
 def test_sets_below_are_bounded() -> None:
@@ -184,7 +184,7 @@ def test_sets_below_are_bounded() -> None:
     grammar = xgrammar.Grammar.from_ebnf("\n".join(["root ::= r0", *rules, f'r{n} ::= "e"']))
     states = build_network(grammar, token_bytes=8).n_states
     with pytest.raises(BudgetExceeded, match="more than 220 states"):
-        build_network(grammar, token_bytes=8, max_states=220)
+        build_network(grammar, token_bytes=8, max_states=220).finish()
     assert states < 10 * 220
 
 

@@ -236,7 +236,7 @@ def test_what_is_quick_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
     guard = Guard(Budget())
     here = xgrammar.Grammar.from_json_schema(QUICK).serialize_json()
     assert guard.convert(schema_request(QUICK), Deadline(1)).serialize_json() == here
-    wanted = Wanted(here, 2, 10**6)
+    wanted = Wanted(here, 10**6)
     assert guard.optimise(Deadline(1))(wanted) == optimised_text(wanted)
     with pytest.raises(AssertionError, match="another process"):
         guard.convert(schema_request(SLOW), Deadline(1))
@@ -258,10 +258,10 @@ def test_where_no_clock_decides_estimates_refuse() -> None:
 
 def test_automata_made_there_are_those_made_here() -> None:
     grammar = xgrammar.Grammar.from_ebnf('root ::= "a" r{2,300} [^x]*\nr ::= [a-z]{1,400} "é" | root')
-    wanted = Wanted(grammar.serialize_json(), 2, 64_000_000)
+    wanted = Wanted(grammar.serialize_json(), 64_000_000)
     here = optimised_text(wanted)
     assert here is not None and len(here) > 1000
-    request = {"task": "optimise", "text": wanted.text, "n_tokens": 2, "most_bytes": wanted.most_bytes}
+    request = {"task": "optimise", "text": wanted.text, "most_bytes": wanted.most_bytes}
     assert worker.run(Task(request), Deadline(60), "automata").decode() == here
     assert Guard(Budget()).optimise(Deadline(60))(wanted) == here
     assert Guard(Budget()).optimise(Deadline(60))(wanted._replace(most_bytes=100)) is None

@@ -175,8 +175,8 @@ def test_the_bound_is_exact(length: int) -> None:
 
 
 def test_a_url_takes_a_few_states() -> None:
-    counted = build_network(grammar_of_schema(URI).counted, token_bytes=64, finished=False)
-    states = build_network(grammar_of_schema(URI).read, token_bytes=64, finished=False)
+    counted = build_network(grammar_of_schema(URI).counted, token_bytes=64)
+    states = build_network(grammar_of_schema(URI).read, token_bytes=64)
     assert counted.n_states < 300 and states.n_states > 60_000
     assert counted.nbytes * 100 < states.nbytes
 
@@ -197,7 +197,7 @@ def test_there_are_no_classes(tmp_path: Path) -> None:
     whole = GrammarCompiler(VOCABULARY, semantics="json-schema", strategy="classifier")
     whole.compile_json_schema(SLUG).save(tmp_path / "one")
     assert list((tmp_path / "cache").glob("*.equimask")) == []
-    network = build_network(grammar_of_schema(SLUG).counted, token_bytes=64, finished=False)
+    network = build_network(grammar_of_schema(SLUG).counted, token_bytes=64)
     with pytest.raises(UnsupportedGrammar, match=r"lengths .* are counted"):
         network.finish()
 

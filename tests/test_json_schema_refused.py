@@ -18,7 +18,7 @@ import pytest
 from equivalence import BudgetExceeded, HybridError
 from equivalence.deadline import Deadline
 from hybrid import Budget, CompiledGrammar, GrammarCompiler
-from hybrid.json_schema import SchemaRefused, canonical, grammar_of_schema
+from hybrid.json_schema import SchemaRefused, grammar_of_schema
 from hybrid.json_schema.ebnf import least_bytes
 from tests.test_json_schema_meaning import BYTES, OPEN, compiled_bytes, written
 
@@ -437,13 +437,6 @@ def test_mail_addresses_have_lengths() -> None:
     assert written(compiled, '"somebody@example.org"')
     assert not written(compiled, '"somebody"')
     assert not written(compiled, f'"{"x" * 250}@a.org"')
-
-
-def test_instances_can_be_put_into_canonical_order() -> None:
-    schema = {"properties": {"a": {"type": "integer"}, "b": {"properties": {"d": {"type": "null"}}}}}
-    found = canonical(schema, {"z": 1, "b": {"y": 2, "d": None}, "a": 3})
-    assert json.dumps(found) == '{"a": 3, "b": {"d": null, "y": 2}, "z": 1}'
-    assert canonical(schema, {"b": 1, "a": "x"}) == {"b": 1, "a": "x"}
 
 
 def test_an_indentation_without_end_is_refused() -> None:

@@ -24,7 +24,7 @@ from equivalence.classes import Relation, TokenClasses, compute_classes
 from equivalence.classes.explore import Capacity
 from equivalence.classes.reference import ReferenceGrammar
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
-from equivalence.network.features import find_features
+from equivalence.network.features import features_of
 from equivalence.network.reading import read_grammar
 from equivalence.vocabulary import Vocabulary
 from hybrid.testing.segmentation import tokenize_random
@@ -190,7 +190,7 @@ def test_xgrammar_cannot_tell_tokens_of_a_class_apart(case: Case) -> None:
     rng = random.Random(case.name)
     vocabulary = vocabulary_for(case, rng)
     grammar = case.parse()
-    if find_features(read_grammar(grammar).whole()).beyond_stacks:
+    if features_of(read_grammar(grammar)).beyond_stacks:
         with pytest.raises(UnsupportedGrammar):
             compute_classes(grammar, vocabulary)
         return

@@ -12,16 +12,15 @@ import xgrammar
 
 from equivalence.classes import compute_classes
 from equivalence.classes.explore import Capacity, explore
+from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
 from equivalence.network import Network, build_network
-from equivalence.network.merging import minimise
-from equivalence.network.states import States
+from equivalence.network.edge_types import BYTES, CALL, EMPTY
+from equivalence.network.making import Making, unpacked
 from equivalence.vocabulary import Vocabulary
 from tests.versions import whole_repeats
 
 pytestmark = pytest.mark.kernels
-
-NO_COUNTED = np.zeros((0, 3), np.int64)
 
 SMALL = Capacity(configurations=2_000, nodes=8_000, outcomes=8_000, items=8_000)
 """A grammar of a few lines that needs more has a loop that reads nothing."""
@@ -208,7 +207,7 @@ def test_chains_of_rules_that_pass_on(length: int) -> None:
     )
 
 
-def moore(final: Any, edges: dict[int, list[tuple[int, int, int]]], calls: dict[int, list[list[int]]]) -> Any:
+def moore(final: Any, edges: dict[int, list[Any]], calls: dict[int, list[Any]]) -> Any:
     """The coarsest bisimulation, refined in rounds over all states; a call names the first state of a
     rule."""
     block = [0] * len(final)
@@ -225,72 +224,83 @@ def moore(final: Any, edges: dict[int, list[tuple[int, int, int]]], calls: dict[
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_minimise_is_the_coarsest_bisimulation(seed: int) -> None:
+def test_states_are_merged_by_the_coarsest_bisimulation(seed: int) -> None:
     rng = random.Random(seed)
     n = rng.randint(1, 24)
-    # of some graphs, each state has copies, whose edges lead to any copies: cycles are unrolled, or nested
+    # of some graphs, each node has copies, whose edges lead to any copies: cycles are unrolled, or nested
     n_copies = rng.choice([1, 1, 2, 3])
 
-    def a_copy(state: int) -> int:
-        return state + n * rng.randrange(n_copies)
+    def a_copy(node: int) -> int:
+        return node + n * rng.randrange(n_copies)
 
-    final = [int(rng.random() < 0.2) for _ in range(n)]
-    spread = rng.choice([2, 5, n])  # edges to nearby states make long chains and cycles
+    spread = rng.choice([2, 5, n])  # edges to nearby nodes make long chains and cycles
     edges, calls = {}, {}
-    for state in range(n):
-        near = [min(max(state + rng.randint(-spread, spread), 0), n - 1) for _ in range(4)]
+    for node in range(n):
+        near = [min(max(node + rng.randint(-spread, spread), 0), n - 1) for _ in range(4)]
         bounds = rng.choice([[], [97, 98], [97, 98], [97, 98, 99], [97, 99]])
-        edges[state] = [
+        edges[node] = [
             (low, high - 1, target) for low, high, target in zip(bounds, bounds[1:], near, strict=False)
         ]
-        # rule r begins at state r
-        calls[state] = [[near[2], near[3]]] * (rng.random() < 0.3) + [[near[3], near[0]]] * (
+        calls[node] = [(near[2] % 4, near[3])] * (rng.random() < 0.3) + [(near[3] % 4, near[0])] * (
             rng.random() < 0.1
         )
     for copy in range(n, n * n_copies):
         edges[copy] = [(low, high, a_copy(target)) for low, high, target in edges[copy % n]]
-        calls[copy] = [[a_copy(callee), a_copy(back)] for callee, back in calls[copy % n]]
-    n, final = n * n_copies, final * n_copies
-    assert_coarsest(final, edges, calls, rng.randrange(n))
+        calls[copy] = [(rule, a_copy(back)) for rule, back in calls[copy % n]]
+    final = {node for node in range(n * n_copies) if rng.random() < 0.2}
+    assert_coarsest(final, edges, calls, [rng.randrange(n * n_copies) for _ in range(4)])
 
 
 @pytest.mark.parametrize("length", [2, 31, 33, 90])
 def test_copies_of_a_long_cycle_are_merged(length: int) -> None:
-    # the last state of each of two cycles may end; the root leads into both, and to a state that does nothing
+    # the last node of each of two cycles may end; the root leads into both, and to a node that does nothing
     edges = {2 * length: [(97, 97, 0), (98, 98, length), (99, 99, 2 * length + 1)], 2 * length + 1: []}
-    for state in range(2 * length):
-        begin = state // length * length
-        edges[state] = [(97, 97, begin + (state + 1) % length)]
-    final = [int(state % length == length - 1) for state in range(2 * length)] + [0, 0]
-    assert assert_coarsest(final, edges, {state: [] for state in edges}, 2 * length) == length + 2
+    for node in range(2 * length):
+        begin = node // length * length
+        edges[node] = [(97, 97, begin + (node + 1) % length)]
+    final = {length - 1, 2 * length - 1}
+    # the start, the first node, one cycle, and the node that does nothing
+    assert assert_coarsest(final, edges, {node: [] for node in edges}, [2 * length]) == length + 3
 
 
-def assert_coarsest(final: Any, edges: Any, calls: Any, root: int) -> int:
-    """Assert that `minimise` merges states as Moore's algorithm does. Return the number of classes."""
-    n = len(final)
-    edge_starts = np.cumsum([0] + [len(edges[state]) for state in range(n)])
-    call_starts = np.cumsum([0] + [len(calls[state]) for state in range(n)])
-    states = States(
-        np.arange(n),
-        np.arange(n) + 1,
-        np.array(final, np.uint8),
-        edge_starts,
-        np.array([row for state in range(n) for row in edges[state]], np.int64).reshape(-1, 3),
-        call_starts,
-        np.array([row for state in range(n) for row in calls[state]], np.int64).reshape(-1, 2),
+def assert_coarsest(final: set[int], edges: Any, calls: Any, begins: list[int]) -> int:
+    """Assert that states are merged as Moore's algorithm merges them. Return the number of classes.
+
+    Each rule reads "z" and walks from one of `begins` through its own copy of a graph.
+    """
+    rows = []
+    for rule, begin in enumerate(begins):
+        base = 2 * len(begins) + rule * len(edges)
+        rows.append((2 * rule, BYTES, ord("z"), ord("z"), base + begin))
+        for node in edges:
+            rows += [(base + node, BYTES, low, high, base + target) for low, high, target in edges[node]]
+            rows += [(base + node, CALL, callee, 0, base + back) for callee, back in calls[node]]
+        rows += [(base + node, EMPTY, 0, 0, 2 * rule + 1) for node in final]
+    making, none = Making(), np.zeros(0, np.int64)
+    n_states = len(begins) * (2 + len(edges))
+    stop = Stop(Deadline(), "a test")
+    bodies = np.full(len(begins), -1)
+    assert not making.begin(none, none, bodies, 0, 10_000, np.array(rows), n_states, stop, False)
+    making.merge(8)
+    (first, _, ends, edge_starts, edges, call_starts, calls, kept, class_of, n_classes), *_ = unpacked(
+        *making.packed()
     )
-    class_of, n_classes, class_of_counted, n_counted = minimise(
-        states, NO_COUNTED, np.zeros(n, np.uint8), root
-    )
-    assert (len(class_of_counted), n_counted) == (0, 0)
-    reached, queue = {root}, [root]
+    states = range(len(ends))
+    ways = {
+        state: [(low, high, kept[to]) for low, high, to in edges[slice(*edge_starts[state : state + 2])]]
+        for state in states
+    }
+    called = {
+        state: [(kept[first[rule]], kept[to]) for rule, to in calls[slice(*call_starts[state : state + 2])]]
+        for state in states
+    }
+    reached, queue = {int(kept[first[0]])}, [int(kept[first[0]])]
     for state in queue:
-        for following in [row[2] for row in edges[state]] + [t for row in calls[state] for t in row]:
+        for following in [way[2] for way in ways[state]] + [to for pair in called[state] for to in pair]:
             if following not in reached:
-                reached.add(following)
-                queue.append(following)
-    assert [state for state in range(n) if class_of[state] >= 0] == sorted(reached)
-    wanted = moore(final, edges, calls)
+                reached.add(int(following))
+                queue.append(int(following))
+    wanted = moore(ends.tolist(), ways, called)
     pairs = {(int(class_of[state]), wanted[state]) for state in reached}
     assert len(pairs) == len({ours for ours, _ in pairs}) == len({theirs for _, theirs in pairs}) == n_classes
     return int(n_classes)

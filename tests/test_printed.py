@@ -42,8 +42,8 @@ def request_of(schema: Any, **options: Any) -> JsonSchemaRequest:
 
 
 def same_network(read: ReadGrammar, grammar: xgrammar.Grammar) -> bool:
-    ours = build_network(read, token_bytes=9, finished=False)
-    whole = build_network(read_grammar(grammar), token_bytes=9, finished=False)
+    ours = build_network(read, token_bytes=9)
+    whole = build_network(read_grammar(grammar), token_bytes=9)
     same = all(map(np.array_equal, ours.automaton, whole.automaton))
     return same and (ours.start, ours.start_final) == (whole.start, whole.start_final)
 

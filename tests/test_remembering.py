@@ -406,7 +406,7 @@ def test_what_cannot_be_remembered_is_refused_by_name(schema: Any) -> None:
 def test_other_schemas_remember_nothing() -> None:
     for schema in ({"type": "array", "items": FREE}, {"type": "object"}, True, {"minProperties": 1}):
         grammar = grammar_of_schema(schema, {"strict_mode": False})
-        assert grammar.places is None is places_of(grammar.whole.nonterminals, grammar.whole.start)
+        assert grammar.places is None is places_of(grammar.whole.nonterminals, grammar.whole.start, True)
 
 
 def test_batches_and_jumps_go_on() -> None:

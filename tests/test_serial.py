@@ -126,9 +126,9 @@ def test_what_is_not_compiled() -> None:
 
 def test_types_of_edges() -> None:
     text = (
-        'root ::= "a" one{3,200} one | Token(1) | ExcludeToken(2)\none ::= "(" root ")" | "b" one one | "c"'
+        'root ::= "a" one{3,200} one | Token(0) | ExcludeToken(0)\none ::= "(" root ")" | "b" one one | "c"'
     )
-    made = read_back(Wanted(json.dumps(serialized(text)), 4, 10**8))
+    made = read_back(Wanted(json.dumps(serialized(text)), 10**8))
     assert made is not None
     grammar, edges = made.grammar, made.rows.tolist()
     types = {first for first, _, _ in edges if first < 0}

@@ -15,7 +15,7 @@ import pytest
 import xgrammar
 
 from equivalence import GrammarError, UnsupportedGrammar
-from equivalence.network.features import find_features
+from equivalence.network.features import features_of
 from equivalence.network.reading import read_grammar
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
 from tests.matchers import bits_of
@@ -161,7 +161,7 @@ def same_bits(compiled: CompiledGrammar, taken: np.ndarray, stops: list[int]) ->
 @pytest.mark.parametrize("name", [*LARK, *EBNF])
 def test_what_stacks_do_not_decide_runs_in_plain_xgrammar(name: str) -> None:
     grammar = parse(name)
-    features = find_features(read_grammar(grammar).whole())
+    features = features_of(read_grammar(grammar))
     compiled = GrammarCompiler(VOCABULARY).compile_grammar(grammar)
     if not features.beyond_stacks or (features.only_ids and not features.captures):
         assert compiled.strategy == "classifier"

@@ -25,7 +25,7 @@ from adapters.engines.notices import Notice, notice_of, tell
 from adapters.sglang.grammar import Grammar, ReasoningGrammar
 from adapters.sglang.settings import SETTINGS
 from equivalence import GrammarError
-from equivalence.network.features import find_features
+from equivalence.network.features import features_of
 from equivalence.network.reading import read_grammar
 
 logger = logging.getLogger("sglang.equimask")
@@ -195,6 +195,6 @@ def named_ids(compiled: Any) -> set[int]:
     if not isinstance(grammar, xgrammar.Grammar):
         return set()
     try:
-        return set(find_features(read_grammar(grammar).whole()).named)
+        return set(features_of(read_grammar(grammar)).named)
     except GrammarError:  # another version of XGrammar
         return set()

@@ -18,7 +18,7 @@ import hybrid
 from adapters.xgrammar.compiling import Compiling
 from adapters.xgrammar.errors import with_its_errors
 from equivalence import GrammarError, forking
-from equivalence.network.features import find_features
+from equivalence.network.features import features_of
 from equivalence.network.reading import read_grammar
 from hybrid.json_schema import in_xgrammar
 from hybrid.lark import LarkGrammar
@@ -79,7 +79,7 @@ class CompiledGrammar(xgrammar.CompiledGrammar):
         if "plain" in self.__dict__:
             return self.plain.grammar
         try:
-            named = find_features(read_grammar(self._parsed).whole()).named
+            named = features_of(read_grammar(self._parsed)).named
         except GrammarError:  # another version of XGrammar
             return self.plain.grammar
         info = xgrammar.TokenizerInfo([b""] * (max(named, default=-1) + 1))

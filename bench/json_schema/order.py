@@ -11,6 +11,7 @@ used.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -23,11 +24,22 @@ IN_PLACE = ("allOf", "if", "then", "else", "not")
 
 
 def canonical(schema: Any, instance: Any) -> Any:
-    """Return the instance with keys in canonical order."""
+    """Return the instance with keys in canonical order; unchanged if the schema does not allow it."""
     try:
-        return json_schema.canonical(schema, instance)
+        grammar = json_schema.grammar_of_schema(schema, {"strict_mode": False})
     except json_schema.SchemaRefused:  # it refers to documents that were passed only to an engine
         return declared(schema, instance)
+    text = grammar.instances.text(instance)
+    return instance if text is None else _in_order_of(json.loads(text), instance)
+
+
+def _in_order_of(like: Any, instance: Any) -> Any:
+    """Return an instance with its keys in the order of an equal one; its scalars are unchanged."""
+    if isinstance(instance, dict):
+        return {name: _in_order_of(inner, instance[name]) for name, inner in like.items()}
+    if isinstance(instance, list):
+        return [_in_order_of(inner, one) for inner, one in zip(like, instance, strict=True)]
+    return instance
 
 
 def declared(schema: Any, instance: Any) -> Any:

@@ -49,12 +49,6 @@ def array_of(view: Any) -> Any:
     return np.asarray(view)
 
 
-def as_type(array: Any, kind: np.dtype[Any], size: int) -> Any:
-    """A contiguous array as `size` rows of another type, without copying. To view records as numbers, or
-    numbers as records, numpy runs Python code, which takes 2 us."""
-    return np.ndarray(size, kind, array)
-
-
 @cache
 def record_type(fields: str, number: Any = np.int64) -> np.dtype[Any]:
     """The type of a record of numbers of one type."""

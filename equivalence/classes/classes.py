@@ -124,9 +124,8 @@ def network_within(
     unmerged = UNMERGED_STATES_FACTOR * max_states
     try:
         network = build_network(
-            grammar, token_bytes=token_bytes, max_states=min(unmerged, within_bytes), deadline=deadline,
-            finished=False,
-        )  # fmt: skip
+            grammar, token_bytes=token_bytes, max_states=min(unmerged, within_bytes), deadline=deadline
+        )
     except BudgetExceeded as error:
         if deadline.is_over:
             raise

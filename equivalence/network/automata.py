@@ -272,13 +272,14 @@ class Builder:
         return following
 
 
-def reachable_rules(
+def reachable(
     data: cython.const[cython.Py_ssize_t][::1],
     starts: cython.const[cython.Py_ssize_t][::1],
     bodies: cython.const[cython.Py_ssize_t][::1],
     root: cython.Py_ssize_t,
-) -> NDArray[np.uint8]:
-    """The rules, of any type, that can be reached from a root, also by tag dispatches, uint8[rules].
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """The rules, of any type, that can be reached from a root, also by tag dispatches, uint8[rules]; and
+    their expressions, uint8[expressions].
 
     Args:
         data, starts, bodies, root: as for `making.Making.begin`; every rule has a body.
@@ -288,13 +289,15 @@ def reachable_rules(
     """
     rules: Rules = Rules()
     rules.prepare(bodies.shape[0])
-    known: cython.uchar[::1] = np.zeros(starts.shape[0], np.uint8)
+    found = np.zeros(starts.shape[0], np.uint8)
+    known: cython.uchar[::1] = found
     stack: cython.Py_ssize_t[::1] = np.empty(starts.shape[0] + 1, np.int64)
     with cython.nogil:
         rules.find(root)
         rule = rules.next()
         while rule >= 0:
             stack[0] = bodies[rule]
+            known[bodies[rule]] = 1
             depth: cython.Py_ssize_t = 1
             while depth > 0:
                 depth -= 1
@@ -316,4 +319,4 @@ def reachable_rules(
                     for i in range(at + 2, at + 2 + 2 * data[at], 2):
                         rules.find(data[i])
             rule = rules.next()
-    return np.array(rules.known)
+    return np.array(rules.known), found

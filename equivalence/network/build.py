@@ -35,7 +35,7 @@ time could be saved.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import dialect, edge_types, serial
-from equivalence.network.automata import reachable_rules
+from equivalence.network.automata import reachable
 from equivalence.network.below import MergedStates
 from equivalence.network.contexts import contexts_and_below
 from equivalence.network.counted_automata import limits_of, refuse_counted_automata
@@ -193,9 +193,8 @@ class Network:
 
 
 def build_network(
-    grammar: Any, *, token_bytes: int, max_states: int = 200_000, deadline: Deadline | None = None,
-    finished: bool = True,
-) -> Network:  # fmt: skip
+    grammar: Any, *, token_bytes: int, max_states: int = 200_000, deadline: Deadline | None = None
+) -> Network:
     """Build the network of an `xgrammar.Grammar`, or of its serialised form as parsed by `json.loads`.
 
     Args:
@@ -203,7 +202,6 @@ def build_network(
         token_bytes: bytes of the longest token: one token cannot distinguish larger bounds of a repeat.
         max_states: bound on the states of every intermediate automaton.
         deadline: when to give up.
-        finished: compute at once what may lie below each state.
 
     Raises:
         UnsupportedGrammar: a byte-level network cannot keep a construct exact; the message names it.
@@ -212,19 +210,13 @@ def build_network(
     """
     deadline = deadline or Deadline()
     read = read_grammar(grammar)
-    types = read.types
-    if dialect.TAKES_PARTS and serial.REPEAT in types:
+    if dialect.TAKES_PARTS and serial.REPEAT in read.types:
         dialect.refuse_repeats_in_repeats(read.data.tolist(), read.starts.tolist(), read.rules)
     with deadline.stopping(PHASE) as stop:
-        network = _build(read, types, token_bytes, max_states, deadline, stop)
-    if finished:
-        network.finish(deadline)
-    return network
+        return _build(read, token_bytes, max_states, deadline, stop)
 
 
-def _build(
-    read: ReadGrammar, types: Set[int], token_bytes: int, max_states: int, deadline: Deadline, stop: Stop
-) -> Network:
+def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadline, stop: Stop) -> Network:
     root, bodies = read.root, read.bodies
     data, starts = read.data, read.starts
     n_rules = len(bodies)
@@ -232,9 +224,9 @@ def _build(
     n_states = 2 * n_rules
     if read.edges is not None:
         edges, n_states = read.edges, read.n_states
-    elif not types.isdisjoint(serial.FOREIGN_TYPES):
+    elif not read.types.isdisjoint(serial.FOREIGN_TYPES):
         is_foreign = np.isin(data[starts[bodies]], serial.FOREIGN_TYPES)
-        used = reachable_rules(data, starts, bodies, root)
+        used, _ = reachable(data, starts, bodies, root)
         foreign = {}
         for rule in np.flatnonzero(is_foreign & (used != 0)).tolist():
             foreign[rule] = foreign_rule(read, rule)

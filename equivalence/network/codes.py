@@ -25,16 +25,13 @@ RUN = cython.declare(cython.Py_ssize_t, 16)  # this many are sorted by insertion
 class Codes:
     """A set of integers: `add` them, `sort` them, read `values`, set `count` to 0.
 
-    Args:
-        size: initial room for integers.
-
     Attributes:
         values: the integers, and room for more.
         count: their number.
     """
 
-    def __init__(self, size: cython.Py_ssize_t = 64) -> None:
-        self.values = np.empty(max(size, 1), np.int64)
+    def __init__(self) -> None:
+        self.values = np.empty(64, np.int64)
         self.count = 0
         self.n_spare = 0
 
@@ -98,10 +95,3 @@ class Codes:
                         left += 1
                     at += 1
             first = end
-
-    def sorted(self, codes: cython.const[cython.Py_ssize_t][::1]) -> list[int]:
-        """The integers of an int64 array in order, without duplicates; for Python."""
-        self.count = 0
-        for i in range(codes.shape[0]):
-            self.add(codes[i])
-        return [self.values[i] for i in range(self.sort())]

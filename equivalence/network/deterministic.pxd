@@ -25,4 +25,3 @@ cdef class Deterministic:
     cdef int grow_edges(self) except -1
     cdef int grow_calls(self) except -1
     cdef int prepare(self, Py_ssize_t n_rules, Py_ssize_t n_callees, Py_ssize_t room) except -1 nogil
-    cdef object take(self, object states)

@@ -2,9 +2,9 @@
 # mypy: ignore-errors
 """Deterministic automata while they are built: states, their edges and calls, rule by rule.
 
-What: `Deterministic` owns the tables that become `States`, and decides which rules are small enough to be
-copied into their callers.
-When: filled by `equivalence.network.subsets`.
+What: `Deterministic` owns the tables of all rules, and decides which rules are small enough to be copied
+into their callers.
+When: filled by `equivalence.network.subsets`, read by `equivalence.network.merging`.
 Limits: states must be added in the order of their numbers, and ended in that order.
 """
 
@@ -15,7 +15,6 @@ import numpy as np
 from cython.cimports.equivalence.built import check_source
 
 from equivalence.arrays.growing import bigger, record_type
-from equivalence.network.states import rows
 
 check_source(__name__)
 
@@ -30,12 +29,16 @@ CALL = record_type("rule back")
 @cython.final
 @cython.cclass
 class Deterministic:
-    """The automata of finished rules, and of the current one.
+    """The automata of finished rules, and of the current one; they read non-empty strings only. All states
+    have one numbering, and there is room for more.
 
     Attributes:
         rule_first, rule_last: the first state of each rule, and the one after its last; -1: none yet.
         copied: whether a rule is copied into its callers.
-        final, edge_starts, edges, call_starts, calls: as in `States`, with room for more.
+        final: uint8[states].
+        edge_starts, call_starts: int64[states + 1], where the edges and calls of each state start.
+        edges: rows (first byte, last byte, target), by byte.
+        calls: rows (rule, state to return to); counted rules are numbered after the others.
         n_edges, n_calls: their numbers.
     """
 
@@ -158,15 +161,3 @@ class Deterministic:
             if loop > INLINE_LOOP:
                 return False
         return True
-
-    def take(self, states):
-        """Load the automata of `States` unchanged.
-
-        Raises:
-            ValueError: arrays of another type, or with other dimensions.
-        """
-        self.rule_first, self.rule_last = states.rule_first, states.rule_last
-        self.final = states.final
-        self.edge_starts, self.call_starts = states.edge_starts, states.call_starts
-        self.edges, self.calls = rows(states.edges, "first last target"), rows(states.calls, "rule back")
-        self.n_edges, self.n_calls = self.edges.shape[0], self.calls.shape[0]

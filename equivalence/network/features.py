@@ -1,18 +1,20 @@
 """Constructs that make masks depend on more than bytes: token ids, counts, lazy rules, hidden markers.
 
-What: `find_features` names such constructs of a serialised grammar.
+What: `features_of` names such constructs of a grammar.
 When: before a grammar is compiled, to choose what can run it, and before classes are computed.
-Limits: reads one version of the layout (`equivalence.network.serial`), in the form that
-`xgrammar.Grammar.serialize_json` gives, parsed by `json.loads`.
+Limits: reads one version of the layout (`equivalence.network.serial`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Set
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from equivalence.network import serial
-from equivalence.network.reading import PlainRules, ReadGrammar
+from equivalence.network.automata import reachable
+from equivalence.network.expressions import types_among
+from equivalence.network.reading import ReadGrammar
 from equivalence.network.serial import CAPTURE, IS_LAZY, MAX_CHARS, MAX_TOKENS
 
 
@@ -57,73 +59,40 @@ PLAIN = Features((), False, False, False, False, False, False, False)
 """A grammar of bytes and stacks only."""
 
 
-def is_plain(serialized: dict[str, Any], types: Set[int]) -> bool:
-    """Whether no rule, reachable or not, has such a construct, given the types of all expressions."""
-    rules = serialized[serial.RULES]
-    return (
-        types.isdisjoint(serial.TOKEN_TYPES)
-        and not serialized.get(serial.MARKERS)
-        and not any(
-            rule[MAX_TOKENS] >= 0 or rule[MAX_CHARS] >= 0 or rule[CAPTURE] or rule[IS_LAZY]
-            for rule in (() if isinstance(rules, PlainRules) else rules)
-        )
-    )
-
-
-def features_of(read: ReadGrammar, types: Set[int]) -> Features:
-    """The constructs beyond bytes and stacks of a grammar, given the types of its expressions."""
+def features_of(read: ReadGrammar) -> Features:
+    """The constructs beyond bytes and stacks of a grammar."""
     if read.printed is not None:  # a printed grammar with other constructs is not read
         return PLAIN
-    return PLAIN if is_plain(read.features, types) else find_features(read.whole())
-
-
-def find_features(serialized: dict[str, Any]) -> Features:
-    """The constructs beyond bytes and stacks of a serialised grammar."""
-    data, starts, rules = serialized[serial.DATA], serialized[serial.STARTS], serialized[serial.RULES]
-    if is_plain(serialized, {data[at] for at in starts}):
+    markers, rules = read.features.get(serial.MARKERS), read.rules
+    if (
+        read.types.isdisjoint(serial.TOKEN_TYPES)
+        and not markers
+        and not any(
+            rule[MAX_TOKENS] >= 0 or rule[MAX_CHARS] >= 0 or rule[CAPTURE] or rule[IS_LAZY] for rule in rules
+        )
+    ):
         return PLAIN
-    markers = bool(serialized.get(serial.MARKERS))
-    reached_rules, reached_types = _reach(serialized)
-    chosen = [rules[number] for number in reached_rules]
+    used, reached = reachable(read.data, read.starts, read.bodies, read.root)
+    types = types_among(read.data, read.starts[reached != 0])
+    chosen = [rules[number] for number in np.flatnonzero(used).tolist()]
     return Features(
-        named=_named(serialized),
-        edges=not reached_types.isdisjoint((serial.TOKENS, serial.TOKEN_TAGS)),
-        exclusions=not reached_types.isdisjoint((serial.EXCLUDED, serial.TOKEN_TAGS)),
+        named=_named(read),
+        edges=not types.isdisjoint((serial.TOKENS, serial.TOKEN_TAGS)),
+        exclusions=not types.isdisjoint((serial.EXCLUDED, serial.TOKEN_TAGS)),
         max_tokens=any(rule[MAX_TOKENS] >= 0 for rule in chosen),
         max_chars=any(rule[MAX_CHARS] >= 0 for rule in chosen),
         lazy=any(rule[IS_LAZY] for rule in chosen),
-        markers=markers,
-        captures=any(rule[CAPTURE] for rule in chosen) or any(info[5] for info in serialized[serial.MARKERS]),
+        markers=bool(markers),
+        captures=any(rule[CAPTURE] for rule in chosen) or any(info[5] for info in markers or ()),
     )
 
 
-def _named(serialized: dict[str, Any]) -> tuple[int, ...]:
+def _named(read: ReadGrammar) -> tuple[int, ...]:
     """The ids that a grammar names, ascending."""
-    data: list[int] = serialized[serial.DATA]
+    data, starts = read.data, read.starts
     named: set[int] = set()
-    for at in serialized[serial.STARTS]:
-        if data[at] in serial.TOKEN_TYPES:
-            body = data[at + 2 : at + 2 + data[at + 1]]
-            named.update(body[place] for place in serial.named_ids(data[at], body))
+    for at in starts[np.isin(data[starts], serial.TOKEN_TYPES)].tolist():
+        kind, length = data[at : at + 2].tolist()
+        body = data[at + 2 : at + 2 + length].tolist()
+        named.update(body[place] for place in serial.named_ids(kind, body))
     return tuple(sorted(named))
-
-
-def _reach(serialized: dict[str, Any]) -> tuple[set[int], set[int]]:
-    """The rules that the root reaches, and the types of their expressions."""
-    data, starts = serialized[serial.DATA], serialized[serial.STARTS]
-    rules = serialized[serial.RULES]
-    root = serialized[serial.ROOT]
-    seen, types = {root}, set()
-    pending = [rules[root][serial.BODY]]
-    while pending:
-        at = starts[pending.pop()]
-        expression_type, length = data[at], data[at + 1]
-        body = data[at + 2 : at + 2 + length]
-        types.add(expression_type)
-        if expression_type in serial.WHOLES:
-            pending += body
-        for callee in serial.called_rules(expression_type, body):
-            if callee not in seen:
-                seen.add(callee)
-                pending.append(rules[callee][serial.BODY])
-    return seen, types

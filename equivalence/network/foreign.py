@@ -201,7 +201,7 @@ def _context_free(expression_type: int, body: tuple[int, ...]) -> ForeignRule:
 
 
 def _rule_of(sub: dict[str, Any], names: dict[str, int], pattern: str = "") -> ForeignRule:
-    made = read_back(Wanted(json.dumps(sub), 2, MAX_SERIALIZED_BYTES, pattern))
+    made = read_back(Wanted(json.dumps(sub), MAX_SERIALIZED_BYTES, pattern))
     if made is None:
         raise UnsupportedGrammar(
             "a pattern whose repeats XGrammar unrolls into too many rules to read back; "

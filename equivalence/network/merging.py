@@ -4,7 +4,7 @@
 
 What: `Merging` makes the network of classes of states. States that only tail call a rule are replaced by its
 first state. Then `minimise` finds the coarsest bisimulation (`equivalence.network.component_merging`).
-When: called only by `equivalence.network.making`, once for each grammar. Tests call the function `minimise`.
+When: called only by `equivalence.network.making`, once for each grammar.
 Limits: indices in the arrays are not checked, because `equivalence.network.subsets` has made them.
 """
 
@@ -12,16 +12,11 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.component_merging import ComponentMerging
 from cython.cimports.equivalence.network.deterministic import Deterministic
 from cython.cimports.equivalence.network.graph import Graph
-from numpy.typing import NDArray
-
-from equivalence.deadline import Stop
-from equivalence.network.states import Integers, States, rows
 
 check_source(__name__)
 
@@ -58,7 +53,7 @@ class Merging:
     Attributes:
         root: the start rule.
         account: says when to stop.
-        rule_first, final, edge_starts, edges, call_starts, calls: the automata, as in `States`.
+        rule_first, final, edge_starts, edges, call_starts, calls: the automata, as in `Deterministic`.
         counted: (unit, least, most) of the counted rules, one after another.
         nullable: for each rule, with counted rules after the others, whether it may be empty.
         representative_of: for each state, the state that represents it; for `n_tail_callers` states that is
@@ -333,34 +328,3 @@ class Merging:
                 rows[at + 1] = self.least(c)
                 rows[at + 2] = most
                 rows[at + 3] = -1 if most > longest else most
-
-
-def minimise(
-    states: States, counted: Integers, nullable: NDArray[np.uint8], root: int, stop: Stop | None = None
-) -> tuple[Integers, int, Integers, int]:
-    """The coarsest bisimulation of the states that can be reached from the root, without replacing any state.
-
-    Args:
-        states: the states of all rules.
-        counted: int64[counted rules, 3], rows (unit, least, most); they are numbered after the other rules.
-        nullable: uint8[rules and counted rules].
-        root: the start rule.
-        stop: says when to stop.
-
-    Returns:
-        (`class_of`, `n_classes`, `class_of_counted`, `n_counted`) of `Merging`.
-
-    Raises:
-        BudgetExceeded: the deadline has passed.
-        ValueError: arrays of another type, or with other dimensions.
-    """
-    merging: Merging = Merging()
-    made: Deterministic = Deterministic()
-    made.take(states)
-    bounds: object = rows(counted, "unit least most").view(np.int64)
-    merging.stopped_by(Account(stop))
-    merging.prepare(made, len(states.final), bounds, nullable, root)
-    with cython.nogil:
-        merging.minimise()
-    class_of, class_of_counted = np.array(merging.class_of), np.array(merging.class_of_counted)
-    return class_of, merging.n_classes, class_of_counted, merging.n_counted

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from equivalence.context_values import with_value
@@ -23,20 +23,20 @@ from equivalence.network.serial import AUTOMATA
 
 _BEFORE_AUTOMATA = f'"{AUTOMATA}":'
 
+N_TOKENS = 2
+"""Grammars are compiled for a vocabulary of two empty tokens, of which the last is a stop token."""
+
 
 class Wanted(NamedTuple):
     """A grammar that must be optimised.
 
     Attributes:
         text: the serialised grammar.
-        n_tokens: number of empty tokens in the vocabulary for which it is compiled; the last one is a stop
-            token.
         most_bytes: there is no result if the serialised form would be larger than about this.
         pattern: the text of the pattern if the grammar consists of one; otherwise empty.
     """
 
     text: str
-    n_tokens: int
     most_bytes: int
     pattern: str = ""
 
@@ -53,8 +53,7 @@ def optimised_text(wanted: Wanted) -> str | None:
     import xgrammar
     from xgrammar.testing import _print_grammar_fsms
 
-    compiler = _compiler(wanted.n_tokens)
-    grammar = compiler.compile_grammar(xgrammar.Grammar.deserialize_json(wanted.text)).grammar
+    grammar = _compiler().compile_grammar(xgrammar.Grammar.deserialize_json(wanted.text)).grammar
     if is_too_large(_print_grammar_fsms(grammar), wanted.most_bytes):
         return None
     return automata_apart(grammar.serialize_json())
@@ -75,11 +74,11 @@ def automata_apart(text: str) -> str:
     return f"{text.replace(complete, '0')}\n{complete}"
 
 
-@lru_cache(maxsize=4)
-def _compiler(n_tokens: int) -> Any:
+@cache
+def _compiler() -> Any:
     import xgrammar
 
-    info = xgrammar.TokenizerInfo([b""] * n_tokens, vocab_size=n_tokens, stop_token_ids=[n_tokens - 1])
+    info = xgrammar.TokenizerInfo([b""] * N_TOKENS, vocab_size=N_TOKENS, stop_token_ids=[N_TOKENS - 1])
     return xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
 
 

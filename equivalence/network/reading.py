@@ -77,29 +77,24 @@ class ReadGrammar(NamedTuple):
     Attributes:
         features: the serialised form without the expressions.
         data, starts: int64, the expressions (type, length, body), and where each begins.
+        types: the types of all expressions.
         is_escaped: whether byte 255 of text is read twice (`equivalence.network.token_ids`).
         printed: the grammar object, if something other than its serialised form was read.
         edges: int64[n, 5], the automata of rules whose body is -1, columns as in `edges.FIELDS`; None:
             every rule has a body.
         n_states: number of states in `edges`; the first are two for each rule.
-        known_types: the types of all expressions; None: not known yet.
         automata: the counted automata; their edges are repeats (`equivalence.network.counted_automata`).
     """
 
     features: dict[str, Any]
     data: NDArray[np.int64]
     starts: NDArray[np.int64]
+    types: Set[int]
     is_escaped: bool = False
     printed: Any = None
     edges: NDArray[np.int64] | None = None
     n_states: int = 0
-    known_types: Set[int] | None = None
     automata: tuple[CountedAutomaton, ...] = ()
-
-    @property
-    def types(self) -> Set[int]:
-        """The types of all expressions."""
-        return types_among(self.data, self.starts) if self.known_types is None else self.known_types
 
     @property
     def endless_rule(self) -> int:
@@ -129,14 +124,10 @@ class ReadGrammar(NamedTuple):
 
     def whole(self) -> dict[str, Any]:
         """The serialised form with its expressions, as parsed by `json.loads`; rules are not copied."""
-        return self.as_read() if self.printed is None else _read_serialised(self.printed).as_read()
-
-    def as_read(self) -> dict[str, Any]:
-        """The serialised form with the expressions that were read, for callers that only need to know what
-        rules do. For a printed grammar, expressions have other numbers, and some fields are missing."""
+        read = self if self.printed is None else _read_serialised(self.printed)
         # making lists of integers takes a fifth of the time of reading them as JSON
-        data, starts = self.data.tolist(), self.starts.tolist()
-        return {**self.features, serial.RULES: list(self.rules), serial.DATA: data, serial.STARTS: starts}
+        data, starts = read.data.tolist(), read.starts.tolist()
+        return {**read.features, serial.RULES: list(read.rules), serial.DATA: data, serial.STARTS: starts}
 
 
 class ReadRules(NamedTuple):
@@ -193,12 +184,12 @@ def _read_serialised(grammar: Any) -> ReadGrammar:
                 features = json.loads(text[:at] + b'"read":[' + text[end:])
                 del features["read"]
                 refuse_other_layout(features)
-                return ReadGrammar(features, data, starts)
+                return ReadGrammar(features, data, starts, types_among(data, starts))
         features = json.loads(text)
     refuse_other_layout(features)
     data, starts = (np.array(features[name], np.int64) for name in (serial.DATA, serial.STARTS))
     rest = {name: value for name, value in features.items() if name not in (serial.DATA, serial.STARTS)}
-    return ReadGrammar(rest, data, starts)
+    return ReadGrammar(rest, data, starts, types_among(data, starts))
 
 
 def read_printed(grammar: Any, has_caret: bool) -> ReadGrammar | None:
@@ -227,7 +218,7 @@ def read_printed(grammar: Any, has_caret: bool) -> ReadGrammar | None:
         serial.ROOT: found.first,
         serial.MARKERS: [],
     }
-    return ReadGrammar(features, found.data, found.starts, printed=grammar, known_types=found.types)
+    return ReadGrammar(features, found.data, found.starts, found.types, printed=grammar)
 
 
 def read_rules(text: bytes, has_caret: bool) -> ReadRules | None:

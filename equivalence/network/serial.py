@@ -68,9 +68,9 @@ EDGE_EMPTY, EDGE_RULE, EDGE_END, EDGE_REPEAT, EDGE_TOKENS, EDGE_EXCLUDED = -1, -
 of the text; a repeat, whose rule, least and most are in `EDGE_DETAILS`; some ids; all ids except some."""
 
 
-def plain_rule(name: str, body: int, lookahead: int = -1) -> list[Any]:
+def plain_rule(name: str, body: int) -> list[Any]:
     """A rule without bounds, captures and the like."""
-    return [name, body, lookahead, False, -1, -1, "", False, None]
+    return [name, body, -1, False, -1, -1, "", False, None]
 
 
 def called_rules(expression_type: int, body: Sequence[int]) -> Sequence[int]:

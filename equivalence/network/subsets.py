@@ -61,7 +61,7 @@ class Subsets:
         self.closures = closures
         self.made = made
         self.sets = Interned(64, 4)
-        self.ways = Transitions(512)
+        self.ways = Transitions()
         self.called = np.empty(1, CALLED)
         self.call_head = np.zeros(0, np.int64)
 

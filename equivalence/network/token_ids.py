@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import edge_types, serial
+from equivalence.network.expressions import types_among
 from equivalence.network.reading import ReadGrammar
 
 MARKER = 255
@@ -194,7 +195,8 @@ class _Writer:
         """The grammar with the added expressions, given where its own expressions begin now."""
         features = {**self._read.features, serial.RULES: [*self._read.rules, *self._rules]}
         data = np.concatenate([self._read.data, np.array(self._data, np.int64)])
-        return ReadGrammar(features, data, np.concatenate([starts, np.array(self._starts, np.int64)]), True)
+        starts = np.concatenate([starts, np.array(self._starts, np.int64)])
+        return ReadGrammar(features, data, starts, types_among(data, starts), is_escaped=True)
 
 
 def escaped_edges(edges: NDArray[np.int64], n_states: int) -> tuple[NDArray[np.int64], int]:

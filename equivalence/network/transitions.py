@@ -21,14 +21,13 @@ check_source(__name__)
 
 WAY = record_type("last target next")
 
+FIRST_ROOM = cython.declare(cython.Py_ssize_t, 512)  # initial room for transitions
+
 
 @cython.final
 @cython.cclass
 class Transitions:
     """Ranges of bytes, and where they lead.
-
-    Args:
-        room: initial room for transitions.
 
     Attributes:
         rows: for each transition, its last byte, its target, and the next one with the same first byte; row
@@ -40,14 +39,14 @@ class Transitions:
         active: the transitions that read the current byte, `n_active` of them.
     """
 
-    def __init__(self, room: cython.Py_ssize_t) -> None:
-        self.rows = np.empty(room, WAY)
+    def __init__(self) -> None:
+        self.rows = np.empty(FIRST_ROOM, WAY)
         self.count = 1
         self.head = np.zeros(257, np.int64)
         self.bounds = np.empty(258, np.int64)
         self.n_bounds = 0
         self.is_bound = np.zeros(257, np.uint8)
-        self.active = np.empty(room, np.int64)
+        self.active = np.empty(FIRST_ROOM, np.int64)
         self.n_active = 0
 
     def make_room(self, wanted):

@@ -68,10 +68,9 @@ class Compilation(EngineStrategies):
             return self.on_engine(job, in_xgrammar(grammar), f"no token classes: {error}")
         deadline.check("reading the grammar")
         # lists of all expressions are made only if they are needed
-        types = read.types
-        if serial.REPEAT in types:
+        if serial.REPEAT in read.types:
             refuse_endless_rules(read)
-        job.features = features_of(read, types)
+        job.features = features_of(read)
         if job.features.named:
             refuse_unknown_ids(job.features, self.vocabulary)
         deadline.check("reading the grammar")

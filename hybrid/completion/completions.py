@@ -96,7 +96,7 @@ class Completions:
             )
         # the costs of counted automata take milliseconds instead of seconds
         read = read_grammar(self._grammar, counted=True)
-        features = features_of(read, read.types)
+        features = features_of(read)
         if features.beyond_stacks:
             raise UnsupportedGrammar(
                 f"closing in time does not support this grammar, because it uses {features}: which "

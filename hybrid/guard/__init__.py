@@ -26,7 +26,7 @@ import xgrammar
 
 from equivalence import BudgetExceeded, GrammarError, HybridError, forking
 from equivalence.deadline import Deadline
-from equivalence.network.optimised import Optimise, Wanted, optimised_text
+from equivalence.network.optimised import N_TOKENS, Optimise, Wanted, optimised_text
 from equivalence.network.reading import read_grammar
 from hybrid.guard import worker
 from hybrid.guard.estimate import (
@@ -222,10 +222,7 @@ class Guard:
                     found = optimised_text(wanted._replace(most_bytes=most))
                     if found is not None or most == wanted.most_bytes:
                         return found
-                request = {
-                    "task": "optimise", "text": wanted.text, "n_tokens": wanted.n_tokens,
-                    "most_bytes": wanted.most_bytes,
-                }  # fmt: skip
+                request = {"task": "optimise", "text": wanted.text, "most_bytes": wanted.most_bytes}
                 answer = self._in_worker(
                     worker.Task(request, (), COMPILE_BYTES), estimate, deadline, phase, "grammar"
                 )
@@ -243,7 +240,7 @@ class Guard:
             return pattern_estimate(wanted.pattern)
         if len(wanted.text) > QUICK_TEXT:
             return Estimate(UNBOUNDED_SECONDS, len(wanted.text) > DEEP_GRAMMAR_BYTES)
-        return grammar_estimate(read_grammar(json.loads(wanted.text)), wanted.n_tokens)
+        return grammar_estimate(read_grammar(json.loads(wanted.text)), N_TOKENS)
 
     def _compiling(self, grammar: xgrammar.Grammar, size: int) -> Estimate:
         try:

@@ -145,7 +145,7 @@ class Library:
 
     def optimise(self, request: dict[str, Any]) -> bytes:
         """Do what `equivalence.network.optimised.optimised_text` says; the answer is empty if it has none."""
-        count = request["n_tokens"]
+        count = self._optimised.N_TOKENS
         info = self.tokenizer_info([b""] * count, 0, count, [count - 1], False)
         compiler = self.compiler(info, 1, False, -1)
         grammar = compiler.compile_grammar_ebnf(self.grammar.deserialize_json(request["text"])).grammar()

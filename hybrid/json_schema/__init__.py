@@ -7,7 +7,6 @@ from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.grammar import (
     LeftOut,
     SchemaGrammar,
-    canonical,
     grammar_of_schema,
     in_xgrammar,
 )
@@ -25,7 +24,6 @@ __all__ = [
     "Places",
     "SchemaGrammar",
     "SchemaRefused",
-    "canonical",
     "documents_of",
     "grammar_of_schema",
     "in_xgrammar",

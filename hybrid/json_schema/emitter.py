@@ -36,8 +36,6 @@ check_source(__name__)
 ALL = ((0, LAST),)
 """All characters."""
 
-_FEW_BLANKS = 8
-"""Limits of white space up to this have a state for each blank; larger ones are counted."""
 _DEEPEST = 64
 """The deepest level of an indented text; deeper schemas are refused."""
 
@@ -297,15 +295,7 @@ class Emitter:
             self._blank_edges(loop, loop)
             return loop
         after = rows.state()
-        if self._most_blanks > _FEW_BLANKS:
-            rows.call(state, self._repeated(self._blank(), 0, self._most_blanks), after)
-            return after
-        for _ in range(self._most_blanks):
-            rows.empty(state, after)
-            following = rows.state()
-            self._blank_edges(state, following)
-            state = following
-        rows.empty(state, after)
+        rows.call(state, self._repeated(self._blank(), 0, self._most_blanks), after)
         return after
 
     def _blank_edges(self, source: cython.Py_ssize_t, target: cython.Py_ssize_t) -> object:

@@ -361,28 +361,6 @@ def grammar_of_schema(
         return SchemaGrammar(made, source, (*left_out, *formats), convert, most_bytes)
 
 
-def canonical(schema: Any, instance: Any) -> Any:
-    """Return an instance with its keys in the order in which the grammar of a schema writes them.
-
-    Returns:
-        The instance in that order. If the schema does not allow the instance, it is unchanged.
-
-    Raises:
-        SchemaRefused: the schema has no grammar.
-    """
-    text = grammar_of_schema(schema, {"strict_mode": False}).instances.text(instance)
-    return instance if text is None else _ordered(instance, json.loads(text))
-
-
-def _ordered(instance: Any, like: Any) -> Any:
-    """Return an instance with its keys in the order of an equal instance; its scalars are unchanged."""
-    if isinstance(instance, dict):
-        return {name: _ordered(instance[name], inner) for name, inner in like.items()}
-    if isinstance(instance, list):
-        return [_ordered(one, inner) for one, inner in zip(instance, like, strict=True)]
-    return instance
-
-
 def _exact(text: str) -> float | Decimal:
     """Return a number that has a fraction or an exponent, as a `Decimal` if a float would have another
     value."""

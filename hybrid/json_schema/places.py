@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from equivalence.arrays.closure import close_backwards
 from hybrid.json_schema.automata import Nonterminal, ObjectAutomaton
 from hybrid.json_schema.beginnings import Beginnings, beginnings_of
 from hybrid.json_schema.errors import SchemaRefused
@@ -80,7 +81,7 @@ class Places(NamedTuple):
     is_free: bool
 
 
-def places_of(nonterminals: Nonterminals, start: Nonterminal, is_free: bool = True) -> Places | None:
+def places_of(nonterminals: Nonterminals, start: Nonterminal, is_free: bool) -> Places | None:
     """Return the places of a schema whose nonterminals are built; None: nothing must be remembered.
 
     It sets `is_marked` of arrays whose commas and brackets must show that two items were equal.
@@ -92,8 +93,6 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal, is_free: bool = Tr
     Raises:
         SchemaRefused: there are too many places.
     """
-    if not any(_remembers(one) for one in nonterminals.all):
-        return None
     numbers: dict[frozenset[int], int] = {}
     sets: list[list[Nonterminal]] = []
 
@@ -164,13 +163,6 @@ def _joined(parts: Iterable[_Values]) -> _Values:
     return {number: one for part in parts for number, one in part.items()}
 
 
-def _remembers(one: Nonterminal) -> bool:
-    if not one.is_productive:
-        return False
-    in_array = one.array is not None and one.array.remembers
-    return in_array or (one.object is not None and one.object.has_unique_keys)
-
-
 def _items(arrays: list[Nonterminal]) -> Iterator[Nonterminal]:
     for one in arrays:
         assert one.array is not None
@@ -220,12 +212,7 @@ def _pruned(places: list[Place], start: int, is_free: bool) -> Places | None:
             if child != NOWHERE:
                 before[child].append(number)
     kept = [one.is_unique or one.is_marked or one.has_unique_keys for one in places]
-    todo = [number for number, is_kept in enumerate(kept) if is_kept]
-    while todo:
-        for number in before[todo.pop()]:
-            if not kept[number]:
-                kept[number] = True
-                todo.append(number)
+    close_backwards(kept, before)
 
     def below(number: int) -> int:
         return number if number != NOWHERE and kept[number] else NOWHERE

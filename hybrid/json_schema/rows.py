@@ -226,7 +226,7 @@ class Rows:
         """Return all edges, int64[n, 5]: source, type, a, b, target."""
         return self._edges.table().copy()
 
-    def reading(self, root: int, printed: Any = None) -> ReadGrammar:
+    def reading(self, root: int, printed: Any) -> ReadGrammar:
         """Return the grammar in the form that `equivalence.network` reads.
 
         Args:
@@ -249,8 +249,7 @@ class Rows:
             serial.ROOT: root, serial.MARKERS: [],
         }  # fmt: skip
         starts = np.arange(0, len(data), 5, dtype=np.int64)
-        types = REPEATS if data else NO_TYPES
         return ReadGrammar(
-            features, np.array(data, np.int64), starts, printed=printed, edges=edges, n_states=n_states,
-            known_types=types, automata=tuple(self.automata),
+            features, np.array(data, np.int64), starts, REPEATS if data else NO_TYPES, printed=printed,
+            edges=edges, n_states=n_states, automata=tuple(self.automata),
         )  # fmt: skip

@@ -223,10 +223,6 @@ class _Splitter:
         if_so = formulas.substitute(after, {atom: formulas.true})
         if_not = formulas.substitute(after, {atom: formulas.false})
         so, not_so = formulas.conjunction((known, condition)), formulas.conjunction((known, opposite))
-        if so is formulas.false:
-            return self.cases(not_so, if_not)
-        if not_so is formulas.false:
-            return self.cases(so, if_so)
         # if one side is decided, a chain of cases cannot blow up: emptiness is decided at the end
         both_go_on = _is_open(if_so) == _is_open(if_not)
         if both_go_on and not may_hold(so):

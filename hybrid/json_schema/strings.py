@@ -31,7 +31,7 @@ from hybrid.json_schema.languages.automaton import (
 )
 from hybrid.json_schema.languages.counted import counted_language
 from hybrid.json_schema.languages.formats import NOT_REGULAR, format_language
-from hybrid.json_schema.languages.grids import MOST_LISTED, Grid, few_words, grid_of
+from hybrid.json_schema.languages.grids import Grid, grid_of, small_language
 from hybrid.json_schema.languages.lengths import Piece, window, with_length
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
 from hybrid.json_schema.languages.until import TooLarge
@@ -203,11 +203,11 @@ class Strings:
                 yield piece
                 return
             grid = self.grid(piece)
-            texts = None if piece.most is None else few_words(grid, MOST_LISTED)
-            if texts is None:
+            small = None if piece.most is None else small_language(grid)
+            if small is None:
                 yield piece
-            elif texts:
-                yield Piece(words(texts))
+            elif not small.is_empty:
+                yield Piece(small)
             return
         if not automaton.is_empty:
             yield Piece(automaton)

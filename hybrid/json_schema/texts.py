@@ -234,7 +234,7 @@ def write_others(
 
     Args:
         rows: where they are written.
-        texts: the texts that are left out, sorted and distinct.
+        texts: the texts that are left out, at least one, sorted and distinct.
         rule_of: as for `write_plainly`.
         end: the state after the closing quote.
 
@@ -246,8 +246,6 @@ def write_others(
     writer.add(free, 0, LAST, free)
     writer.end(free)
     rows.letter(free, '"', end)
-    if not texts:
-        return free
     wide: cython.Py_ssize_t = rule_of(((0, 0x1F), (0x7F, LAST)))
     last: cython.Py_ssize_t = rows.state()  # after a text that begins no other one
     writer.add(last, 0, LAST, free)

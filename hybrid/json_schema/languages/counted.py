@@ -74,7 +74,7 @@ def counted_language(language: Automaton, least: int, most: int | None) -> Count
 
 def _has_few(language: Automaton, least: int, most: int) -> bool:
     """Whether an infinite language has, or might have, at most `MOST_LISTED` texts with some lengths. Then
-    the texts are listed.
+    their language is minimised (`grids.small_language`).
 
     It has a text within each range of lengths as large as its number of states.
     """

@@ -3,9 +3,9 @@
 """Languages with bounds on lengths that need a state for each pair of a state and a length.
 
 What: `grid_of` finds the pairs (state, characters read) of a language's texts with some lengths, as arrays.
-`n_pairs` counts them. `few_words` lists the texts if they are few. For example, a list of thirty words with
-at most 300 characters in total takes 18,000 pairs, and no smaller number of states can tell whether another
-word may begin.
+`n_pairs` counts them. `small_language` is their language if it has few texts. For example, a list of thirty
+words with at most 300 characters in total takes 18,000 pairs, and no smaller number of states can tell
+whether another word may begin.
 When: for strings whose product with a range of lengths is too large to be made state by state
 (`hybrid.json_schema.languages.lengths`).
 Limits: pairs that could be merged are not merged.
@@ -21,7 +21,7 @@ import numpy as np
 from cython.cimports.equivalence.built import check_source
 from numpy.typing import NDArray
 
-from hybrid.json_schema.languages.automaton import Automaton, edges_by_set
+from hybrid.json_schema.languages.automaton import Automaton, edges_by_set, minimal
 from hybrid.json_schema.languages.syntax import Ranges
 from hybrid.json_schema.languages.until import TooLarge
 
@@ -32,8 +32,8 @@ MOST_LOOKED_AT = 8_000_000
 
 
 MOST_LISTED = 10_000
-"""A language with lengths is listed if it has at most this many texts, instead of a state for each length;
-more texts need not be counted (`hybrid.json_schema.counting`)."""
+"""A language with lengths that has at most this many texts is minimised, instead of having a state for each
+length; more texts need not be counted (`hybrid.json_schema.counting`)."""
 
 
 class Grid(NamedTuple):
@@ -129,34 +129,24 @@ def _numbered(
     return table, accepting[:n_ends].copy()
 
 
-def few_words(grid: Grid, limit: int) -> list[str] | None:
-    """Return all texts of a grid whose lengths have an upper bound, if there are at most `limit`; otherwise
-    None."""
-    ends = set(grid.accepting.tolist())
-    counts = [0] * grid.n_states
-    for state in ends:
-        counts[state] = 1
+def small_language(grid: Grid) -> Automaton | None:
+    """Return the language of a grid whose lengths have an upper bound, if it has at most `MOST_LISTED` texts;
+    otherwise None."""
+    accepting = [False] * grid.n_states
+    for state in grid.accepting.tolist():
+        accepting[state] = True
+    counts = list(map(int, accepting))
     sizes = [sum(high - low + 1 for low, high in ranges) for ranges in grid.sets]
     for begin in range(max(len(grid.edges) - 1, 0) // 1024 * 1024, -1, -1024):
         # the edges of a target come after those that lead to it
         for source, which, target in reversed(grid.edges[begin : begin + 1024].tolist()):
             counts[source] += sizes[which] * counts[target]
-            if counts[source] > limit:
-                return None  # then so does the start, from which it is reached
-    edges = grid.edges.tolist()
-    behind: dict[int, list[tuple[int, int]]] = {}
-    for source, which, target in edges:
-        behind.setdefault(source, []).append((which, target))
-    found, todo = [], [(0, "")] if grid.n_states else []
-    while todo:
-        state, text = todo.pop()
-        if state in ends:
-            found.append(text)
-        for which, target in behind.get(state, ()):
-            todo += [
-                (target, text + chr(code)) for low, high in grid.sets[which] for code in range(low, high + 1)
-            ]
-    return sorted(found)
+            if counts[source] > MOST_LISTED:
+                return None  # then so has the start, from which it is reached
+    rows: list = [[] for _ in accepting]
+    for source, which, target in grid.edges.tolist():
+        rows[source] += [(low, high, target) for low, high in grid.sets[which]]
+    return minimal(rows, accepting)
 
 
 def _is_too_large(language: Automaton, least: int, most: int | None) -> bool:

@@ -113,7 +113,6 @@ class Product:
     @cython.cfunc
     def follow(self, state: cython.Py_ssize_t) -> cython.int:
         """Find the edges of a vector."""
-        before: cython.Py_ssize_t = -1
         begin: cython.longlong = 0
         for i in range(self.width):
             self.at[i] = self.end[i] = 0
@@ -135,16 +134,12 @@ class Product:
                     last = min(last, self.edges[self.at[i], 0] - 1)
             target = self.number()
             if target >= 0:
-                if target == before:
-                    self.found[self.n_found - 1, 1] = last
-                else:
-                    if self.n_found == self.found.shape[0]:
-                        self.found = bigger(self.found, 2 * self.n_found)
-                    self.found[self.n_found, 0] = begin
-                    self.found[self.n_found, 1] = last
-                    self.found[self.n_found, 2] = target
-                    self.n_found += 1
-            before = target
+                if self.n_found == self.found.shape[0]:
+                    self.found = bigger(self.found, 2 * self.n_found)
+                self.found[self.n_found, 0] = begin
+                self.found[self.n_found, 1] = last
+                self.found[self.n_found, 2] = target
+                self.n_found += 1
             begin = last + 1
         return 0
 
