@@ -1,4 +1,4 @@
-"""Closing in time: shortest completions, and masks that leave room for one (docs/completion.md)."""
+"""Token limits: shortest completions, and masks that leave room for one (docs/completion.md)."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ class Grammar(XGrammarGrammar):
             why = self.keep_limit()
         except Exception:
             self.most_tokens = None
-            logger.exception("A text is not closed in time because of an error")
+            logger.exception("A text may be cut off at its token limit, because of an error")
             return
         if why is not None and not self.in_drafts and self.asked is not None:
             self.asked.lose(why)

@@ -141,7 +141,7 @@ class Asked:
             request.customized_info = {**(request.customized_info or {}), FIELD: [self._told]}
 
     def lose(self, why: str) -> None:
-        """Report that masks do not close in time from now on."""
+        """Report that the text may be cut off at its token limit from now on."""
         request = self._request()
         if request is not None:
             self.tell(Notice("sglang", request.rid, (), why))
