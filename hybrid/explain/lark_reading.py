@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from equivalence.deadline import Deadline
 from equivalence.lark.lexer.scanner import terminal_names
 from hybrid.explain.explanation import ANY_CASE, Expected, Located, Rest
-from hybrid.explain.rules import TimeUp, Untold
+from hybrid.explain.rules import TimeUp, Unexplained
 from hybrid.lark import LarkGrammar
 from hybrid.lark.tables import Fixed
 from hybrid.values.once import remembered
@@ -66,14 +66,14 @@ def names_of(grammar: LarkGrammar) -> Names:
     so this takes a third of the time.
 
     Raises:
-        Untold: Lark refuses the grammar this time.
+        Unexplained: Lark refuses the grammar this time.
     """
     import lark
 
     try:
         parser = lark.Lark(grammar.text, parser="earley", lexer="basic", start=grammar.start)
     except (lark.exceptions.LarkError, ValueError, AssertionError, LookupError, RecursionError) as error:
-        raise Untold(f"Lark refuses the grammar when it reads it again: {error}") from error
+        raise Unexplained(f"Lark refuses the grammar when it reads it again: {error}") from error
     terminals: list[Any] = list(parser.terminals)
     names = terminal_names(parser)
     return Names(
@@ -187,10 +187,10 @@ class LarkReading:
 
         Raises:
             TimeUp: the time ran out. `length` says how far it got; call again with the rest.
-            Untold: the text is too long, or the grammar does not allow it.
+            Unexplained: the text is too long, or the grammar does not allow it.
         """
         if self.length + len(text) > MOST_BYTES:
-            raise Untold(f"the text has more than {MOST_BYTES:,} bytes")
+            raise Unexplained(f"the text has more than {MOST_BYTES:,} bytes")
         fixed = self._fixed
         for number, byte in enumerate(text):
             if number % BETWEEN_LOOKS == 0 and deadline.is_over:
@@ -199,13 +199,13 @@ class LarkReading:
             column = fixed.class_of_byte[byte]
             sequence, state = int(fixed.emitted[at.state, column]), int(fixed.step[at.state, column])
             if state < 0:
-                raise Untold("the lexer does not accept the text")
+                raise Unexplained("the lexer does not accept the text")
             stack, last, begins = at.stack, at.last, at.begins
             emitted = fixed.sequence[fixed.sequence_start[sequence] : fixed.sequence_start[sequence + 1]]
             for terminal in emitted.tolist():
                 after = self._shifted(stack, terminal)
                 if after is None:
-                    raise Untold("the parser does not accept the text")
+                    raise Unexplained("the parser does not accept the text")
                 stack, last = after, terminal
             self._text.append(byte)
             if state == 0:
