@@ -6,8 +6,8 @@ graph (Tomita, 1987).
 When: used by `hybrid.explain.words`. Asking at several positions of a text costs no more than reading it
 once.
 Limits: at most `MOST_PLACES` places, because this is Python, and only finds words: 4 places and 14 us for
-each byte of JSON, 50 places and 260 us for a C-like language. Above that, `Unexplained` is raised. Characters are
-read as UTF-8.
+each byte of JSON, 50 places and 260 us for a C-like language. Above that, `Unexplained` is raised. Characters
+are read as UTF-8.
 
 Rejected: using the states of the network that decides masks, which are merged across rules and have no names;
 and XGrammar's printed states, which number the parts of automata that XGrammar has made itself.
