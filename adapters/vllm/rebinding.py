@@ -100,7 +100,7 @@ def register() -> None:
     if isinstance(getattr(manager, "multiprocessing", None), ModuleType) and "cpu_count" in _names_read(kind):
         manager.multiprocessing = Cores(manager.multiprocessing)  # type: ignore[attr-defined]
     else:
-        logger.info("vLLM sizes the thread pools of its structured outputs in an unknown way")
+        logger.info("vLLM sizes its thread pools in a way that equimask does not know; they stay as they are")
     request.bind(kind)  # around the function whose source `steps` checks
     logger.info(
         "equimask serves structured outputs of the backend xgrammar; %s=0 turns it off", SETTINGS.enabled
