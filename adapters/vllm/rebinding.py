@@ -85,7 +85,7 @@ def register() -> None:
     SETTINGS.assert_formats()
     SETTINGS.max_whitespace_cnt()
     manager, backend = _modules()
-    _look_at(manager, backend)
+    _check_names(manager, backend)
     if is_registered():
         return
     if SETTINGS.semantics() == "json-schema":
@@ -144,7 +144,7 @@ def _modules() -> tuple[ModuleType, ModuleType]:
         raise _unknown(f"there is no module {error.name}") from error
 
 
-def _look_at(manager: ModuleType, backend: ModuleType) -> None:
+def _check_names(manager: ModuleType, backend: ModuleType) -> None:
     """Raise `CannotRebind` unless the names exist and are used as expected."""
     for module, name in (
         (backend, "xgr"),
