@@ -29,7 +29,7 @@ import transformers
 from adapters import score_rows
 from adapters.generations import Generation, Ids, State
 from adapters.grammars import compiled_grammars
-from adapters.opportunistic import Sampling, first_choices, only, sampling_from, second_choices
+from adapters.opportunistic import Sampling, first_choices, keep_only, sampling_from, second_choices
 from adapters.score_rows import HistoryError, NoAllowedToken, RejectedToken
 from equivalence.arguments import integer, integer_from
 from equivalence.errors import ArgumentError, BatchError, MatcherError, VocabularyError
@@ -445,7 +445,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             chosen = first_choices(rows, scores, self._sampling, self._limit)
             self.asked, self.refused = self.asked + len(live), self.refused + len(live) - len(chosen)
             if len(chosen) == len(rows):
-                return only(scores, chosen)  # type: ignore[return-value]
+                return keep_only(scores, chosen)  # type: ignore[return-value]
         bitmask = self._bitmask
         if bitmask is None or len(bitmask) != len(rows) or bitmask.is_pinned() != scores.is_cuda:
             bitmask = allocate_token_bitmask(len(rows), size)
@@ -457,7 +457,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
                 bitmask[index] = -1
             else:
                 self._fill(state, bitmask, index)
-        masked = only(scores, chosen)
+        masked = keep_only(scores, chosen)
         score_rows.apply(masked, bitmask, size)
         masked[:, size:] = -torch.inf
         # This waits for the device, so the next call may overwrite the pinned bitmask.
@@ -469,7 +469,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
                 raise score_rows.no_token(index, rows[index], ids, self._vocabulary)
         if self._sampling is not None:
             refused = [index for index in live if index not in chosen]
-            masked = only(masked, second_choices(refused, scores, masked, self._sampling))
+            masked = keep_only(masked, second_choices(refused, scores, masked, self._sampling))
         return masked  # type: ignore[return-value]
 
     def _fill(self, state: State, bitmask: torch.Tensor, index: int) -> None:

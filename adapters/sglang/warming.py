@@ -12,7 +12,7 @@ import logging
 import torch
 from sglang.srt.constrained.base_grammar_backend import GrammarRow, InvalidGrammarObject
 
-from adapters.engines.warming import GRAMMARS, follow
+from adapters.engines.warming import GRAMMARS, exercise
 from adapters.sglang.backend import Backend, GrammarCompiler, ReasoningBackend
 from adapters.sglang.grammar import Grammar, ReasoningGrammar
 
@@ -39,7 +39,7 @@ def warm(backend: Backend) -> None:
         for grammar in grammars:
             _check_kind(grammar, Grammar)
         size = backend.vocab_size
-        follow(made.fill_vocab_mask, made.accept_token, made.is_terminated, size)
+        exercise(made.fill_vocab_mask, made.accept_token, made.is_terminated, size)
         rows = torch.full((2, (size + 31) // 32), -1, dtype=torch.int32)
         made.fill_vocab_mask_batched([GrammarRow(row, grammars[1 + row]) for row in range(2)], rows)
 
