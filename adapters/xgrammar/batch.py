@@ -105,6 +105,6 @@ def _pairs(matchers: Sequence[Any], given: Iterable[Any]) -> list[tuple[Any, Any
     values = list(given)
     if len(values) != len(matchers):
         raise BatchError(
-            f"a list must have {len(matchers)} elements, one for each matcher, but has {len(values)}"
+            f"a list must have one element for each matcher ({len(matchers)}), but has {len(values)}"
         )
     return list(zip(matchers, values, strict=True))
