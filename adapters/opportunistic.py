@@ -152,7 +152,7 @@ def first_choices(
     found: dict[int, int] = {}
     for index, token, is_kept in zip(live, drawn.squeeze(1).tolist(), sure.squeeze(1).tolist(), strict=True):
         left = None if limit is None else limit - len(rows[index].generated)
-        if is_kept and is_taken(rows[index], token, left):
+        if is_kept and is_allowed(rows[index], token, left):
             found[index] = token
     return found
 
@@ -242,7 +242,7 @@ def is_sure(shares: torch.Tensor, tokens: torch.Tensor, sampling: Sampling) -> t
     return found
 
 
-def is_taken(state: State, token: int, left: int | None = None) -> bool:
+def is_allowed(state: State, token: int, left: int | None = None) -> bool:
     """Whether a row's grammar allows a token. The row does not change.
 
     Args:
@@ -270,7 +270,7 @@ def _closes(matcher: Any, left: int | None) -> bool:
     return bool(matcher.closes_within(left - 1, brief=True))
 
 
-def only(scores: torch.Tensor, chosen: dict[int, int]) -> torch.Tensor:
+def keep_only(scores: torch.Tensor, chosen: dict[int, int]) -> torch.Tensor:
     """Return a copy of the scores. In rows with a chosen token, all other scores are -inf."""
     if len(chosen) == len(scores):
         masked = torch.full_like(scores, -torch.inf, memory_format=torch.contiguous_format)

@@ -29,7 +29,7 @@ import transformers
 from adapters import score_rows
 from adapters.generations import Generation, Ids, State
 from adapters.grammars import compiled_grammars
-from adapters.opportunistic import Sampling, first_choices, only, sampling_from, second_choices
+from adapters.opportunistic import Sampling, first_choices, keep_only, sampling_from, second_choices
 from adapters.score_rows import HistoryError, NoAllowedToken, RejectedToken
 from equivalence.arguments import integer, integer_from
 from equivalence.errors import ArgumentError, BatchError, MatcherError, VocabularyError
@@ -70,10 +70,10 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         pad_token_id: the id that `generate` writes after a row that was not ended by the grammar, but by
             ``stop_strings`` or ``max_time``. None is the tokenizer's. Stop ids and ids without text are
             recognised without it.
-        overruled: what to do if a row was continued with a token that was masked out. ``"error"`` raises
-            `RejectedToken`. ``"finish"`` treats the row as ended, which is right for draft models whose
-            drafts are not masked, because they are rejected later. The impossible beams that beam search adds
-            under ``do_sample=True`` are recognised and ended in both cases.
+        on_masked_token: what to do if a row was continued with a token that was masked out. ``"error"``
+            raises `RejectedToken`. ``"finish"`` treats the row as ended, which is right for draft models
+            whose drafts are not masked, because they are rejected later. The impossible beams that beam
+            search adds under ``do_sample=True`` are recognised and ended in both cases.
         max_new_tokens: the number that is passed to `generate`, too. Then every row is complete within this
             number of tokens, because tokens that leave no room for the rest are masked out. A warning says
             if the search for a text that short was given up, so that rows may be cut off. None: no limit.
@@ -109,16 +109,16 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         prompt_length: int | None = None,
         override_stop_tokens: int | Sequence[int] | None = None,
         pad_token_id: int | None = None,
-        overruled: Literal["error", "finish"] = "error",
+        on_masked_token: Literal["error", "finish"] = "error",
         max_new_tokens: int | None = None,
         prefix: str | bytes | Sequence[str | bytes] = b"",
         opportunistic: float | Sampling | transformers.GenerationConfig | None = None,
     ) -> None:
         self._grammars = compiled_grammars(compiled, tokenizer, semantics, max_whitespace_cnt, assert_formats)
-        if overruled not in ("error", "finish"):
-            raise ArgumentError(f"overruled must be 'error' or 'finish', but is {overruled!r}")
+        if on_masked_token not in ("error", "finish"):
+            raise ArgumentError(f"on_masked_token must be 'error' or 'finish', but is {on_masked_token!r}")
         self.prompt_length = prompt_length
-        self._overruled = overruled
+        self._on_masked_token = on_masked_token
         self._vocabulary = self._grammars[0].vocabulary
         self._override = stop_ids(override_stop_tokens, self._vocabulary.size)
         stops = self._vocabulary.stop_token_ids if self._override is None else self._override
@@ -414,7 +414,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         state = rows[row]
         position = state.fed
         token = int(state.generated[position])
-        if token in self._padding or (masked_before and self._overruled == "finish"):
+        if token in self._padding or (masked_before and self._on_masked_token == "finish"):
             return
         # Sampled beams: if the grammar allows fewer tokens than there are beams, `torch.multinomial` adds
         # tokens of probability 0. Such a beam has the score -inf and never wins, and another beam of the same
@@ -429,7 +429,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             + (
                 "The mask forbade this token, so something chose it after the mask: another logits "
                 "processor, padding of a row that another criterion ended (pass pad_token_id), or "
-                "drafts that are not masked (pass overruled='finish')"
+                "drafts that are not masked (pass on_masked_token='finish')"
                 if masked_before
                 else "Check prompt_length"
             )
@@ -445,7 +445,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             chosen = first_choices(rows, scores, self._sampling, self._limit)
             self.asked, self.refused = self.asked + len(live), self.refused + len(live) - len(chosen)
             if len(chosen) == len(rows):
-                return only(scores, chosen)  # type: ignore[return-value]
+                return keep_only(scores, chosen)  # type: ignore[return-value]
         bitmask = self._bitmask
         if bitmask is None or len(bitmask) != len(rows) or bitmask.is_pinned() != scores.is_cuda:
             bitmask = allocate_token_bitmask(len(rows), size)
@@ -457,7 +457,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
                 bitmask[index] = -1
             else:
                 self._fill(state, bitmask, index)
-        masked = only(scores, chosen)
+        masked = keep_only(scores, chosen)
         score_rows.apply(masked, bitmask, size)
         masked[:, size:] = -torch.inf
         # This waits for the device, so the next call may overwrite the pinned bitmask.
@@ -469,7 +469,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
                 raise score_rows.no_token(index, rows[index], ids, self._vocabulary)
         if self._sampling is not None:
             refused = [index for index in live if index not in chosen]
-            masked = only(masked, second_choices(refused, scores, masked, self._sampling))
+            masked = keep_only(masked, second_choices(refused, scores, masked, self._sampling))
         return masked  # type: ignore[return-value]
 
     def _fill(self, state: State, bitmask: torch.Tensor, index: int) -> None:

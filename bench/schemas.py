@@ -399,7 +399,7 @@ def _one_by_one(console: Console, bench: SchemaBench, files: list[workloads.Sche
             for one in (row, *row.beside.values()):
                 for line in one.refusals if one.outcome in NOT_ALIKE else one.comparison.differences[:5]:
                     report.say(console, f"DIFFERENCE {file.name}: {one.outcome}: {line}")
-    kept = bench.vocabulary.kept_reads  # cached walks of other schemas
+    kept = bench.vocabulary.walk_cache  # cached walks of other schemas
     summary = {
         "options": bench.settings,
         **summarise(rows),

@@ -1,7 +1,11 @@
-"""Grammar-constrained decoding over classes of interchangeable tokens: XGrammar's interface, exact masks.
+"""Grammar-constrained decoding with exact masks, behind XGrammar's interface.
 
-`GrammarCompiler`, `CompiledGrammar`, `GrammarMatcher` and `BatchGrammarMatcher` have the methods and
-meanings of XGrammar's classes of the same names; bitmasks are XGrammar's too.
+What: a `GrammarCompiler` compiles grammars for a `Vocabulary`. A `GrammarMatcher` follows one sequence
+through a `CompiledGrammar`: it fills the mask for the next token, and accepts the chosen token. A
+`BatchGrammarMatcher` does this for many sequences at once. These classes have the methods of XGrammar's
+classes with the same names, and bitmasks have XGrammar's layout.
+When: in your own decoding loop (docs/usage.md). For engines and libraries, see `adapters`.
+Limits: masks are computed on the CPU. `hybrid.device` can apply them on a GPU.
 """
 
 from xgrammar import bitmask_dtype

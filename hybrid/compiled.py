@@ -288,7 +288,7 @@ class CompiledGrammar:
         """
         if self.places is not None:
             raise UnsupportedGrammar(
-                "closing in time does not support schemas whose items or keys must not be repeated "
+                "token limits are not supported for schemas whose items or keys must not be repeated "
                 "(uniqueItems, minProperties and others); use masks without a token limit"
             )
         return Completions(self.grammar, self.vocabulary)

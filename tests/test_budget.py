@@ -4,8 +4,9 @@ behind.
 What: compilations that are cancelled at each of their checks in turn, on every strategy, with both settings
 of `on_budget`; equal calls, some of which are cancelled; memory, counts, and work that is not done twice.
 When: after any change of a phase of compiling, or of how callers are cancelled.
-Limits: nothing is timed here: how soon a kernel notices is measured (docs/limits.md). The clock and the cells
-themselves are tested in ``test_deadline.py``, the guard process in ``test_guard.py`` where it is available.
+Limits: nothing is timed here: how soon a kernel notices is measured (docs/budgets.md). The clock and the
+cells themselves are tested in ``test_deadline.py``, and the guard process in ``test_guard.py``, where it is
+available.
 """
 
 from __future__ import annotations

@@ -30,6 +30,8 @@ def checkout(tmp_path: Path) -> Path:
     )
     for name in ("built.py", "built.pxd", "errors.py"):
         shutil.copy(CHECKOUT / "equivalence" / name, tmp_path / "equivalence" / name)
+    for shared in (CHECKOUT / "equivalence").glob("cython_shared_*"):  # all extensions import it
+        shutil.copy(shared, tmp_path / "equivalence" / shared.name)
     (tmp_path / "setup.py").write_text("")
     return tmp_path
 

@@ -173,6 +173,12 @@ def test_files_are_refused_with_status_2(
     assert not list(tmp_path.glob("*.equimask")) and not (tmp_path / "x").exists()
 
 
+def test_a_grammar_is_refused_before_a_vocabulary_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hybrid.cli.artifacts.load_vocabulary", lambda spec: pytest.fail("it was loaded"))
+    result = run("compile", "root ::= (", "--vocabulary", "a-name-on-the-hub", "-o", "x")
+    assert result.exit_code == 2 and "GrammarError" in result.output
+
+
 def test_a_sample_that_does_not_fit_is_refused(vocabulary: str, grammars: list[str], tmp_path: Path) -> None:
     file, sample = tmp_path / "nested.equimask", tmp_path / "sample"
     run("compile", grammars[0], "--vocabulary", vocabulary, "-o", str(file))

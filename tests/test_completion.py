@@ -1,4 +1,4 @@
-"""Closing in time: shortest completions, and masks that leave room for one (docs/completion.md)."""
+"""Token limits: shortest completions, and masks that leave room for one (docs/completion.md)."""
 
 from __future__ import annotations
 
@@ -342,7 +342,9 @@ def test_batches_have_a_limit_for_each() -> None:
     bitmask.fill_(7)
     with pytest.raises(MatcherError, match="cannot be completed within 1 tokens"):
         batch.batch_fill_closing_bitmask(matchers, bitmask, [100, 100, 1])
-    with pytest.raises(BatchError, match="tokens_left size is 2, but must be 3"):
+    with pytest.raises(
+        BatchError, match=r"tokens_left must have one element for each matcher \(3\), but has 2"
+    ):
         batch.batch_fill_closing_bitmask(matchers, bitmask, [3, 3])
     with pytest.raises(ArgumentError, match="tokens_left"):
         batch.batch_fill_closing_bitmask(matchers, bitmask, 0)

@@ -62,7 +62,7 @@ def test_what_cannot_be_filled_leaves_nothing() -> None:
         ([matcher_of()], [4], BitmaskError, "a row from 0 to 3"),
         ([matcher_of()], [-1], BitmaskError, "a row from 0 to 3"),
         ([matcher_of()] * 2, [1, 1], BitmaskError, "twice"),
-        ([matcher_of()], [0, 1], BitmaskError, "indices size is 2"),
+        ([matcher_of()], [0, 1], BitmaskError, "indices must have one element for each matcher"),
         ([None], [0], ArgumentError, "matchers"),
         (None, [0], ArgumentError, "matchers"),
         (

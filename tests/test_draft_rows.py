@@ -219,7 +219,12 @@ def test_trees_of_many_matchers_are_filled_in_one_call(strategy: str, writes_zer
 
 
 WRONG: dict[str, tuple[Any, Any, type[HybridError], str]] = {
-    "fewer lists": ([[A]], None, BatchError, "drafts size is 1, but must be 2"),
+    "fewer lists": (
+        [[A]],
+        None,
+        BatchError,
+        r"drafts must have one element for each matcher \(2\), but has 1",
+    ),
     "one list": ([A, B], None, ArgumentError, "drafts"),
     "no list": (None, None, ArgumentError, "drafts must be a list of lists of ids, but is None"),
     "text": ("ab", None, ArgumentError, "drafts must be a list of lists of ids, but is 'ab'"),
@@ -234,7 +239,7 @@ WRONG: dict[str, tuple[Any, Any, type[HybridError], str]] = {
         "index must be a row from 0 to 3, but is 4",
     ),
     "a row below 0": ([[A], []], [0, -1], BitmaskError, "index must be a row from 0 to 3, but is -1"),
-    "fewer rows": ([[A], []], [0], BitmaskError, "indices size is 1"),
+    "fewer rows": ([[A], []], [0], BitmaskError, "indices must have one element for each matcher"),
 }
 
 

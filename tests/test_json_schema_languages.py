@@ -31,8 +31,8 @@ from hybrid.json_schema.languages.automaton import (
 from hybrid.json_schema.languages.formats import FORMATS, LONGEST_MAIL, format_language
 from hybrid.json_schema.languages.grids import MOST_LISTED, grid_of, n_pairs, small_language
 from hybrid.json_schema.languages.lengths import MOST_PRODUCT, window, with_length
+from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
-from hybrid.json_schema.languages.until import TooLarge
 
 pytestmark = pytest.mark.kernels
 

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from hybrid.json_schema import grammar_of_schema
 from hybrid.json_schema.formulas import Formulas
 from hybrid.json_schema.languages import numbers
+from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.languages.number_machines import MOST_ATOMS
 from hybrid.json_schema.languages.numbers import holds, number_texts, shortest_text
-from hybrid.json_schema.languages.until import TooLarge
 from hybrid.json_schema.numbers import Numbers, common_step
 
 pytestmark = pytest.mark.kernels

@@ -276,7 +276,7 @@ def test_grammars_without_completions_are_refused_by_name_each_time() -> None:
 
 def test_a_limit_that_takes_too_much_is_lost_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> Any:
-        raise BudgetExceeded("closing in time needs more than 9 bytes")
+        raise BudgetExceeded("a token limit needs more than 9 bytes")
 
     matcher, plain = matcher_of(SCHEMA), matcher_of(SCHEMA)
     matcher.limit_tokens(15)

@@ -120,7 +120,9 @@ def test_batch_fill_takes_the_first_rows(strategy: str) -> None:
 def test_batch_fill_needs_one_row_each(strategy: str) -> None:
     matchers = [Sides.of(strategy).ours for _ in range(2)]
     bitmask = allocate_token_bitmask(3, SIZE)
-    with pytest.raises(BitmaskError, match="indices size is 1, but must be 2"):
+    with pytest.raises(
+        BitmaskError, match=r"indices must have one element for each matcher \(2\), but has 1"
+    ):
         BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask, [0])
     with pytest.raises(BitmaskError, match=r"index must be .*, but is 3"):
         BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask, [3, 0])
@@ -134,7 +136,7 @@ def test_batch_steps(strategy: str) -> None:
     assert [each.is_completed() for each in matchers] == [True, True, True]
     BatchGrammarMatcher.batch_rollback(matchers)
     assert [each.is_completed() for each in matchers] == [False, False, False]
-    with pytest.raises(BatchError, match="tokens size is 1, but must be 3"):
+    with pytest.raises(BatchError, match=r"tokens must have one element for each matcher \(3\), but has 1"):
         BatchGrammarMatcher.batch_accept_token(matchers, [A])
 
 

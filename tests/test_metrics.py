@@ -31,7 +31,7 @@ from hybrid.compile.durations import BOUNDS, Durations
 from hybrid.compile.statistics import MOST_UNREAD, OF_PROCESS, OTHER
 from hybrid.json_schema.dialects import ALL_KEYWORDS
 from hybrid.metrics import DASHBOARD, FAMILIES
-from hybrid.metrics.families import look, samples
+from hybrid.metrics.families import current_counts, samples
 from tests.caches import compiler_in
 from tests.test_artifact import SCHEMA, VOCABULARY
 from tests.test_forks import in_a_child
@@ -41,7 +41,7 @@ SECRET = "confidential"
 
 def shown() -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """All samples, by name and labels."""
-    found = look()
+    found = current_counts()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in FAMILIES
@@ -103,7 +103,7 @@ def test_a_forked_process_begins_anew() -> None:
 
 
 def firsts(strategy: str, semantics: str) -> float:
-    counts = look()["first_mask_seconds"].get(strategy, {}).get(semantics, {}).get("counts", [])
+    counts = current_counts()["first_mask_seconds"].get(strategy, {}).get(semantics, {}).get("counts", [])
     return float(sum(counts))
 
 
@@ -180,7 +180,7 @@ def test_a_schema_that_is_refused_as_strict_names_its_keywords() -> None:
 
 def test_relaxations_of_both_meanings() -> None:
     unique, pattern = (value("equimask_relaxations_total", keyword=one) for one in ("uniqueItems", "pattern"))
-    OF_PROCESS.looks_at_schemas = True
+    OF_PROCESS.keeps_schemas = True
     compiler = GrammarCompiler(VOCABULARY)
     compiler.compile_json_schema({"type": "array", "items": {"type": "integer"}, "uniqueItems": True})
     assert compiler.stats()["relaxations"] == {}, "found when somebody looks"
@@ -191,9 +191,9 @@ def test_relaxations_of_both_meanings() -> None:
 
 
 def test_schemas_that_are_looked_at_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    OF_PROCESS.looks_at_schemas = True
+    OF_PROCESS.keeps_schemas = True
     compiler = GrammarCompiler(VOCABULARY, cache_enabled=False)
-    look()
+    current_counts()
     before = value("equimask_unread_schemas_total")
     compiled = compiler.compile_json_schema(SCHEMA)
     for _ in range(MOST_UNREAD + 9):
@@ -203,7 +203,7 @@ def test_schemas_that_are_looked_at_are_bounded(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_nothing_of_a_schema_is_a_label() -> None:
-    OF_PROCESS.looks_at_schemas = True
+    OF_PROCESS.keeps_schemas = True
     schema = {
         "type": "object", "title": SECRET, "$ref": f"#/$defs/{SECRET}", SECRET: {"type": SECRET},
         "$defs": {SECRET: {"type": "object", "properties": {SECRET: {"const": SECRET, "format": SECRET}}}},

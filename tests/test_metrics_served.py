@@ -33,7 +33,7 @@ from adapters.engines.settings import Settings  # noqa: E402
 from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask  # noqa: E402
 from hybrid.metrics import FAMILIES, Publisher, files, publish  # noqa: E402
 from hybrid.metrics.collector import Collector  # noqa: E402
-from hybrid.metrics.families import look, samples  # noqa: E402
+from hybrid.metrics.families import current_counts, samples  # noqa: E402
 from tests.test_artifact import SCHEMA, VOCABULARY  # noqa: E402
 from tests.test_forks import in_a_child  # noqa: E402
 
@@ -97,7 +97,7 @@ def test_a_registry_shows_what_was_done(scrape: Any) -> None:
     assert more("equimask_cache_misses_total", ("place", "memory")) == 1
     names = {name for name, _ in after}
     for family in FAMILIES:
-        assert names & {*family.sample_names} or not family.values(look())
+        assert names & {*family.sample_names} or not family.values(current_counts())
     counts = [value for (name, labels), value in after.items()
               if name == "equimask_compile_seconds_bucket" and set(STRATEGY) <= set(labels)]  # fmt: skip
     assert counts == sorted(counts), "ranges hold those below"

@@ -282,7 +282,7 @@ PROCESSORS: dict[str, tuple[Any, dict[str, Any]]] = {
     "stop True": (compiled_by("classifier"), {"override_stop_tokens": [True]}),
     "stop 400": (compiled_by("classifier"), {"override_stop_tokens": 400}),
     "no stops": (compiled_by("classifier"), {"override_stop_tokens": []}),
-    "overruled": (compiled_by("classifier"), {"overruled": None}),
+    "on_masked_token": (compiled_by("classifier"), {"on_masked_token": None}),
 }
 
 

@@ -54,7 +54,10 @@ def test_a_line_says_both():
     assert parts[1].startswith(
         "schema keywords that forbid some valid values: maxLength at /properties/a/maxLength, "
     )
-    assert parts[1].endswith(" and 1 more") and parts[2] == "the text is not closed in time: too short"
+    assert (
+        parts[1].endswith(" and 1 more")
+        and parts[2] == "the text may be cut off at its token limit: too short"
+    )
 
 
 def test_a_line_is_bounded_and_has_nothing_else_of_a_schema(caplog):
@@ -68,7 +71,7 @@ def test_a_line_is_bounded_and_has_nothing_else_of_a_schema(caplog):
     line = record.getMessage()
     assert record.levelno == logging.WARNING and line.isprintable()
     assert len(line) < (2 * MOST_NAMED + 3) * (MOST_CHARACTERS + 20)
-    assert "secret" not in line and f"and {40 - MOST_NAMED} more" in line and "text is not closed" in line
+    assert "secret" not in line and f"and {40 - MOST_NAMED} more" in line and "text may be cut off" in line
 
 
 def test_the_schema_as_a_whole_has_no_keyword():

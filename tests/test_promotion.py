@@ -133,9 +133,9 @@ def test_a_new_session_ends_a_promotion() -> None:
     assert work.piece() and compiled.classifier is not None
     with compiled.classifier.lock:
         compiled.classifier.renew()
-    with pytest.raises(BudgetExceeded, match="in the meantime"):
+    with pytest.raises(BudgetExceeded, match="became full and were replaced"):
         work.piece()
-    with pytest.raises(BudgetExceeded, match="in the meantime"):
+    with pytest.raises(BudgetExceeded, match="became full and were replaced"):
         work.finish()
 
 

@@ -19,7 +19,7 @@ from sglang.srt.sampling.sampling_params import SamplingParams
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
 from adapters.engines.notices import Notice
-from adapters.sglang.request import FIELD, Asked, bind
+from adapters.sglang.request import FIELD, ServedRequest, bind
 from hybrid.xgrammar.relaxed import Relaxation
 
 LOOSE = Notice("sglang", "r", (Relaxation("/not", "not", "XGrammar does not read it"),))
@@ -34,7 +34,7 @@ def request_of(**options):
 @pytest.mark.parametrize("token", [2, 5, 7])
 def test_a_refused_token_ends_a_request_as_aborted(token):
     request = request_of()
-    asked = Asked(request)
+    asked = ServedRequest(request)
     request.output_ids.append(token)
     request.update_finish_state()  # before SGLang asks the grammar
     assert request.finished() == (token != 7)
@@ -48,7 +48,7 @@ def test_an_answer_has_what_its_request_was_told_once():
     bind()
     streamer = output_streamer.SchedulerOutputStreamer.__new__(output_streamer.SchedulerOutputStreamer)
     told, other = request_of(), request_of()
-    Asked(told).tell(LOOSE)
+    ServedRequest(told).tell(LOOSE)
     answers = output_streamer._GenerationStreamAccumulator(
         return_logprob=False, return_hidden_states=False, return_routed_experts=False,
         return_indexer_topk=False, return_sampling_mask=False,

@@ -186,7 +186,7 @@ def test_a_release_without_such_a_manager_is_an_error_at_start(serve):
         sys.modules["adapters.sglang.request"].bind()  # type: ignore[attr-defined]
 
 
-# --- Closing in time -------------------------------------------------------------------------------------
+# --- Token limits ----------------------------------------------------------------------------------------
 
 
 def test_texts_are_not_closed_unless_the_operator_says_so(serve):
@@ -272,17 +272,20 @@ def test_grammars_that_are_not_closed_go_on_by_name(serve, caplog):
     late = ask("late", "json", TWO, max_new_tokens=SHORTEST + 6, reasoning=True)
     lines = "\n".join(record.getMessage() for record in caplog.records)
     assert (
-        "Request named: the text is not closed in time: closing in time does not support this grammar"
+        "Request named: the text may be cut off at its token limit: token limits are not supported for "
         in lines
     )
-    assert "Request short: the text is not closed in time: no text of the grammar fits into 7 tokens" in lines
+    assert (
+        "Request short: the text may be cut off at its token limit: no text of the grammar fits into 7 tokens"
+        in lines
+    )
     assert "late" not in lines and late.customized_info is None
     for token in [*b"hhhhhhhhh", THINK_END]:
         late.take(token)
     for _ in range(2):
         for request in (named, short, late):
             assert mask_of(request.grammar)
-    assert caplog.text.count("Request late: the text is not closed in time") == 1
+    assert caplog.text.count("Request late: the text may be cut off at its token limit") == 1
     for request in (named, short, late):
         assert request.customized_info["equimask"][0]["not_closing"]
 
@@ -292,14 +295,17 @@ def test_a_limit_that_takes_too_much_is_told_once(serve, monkeypatch, caplog):
     from hybrid.completion import Completion
 
     def fail(*_):
-        raise BudgetExceeded("closing in time needs more than 9 bytes")
+        raise BudgetExceeded("a token limit needs more than 9 bytes")
 
     request = serve(CLOSE="1")("a", "json", TWO, max_new_tokens=SHORTEST + 2)
     monkeypatch.setattr(Completion, "restrict", fail)
     for _ in range(3):
         assert mask_of(request.grammar)
     assert (
-        caplog.text.count("Request a: the text is not closed in time: closing in time needs more than") == 1
+        caplog.text.count(
+            "Request a: the text may be cut off at its token limit: a token limit needs more than"
+        )
+        == 1
     )
 
 

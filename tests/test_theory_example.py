@@ -1,54 +1,143 @@
-"""The example of docs/theory.md: five rules and ten tokens, followed from text to class to mask."""
+"""The example of docs/theory.md: the page shows what the program computes.
+
+What: each block of the page is computed again (`tests.theory_example`). The page must have it word for word.
+When: after a change of the page, the network, the exploration or the classifier.
+Limits: one small grammar, and a variant of it that counts.
+"""
 
 from __future__ import annotations
 
-import xgrammar
+import re
 
-from equivalence import Vocabulary, compute_classes
+import pytest
+
+from bench.cases import CHECKOUT
+from equivalence.classes.explore import explore
 from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from tests import theory_example
+from tests.theory_example import (
+    COUNTED,
+    GRAMMAR,
+    LEFT_RECURSIVE,
+    TOKENS,
+    VOCABULARY,
+    Example,
+    Outcome,
+    classes_of,
+    part,
+)
 
-GRAMMAR = """root   ::= value
-value  ::= number | list
-list   ::= "[" items "]"
-items  ::= value | value "," items
-number ::= [0-9]+
-"""
-TOKENS = ["1", "2", "12", "[", "[[", "]", "]]", ",", "],[", "1]"]
-VOCABULARY = Vocabulary.from_bytes([*(token.encode() for token in TOKENS), b""], stop_token_ids=[len(TOKENS)])
-
-
-def classes_of(relation: str) -> list[set[str]]:
-    found = compute_classes(xgrammar.Grammar.from_ebnf(GRAMMAR), VOCABULARY, relation)
-    return [
-        {TOKENS[i] for i, number in enumerate(found.class_of_token.tolist()) if number == one}
-        for one in range(found.n_classes)
-    ]
-
-
-def test_the_page_has_this_grammar() -> None:
-    from bench.cases import CHECKOUT
-
-    assert GRAMMAR in (CHECKOUT / "docs" / "theory.md").read_text(encoding="utf-8")
+PAGE = (CHECKOUT / "docs" / "theory.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+EXAMPLE = Example(GRAMMAR)
 
 
-def test_six_classes_of_acceptance_and_eight_of_displacement() -> None:
-    assert classes_of("acceptance") == [{"1", "2", "12"}, {"[", "[["}, {"]"}, {"]]", "],["}, {","}, {"1]"}]
-    assert len(classes_of("displacement")) == 8
+def table_of_classes(classes: list[set[str]]) -> str:
+    cells = [" ".join(f"`{token}`" for token in TOKENS if token in own) for own in classes]
+    numbers = " | ".join(map(str, range(len(classes))))
+    return f"| class | {numbers} |\n{'|---' * (len(classes) + 1)}|\n| tokens | {' | '.join(cells)} |\n"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        GRAMMAR,
+        EXAMPLE.network_text(),
+        EXAMPLE.below_text(),
+        "".join(f"{' '.join(stack)}\n" for stack in EXAMPLE.stacks("[1,[2")),
+        EXAMPLE.features_text(),
+        EXAMPLE.reading_text("[1,[2"),
+        EXAMPLE.reading_text("[1,[2]"),
+    ],
+)
+def test_the_page_has_the_block(block: str) -> None:
+    assert block in BLOCKS
+
+
+def test_the_page_has_the_tables() -> None:
+    assert EXAMPLE.outcomes_table() in PAGE
+    for grammar in (GRAMMAR, COUNTED):
+        assert table_of_classes(classes_of(grammar)) in PAGE
+
+
+def test_classes_of_displacement() -> None:
+    classes = classes_of(GRAMMAR, "displacement")
+    assert len(classes) == 8
+    assert {"[", "[["} not in classes and {"]]", "],["} not in classes
 
 
 def test_masks_along_the_text() -> None:
-    matcher = GrammarMatcher(GrammarCompiler(VOCABULARY, strategy="classifier").compile_grammar(GRAMMAR))
+    assert mask(GRAMMAR, "") == {"1", "2", "12", "[", "[["}
+    assert mask(GRAMMAR, "[1,[2") == set(TOKENS) - {"[", "[["}
+    assert mask(GRAMMAR, "[1,[2]") == {"]", ","}
+    assert mask(GRAMMAR, "[1,[2]]") == {"stop"}
+
+
+def mask(grammar: str, text: str) -> set[str]:
+    matcher = GrammarMatcher(GrammarCompiler(VOCABULARY, strategy="classifier").compile_grammar(grammar))
+    assert matcher.accept_string(text)
     bitmask = allocate_token_bitmask(1, VOCABULARY.size)
+    matcher.fill_next_token_bitmask(bitmask)
+    return {name for i, name in enumerate([*TOKENS, "stop"]) if int(bitmask[0, 0]) >> i & 1}
 
-    def mask() -> set[str]:
-        matcher.fill_next_token_bitmask(bitmask)
-        names = [*TOKENS, "stop"]
-        return {name for i, name in enumerate(names) if int(bitmask[0, 0]) >> i & 1}
 
-    assert mask() == {"1", "2", "12", "[", "[["}
-    assert matcher.accept_string("[1,[2")
-    assert mask() == set(TOKENS) - {"[", "[["}
-    assert matcher.accept_string("]")
-    assert mask() == {"]", ","}
-    assert matcher.accept_string("]")
-    assert mask() == {"stop"}
+# --- Section 2: the normal form --------------------------------------------------------------------------
+
+
+def test_left_and_right_recursion_become_the_same_network() -> None:
+    assert Example(LEFT_RECURSIVE).network_text() == EXAMPLE.network_text()
+    assert classes_of(LEFT_RECURSIVE) == classes_of(GRAMMAR)
+
+
+def test_a_call_that_may_be_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    optional = GRAMMAR.replace('"[" items "]"', '"[" (items | "") "]"')
+    monkeypatch.setitem(theory_example.NAMES, optional, theory_example.NAMES[GRAMMAR])
+    changed = Example(optional).network_text().splitlines()
+    (line,) = set(changed) - set(EXAMPLE.network_text().splitlines())
+    assert line + "\n" in BLOCKS
+
+
+def test_a_list_does_not_grow_the_stack() -> None:
+    assert EXAMPLE.stacks("[1,2,3,4") == EXAMPLE.stacks("[1")
+
+
+# --- Section 4: exploring --------------------------------------------------------------------------------
+
+
+def test_blocks_and_items() -> None:
+    found = explore(EXAMPLE.network, VOCABULARY.trie)
+    blocks = {
+        EXAMPLE.name(EXAMPLE.contexts[context]): block
+        for context, block in part(found.user_starts, found.users, ord("1"))
+    }
+    assert blocks.keys() == set("VMID") and len(set(blocks.values())) == 3 and blocks["V"] == blocks["D"]
+    assert found.n_items == 3
+    on_j, on_k = (EXAMPLE.names.index(name) for name in "JK")
+    assert EXAMPLE.outcome(on_j, "]", under=True) == (-1, [(0, "]")])
+    assert EXAMPLE.outcome(on_j, ",[", under=True).label == EXAMPLE.outcome(on_k, "]", under=True).label == 0
+
+
+def test_a_token_that_is_read_on_a_local_stack() -> None:
+    (after,) = EXAMPLE.after(EXAMPLE.space.context_of(EXAMPLE.names.index("I"), -1), "1")
+    label, ports, pairs = EXAMPLE.entries(after)
+    stacks = {" ".join([EXAMPLE.name(state), *rest]) for state, tail in pairs for rest in EXAMPLE.rests(tail)}
+    assert (label, ports, stacks) == (0, [0], {"D J", "J"})
+
+
+# --- Section 5: counters ---------------------------------------------------------------------------------
+
+
+def test_counts() -> None:
+    counted = Example(COUNTED)
+    lines = counted.network_text().splitlines()
+    assert "".join(f"{line}\n" for line in lines if line[0] in "NC#") in BLOCKS
+    assert counted.stacks("[1234") == [["C", "#4", "J", "K"], ["J", "K"], ["K"]]
+    assert counted.stacks("[12345") == [["J", "K"], ["K"]]
+    for token in ("1", "12", "1]"):
+        label, left = counted.outcome(-1, token)
+        does = Outcome(label, [one for one in left if one[1] == "]"])  # a digit cannot follow a number
+        assert f"| `{token}` | {does} |" in PAGE
+    features = counted.features_text().splitlines()
+    assert "".join(f"{line}\n" for line in features if line[0] in "12") in BLOCKS
+    assert {"1", "2"} <= mask(COUNTED, "[1234") and "12" not in mask(COUNTED, "[1234")
+    assert mask(COUNTED, "[12345") == {"]", ","}

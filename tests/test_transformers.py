@@ -172,7 +172,7 @@ def test_prompt_lookup(model):
 def test_drafts_that_nobody_masked():
     """Some draft models never call the processor: the model's own masks must reject their drafts."""
     a, b, z = (TOKENIZER.convert_tokens_to_ids(letter) for letter in "abz")
-    processor = GrammarLogitsProcessor(LETTERS, overruled="finish")
+    processor = GrammarLogitsProcessor(LETTERS, on_masked_token="finish")
     for row in ([9], [9, a], [9, a, z], [9, a, z, a], [9, a, b], [9, a, b, z], [9, a, b, b], [9, a, b, b, a]):
         legal = row[1 : row.index(z)] if z in row else row[1:]
         assert call(processor, row) == [[EOS] if z in row else expected_ids(LETTERS, legal)]
@@ -252,11 +252,11 @@ def test_a_grammar_that_no_token_can_go_on_with():
 
 def test_a_token_chosen_against_the_mask():
     a, z = (TOKENIZER.convert_tokens_to_ids(letter) for letter in "az")
-    for overruled in ("error", "finish"):
-        processor = GrammarLogitsProcessor(LETTERS, overruled=overruled)
+    for on_masked_token in ("error", "finish"):
+        processor = GrammarLogitsProcessor(LETTERS, on_masked_token=on_masked_token)
         call(processor, [9], [9])
         call(processor, [9, a], [9, a])
-        if overruled == "error":
+        if on_masked_token == "error":
             with pytest.raises(
                 RejectedToken,
                 match=rf"row 1: token {z} \(b'z'\) at position 1 .* after b'a'; expected ",
@@ -265,8 +265,8 @@ def test_a_token_chosen_against_the_mask():
         else:
             assert call(processor, [9, a, a], [9, a, z]) == [expected_ids(LETTERS, [a, a]), [EOS]]
             assert call(processor, [9, a, a, a], [9, a, a, z])[1] == [EOS]
-    with pytest.raises(ValueError, match="overruled"):
-        GrammarLogitsProcessor(LETTERS, overruled="ignore")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="on_masked_token"):
+        GrammarLogitsProcessor(LETTERS, on_masked_token="ignore")  # type: ignore[arg-type]
 
 
 # --- scores ---

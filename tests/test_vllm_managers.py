@@ -377,7 +377,7 @@ def test_beam_search_and_other_readers_of_the_backend_get_ours():
     assert not isinstance(made.compiler, xgrammar.GrammarCompiler)
 
 
-# --- Notices, and closing in time ------------------------------------------------------------------------
+# --- Notices, and token limits ---------------------------------------------------------------------------
 
 
 class Thinks:

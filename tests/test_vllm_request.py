@@ -1,4 +1,4 @@
-"""What the vLLM adapter reports to requests, and how it closes them in time, with a stand-in for vLLM."""
+"""What the vLLM adapter reports to requests, and how it keeps token limits, with a stand-in for vLLM."""
 
 import json
 import logging
@@ -90,7 +90,7 @@ def test_what_goes_wrong_there_does_not_end_the_engine(engine, monkeypatch, capl
     assert step(manager, request)[0]
 
 
-# --- Closing in time -------------------------------------------------------------------------------------
+# --- Token limits ----------------------------------------------------------------------------------------
 
 
 def test_texts_are_not_closed_unless_the_operator_says_so(engine):
@@ -190,7 +190,8 @@ def test_thoughts_that_leave_too_little_room_are_told(engine, caplog):
     request.num_output_tokens = 55
     rows = step(manager, request)
     assert (
-        "Request a: the text is not closed in time: no text of the grammar fits into 5 tokens" in caplog.text
+        "Request a: the text may be cut off at its token limit: no text of the grammar fits into 5 tokens"
+        in caplog.text
     )
     matcher = request.structured_output_request.grammar.matcher
     assert matcher.tokens_left is None and rows[0] == shared.mask_of(matcher)
@@ -210,7 +211,7 @@ def test_grammars_that_are_not_closed_go_on_by_name(engine, caplog):
     assert "must not be repeated" in str(told[0].not_closing)
     assert "fits into 7 tokens" in str(told[1].not_closing)
     assert (
-        "Request unique: the text is not closed in time: closing in time does not support schemas"
+        "Request unique: the text may be cut off at its token limit: token limits are not supported for "
         in caplog.text
     )
     for request in (unique, short, fits):
@@ -223,7 +224,7 @@ def test_a_limit_that_takes_too_much_is_told_once(engine, monkeypatch, caplog):
     from hybrid.completion import Completion
 
     def fail(*_):
-        raise BudgetExceeded("closing in time needs more than 9 bytes")
+        raise BudgetExceeded("a token limit needs more than 9 bytes")
 
     manager = engine(CLOSE="1")
     request = manager.grammar_init("json", TWO, request_id="a", max_tokens=SHORTEST + 2)
@@ -231,5 +232,8 @@ def test_a_limit_that_takes_too_much_is_told_once(engine, monkeypatch, caplog):
     for _ in range(3):
         assert step(manager, request)[0]
     assert (
-        caplog.text.count("Request a: the text is not closed in time: closing in time needs more than") == 1
+        caplog.text.count(
+            "Request a: the text may be cut off at its token limit: a token limit needs more than"
+        )
+        == 1
     )

@@ -23,8 +23,8 @@ from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary, compute_
 from equivalence.classes.reference import ReferenceGrammar
 from equivalence.network import Network, build_network
 from equivalence.parser.automaton import Automaton
-from equivalence.walks.reads import KeptReads
 from equivalence.walks.unit_reads import UnitReads
+from equivalence.walks.walk_cache import WalkCache
 from hybrid import GrammarCompiler, GrammarMatcher
 from hybrid.classifier import Classifier, distinct_classes, fixed_tables
 from hybrid.classifier.repeat_units import read_units, unit_reads, unit_table
@@ -105,7 +105,7 @@ def test_what_other_grammars_read_is_taken_for_what_it_is() -> None:
     def law(case: GrammarCase, other: GrammarCase, rng: random.Random) -> None:
         texts = list(dict.fromkeys([*case.vocabulary, *other.vocabulary]))
         vocabulary = with_stop(texts)
-        vocabulary.__dict__["kept_reads"] = kept = KeptReads(4 * ((vocabulary.size + 31) // 32), few_nodes=-1)
+        vocabulary.__dict__["walk_cache"] = kept = WalkCache(4 * ((vocabulary.size + 31) // 32), few_nodes=-1)
         added: dict[str, int] = {}
         for ebnf in (case.ebnf, other.ebnf, case.ebnf, other.ebnf):
             grammar = xgrammar.Grammar.from_ebnf(ebnf)
@@ -132,14 +132,14 @@ def test_long_walks_are_kept_within_their_bound() -> None:
     entered: list[int] = []
     for limit in (1 << 20, 1 << 20, 200):
         if limit == 200 or not masks:  # a limit too small for anything, or the first round
-            vocabulary.__dict__["kept_reads"] = KeptReads(64, limit, few_nodes=50)
+            vocabulary.__dict__["walk_cache"] = WalkCache(64, limit, few_nodes=50)
         classifier, _ = walked_of(grammar, vocabulary)
         masks.append(row_of(classifier, classifier.session.start))
         entered.append(classifier.session.store.summariser.n_entered)
     assert masks[0] == masks[1] == masks[2]
     assert len(masks[0]) > 100
     assert entered[1] < entered[0] == entered[2]
-    assert len(vocabulary.kept_reads) == 0
+    assert len(vocabulary.walk_cache) == 0
 
 
 COUNTED = [
@@ -168,8 +168,8 @@ def test_counts_that_walks_forget_do_not_matter(ebnf: str, few_nodes: int) -> No
     tokens = sorted({"".join(rng.choices(PARTS, k=rng.randint(1, 6))).encode() for _ in range(400)})
     tokens += ["€".encode()[:2], "€".encode()[2:], "ä".encode()[:1], b"a" + "ä".encode()[:1]]
     vocabulary = with_stop(list(dict.fromkeys(tokens)))
-    kept = KeptReads(4 * ((vocabulary.size + 31) // 32), few_nodes=few_nodes)
-    vocabulary.__dict__["kept_reads"] = kept
+    kept = WalkCache(4 * ((vocabulary.size + 31) // 32), few_nodes=few_nodes)
+    vocabulary.__dict__["walk_cache"] = kept
     grammar = xgrammar.Grammar.from_ebnf(ebnf)
     classifier, _ = walked_of(grammar, vocabulary)
 

@@ -36,7 +36,7 @@ class Notice:
         engine: "vllm" or "sglang".
         request_id: the engine's id of the request.
         relaxed: keywords of its JSON schema that masks do not enforce.
-        not_closing: why its masks do not close in time although they should; else None.
+        not_closing: why its text may be cut off at its token limit, if it should not be; else None.
         narrowed: keywords of its JSON schema for which masks forbid some valid values, without restrictions
             that nearly every schema has.
     """
@@ -60,7 +60,7 @@ class Notice:
         if self.narrowed:
             parts.append(f"schema keywords that forbid some valid values: {_named(self.narrowed)}")
         if self.not_closing:
-            parts.append(f"the text is not closed in time: {_short(self.not_closing)}")
+            parts.append(f"the text may be cut off at its token limit: {_short(self.not_closing)}")
         return f"Request {_short(self.request_id)}: {'; '.join(parts)}"
 
     def as_field(self) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Operators' settings in environment variables, read when the engine starts.
 
 What: `Settings` reads whether an engine's adapter is enabled, the budget of one compilation, the folder of
-compiled grammars, and whether to report notices and to close texts in time. Adapters add their own settings.
+compiled grammars, and whether to report notices and to complete texts within their token limits. Adapters
+add their own settings.
 When: in every process of the engine. Child processes inherit the environment.
 Limits: a wrong value is an error at the start, and is never replaced by a default.
 """
@@ -78,7 +79,7 @@ class Settings:
     def closes(self) -> bool:
         """Whether masks leave room for the end of the text within the tokens of a request; the default is
         0."""
-        return switch(f"{self.enabled}_CLOSE", False, "to close texts in time")
+        return switch(f"{self.enabled}_CLOSE", False, "to complete texts within their token limits")
 
     def hook(self) -> str | None:
         """Return the operator's hook as ``module:function``; None if there is none."""

@@ -1,6 +1,6 @@
 """Compiling and following a grammar of each kind before the first request, so that it need not wait.
 
-What: `GRAMMARS` to compile, and `follow`.
+What: `GRAMMARS` to compile, and `exercise`.
 When: at the start of an engine. Afterwards, everything exists that is made at first use (tables of kernels,
 processes that run XGrammar's converters).
 Limits: none of its own.
@@ -26,7 +26,7 @@ GRAMMARS: tuple[tuple[str, str], ...] = (
 """Methods of a compiler, each with a grammar."""
 
 
-def follow(
+def exercise(
     fill: Callable[[torch.Tensor, int], object], accept: Callable[[int], object],
     ended: Callable[[], bool], size: int,
 ) -> None:  # fmt: skip

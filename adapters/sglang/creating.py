@@ -26,7 +26,7 @@ from adapters.sglang.chains import draft_chains
 from adapters.sglang.drafts import read_at_once
 from adapters.sglang.request import bind
 from adapters.sglang.settings import SETTINGS
-from adapters.sglang.warming import look_at_wrapper, warm
+from adapters.sglang.warming import check_wrapper, warm
 
 logger = logging.getLogger("sglang.equimask")
 
@@ -88,7 +88,7 @@ def create_backend(
     if not is_ours:
         return ReasonerGrammarBackend(backend, parser, tokenizer, **options)
     wrapper = ReasoningBackend(backend, parser, tokenizer, **options)
-    look_at_wrapper(wrapper)
+    check_wrapper(wrapper)
     return wrapper
 
 

@@ -36,7 +36,7 @@ class Grammar(XGrammarGrammar):
     Attributes:
         failed_at: how many tokens had been read before an error; None if there was none.
         learned: how many tokens a draft model has learned (`adapters.sglang.chains`).
-        asked: the `adapters.sglang.request.Asked` of its request; None for cached grammars.
+        served_request: the `adapters.sglang.request.ServedRequest` of its request; None for cached grammars.
         most_tokens: the limit of tokens if the text must end within it; else None.
         thoughts: how many of these tokens were read before the grammar started.
         in_drafts: whether drafts are being read, which SGLang will take back.
@@ -45,7 +45,7 @@ class Grammar(XGrammarGrammar):
     matcher: adapters.xgrammar.GrammarMatcher
     failed_at: int | None = None
     learned = 0
-    asked: Any = None
+    served_request: Any = None
     most_tokens: int | None = None
     thoughts = 0
     in_drafts = False
@@ -68,8 +68,8 @@ class Grammar(XGrammarGrammar):
             f"Token {token} {why} after {len(self.accepted_tokens)} tokens (the last are: {last}) of the "
             f"grammar {str(self.key_string)[:400]}"
         )
-        if self.asked is not None and not self.in_drafts:
-            self.asked.abort(message)
+        if self.served_request is not None and not self.in_drafts:
+            self.served_request.abort(message)
         raise ValueError(message)
 
     def _takes(self, token: int) -> bool:
@@ -129,10 +129,10 @@ class Grammar(XGrammarGrammar):
             why = self.keep_limit()
         except Exception:
             self.most_tokens = None
-            logger.exception("A text is not closed in time because of an error")
+            logger.exception("A text may be cut off at its token limit, because of an error")
             return
-        if why is not None and not self.in_drafts and self.asked is not None:
-            self.asked.lose(why)
+        if why is not None and not self.in_drafts and self.served_request is not None:
+            self.served_request.report_lost_limit(why)
 
     def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:
         """Overwrite a row with the mask of the next token; after an error, with the stop tokens."""

@@ -1,7 +1,7 @@
 """Facts about a request that SGLang does not pass to its grammar: its name, its stop tokens, its limit of
 tokens.
 
-What: `bind` makes SGLang's grammar manager call `meet` for each request when its grammar is ready. Then the
+What: `bind` makes SGLang's grammar manager call `attach` for each request when its grammar is ready. Then the
 request's stop tokens end the grammar and are forbidden elsewhere, masks report what they do not enforce
 (`adapters.engines.notices`), and leave room for the end of the text under ``EQUIMASK_SGLANG_CLOSE=1``.
 When: once, before a scheduler's first request.
@@ -52,14 +52,14 @@ def bind() -> None:
             "another --grammar-backend, or install a release that docs/sglang.md names"
         )
     if not hasattr(kind.process_req_with_grammar, "by_sglang"):
-        kind.process_req_with_grammar = _marked(_meeting_one, kind.process_req_with_grammar)
-        kind.get_ready_grammar_requests = _marked(_meeting_ready, kind.get_ready_grammar_requests)
+        kind.process_req_with_grammar = _marked(_attaching_one, kind.process_req_with_grammar)
+        kind.get_ready_grammar_requests = _marked(_attaching_ready, kind.get_ready_grammar_requests)
     # only schedulers have imported it, and only they have answers
     streamer = getattr(sys.modules.get(STREAMER), "SchedulerOutputStreamer", None)
     is_whole = getattr(streamer, "is_request_level_customized_info_key", None)
     if is_whole is not None and not hasattr(is_whole, "by_sglang"):
         assert streamer is not None
-        streamer.is_request_level_customized_info_key = _marked(_told_once, is_whole)
+        streamer.is_request_level_customized_info_key = _marked(_in_answers, is_whole)
 
 
 def _marked(around: Callable[..., Any], by_sglang: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,26 +73,26 @@ def _marked(around: Callable[..., Any], by_sglang: Callable[..., Any]) -> Callab
     return bound
 
 
-def _meeting_one(waits: bool, manager: Any, request: Any) -> bool:
+def _attaching_one(waits: bool, manager: Any, request: Any) -> bool:
     if not waits:
         _guarded(request)
     return waits
 
 
-def _meeting_ready(ready: list[Any], manager: Any) -> list[Any]:
+def _attaching_ready(ready: list[Any], manager: Any) -> list[Any]:
     for request in ready:
         _guarded(request)
     return ready
 
 
-def _told_once(is_whole: bool, streamer: Any, key: str) -> bool:
+def _in_answers(is_whole: bool, streamer: Any, key: str) -> bool:
     return is_whole or key == FIELD
 
 
 def _guarded(request: Any) -> None:
-    """Call `meet`. An error must not end the scheduler."""
+    """Call `attach`. An error must not end the scheduler."""
     try:
-        meet(request)
+        attach(request)
     except Exception:
         logger.exception(
             "Request %s: an error prevented its notices or its token limit; it continues without them",
@@ -100,26 +100,26 @@ def _guarded(request: Any) -> None:
         )
 
 
-def meet(request: Any) -> None:
+def attach(request: Any) -> None:
     """Tell a grammar what it needs to know about its request, before the first token.
 
     Args:
         request: SGLang's request. Nothing happens if its grammar is not ours.
     """
     grammar = request.grammar.grammar if isinstance(request.grammar, ReasoningGrammar) else request.grammar
-    if not isinstance(grammar, Grammar) or grammar.asked is not None:
+    if not isinstance(grammar, Grammar) or grammar.served_request is not None:
         return
-    grammar.asked = Asked(request)
+    grammar.served_request = ServedRequest(request)
     more = stops_of(request) - set(grammar.matcher.stop_token_ids)
     if more:
         grammar.end_by(more - named_ids(grammar.ctx))
     if SETTINGS.closes():
         grammar.most_tokens = request.sampling_params.max_new_tokens
     why = grammar.keep_limit()
-    grammar.asked.tell(notice_of("sglang", request.rid, grammar.ctx.hybrid, why))
+    grammar.served_request.tell(notice_of("sglang", request.rid, grammar.ctx.hybrid, why))
 
 
-class Asked:
+class ServedRequest:
     """The request of a grammar, with what the grammar needs of it.
 
     Args:
@@ -140,8 +140,8 @@ class Asked:
         if hasattr(request, "customized_info"):
             request.customized_info = {**(request.customized_info or {}), FIELD: [self._told]}
 
-    def lose(self, why: str) -> None:
-        """Report that masks do not close in time from now on."""
+    def report_lost_limit(self, why: str) -> None:
+        """Report that the text may be cut off at its token limit from now on."""
         request = self._request()
         if request is not None:
             self.tell(Notice("sglang", request.rid, (), why))

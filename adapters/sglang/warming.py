@@ -12,7 +12,7 @@ import logging
 import torch
 from sglang.srt.constrained.base_grammar_backend import GrammarRow, InvalidGrammarObject
 
-from adapters.engines.warming import GRAMMARS, follow
+from adapters.engines.warming import GRAMMARS, exercise
 from adapters.sglang.backend import Backend, GrammarCompiler, ReasoningBackend
 from adapters.sglang.grammar import Grammar, ReasoningGrammar
 
@@ -28,7 +28,7 @@ def warm(backend: Backend) -> None:
         TypeError: the backend's compilers or grammars are not ours.
     """
     for name in ("grammar_compiler", "_framing_compiler"):
-        _look_at(getattr(backend, name, None), GrammarCompiler)
+        _check_kind(getattr(backend, name, None), GrammarCompiler)
     for method, text in GRAMMARS:
         made = backend._init_value_dispatch((KINDS[method], text), False)
         # because of the operator's bounds, or because the vocabulary lacks these texts
@@ -37,14 +37,14 @@ def warm(backend: Backend) -> None:
             continue
         grammars = [made, made.copy(), made.copy()]
         for grammar in grammars:
-            _look_at(grammar, Grammar)
+            _check_kind(grammar, Grammar)
         size = backend.vocab_size
-        follow(made.fill_vocab_mask, made.accept_token, made.is_terminated, size)
+        exercise(made.fill_vocab_mask, made.accept_token, made.is_terminated, size)
         rows = torch.full((2, (size + 31) // 32), -1, dtype=torch.int32)
         made.fill_vocab_mask_batched([GrammarRow(row, grammars[1 + row]) for row in range(2)], rows)
 
 
-def look_at_wrapper(backend: ReasoningBackend) -> None:
+def check_wrapper(backend: ReasoningBackend) -> None:
     """Check that a backend for models that think gives our grammars.
 
     Raises:
@@ -53,10 +53,10 @@ def look_at_wrapper(backend: ReasoningBackend) -> None:
     made = backend._init_value_dispatch(("regex", "[a-z]+[0-9]{2,4}"), True)
     if not isinstance(made, InvalidGrammarObject):
         for grammar in (made, made.copy()):
-            _look_at(grammar, ReasoningGrammar, Grammar)  # the latter if the wrapper is replaced by a frame
+            _check_kind(grammar, ReasoningGrammar, Grammar)  # the latter if a frame replaces the wrapper
 
 
-def _look_at(found: object, *kinds: type) -> None:
+def _check_kind(found: object, *kinds: type) -> None:
     if type(found) not in kinds:
         raise TypeError(
             f"this release of SGLang made a {type(found).__module__}.{type(found).__name__} where a "

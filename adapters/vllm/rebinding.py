@@ -85,7 +85,7 @@ def register() -> None:
     SETTINGS.assert_formats()
     SETTINGS.max_whitespace_cnt()
     manager, backend = _modules()
-    _look_at(manager, backend)
+    _check_names(manager, backend)
     if is_registered():
         return
     if SETTINGS.semantics() == "json-schema":
@@ -100,7 +100,7 @@ def register() -> None:
     if isinstance(getattr(manager, "multiprocessing", None), ModuleType) and "cpu_count" in _names_read(kind):
         manager.multiprocessing = Cores(manager.multiprocessing)  # type: ignore[attr-defined]
     else:
-        logger.info("vLLM sizes the thread pools of its structured outputs in an unknown way")
+        logger.info("vLLM sizes its thread pools in a way that equimask does not know; they stay as they are")
     request.bind(kind)  # around the function whose source `steps` checks
     logger.info(
         "equimask serves structured outputs of the backend xgrammar; %s=0 turns it off", SETTINGS.enabled
@@ -144,7 +144,7 @@ def _modules() -> tuple[ModuleType, ModuleType]:
         raise _unknown(f"there is no module {error.name}") from error
 
 
-def _look_at(manager: ModuleType, backend: ModuleType) -> None:
+def _check_names(manager: ModuleType, backend: ModuleType) -> None:
     """Raise `CannotRebind` unless the names exist and are used as expected."""
     for module, name in (
         (backend, "xgr"),

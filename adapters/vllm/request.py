@@ -54,7 +54,7 @@ def _telling(create: Callable[..., Any]) -> Callable[..., Any]:
         grammar = create(self, request)
         matcher = getattr(grammar, "matcher", None)
         if matcher is not None and hasattr(matcher, "limit_tokens"):  # else it is not ours
-            _guarded(_meet, self, request, matcher)
+            _guarded(_attach, self, request, matcher)
         return grammar
 
     return created
@@ -66,7 +66,7 @@ def _limiting(fill: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(fill)
     def filled(self: Any, requests: Any, names: Any, drafts: Any, *arguments: Any, **options: Any) -> Any:
         for name in names:
-            _guarded(_keep, self, requests[name], drafts.get(name, ()))
+            _guarded(_keep_limit, self, requests[name], drafts.get(name, ()))
         return fill(self, requests, names, drafts, *arguments, **options)
 
     return filled
@@ -83,12 +83,12 @@ def _guarded(act: Callable[..., None], manager: Any, request: Any, *arguments: A
         )
 
 
-def _meet(manager: Any, request: Any, matcher: Any) -> None:
+def _attach(manager: Any, request: Any, matcher: Any) -> None:
     why = _limit(matcher, most_tokens(manager, request)) if SETTINGS.closes() else None
     tell(notice_of("vllm", request.request_id, matcher.compiled_grammar, why), logger)
 
 
-def _keep(manager: Any, request: Any, drafts: Sequence[int]) -> None:
+def _keep_limit(manager: Any, request: Any, drafts: Sequence[int]) -> None:
     """Tell the matcher how many tokens are left, if it does not know."""
     asked = request.structured_output_request
     matcher = getattr(asked.grammar, "matcher", None)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from adapters.engines.warming import GRAMMARS, follow
+from adapters.engines.warming import GRAMMARS, exercise
 from adapters.vllm import serving
 from equivalence import HybridError
 
@@ -46,7 +46,7 @@ def warm(make: Callable[[], Any]) -> Any:
             try:
                 matcher = serving.GrammarMatcher(getattr(compiler, method)(text))
                 size = matcher.compiled_grammar.vocabulary.size
-                follow(matcher.fill_next_token_bitmask, matcher.accept_token, matcher.is_terminated, size)
+                exercise(matcher.fill_next_token_bitmask, matcher.accept_token, matcher.is_terminated, size)
             except HybridError as error:  # the operator's bounds, or a vocabulary without these texts
                 logger.warning("warm-up: %s failed for a small test grammar: %s", method, error)
     logger.info("equimask is ready for structured outputs, after %.1f s", time.perf_counter() - began)

@@ -104,5 +104,7 @@ def _pairs(matchers: Sequence[Any], given: Iterable[Any]) -> list[tuple[Any, Any
     """Return each matcher with its argument."""
     values = list(given)
     if len(values) != len(matchers):
-        raise BatchError(f"size is {len(values)}, but must be {len(matchers)}: one for each matcher")
+        raise BatchError(
+            f"a list must have one element for each matcher ({len(matchers)}), but has {len(values)}"
+        )
     return list(zip(matchers, values, strict=True))

@@ -29,8 +29,8 @@ from equivalence.runs import ByteOrder, byte_order
 from equivalence.store import Arrays, Unusable, write_whole
 from equivalence.trie.trie import Trie, build_trie, read_only, stored_trie
 from equivalence.vocabulary.npz import read_npz
-from equivalence.walks.reads import KeptReads
 from equivalence.walks.token_texts import TokenTexts
+from equivalence.walks.walk_cache import WalkCache
 
 if TYPE_CHECKING:
     import xgrammar
@@ -259,7 +259,7 @@ class Vocabulary:
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         state.pop("tokenizer_info", None)  # XGrammar cannot pickle it
-        for name in ("kept_reads", "token_texts"):
+        for name in ("walk_cache", "token_texts"):
             state.pop(name, None)
         state.pop("byte_order", None)  # computing it takes less time than sending it
         return state
@@ -319,9 +319,9 @@ class Vocabulary:
         return TokenTexts(self.trie, self.byte_order, self.flat)
 
     @cached_property
-    def kept_reads(self) -> KeptReads:
+    def walk_cache(self) -> WalkCache:
         """A cache of walks for masks, for later grammars; see docs/caches.md."""
-        return KeptReads(4 * ((self.size + 31) // 32))
+        return WalkCache(4 * ((self.size + 31) // 32))
 
     @cached_property
     def tokenizer_info(self) -> xgrammar.TokenizerInfo:

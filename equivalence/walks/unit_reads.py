@@ -1,7 +1,7 @@
 """How many units of a counted rule each string of a vocabulary begins, for any bounds.
 
 What: `UnitReads` holds these numbers.
-When: made and read by `hybrid.classifier.repeat_units`, cached by `equivalence.walks.reads`.
+When: made and read by `hybrid.classifier.repeat_units`, cached by `equivalence.walks.walk_cache`.
 Limits: none.
 """
 

@@ -307,7 +307,7 @@ def _check_length(
     matchers: list[Any], given: list[Any], name: str, error: type[HybridError] = BatchError
 ) -> None:
     if len(given) != len(matchers):
-        raise error(f"{name} size is {len(given)}, but must be {len(matchers)}: one for each matcher")
+        raise error(f"{name} must have one element for each matcher ({len(matchers)}), but has {len(given)}")
 
 
 def _advanced(

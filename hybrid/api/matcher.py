@@ -258,7 +258,7 @@ class GrammarMatcher(Calls):
         """`find_jump_forward_string`, cut short at the deadline."""
         return self._follower.find_jump_forward_string(deadline)
 
-    # closing in time
+    # token limits
 
     def shortest_completion(self) -> list[int] | None:
         """Token ids that complete the text from here, without the stop token. The state does not change.

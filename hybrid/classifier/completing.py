@@ -35,6 +35,12 @@ from hybrid.classifier.classifier import Classifier
 from hybrid.classifier.reachable import Reachable, reachable_of
 from hybrid.values.budget import Budget
 
+REPLACED = (
+    "the classifier's tables became full and were replaced before all its states were computed; raise "
+    "Budget.table_bytes"
+)
+"""The message of the error if a new session has started."""
+
 PIECE = 4
 """States that a piece reads, 3 to 30 us each for most grammars. The overhead of a piece is 7 us."""
 
@@ -67,7 +73,7 @@ class Completing:
         with self._classifier.lock:
             session = self._session
             if session is not self._classifier.session:
-                raise BudgetExceeded("the classifier's tables became full in the meantime and were replaced")
+                raise BudgetExceeded(REPLACED)
             store = session.store
             if store.known.n_known > self._states:
                 raise BudgetExceeded(
@@ -91,7 +97,7 @@ class Completing:
         """
         with self._classifier.lock:
             if self._session is not self._classifier.session:
-                raise BudgetExceeded("the classifier's tables became full in the meantime and were replaced")
+                raise BudgetExceeded(REPLACED)
             known = self._session.store.known.copied()
         self._classifier.complete_with(known.completed())
 
@@ -142,5 +148,7 @@ def reachable_again(classifier: Classifier, grammar: Any, budget: Budget) -> Rea
         is_same = is_same and built.shape == kept.shape
         is_same = is_same and np.array_equal(built[..., columns], kept[..., columns])
     if not is_same:
-        raise BudgetExceeded("the classifier was made by another version of equimask")
+        raise BudgetExceeded(
+            "the classifier was made by another version of equimask; compile the grammar again"
+        )
     return reachable_of(network)

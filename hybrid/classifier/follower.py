@@ -247,7 +247,9 @@ class ClassifierFollower(ComputingSequence, Follower):
     def find_jump_forward_string(self, deadline: Deadline) -> str:
         """See `Follower.find_jump_forward_string`."""
         if self.ended:
-            raise MatcherError("the matcher has terminated: no text must come next")
+            raise MatcherError(
+                "the matcher has terminated, so nothing can follow; call reset or rollback first"
+            )
         return whole_characters(self.forced_bytes(MOST_FORCED_BYTES, deadline))
 
     def forced_bytes(self, most: int, deadline: Deadline) -> bytes:

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from equivalence.arrays.records import Kind
 from equivalence.trie.nodes import TRIE_NODE
-from equivalence.walks.reads import Read
 from equivalence.walks.unit_reads import NEVER_READ, UnitReads
+from equivalence.walks.walk_cache import Read
 
 check_source(__name__)
 

@@ -19,8 +19,8 @@ from equivalence.network import Network
 from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
-from equivalence.walks.reads import KeptReads
 from equivalence.walks.token_texts import TokenTexts
+from equivalence.walks.walk_cache import WalkCache
 from hybrid.classifier.delta_walker import DeltaWalker
 from hybrid.classifier.tables import PHASE, automaton_of, follow_sets_of
 from hybrid.classifier.walk_output import FEW_PIECES, MOST_PIECES
@@ -38,7 +38,7 @@ class WalkTables(NamedTuple):
         automaton: the automata of `net`.
         network: the network from which all of this is made.
         texts: the vocabulary's trie and bytes.
-        kept_reads: the cached walks of other grammars over the vocabulary.
+        walk_cache: the cached walks of other grammars over the vocabulary.
     """
 
     net: tuple[NDArray[Any], ...]
@@ -48,7 +48,7 @@ class WalkTables(NamedTuple):
     absorbing: NDArray[np.uint8]
     network: Network
     texts: TokenTexts
-    kept_reads: KeptReads
+    walk_cache: WalkCache
     start: int
     start_final: bool
 
@@ -85,5 +85,5 @@ def walk_tables(network: Network, vocabulary: Vocabulary, deadline: Deadline | N
         byte_tables = byte_tables_of(automaton, rank, stop)
     return WalkTables(
         net, automaton, byte_tables, rank, absorbing_states(automaton), network, vocabulary.token_texts,
-        vocabulary.kept_reads, network.start, network.start_final,
+        vocabulary.walk_cache, network.start, network.start_final,
     )  # fmt: skip

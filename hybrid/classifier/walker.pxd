@@ -20,7 +20,7 @@ cdef class Walker(WalkOutput):
     cdef const int[::1] tokens
     cdef Step[::1] path
     cdef Py_ssize_t most_entered
-    cdef object kept_reads
+    cdef object walk_cache
     cdef Py_ssize_t few_nodes
     cdef Py_ssize_t wide_bytes
     cdef CanonicalForm contents

@@ -33,7 +33,7 @@ from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.classifier.walk_output import WalkOutput
 
 from equivalence.arrays.records import Kind
-from equivalence.walks.reads import Read
+from equivalence.walks.walk_cache import Read
 from hybrid.classifier.repeat_units import read_units, unit_reads, unit_table
 
 check_source(__name__)
@@ -68,7 +68,7 @@ class Walker(WalkOutput):
         path: for each depth below the node at which a walk begins, the configuration, the next child, the
             end of the children, and whether the known stack may end there.
         most_entered: a walk that enters more nodes is too long.
-        kept_reads: the cached walks of other grammars' states and frames (`equivalence.walks.reads`).
+        walk_cache: the cached walks of other grammars' states and frames (`equivalence.walks.walk_cache`).
         contents: makes the keys of the cache; None until it is needed.
         reads, number_of_read: the cached walks that this walker uses, and the number of each.
         key: the key of the current long walk.
@@ -86,8 +86,8 @@ class Walker(WalkOutput):
         space.account.claim(32 * (self.longest + 2))
         self.path = empty(STEP, self.longest + 2)
         self.most_entered = ANY_LENGTH
-        self.kept_reads = fixed.kept_reads
-        self.few_nodes = fixed.kept_reads.few_nodes
+        self.walk_cache = fixed.walk_cache
+        self.few_nodes = fixed.walk_cache.few_nodes
         self.wide_bytes = min(WIDE_BYTES, self.few_nodes + 1)
         self.mask = 0
         self.contents = None
@@ -211,7 +211,7 @@ class Walker(WalkOutput):
             first, end = self.known.pendings.starts[pending], self.known.pendings.starts[pending + 1]
             nodes = np.asarray(self.known.pendings.pool)[first:end].tobytes()
         self.key = (content, nodes)
-        read = self.kept_reads.find(self.key)
+        read = self.walk_cache.find(self.key)
         if read is None:
             return -1
         return self.use_cached(read)
@@ -231,11 +231,11 @@ class Walker(WalkOutput):
         if table is None or self.longest >= 1 << 15:
             return -1
         key = (table.tobytes(), b"")
-        found = self.kept_reads.find(key)
+        found = self.walk_cache.find(key)
         if found is None:
             n_groups = self.token_starts.shape[0] - 1
             found = unit_reads(self.fixed.texts.nodes, n_groups, self.longest, table)
-            self.kept_reads.keep(key, found)
+            self.walk_cache.keep(key, found)
         first, end = self.known.pendings.starts[pending], self.known.pendings.starts[pending + 1]
         nodes = np.asarray(self.known.pendings.pool)[first:end]
         read = read_units(found, self.fixed.texts.nodes, nodes, counted.least - begun, most)
@@ -268,7 +268,7 @@ class Walker(WalkOutput):
         if self.key is not None:
             ranges = np.array(np.asarray(self.ranges)[: self.n_ranges])
             read = Read(ranges, np.array(np.asarray(self.pairs)[:n]))
-            self.kept_reads.keep(self.key, read)
+            self.walk_cache.keep(self.key, read)
             self.record_read(read)
         return 0
 

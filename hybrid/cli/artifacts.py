@@ -72,6 +72,9 @@ def compile_files(
     """
     many = len(grammars) > 1 or output.is_dir()
     targets = _targets(grammars, output) if many else [output]
+    found: list[Any] = [_read_or_refused(word, read) for word in grammars]
+    if not many and isinstance(found[0], HybridError):
+        raise found[0]  # before a vocabulary is loaded, or even downloaded
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     failed = 0
     with Progress(*columns, console=console, transient=True) as progress:
@@ -80,7 +83,6 @@ def compile_files(
         compiler = GrammarCompiler(
             vocabulary, strategy="classifier", cache_enabled=False, assert_formats=formats
         )
-        found: list[Any] = [_read_or_refused(word, read) for word in grammars]
         if many:
             output.mkdir(parents=True, exist_ok=True)
         progress.update(task, description="compiling")
@@ -138,13 +140,13 @@ def _targets(grammars: Sequence[str], folder: Path) -> list[Path]:
 def _print_written(console: Console, target: Path, compiled: CompiledGrammar) -> None:
     assert compiled.classes is not None
     phases = ", ".join(
-        f"{name} {1e3 * compiled.timings[name]:.0f}"
+        f"{name} {1e3 * compiled.timings[name]:.0f} ms"
         for name in ("network", "explore", "automata", "walk", "sequences", "partition", "classifier")
         if name in compiled.timings
     )
     console.print(
         f"{target}: {target.stat().st_size / 1024:.1f} KiB, {compiled.classes.n_classes:,} classes "
-        f"({phases} ms)",
+        f"({phases})",
         highlight=False, markup=False, soft_wrap=True,
     )  # fmt: skip
     if compiled.relaxed or compiled.narrowed:

@@ -48,7 +48,7 @@ Formats = Annotated[
 ]
 
 app = typer.Typer(
-    help="Exact grammar-constrained decoding over token classes.",
+    help="Compile grammars, and show which tokens and texts they allow.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -243,7 +243,9 @@ def _print_classes(
     )
     phases = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in found.seconds.items())
     total = sum(found.seconds.values())
-    console.print(f"{1e3 * total:.1f} ms ({phases}); first run {cold:.1f} s", highlight=False)
+    console.print(
+        f"{1e3 * total:.1f} ms ({phases}); the first computation took {1e3 * cold:.1f} ms", highlight=False
+    )
     console.print(", ".join(f"{value:,} {name}" for name, value in found.sizes.items()), highlight=False)
 
 

@@ -140,9 +140,9 @@ class DiskCache:
             data = read_whole(path, self.limit_bytes)
             begin = len(MAGIC) + KEY_BYTES
             if data[: len(MAGIC)] != MAGIC:
-                raise ArtifactError("it does not begin like an entry")
+                raise ArtifactError("it is not an entry of this cache")
             if data[len(MAGIC) : begin] != entry:
-                raise ArtifactError("it belongs to another key, or its key is damaged")
+                raise ArtifactError("it is the entry of another call, or damaged")
             compiled = from_bytes(data[begin:], self._vocabulary, budget=self._budget)
             self._count(found_as)
         except ArtifactError as error:

@@ -65,8 +65,8 @@ class Statistics:
 
     def __init__(self, total: Statistics | None = None) -> None:
         self._total = total
-        self.looks_at_schemas = False
-        """Whether to keep schemas with XGrammar's semantics until `look_at_schemas`."""
+        self.keeps_schemas = False
+        """Whether to keep schemas with XGrammar's semantics until `count_relaxations`."""
         self._begin()
 
     def _begin(self) -> None:
@@ -120,7 +120,7 @@ class Statistics:
         if len(_waiting) > MOST_WAITING:
             count_waiting()
 
-    def look_at_schemas(self) -> None:
+    def count_relaxations(self) -> None:
         """Count what XGrammar leaves out of the schemas that were compiled since the last call."""
         count_waiting()
         while True:
@@ -181,7 +181,7 @@ class Statistics:
             return
         if schema.left_out:
             self._relaxations.update(keywords_of(one.keyword for one in schema.left_out))
-        elif schema.left_out is None and self.looks_at_schemas:
+        elif schema.left_out is None and self.keeps_schemas:
             is_looked_at = len(self._unread) < MOST_UNREAD and len(schema.text) <= MOST_SCHEMA_CHARACTERS
             self._unread.append(schema) if is_looked_at else self._events.update(["unread"])
 

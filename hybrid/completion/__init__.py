@@ -1,4 +1,4 @@
-"""Closing in time: the shortest text that completes a sentence, and the tokens that leave room for one.
+"""Token limits: the shortest text that completes a sentence, and the tokens that leave room for one.
 
 What: for any text of a grammar, `Completion` finds the tokens that complete it soonest, and removes from a
 mask the tokens after which no completion fits into the remaining tokens (docs/completion.md). It reads the

@@ -91,17 +91,17 @@ class Completions:
     def _new_network(self, deadline: Deadline) -> Network:
         if isinstance(self._grammar, LarkGrammar):
             raise UnsupportedGrammar(
-                "closing in time does not support Lark grammars, only grammars in XGrammar's "
-                "notations (compile_grammar, compile_json_schema and others)"
+                "token limits are not supported for Lark grammars; use masks without a token limit, or a "
+                "grammar in one of XGrammar's notations (compile_grammar, compile_json_schema and others)"
             )
         # the costs of counted automata take milliseconds instead of seconds
         read = read_grammar(self._grammar, counted=True)
         features = features_of(read)
         if features.beyond_stacks:
             raise UnsupportedGrammar(
-                f"closing in time does not support this grammar, because it uses {features}: which "
-                "tokens are allowed depends on more than the text's bytes and the parser's stack; use "
-                "masks without a token limit"
+                f"token limits are not supported for this grammar, because it uses {features}: which tokens "
+                "are allowed depends on more than the text's bytes and the parser's stack; use masks without "
+                "a token limit"
             )
         budget = self._budget
         build = partial(

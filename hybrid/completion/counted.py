@@ -90,7 +90,7 @@ class CountedCosts:
         def add(count: int, following: dict[int, Cost]) -> dict[int, Cost]:
             if len(rows) * len(edges) > MOST_COSTS:
                 raise BudgetExceeded(
-                    "closing in time needs too many costs of counted lengths; use masks without a token limit"
+                    "a token limit needs too many costs of counted lengths; use masks without a token limit"
                 )
             rows[count] = {frame: self._best(frame, count, least, following) for frame in frames}
             return rows[count]

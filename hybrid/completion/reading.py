@@ -123,8 +123,8 @@ class Reading:
 
     def __init__(self, tables: Tables, vocabulary: Vocabulary, most_bytes: int) -> None:
         excess = (
-            f"closing in time needs more than {most_bytes} bytes for its tables ({{taken}} are in "
-            "use); use masks without a token limit for this grammar"
+            f"a token limit needs more than {most_bytes} bytes for its tables "
+            "({taken} are in use); use masks without a token limit for this grammar"
         )
         self._distances, self._bounds = tables.distances, tables.bounds
         self._class_of_byte = tables.byte_tables.class_of_byte

@@ -137,7 +137,7 @@ class DeviceGather:
         if gather is not None and line != NO_LINE:
             self._add(row, line, gather.n_classes // 32 + 1)
             if by_classifier:
-                self._maps.know(follower.session.class_rows, matcher._stops, line)
+                self._maps.remember_line(follower.session.class_rows, matcher._stops, line)
             return
         if gather is None or by_classifier:  # it caches whole masks; copying takes a tenth of expanding
             matcher._fill(self._bitmask())

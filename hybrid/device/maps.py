@@ -81,7 +81,7 @@ class ClassMaps:
         self.last_steps[line] = self.step
         return line
 
-    def know(self, rows: Rows, stops: tuple[int, ...], line: int) -> None:
+    def remember_line(self, rows: Rows, stops: tuple[int, ...], line: int) -> None:
         """Remember the line for the class masks of a session."""
         if len(self.known) > 4 * len(self._pairs):  # it also has entries of sessions that have ended
             self.known.clear()

@@ -46,7 +46,7 @@ class Forced:
         self._beginnings = beginnings_of(vocabulary)
         self._known: dict[tuple[bytes, bytes], tuple[int, float]] = {}
 
-    def behind(self, last: Iterable[int], text: bytes) -> tuple[int, float]:
+    def first_after(self, last: Iterable[int], text: bytes) -> tuple[int, float]:
         """Return what `first` returns after some tokens (below 0: no token). An empty text forces nothing."""
         if not text:
             return -1, 0.0

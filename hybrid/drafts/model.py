@@ -218,7 +218,7 @@ class DraftModel:
         found: list[int] = []
         together = 1.0
         while len(found) < most and not twin.is_terminated():
-            prior = self._forced.behind(recent[-2:], forced)
+            prior = self._forced.first_after(recent[-2:], forced)
             for token, share in self._counts.guesses(recent, 0, *prior)[:3]:
                 if together * share < self._threshold:
                     return found
@@ -271,7 +271,7 @@ class DraftModel:
         follower = _followed(matcher)
         if not _goes_along(follower):
             forced = _forced_bytes(matcher)
-            return list(self._counts.guesses(recent, 0, *self._forced.behind(recent[-2:], forced)))
+            return list(self._counts.guesses(recent, 0, *self._forced.first_after(recent[-2:], forced)))
         guide, config = self._guide, follower.config
         top = follower.session.tops.get(config)
         top = guide.top(follower, config) if top is None else top
@@ -388,7 +388,7 @@ class _Guide:
                     text = b""
                 session.left -= DESCRIBED_BYTES + len(text)
             session.forced[config] = text
-        return self._forced.behind((before, last), text)
+        return self._forced.first_after((before, last), text)
 
 
 def _followed(matcher: GrammarMatcher) -> Follower:

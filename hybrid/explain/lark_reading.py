@@ -20,7 +20,7 @@ from equivalence import HybridError
 from equivalence.deadline import Deadline
 from equivalence.lark.lexer.scanner import terminal_names
 from hybrid.explain.explanation import ANY_CASE, Expected, Located, Rest
-from hybrid.explain.rules import TimeUp, Untold
+from hybrid.explain.rules import TimeUp, Unexplained
 from hybrid.lark import LarkGrammar
 from hybrid.lark.tables import Fixed
 from hybrid.values.once import remembered
@@ -71,7 +71,7 @@ def names_of(grammar: LarkGrammar, n_terminals: int) -> Names:
         n_terminals: how many terminals its tables have.
 
     Raises:
-        Untold: Lark refuses the grammar this time, or it is not that of the tables.
+        Unexplained: Lark refuses the grammar this time, or it is not that of the tables.
     """
     import lark
 
@@ -81,9 +81,9 @@ def names_of(grammar: LarkGrammar, n_terminals: int) -> Names:
         trees = trees_of(grammar.text)
         parser = lark.Lark(trees, parser="earley", lexer="basic", start=grammar.start)
     except (HybridError, *REFUSALS) as error:
-        raise Untold(f"the grammar cannot be read again: {error}") from error
+        raise Unexplained(f"the grammar cannot be read again: {error}") from error
     if len(parser.terminals) != n_terminals:
-        raise Untold(f"the grammar has {len(parser.terminals)} terminals, but its tables have {n_terminals}")
+        raise Unexplained(f"the grammar has {len(parser.terminals)} terminals, but its tables have {n_terminals}")
     terminals: list[Any] = list(parser.terminals)
     names = terminal_names(parser)
     return Names(
@@ -106,7 +106,7 @@ class Lexing:
     def __init__(self, fixed: Fixed, ignored: frozenset[int]) -> None:
         self._fixed, self._ignored = fixed, ignored
 
-    def goes_on(self, state: int) -> frozenset[int]:
+    def accepted_bytes(self, state: int) -> frozenset[int]:
         """The bytes that the lexer accepts in a state."""
         return self.bytes_of(self._fixed.step[state] >= 0)
 
@@ -115,7 +115,7 @@ class Lexing:
         return frozenset(np.flatnonzero(columns[self._fixed.class_of_byte]).tolist())
 
     @remembered
-    def coming(self, state: int) -> frozenset[int]:
+    def next_terminals(self, state: int) -> frozenset[int]:
         """The terminals that the lexer may emit first from a state."""
         fixed = self._fixed
         seen, todo, found = {state}, [state], set()
@@ -130,7 +130,7 @@ class Lexing:
         return frozenset(found)
 
     @remembered
-    def ended(self, state: int) -> tuple[frozenset[int], frozenset[int]]:
+    def ended_terminals(self, state: int) -> tuple[frozenset[int], frozenset[int]]:
         """The terminals that may have ended in a state, so that the next byte begins another lexeme; and
         those bytes."""
         fixed = self._fixed
@@ -141,7 +141,7 @@ class Lexing:
         return frozenset(firsts), self.bytes_of(begins)
 
     @remembered
-    def firsts(self, terminal: int) -> frozenset[int]:
+    def first_bytes_of(self, terminal: int) -> frozenset[int]:
         """The bytes with which a terminal may begin. Ignored terminals get all bytes with which no other
         terminal begins."""
         fixed = self._fixed
@@ -153,7 +153,7 @@ class Lexing:
             if sequence:
                 coming = frozenset([int(fixed.sequence[fixed.sequence_start[sequence]])])
             else:
-                coming = self.coming(after)
+                coming = self.next_terminals(after)
             if terminal in coming or (terminal in self._ignored and not sequence):
                 found |= set(np.flatnonzero(fixed.class_of_byte == column).tolist())
         return frozenset(found)
@@ -197,10 +197,10 @@ class LarkReading:
 
         Raises:
             TimeUp: the time ran out. `length` says how far it got; call again with the rest.
-            Untold: the text is too long, or the grammar does not allow it.
+            Unexplained: the text is too long, or the grammar does not allow it.
         """
         if self.length + len(text) > MOST_BYTES:
-            raise Untold(f"the text has more than {MOST_BYTES:,} bytes")
+            raise Unexplained(f"the text has more than {MOST_BYTES:,} bytes")
         fixed = self._fixed
         for number, byte in enumerate(text):
             if number % BETWEEN_LOOKS == 0 and deadline.is_over:
@@ -209,13 +209,13 @@ class LarkReading:
             column = fixed.class_of_byte[byte]
             sequence, state = int(fixed.emitted[at.state, column]), int(fixed.step[at.state, column])
             if state < 0:
-                raise Untold("the lexer does not accept the text")
+                raise Unexplained("the lexer does not accept the text")
             stack, last, begins = at.stack, at.last, at.begins
             emitted = fixed.sequence[fixed.sequence_start[sequence] : fixed.sequence_start[sequence + 1]]
             for terminal in emitted.tolist():
                 after = self._shifted(stack, terminal)
                 if after is None:
-                    raise Untold("the parser does not accept the text")
+                    raise Unexplained("the parser does not accept the text")
                 stack, last = after, terminal
             self._text.append(byte)
             if state == 0:
@@ -259,34 +259,34 @@ class LarkReading:
             fixed, state = self._fixed, at.state
             # the bytes that lead to the same state as at the start may follow an emitted lexeme
             anew = (fixed.step[state] == fixed.step[0]) & (fixed.emitted[state] == fixed.emitted[0])
-            begins = self._lexing.goes_on(state) & self._lexing.bytes_of(anew)
+            begins = self._lexing.accepted_bytes(state) & self._lexing.bytes_of(anew)
             literal = names.literals[at.last]
             if literal is None:
-                found[self._described(at.last, 1)] = self._lexing.goes_on(at.state) - begins
+                found[self._described(at.last, 1)] = self._lexing.accepted_bytes(at.state) - begins
             elif n_read := self._read_before(at.state, literal.encode(), deadline):
                 found[self._described(at.last, n_read)] = literal.encode()[n_read:]
             self._add_followers(found, at.stack, begins)
         elif not lexeme:
             self._add_followers(found, at.stack, None)
         else:
-            coming = self._lexing.coming(at.state)
+            coming = self._lexing.next_terminals(at.state)
             for terminal in self._taken(at.stack):
                 literal = names.literals[terminal]
                 if literal is None and terminal in coming:
                     silent = self._lexing.bytes_of(self._fixed.emitted[at.state] == 0)
-                    found[self._described(terminal, 1)] = self._lexing.goes_on(at.state) & silent
+                    found[self._described(terminal, 1)] = self._lexing.accepted_bytes(at.state) & silent
                 elif literal is not None:
                     n_read = _read_of(literal, lexeme, names.any_case[terminal])
                     if rest := literal.encode()[n_read:] if n_read else b"":
                         found[self._described(terminal, n_read)] = rest
-            ended, begins = self._lexing.ended(at.state)
+            ended, begins = self._lexing.ended_terminals(at.state)
             for terminal in ended:
                 after = self._shifted(at.stack, terminal)
                 if after is not None:
                     self._add_followers(found, after, begins)
         if names.ignored:
             words = ", ".join(sorted(self._name(one) for one in names.ignored))
-            firsts: frozenset[int] = frozenset().union(*map(self._lexing.firsts, names.ignored))
+            firsts: frozenset[int] = frozenset().union(*map(self._lexing.first_bytes_of, names.ignored))
             ignored = Expected("terminal", f"{IGNORED} ({words})")
             found[ignored] = firsts if begins is None else firsts & begins
         order = {"literal": 0, "terminal": 1}
@@ -322,7 +322,9 @@ class LarkReading:
         """Add the terminals that the parser accepts on a stack, if they can begin with one of some bytes."""
         for terminal in self._taken(stack):
             literal = self._names.literals[terminal]
-            firsts = self._lexing.firsts(terminal) if literal is None else frozenset(literal.encode()[:1])
+            firsts = (
+                self._lexing.first_bytes_of(terminal) if literal is None else frozenset(literal.encode()[:1])
+            )
             firsts = firsts if begins is None else firsts & begins
             if firsts:
                 rest: Rest = firsts if literal is None else literal.encode()

@@ -6,8 +6,8 @@ graph (Tomita, 1987).
 When: used by `hybrid.explain.words`. Asking at several positions of a text costs no more than reading it
 once.
 Limits: at most `MOST_PLACES` places, because this is Python, and only finds words: 4 places and 14 us for
-each byte of JSON, 50 places and 260 us for a C-like language. Above that, `Untold` is raised. Characters are
-read as UTF-8.
+each byte of JSON, 50 places and 260 us for a C-like language. Above that, `Unexplained` is raised. Characters
+are read as UTF-8.
 
 Rejected: using the states of the network that decides masks, which are merged across rules and have no names;
 and XGrammar's printed states, which number the parts of automata that XGrammar has made itself.
@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeAlias
 from equivalence.deadline import Deadline
 from hybrid.explain.characters import WHITE_SPACE, Ranges, first_bytes, notation
 from hybrid.explain.explanation import Expected, Located, Rest
-from hybrid.explain.rules import BYTE, CALL, CLASS, EMPTY, LITERAL, REPEAT, Rules, TimeUp, Untold
+from hybrid.explain.rules import BYTE, CALL, CLASS, EMPTY, LITERAL, REPEAT, Rules, TimeUp, Unexplained
 
 MOST_PLACES = 600_000
 """Most places in all sets of a reading: at most 3 s and 100 MB."""
@@ -72,7 +72,7 @@ class Reading:
     Args:
         rules: the rules of the grammar.
 
-    Reading raises `Untold`, like `Rules.of`, when it first calls a rule without an automaton.
+    Reading raises `Unexplained`, like `Rules.of`, when it first calls a rule without an automaton.
     """
 
     def __init__(self, rules: Rules) -> None:
@@ -96,7 +96,7 @@ class Reading:
 
         Raises:
             TimeUp: the time ran out. `length` says how far it got; call again with the rest.
-            Untold: the text is too long, or the rules do not allow it, because the grammar has other
+            Unexplained: the text is too long, or the rules do not allow it, because the grammar has other
                 features.
         """
         self._deadline = deadline
@@ -111,7 +111,7 @@ class Reading:
                     self._look()
                 found += self._after(place, byte)
             if not found:
-                raise Untold(
+                raise Unexplained(
                     "parsing by rules alone does not accept this text (XGrammar reads it differently)"
                 )
             self._frames = {}
@@ -295,7 +295,7 @@ class Reading:
                     add(Place(node, k, 0, frame))
         self._left -= len(found)
         if self._left < 0:
-            raise Untold(f"parsing the text by rules takes more than {MOST_PLACES:,} places")
+            raise Unexplained(f"parsing the text by rules takes more than {MOST_PLACES:,} places")
         return {place: None for place in found if self._reads(place)}
 
 

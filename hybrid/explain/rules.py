@@ -5,7 +5,7 @@ names, unlike in the network that decides masks (`equivalence.network`), which m
 When: used by `hybrid.explain.reading`, once for each compiled grammar.
 Limits: rules only give words, and never decide what is allowed. Lookahead assertions, token limits and lazy
 rules are ignored; the matcher checks all results (`hybrid.explain.position`). Grammars that name token ids
-raise `Untold`.
+raise `Unexplained`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ MOST_EXPRESSIONS = 400_000
 _SPLIT_OFF = re.compile(r"(.+)_\d+")
 
 
-class Untold(Exception):
+class Unexplained(Exception):
     """There are no words; the message says why."""
 
 
-class TimeUp(Untold):
+class TimeUp(Unexplained):
     """There was no time to find words; a later call may succeed."""
 
     def __init__(self) -> None:
@@ -74,16 +74,16 @@ class Rules:
         patterns: the patterns of those rules that are patterns.
 
     Raises:
-        Untold: the grammar is too large, or has another version.
+        Unexplained: the grammar is too large, or has another version.
     """
 
     def __init__(self, grammar: Any, makes_automata: bool) -> None:
         try:
             read: ReadGrammar = read_grammar(grammar)
         except GrammarError as error:
-            raise Untold(str(error)) from error
+            raise Unexplained(str(error)) from error
         if len(read.data) > MOST_EXPRESSIONS:
-            raise Untold(
+            raise Unexplained(
                 f"the grammar's rules have {len(read.data):,} numbers, but the limit is {MOST_EXPRESSIONS:,}"
             )
         self._data: list[int] = read.data.tolist()
@@ -101,7 +101,7 @@ class Rules:
         """The first and the last node of a rule's automaton.
 
         Raises:
-            Untold: the rule names token ids, or needs automata of XGrammar that are not available.
+            Unexplained: the rule names token ids, or needs automata of XGrammar that are not available.
         """
         ends = self._ends.get(rule)
         if ends is None:
@@ -194,16 +194,16 @@ class Rules:
             if not body:
                 add(Edge(EMPTY, None, target))
         else:
-            raise Untold("the grammar contains token ids, or patterns inside expressions")
+            raise Unexplained("the grammar contains token ids, or patterns inside expressions")
 
     def _add_foreign(self, rule: int, body: int, first: int, last: int) -> None:
         """Add the automaton that XGrammar makes from a pattern or from tags."""
         if not self._makes_automata:
-            raise Untold("the grammar contains patterns or tags, whose automata only XGrammar knows")
+            raise Unexplained("the grammar contains patterns or tags, whose automata only XGrammar knows")
         try:
             made = foreign_rule(self._read, rule)
         except UnsupportedGrammar as error:
-            raise Untold(str(error)) from error
+            raise Unexplained(str(error)) from error
         kind, values = self._expression(body)
         if kind == serial.PATTERN:
             self.patterns[rule] = "".join(map(chr, values[1:]))

@@ -20,7 +20,7 @@ from equivalence.deadline import Deadline
 from hybrid.explain.explanation import Located
 from hybrid.explain.lark_reading import LarkReading, Lexing, Names, names_of
 from hybrid.explain.reading import Reading
-from hybrid.explain.rules import Rules, TimeUp, Untold
+from hybrid.explain.rules import Rules, TimeUp, Unexplained
 from hybrid.lark import LarkGrammar
 
 
@@ -52,7 +52,7 @@ class Wording:
                 names = names_of(self._grammar, self._fixed.action.shape[1] - 1)
                 return names, Lexing(self._fixed, names.ignored)
             return Rules(self._grammar, self._has_network)
-        except Untold as why:
+        except Unexplained as why:
             return str(why)
 
     def singles(self, tokens: Sequence[bytes], stops: tuple[int, ...]) -> NDArray[np.int64]:
@@ -66,7 +66,7 @@ class Wording:
 
         Raises:
             TimeUp: the grammar's names are still being read; a later call may have them.
-            Untold: there are no words for this grammar.
+            Unexplained: there are no words for this grammar.
         """
         if deadline.left is not None and "_named" not in self.__dict__:
             # in a thread, because neither Lark nor the reading of a large grammar can be interrupted
@@ -77,7 +77,7 @@ class Wording:
                 raise TimeUp
         named = self._named
         if isinstance(named, str):
-            raise Untold(named)
+            raise Unexplained(named)
         return LarkReading(self._fixed, *named) if isinstance(named, tuple) else Reading(named)
 
 
@@ -105,7 +105,7 @@ class Words:
                 return self._read(text, deadline)
             except TimeUp as why:
                 return Located([], {}, (), f"names of rules and literals are missing: {why}", True)
-            except Untold as why:
+            except Unexplained as why:
                 self._why, self._text, self._reading = str(why), text, None
         return Located([], {}, (), f"names of rules and literals are missing: {self._why}")
 

@@ -112,7 +112,9 @@ def construct(text: str, start: str, max_states: int, deadline: Deadline | None 
         follow = may_follow(machine)[:-1, :-1]
         lexer = build_lexer(parser, follow, max_states=max_states, keep_unclosed=None, deadline=deadline)
     except RecursionError as error:
-        raise UnsupportedGrammar("a pattern of a terminal is nested too deeply") from error
+        raise UnsupportedGrammar(
+            "a pattern of a terminal is nested too deeply; use fewer nested groups"
+        ) from error
     seconds = {"parse": parsed - began, "automata": time.perf_counter() - parsed}
     return Construction(lexer, machine, seconds)
 

@@ -33,13 +33,13 @@ from cython.cimports.hybrid.json_schema.locations import Location, Locations
 
 from hybrid.json_schema.atoms import TYPES, count_atom, items_atom
 from hybrid.json_schema.evaluated import Evaluated
-from hybrid.json_schema.languages import until
+from hybrid.json_schema.languages import limits
 from hybrid.json_schema.locations import NEGATING
 from hybrid.json_schema.strings import Strings
 
 check_source(__name__)
 
-MOST_NESTED = cython.declare(cython.Py_ssize_t, until.MOST_NESTED)
+MOST_NESTED = cython.declare(cython.Py_ssize_t, limits.MOST_NESTED)
 
 
 @cython.final

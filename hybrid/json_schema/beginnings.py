@@ -16,7 +16,7 @@ from hybrid.json_schema.automata import Nonterminal
 from hybrid.json_schema.counting import canonical_numbers
 from hybrid.json_schema.languages.automaton import Automaton, ending_states, intersection, is_endless
 from hybrid.json_schema.languages.lengths import Piece
-from hybrid.json_schema.languages.until import TooLarge
+from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.strings import ANY_CHARACTER
 

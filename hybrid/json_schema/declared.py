@@ -20,11 +20,11 @@ from cython.cimports.hybrid.json_schema.assertions import Assertions
 from cython.cimports.hybrid.json_schema.formulas import Formula
 from cython.cimports.hybrid.json_schema.locations import Location
 
-from hybrid.json_schema.languages import until
+from hybrid.json_schema.languages import limits
 
 check_source(__name__)
 
-MOST_NESTED = cython.declare(cython.Py_ssize_t, until.MOST_NESTED)
+MOST_NESTED = cython.declare(cython.Py_ssize_t, limits.MOST_NESTED)
 
 
 @cython.final

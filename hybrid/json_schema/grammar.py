@@ -31,7 +31,7 @@ from hybrid.json_schema.emission import emit
 from hybrid.json_schema.errors import TOO_DEEP, SchemaRefused
 from hybrid.json_schema.formulas import Formulas
 from hybrid.json_schema.instances import Instances
-from hybrid.json_schema.languages.until import TooLarge, until
+from hybrid.json_schema.languages.limits import TooLarge, with_deadline
 from hybrid.json_schema.layout import Layout, layout_of
 from hybrid.json_schema.leaving_out import refuse_forbidding
 from hybrid.json_schema.locations import Locations
@@ -118,7 +118,7 @@ class Source(NamedTuple):
         """
         schema = read_schema(self.schema) if isinstance(self.schema, str) else self.schema
         try:
-            return until(deadline, lambda: self._made(schema, deadline))
+            return with_deadline(deadline, lambda: self._made(schema, deadline))
         except RecursionError as error:
             raise SchemaRefused("limit", "", "", TOO_DEEP) from error
 
@@ -266,7 +266,9 @@ class SchemaGrammar:
             return whole.rows, whole.root
         try:
             layout = self._source.layout
-            return until(Deadline(), lambda: emit(whole.nonterminals, whole.start, layout, counts=False))
+            return with_deadline(
+                Deadline(), lambda: emit(whole.nonterminals, whole.start, layout, counts=False)
+            )
         except (SchemaRefused, TooLarge) as error:
             raise BudgetExceeded(
                 f"without counting lengths along patterns, the schema needs more states: {error}"

@@ -32,7 +32,7 @@ from equivalence.deadline import Deadline
 from hybrid.json_schema.atoms import items_atom
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import decide
-from hybrid.json_schema.languages.until import TooLarge
+from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.numbers import Numbers
 
 check_source(__name__)

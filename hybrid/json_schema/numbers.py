@@ -15,8 +15,8 @@ from math import gcd, lcm
 
 from hybrid.json_schema.formulas import Formula, decide
 from hybrid.json_schema.languages.automaton import Automaton, words
+from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.languages.numbers import holds, number_texts, shortest_text
-from hybrid.json_schema.languages.until import TooLarge
 
 MOST_LISTED = 20_000
 """At most this many multiples between two bounds are examined one by one."""

@@ -33,8 +33,8 @@ from hybrid.json_schema.languages.counted import counted_language
 from hybrid.json_schema.languages.formats import NOT_REGULAR, format_language
 from hybrid.json_schema.languages.grids import Grid, grid_of, small_language
 from hybrid.json_schema.languages.lengths import Piece, window, with_length
+from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
-from hybrid.json_schema.languages.until import TooLarge
 from hybrid.json_schema.locations import Location
 
 _EMPTY_TEXT, ANY_CHARACTER = words([""]), one_of(((0, LAST),))

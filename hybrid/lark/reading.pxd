@@ -19,7 +19,7 @@ cdef class Reader:
     cdef Py_ssize_t kinds_of(self, Py_ssize_t node) except -1 nogil
     cdef Py_ssize_t read(self, Py_ssize_t node) except -1 nogil
     cdef Py_ssize_t skipped(self, Py_ssize_t frontier, Py_ssize_t below) noexcept nogil
-    cdef Py_ssize_t read_on(self, Py_ssize_t frontier, Py_ssize_t state) except -1 nogil
+    cdef Py_ssize_t slot_of(self, Py_ssize_t frontier, Py_ssize_t state) except -1 nogil
     cdef int read_top(self, Py_ssize_t state) except -1 nogil
     cdef Py_ssize_t read_below(self, Py_ssize_t frontier, Py_ssize_t state) except -1 nogil
     cdef int begin(self, Py_ssize_t length) except -1 nogil

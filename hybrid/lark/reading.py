@@ -89,7 +89,7 @@ class Reader:
             below = self.skipped(frontier, below)
             if below == NOWHERE:
                 break
-            slot = self.read_on(frontier, self.nodes.rows[below].first)
+            slot = self.slot_of(frontier, self.nodes.rows[below].first)
             more: cython.Py_ssize_t = self.known.rows[slot].mask
             frontier = self.known.rows[slot].below
             below = self.nodes.rows[below].second
@@ -105,7 +105,7 @@ class Reader:
             below = self.nodes.rows[below].second
         return below
 
-    def read_on(self, frontier: cython.Py_ssize_t, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def slot_of(self, frontier: cython.Py_ssize_t, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The slot in `known` of a frontier and a state, computed if it is new."""
         slot = self.known.slot(frontier, state)
         return self.read_below(frontier, state) if self.known.rows[slot].pending < 0 else slot
@@ -193,7 +193,7 @@ class Reader:
             below = self.skipped(frontier, below)
             if below == NOWHERE:
                 break
-            frontier = self.known.rows[self.read_on(frontier, self.nodes.rows[below].first)].below
+            frontier = self.known.rows[self.slot_of(frontier, self.nodes.rows[below].first)].below
             below = self.nodes.rows[below].second
             depth += 1
         return depth

@@ -16,7 +16,7 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from hybrid.compile.durations import BOUNDS
-from hybrid.metrics.families import FAMILIES, Spread, begin_to_look, look
+from hybrid.metrics.families import FAMILIES, Spread, current_counts, record_schemas
 
 MADE = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily, "histogram": HistogramMetricFamily}
 
@@ -25,7 +25,7 @@ class Collector:
     """A collector for `prometheus_client.CollectorRegistry.register`."""
 
     def __init__(self) -> None:
-        begin_to_look()
+        record_schemas()
 
     def describe(self) -> list[Metric]:
         """Return names and types without values; a registry calls this when a collector is registered."""
@@ -33,7 +33,7 @@ class Collector:
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics with their present values."""
-        found = look()
+        found = current_counts()
         for family in FAMILIES:
             values = family.values(found)
             labels = list(family.labels)

@@ -1,6 +1,6 @@
 """The list of metrics: names, labels, and where their values come from.
 
-What: `FAMILIES` lists the metrics, and `look` returns the data for the values of all of them.
+What: `FAMILIES` lists the metrics, and `current_counts` returns the data for the values of all of them.
 When: read by the code that serves metrics; nothing is counted here.
 Limits: the counts are those of this process. Labels have fixed lists of values, so there are at most some
 hundreds of series, and no label contains a part of a grammar or schema: keywords that JSON Schema does not
@@ -41,8 +41,8 @@ class Family(NamedTuple):
         kind: its type in Prometheus.
         help: its description in one sentence.
         labels: the names of its labels.
-        values: computes the values from the result of `look`: a number, or a `Spread`, for each set of
-            labels.
+        values: computes the values from the result of `current_counts`: a number, or a `Spread`, for each set
+            of labels.
         together: how gauges of several processes are combined: by their sum, or by the largest if all measure
             the same thing.
     """
@@ -62,10 +62,10 @@ class Family(NamedTuple):
         return (f"{self.name}_total",) if self.kind == "counter" else (self.name,)
 
 
-def look() -> dict[str, Any]:
+def current_counts() -> dict[str, Any]:
     """Return the present counts of this process, as `GrammarCompiler.stats` does, with those of masks and
     bytes."""
-    OF_PROCESS.look_at_schemas()
+    OF_PROCESS.count_relaxations()
     found = OF_PROCESS.snapshot()
     found["masks"] = masks_filled()
     found["unread"] = OF_PROCESS.unread
@@ -73,9 +73,9 @@ def look() -> dict[str, Any]:
     return found
 
 
-def begin_to_look() -> None:
-    """Keep schemas from now on, so that the next `look` can find their relaxations."""
-    OF_PROCESS.looks_at_schemas = True
+def record_schemas() -> None:
+    """Keep schemas from now on, so that the next `current_counts` can find their relaxations."""
+    OF_PROCESS.keeps_schemas = True
 
 
 def _one(*path: str) -> Callable[[dict[str, Any]], Values]:

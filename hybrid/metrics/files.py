@@ -25,7 +25,7 @@ from pathlib import Path
 
 from equivalence import forking
 from hybrid.compile import shutdown
-from hybrid.metrics.families import FAMILIES, Family, Sample, begin_to_look, look, samples
+from hybrid.metrics.families import FAMILIES, Family, Sample, current_counts, record_schemas, samples
 
 SECONDS = 5.0
 """Time between two writes: a third of the time between two scrapes of Prometheus."""
@@ -51,7 +51,7 @@ class Publisher:
         self._process = os.getpid()
         self._warned = False
         self._ended = threading.Event()
-        begin_to_look()
+        record_schemas()
         self.write()
         self._thread = threading.Thread(target=self._work, name="equimask-metrics", daemon=True)
         self._thread.start()
@@ -66,7 +66,7 @@ class Publisher:
         """Write all metrics with their present values. Only the first error of the file system is logged."""
         if not self.folder.is_dir():
             return  # the process that made the folder has ended
-        found = look()
+        found = current_counts()
         files: dict[str, list[tuple[Family, Sample]]] = {}
         for family in FAMILIES:
             rows = files.setdefault(self._name(family), [])

@@ -243,7 +243,10 @@ class Cursor:
         try:
             item = key_of(json.loads(text, parse_float=number, parse_int=number))
         except RecursionError as error:
-            raise BudgetExceeded("an item that may not be repeated is nested too deeply") from error
+            raise BudgetExceeded(
+                "an item that must not be repeated is nested too deeply to be compared with the others; the "
+                "limit is about 900 arrays and objects"
+            ) from error
         if item in top.seen:
             if not top.place.is_marked:
                 raise Repeated

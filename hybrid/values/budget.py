@@ -41,16 +41,16 @@ class Budget:
             configurations of its exploration. A typical JSON schema needs hundreds, a large programming
             language thousands; each takes 1 KiB of memory.
         seconds: time of one whole compile call, including parsing. ``None``, or more than a million (11
-            days), means no limit. Our own phases stop within 50 ms of the limit (docs/limits.md). Building
-            the vocabulary's trie, which is done only once, is not counted. The result depends on the clock
-            only if there is not enough time.
+            days), means no limit. Our own phases usually stop within 50 ms of the limit (docs/budgets.md).
+            Building the vocabulary's trie, which is done only once, is not counted. The result depends on the
+            clock only if there is not enough time.
         bytes: memory of one computation of classes: network, exploration, partition and result, without the
             vocabulary and XGrammar. Real grammars use 5 to 40 MiB and reserve up to 100; every grammar needs
-            about 15 (docs/limits.md).
+            about 15 (docs/budgets.md).
         table_bytes: memory of a classifier's tables while it is used.
         mask_seconds: time of one mask. After that, `fill_next_token_bitmask` raises `BudgetExceeded` and
             writes nothing. ``None`` means no limit. A call of XGrammar cannot be interrupted, so
-            the time is checked when it has returned (docs/limits.md).
+            the time is checked when it has returned (docs/budgets.md).
     """
 
     states: int = 120_000

@@ -18,7 +18,7 @@ from hybrid.values.gather import Gather
 Compiled = Any
 """A `hybrid.CompiledGrammar`. Its module imports the followers' rooms, so they do not import it."""
 
-ENDED = "the matcher has terminated: there is no next token"
+ENDED = "the matcher has terminated, so there is no next token; call reset or rollback first"
 
 
 class ReplaceFollower(Exception):

@@ -86,7 +86,9 @@ def read_machine(grammar: lark.Lark, terminals: tuple[str, ...]) -> LalrMachine:
     table: Any = grammar.parser.parser._parse_table  # Lark has no public name for it
     if len(table.start_states) != 1:
         starts = ", ".join(sorted(table.start_states))
-        raise UnsupportedGrammar(f"the grammar must have one start symbol, but has {starts}")
+        raise UnsupportedGrammar(
+            f"the grammar must have one start symbol, but has {starts}; choose one of them"
+        )
     ((_, start),) = table.start_states.items()
     ((_, end),) = table.end_states.items()
     number = {name: index for index, name in enumerate((*terminals, END))}

@@ -70,7 +70,8 @@ class SequenceTable:
             )
         if machine.goto.shape[1] > MOST_NONTERMINALS:
             raise UnsupportedGrammar(
-                f"the grammar has {machine.goto.shape[1]} nonterminals, but the limit is {MOST_NONTERMINALS}"
+                f"the grammar has {machine.goto.shape[1]} nonterminals, but the limit is "
+                f"{MOST_NONTERMINALS}; use fewer rules"
             )
         self.machine = machine
         self.deadline = deadline or Deadline()

@@ -114,9 +114,9 @@ class LexemeAutomaton:
             self._threads += len(state[0])
             if number >= self._max_states or self._threads > THREADS_PER_STATE * self._max_states:
                 raise BudgetExceeded(
-                    f"one lexeme has more than {self._max_states} states, or {THREADS_PER_STATE} times "
-                    "as many threads in them (large bounded repeats make many); raise Budget.states "
-                    "(max_states)"
+                    f"the patterns need more than {self._max_states} states for one lexeme, or "
+                    f"{THREADS_PER_STATE} times as many ways to be in them; large bounded repeats need many: "
+                    "lower their bounds, or raise Budget.states (max_states)"
                 )
             self.states.append(state)
         return number
@@ -194,7 +194,8 @@ class LexemeAutomaton:
         conditional = tuple(origin for (position, _), origin in found.items() if nodes[position][0] == END)
         if len(found) - len(free) > MAX_OBLIGED:
             raise UnsupportedGrammar(
-                f"look-ahead that has more than {MAX_OBLIGED} threads waiting for it at once"
+                f"a look-ahead may still succeed in more than {MAX_OBLIGED} ways at once; shorten the texts "
+                "that it looks for"
             )
         if not found:
             return Edge(-1, (), best)

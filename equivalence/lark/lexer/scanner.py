@@ -102,7 +102,8 @@ def read_scanner(grammar: Any) -> Scanner:
         scanner = lexer.scanner  # builds `lexer.callback` too
     except re.error as error:  # such as a reference to group 1: Lark adds groups around terminals
         raise UnsupportedGrammar(
-            f"Lark's own scanner does not compile ({error}, in the alternatives of all terminals)"
+            f"Lark cannot compile its scanner, one pattern of all terminals ({error}); do not refer to "
+            "groups by their numbers"
         ) from error
     keywords = {}
     for name, callback in lexer.callback.items():

@@ -22,10 +22,10 @@ import numpy as np
 from cython.cimports.equivalence.built import check_source
 from numpy.typing import NDArray
 
+from hybrid.json_schema.languages.limits import look
 from hybrid.json_schema.languages.minimise import minimised, minimised_table
 from hybrid.json_schema.languages.product import product
 from hybrid.json_schema.languages.syntax import Ranges
-from hybrid.json_schema.languages.until import look
 
 check_source(__name__)
 

@@ -22,8 +22,8 @@ from cython.cimports.equivalence.built import check_source
 from numpy.typing import NDArray
 
 from hybrid.json_schema.languages.automaton import Automaton, edges_by_set, minimal
+from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.languages.syntax import Ranges
-from hybrid.json_schema.languages.until import TooLarge
 
 check_source(__name__)
 

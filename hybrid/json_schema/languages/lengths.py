@@ -17,7 +17,7 @@ import numpy as np
 
 from hybrid.json_schema.languages.automaton import LAST, Automaton, empty, intersection, minimal, one_of
 from hybrid.json_schema.languages.grids import n_pairs
-from hybrid.json_schema.languages.until import TooLarge
+from hybrid.json_schema.languages.limits import TooLarge
 
 SHORT = 32
 """Ranges of lengths up to this are products: counters cost more."""

@@ -23,7 +23,7 @@ import numpy as np
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.equivalence.built import check_source
 
-from hybrid.json_schema.languages.until import look
+from hybrid.json_schema.languages.limits import look
 
 check_source(__name__)
 

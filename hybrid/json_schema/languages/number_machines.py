@@ -21,8 +21,8 @@ import numpy as np
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.equivalence.built import check_source
 
+from hybrid.json_schema.languages.limits import TooLarge, look
 from hybrid.json_schema.languages.minimise import minimised_table
-from hybrid.json_schema.languages.until import TooLarge, look
 
 check_source(__name__)
 

@@ -21,9 +21,9 @@ from math import gcd, lcm
 from typing import Any, NamedTuple
 
 from hybrid.json_schema.languages.automaton import Automaton, combine, words
+from hybrid.json_schema.languages.limits import TooLarge, look
 from hybrid.json_schema.languages.number_machines import MOST_ATOMS, Bound, Machine, Residue, read_numbers
 from hybrid.json_schema.languages.pattern import pattern
-from hybrid.json_schema.languages.until import TooLarge, look
 
 Atom = tuple[Any, ...]
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from hybrid.json_schema.languages.automaton import Automaton, minimal
+from hybrid.json_schema.languages.limits import look
 from hybrid.json_schema.languages.syntax import (
     WORD,
     InvalidPattern,
@@ -26,7 +27,6 @@ from hybrid.json_schema.languages.syntax import (
     parse,
 )
 from hybrid.json_schema.languages.terms import ALL, EMPTY, NOTHING, Terms
-from hybrid.json_schema.languages.until import look
 
 __all__ = ["InvalidPattern", "Unsupported", "pattern"]
 

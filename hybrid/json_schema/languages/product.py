@@ -20,7 +20,7 @@ from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.equivalence.built import check_source
 
 from equivalence.arrays.growing import bigger
-from hybrid.json_schema.languages.until import TooLarge, look
+from hybrid.json_schema.languages.limits import TooLarge, look
 
 check_source(__name__)
 

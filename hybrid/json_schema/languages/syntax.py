@@ -17,7 +17,7 @@ import unicodedata
 from functools import lru_cache
 from typing import Any
 
-from hybrid.json_schema.languages.until import MOST_NESTED
+from hybrid.json_schema.languages.limits import MOST_NESTED
 
 LAST = 0x10FFFF
 

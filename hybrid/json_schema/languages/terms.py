@@ -16,7 +16,7 @@ from typing import Any
 import cython
 from cython.cimports.equivalence.built import check_source
 
-from hybrid.json_schema.languages import until
+from hybrid.json_schema.languages import limits
 from hybrid.json_schema.languages.syntax import LAST
 
 check_source(__name__)
@@ -39,7 +39,7 @@ AND = cython.declare(cython.Py_ssize_t, 8)
 NOT = cython.declare(cython.Py_ssize_t, 9)
 LOOP = cython.declare(cython.Py_ssize_t, 10)
 
-MOST_NESTED = cython.declare(cython.Py_ssize_t, until.MOST_NESTED)
+MOST_NESTED = cython.declare(cython.Py_ssize_t, limits.MOST_NESTED)
 
 _ANY_CHARACTER = ((0, LAST),)
 
@@ -366,7 +366,7 @@ class Terms:
         after_class: dict
         i: cython.Py_ssize_t = 0
         while i < len(states):
-            until.look()
+            limits.look()
             term: cython.Py_ssize_t = states[i]
             i += 1
             relevant = self.first(term)
@@ -403,7 +403,7 @@ class Terms:
             return known
         number: cython.Py_ssize_t = len(states)
         if number >= bound:
-            raise until.TooLarge(bound)
+            raise limits.TooLarge(bound)
         numbers[term] = number
         states.append(term)
         return number

@@ -1,7 +1,7 @@
 """Deadlines and bounds for making languages.
 
-What: `until` sets the deadline of the schema that is being compiled; `look` raises after it. The code for
-patterns, products and minimal automata calls `look` once for each state or round, wherever it is called
+What: `with_deadline` sets the deadline of the schema that is being compiled; `look` raises after it. The code
+for patterns, products and minimal automata calls `look` once for each state or round, wherever it is called
 from. `TooLarge` is raised if a language needs more states than the caller allows. `MOST_NESTED` bounds all
 recursion of compiled code.
 When: `hybrid.json_schema.grammar` sets the deadline for each schema; otherwise there is none.
@@ -35,7 +35,7 @@ class TooLarge(Exception):
         self.bound = bound
 
 
-def until(deadline: Deadline, call: Callable[[], Result]) -> Result:
+def with_deadline(deadline: Deadline, call: Callable[[], Result]) -> Result:
     """Make a call with a deadline for everything inside it."""
     return with_value(_deadline, deadline, call)
 

@@ -1,6 +1,6 @@
 """What single states and frames read of a vocabulary, cached for the next grammar over it.
 
-What: for a list of integers that describes everything that a state or a frame can do, `KeptReads` stores
+What: for a list of integers that describes everything that a state or a frame can do, `WalkCache` stores
 the tokens that are read completely on it, and the nodes of the trie at which the stack may leave it.
 When: by `hybrid.classifier.walker`, for walks that turned out to be long; each `Vocabulary` has one.
 Limits: bounded by bytes. Nothing is written to a file: computing it again is faster than reading a file.
@@ -57,7 +57,7 @@ Cached = Read | UnitReads
 """What can be cached: a read, or data from which reads are made (`equivalence.walks.unit_reads`)."""
 
 
-class KeptReads:
+class WalkCache:
     """A cache of reads with two generations.
 
     An entry of the old generation that is found moves to the young one. When the young one reaches half of

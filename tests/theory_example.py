@@ -1,0 +1,234 @@
+"""The example of docs/theory.md, computed: networks, stacks, what tokens do, classes and masks, as text.
+
+What: each function returns the text of one block of the page. `python -m tests.theory_example` prints all of
+them.
+When: `tests/test_theory_example.py` compares the page with them. If a block changes, change the page, too.
+Limits: states have the names of the page (`NAMES`), in the order of their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import xgrammar
+
+from equivalence import Vocabulary, compute_classes
+from equivalence.classes.explore import explore
+from equivalence.network import Network, build_network
+from equivalence.parser.absorption import absorbing_states
+from equivalence.parser.automaton import Automaton
+from equivalence.parser.byte_tables import byte_tables_of, call_ranks
+from equivalence.parser.space import Space
+from equivalence.walks.follow import follow_of
+
+GRAMMAR = """root   ::= value
+value  ::= number | list
+list   ::= "[" items "]"
+items  ::= value | value "," items
+number ::= [0-9]+
+"""
+LEFT_RECURSIVE = GRAMMAR.replace('value "," items', 'items "," value')
+COUNTED = GRAMMAR.replace("[0-9]+", "[0-9]{1,5}")
+TOKENS = ["1", "2", "12", "[", "[[", "]", "]]", ",", "],[", "1]"]
+VOCABULARY = Vocabulary.from_bytes([*(token.encode() for token in TOKENS), b""], stop_token_ids=[len(TOKENS)])
+NAMES = {GRAMMAR: "EKDNVLMJI", LEFT_RECURSIVE: "EKDNVLMJI", COUNTED: "EKCNVLMJI"}
+ORDER = "VLMIJKENDC#"
+
+
+class Outcome(NamedTuple):
+    """What a text does on a symbol over an unknown rest.
+
+    Attributes:
+        label: the label with which it is read completely; -1 if it is not.
+        left: the ports and the suffixes with which the symbol may be used up.
+    """
+
+    label: int
+    left: list[tuple[int, str]]
+
+    def __str__(self) -> str:
+        read = "read" + (f", label {self.label}" if self.label else "")
+        left = [f"`{suffix}` left" + (f", port {port}" if port else "") for port, suffix in self.left]
+        return "; ".join([read] * (self.label >= 0) + left)
+
+
+def part(starts: Any, rows: Any, i: int) -> Any:
+    """The rows of entry i, given where the rows of each entry start."""
+    return rows[starts[i] : starts[i + 1]].tolist()
+
+
+class Example:
+    """One grammar of the page, with its network and its parser."""
+
+    def __init__(self, grammar: str) -> None:
+        self.grammar = xgrammar.Grammar.from_ebnf(grammar)
+        self.names = NAMES[grammar]
+        self.network: Network = build_network(self.grammar, token_bytes=1 << 40)
+        automaton = Automaton(self.network.automaton)
+        ranks = call_ranks(automaton)
+        self.byte_tables = byte_tables_of(automaton, ranks)
+        self.follow = follow_of(self.network, self.byte_tables.first)
+        self.contexts = [symbol for symbol, _ in self.network.contexts.tolist()]
+        self.contexts_in_order = sorted(self.contexts, key=lambda one: ORDER.index(self.name(one)))
+        self.space = Space(automaton, tuple(self.byte_tables), ranks, absorbing_states(automaton), 64, 64)
+
+    def name(self, symbol: int) -> str:
+        return self.names[symbol] if symbol >= 0 else "#"
+
+    def after(self, configuration: int, text: str) -> Iterator[int]:
+        """Yield the configurations after each byte, until a byte cannot be read."""
+        for byte in text.encode():
+            configuration = self.space.following(configuration, self.byte_tables.class_of_byte[byte])
+            yield configuration
+            if not configuration:
+                return
+
+    def entries(self, configuration: int) -> tuple[int, list[int], list[tuple[int, int]]]:
+        """Return the label, the ports and the pairs (state, tail) of a configuration."""
+        starts, pool = self.space.configurations.lists()
+        label, n_ports, *rest = part(starts, pool, configuration)
+        pairs = rest[n_ports:]
+        ports = [-1 - port for port in rest[:n_ports]]
+        return label, ports, list(zip(pairs[::2], pairs[1::2], strict=True))
+
+    def network_text(self) -> str:
+        """One line for each state: its edges, its calls, and whether its rule may end there."""
+        final, edge_starts, edges, call_starts, calls, counted = self.network.automaton[:6]
+        lines = []
+        for state, may_end in enumerate(final.tolist()):
+            does = []
+            for first, last, target in part(edge_starts, edges, state):
+                name = chr(first) if first == last else f"{chr(first)}..{chr(last)}"
+                does.append(f"{name} -> {self.name(target)}")
+            for callee, back in part(call_starts, calls, state):
+                does.append(f"call {self.name(callee)}, then {self.name(back) if back >= 0 else 'return'}")
+            does += ["return"] * may_end
+            lines.append(f"{self.name(state)}    {'    or '.join(does)}")
+        lines += [
+            f"#    {least} to {most} times {self.name(unit)}" for unit, least, most, _ in counted.tolist()
+        ]
+        return "".join(line + "\n" for line in sorted(lines, key=lambda line: ORDER.index(line[0])))
+
+    def below_text(self) -> str:
+        """What may lie directly below each possible top."""
+        network, lines = self.network, []
+        for symbol in self.contexts_in_order:
+            i = self.contexts.index(symbol)
+            allowed: list[str] = []
+            for below in part(network.context_starts, network.context_below, i):
+                allowed += map(self.name, part(network.below_starts, network.below_symbols, below))
+                allowed += ["nothing"] * bool(network.below_bottom[below])
+            lines.append(f"{self.name(symbol)}    over {' or '.join(allowed)}\n")
+        return "".join(lines)
+
+    def stacks(self, text: str) -> list[list[str]]:
+        """All stacks after a text, each with its top first."""
+        *_, configuration = self.after(self.space.context_of(self.network.start, -1), text)
+        _, ports, pairs = self.entries(configuration)
+        found = [[self.name(state), *rest] for state, tail in pairs for rest in self.rests(tail)]
+        return sorted(found, key=lambda one: (-len(one), one)) + [[]] * len(ports)
+
+    def rests(self, tail: int) -> Iterator[list[str]]:
+        for number, state, count, below in self.space.stacks.frames_of(tail):
+            if not number:
+                yield []
+                continue
+            for rest in self.rests(below):
+                yield [self.name(state) if state >= 0 else f"#{count}", *rest]
+
+    def outcome(self, symbol: int, text: str, under: bool = False) -> Outcome:
+        """Read a text on a symbol.
+
+        Args:
+            symbol: a state, or -1 for the counted rule.
+            text: a token or a suffix of one.
+            under: whether the symbol lies under another one, so that it may be dropped before the first byte.
+        """
+        at, left = self.space.context_of(symbol, -1), []
+        reached = [at, *self.after(at, text)]
+        for depth, configuration in enumerate(reached):
+            if configuration and depth < len(text) and (depth or under):
+                left += [(port, text[depth:]) for port in self.entries(configuration)[1]]
+        label = self.entries(reached[-1])[0] if len(reached) > len(text) and reached[-1] else -1
+        return Outcome(label, [] if label == 0 else left)
+
+    def outcomes_table(self) -> str:
+        """What each token does in each context."""
+        lines = ["| token | " + " | ".join(f"`{self.name(one)}`" for one in self.contexts_in_order) + " |"]
+        lines.append("|---" * (len(self.contexts) + 1) + "|")
+        for token in TOKENS:
+            cells = []
+            for symbol in self.contexts_in_order:
+                follow = self.follow.contexts[self.contexts.index(symbol)]
+                label, left = self.outcome(symbol, token)
+                left = [one for one in left if follow[self.byte_tables.class_of_byte[ord(one[1][0])]]]
+                cells.append(str(Outcome(label, left)))
+            lines.append(" | ".join([f"| `{token}`", *cells]) + " |")
+        return "".join(line + "\n" for line in lines)
+
+    def features_text(self) -> str:
+        """The features of each token: in each context, whether it is read outright, or a color above 0."""
+        trie, network = VOCABULARY.trie, self.network
+        found = explore(network, trie)
+        queries = map(tuple, found.queries.lists()[1].reshape(-1, 2).tolist())
+        color = dict(zip(queries, found.colors.tolist(), strict=True))
+        features: dict[str, dict[str, str]] = {token: {} for token in TOKENS}
+        for token, group in zip(TOKENS, trie.group_of_token.tolist(), strict=False):
+            for context, block in part(found.user_starts, found.users, ord(token[0])):
+                name = self.name(self.contexts[context])
+                if any(begin <= group < end for begin, end in part(found.range_starts, found.ranges, block)):
+                    features[token][name] = "read"
+                (below,) = part(network.context_starts, network.context_below, context)
+                outcomes = dict(part(found.event_starts, found.events, block))
+                if group in outcomes and color[outcomes[group], below]:
+                    features[token][name] = f"color {color[outcomes[group], below]}"
+        lines = []
+        for token, own in features.items():
+            listed = [f"{name} {own[name]}" for name in ORDER if name in own]
+            lines.append(f"{token:<5}{', '.join(listed)}\n")
+        return "".join(lines)
+
+    def reading_text(self, text: str) -> str:
+        """How the representatives are read on each stack after a text, from its top."""
+        lines = []
+        for stack in self.stacks(text):
+            pending = dict(enumerate(representatives(self.grammar)))
+            steps = []
+            for depth, name in enumerate(stack):
+                read, left = [], {}
+                for number, suffix in pending.items():
+                    outcome = self.outcome(self.names.index(name), suffix, under=depth > 0)
+                    read += [str(number)] * (outcome.label == 0)
+                    for _, rest in outcome.left:
+                        left[number] = rest
+                said = [f"reads {' '.join(read)}"] * bool(read)
+                said += [f"{rest} of {number} is left" for number, rest in left.items()]
+                steps.append(f"{name}: {', '.join(said) or 'reads nothing'}")
+                pending = left
+                if not pending:
+                    break
+            lines.append(f"{' '.join(stack):<12}{'    '.join(steps)}\n")
+        return "".join(lines)
+
+
+def classes_of(grammar: str, relation: str = "acceptance") -> list[set[str]]:
+    """The tokens of each class."""
+    found = compute_classes(xgrammar.Grammar.from_ebnf(grammar), VOCABULARY, relation)
+    numbers = found.class_of_token.tolist()[: len(TOKENS)]
+    return [
+        {token for token, number in zip(TOKENS, numbers, strict=True) if number == one}
+        for one in range(found.n_classes)
+    ]
+
+
+def representatives(grammar: xgrammar.Grammar) -> list[str]:
+    return [TOKENS[token_id] for token_id in compute_classes(grammar, VOCABULARY).representatives.tolist()]
+
+
+if __name__ == "__main__":
+    example, counted = Example(GRAMMAR), Example(COUNTED)
+    print(example.network_text(), example.below_text(), example.outcomes_table(), sep="\n")
+    print(example.features_text(), example.reading_text("[1,[2"), example.reading_text("[1,[2]"), sep="\n")
+    print(counted.network_text(), counted.outcomes_table(), counted.features_text(), sep="\n")
+    print(counted.stacks("[1234"), counted.stacks("[12345"), classes_of(COUNTED))
