@@ -23,7 +23,6 @@ STRATEGIES = ("classifier", "representatives", "engine")
 A, B, C, ONE, AB, ABC, X, EMPTY, SPECIAL, C1, BC, STOP = range(12)
 """Ids of the small vocabulary. `SPECIAL` has text that the grammars allow, but is declared special."""
 
-PADDING = 12
 SIZE = 40
 WORDS = 2
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -101,7 +100,7 @@ def peaks(specification: str, grammar: str, bounds: list[int]) -> list[tuple[int
 
 
 @pytest.mark.parametrize("text", [C_LIKE, MANY_OUTCOMES], ids=["c_like", "sql_like"])
-def test_real_memory_stays_within_the_bound(text: str, tmp_path: Path) -> None:
+def test_real_memory_stays_within_the_bound(text: str) -> None:
     grammar = xgrammar.Grammar.from_ebnf(text).serialize_json()
     bounds = [shift * MIB for shift in (4, 8, 16, 24, 32, 48, 64, 96, 128, 192)]
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
