@@ -417,13 +417,6 @@ def test_an_order_of_keys_that_is_not_kept_is_refused() -> None:
         compiled_bytes({"properties": {"a": {"type": "null"}}}, any_order=True)
 
 
-def test_mail_addresses_have_lengths() -> None:
-    compiled = compiled_bytes({"type": "string", "format": "email", "maxLength": 255})
-    assert written(compiled, '"somebody@example.org"')
-    assert not written(compiled, '"somebody"')
-    assert not written(compiled, f'"{"x" * 250}@a.org"')
-
-
 def test_instances_can_be_put_into_canonical_order() -> None:
     schema = {"properties": {"a": {"type": "integer"}, "b": {"properties": {"d": {"type": "null"}}}}}
     found = canonical(schema, {"z": 1, "b": {"y": 2, "d": None}, "a": 3})
