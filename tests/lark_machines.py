@@ -12,9 +12,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import lark
+import pytest
 from lark.exceptions import LarkError, UnexpectedInput
 
 from equivalence.lark.lalr import LalrMachine, may_follow, read_machine
@@ -26,6 +27,11 @@ from tests.lark_oracle import SMALL_GRAMMARS
 SMALL = {grammar.name: grammar for grammar in SMALL_GRAMMARS}
 SHIPPED = tuple(grammar.name for grammar in shipped_grammars() if grammar.kind == "lark")
 TERMINALS = "abcd"
+
+
+def small_names(*few: str) -> list[Any]:
+    """The names of all small grammars as parameters; some also run where modules check every index."""
+    return [pytest.param(name, marks=[pytest.mark.kernels] if name in few else []) for name in SMALL]
 
 
 class Built(NamedTuple):

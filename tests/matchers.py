@@ -15,7 +15,7 @@ import numpy as np
 import xgrammar
 from numpy.typing import NDArray
 
-from equivalence import Vocabulary
+from equivalence import MatcherError, Vocabulary
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 
 STRATEGIES = ("classifier", "representatives", "engine")
@@ -23,7 +23,6 @@ STRATEGIES = ("classifier", "representatives", "engine")
 A, B, C, ONE, AB, ABC, X, EMPTY, SPECIAL, C1, BC, STOP = range(12)
 """Ids of the small vocabulary. `SPECIAL` has text that the grammars allow, but is declared special."""
 
-PADDING = 12
 SIZE = 40
 WORDS = 2
 
@@ -71,9 +70,10 @@ class Sides:
 
     def same(self, method: str, *arguments: Any) -> Any:
         """Return the common answer of both sides to a method, or `RuntimeError` if both raise it."""
-        answers = [_outcome(getattr(side, method), *arguments) for side in (self.ours, self.plain)]
-        assert answers[0] == answers[1], f"{method}{arguments}: ours {answers[0]}, plain {answers[1]}"
-        return answers[0]
+        ours = outcome(getattr(self.ours, method), *arguments, error=MatcherError)
+        plain = outcome(getattr(self.plain, method), *arguments)
+        assert ours == plain, f"{method}{arguments}: ours {ours!r}, plain {plain!r}"
+        return ours
 
     def mask(self) -> list[int]:
         """The allowed ids, the same on both sides."""
@@ -84,16 +84,17 @@ class Sides:
     def state(self) -> Any:
         """All that can be observed, the same on both sides."""
         facts = [self.same(name) for name in ("is_terminated", "is_completed", "find_jump_forward_string")]
-        return (*facts, _outcome(self.mask))
+        return (*facts, outcome(self.mask))
 
     def fork(self) -> Sides:
         return Sides(self.ours.fork(), self.plain.fork(), self.size)
 
 
-def _outcome(call: Callable[..., Any], *arguments: Any) -> Any:
+def outcome(call: Callable[..., Any], *arguments: Any, error: type[RuntimeError] = RuntimeError) -> Any:
+    """The answer of a call, or `RuntimeError` if it raises such an error: ours is a `MatcherError`."""
     try:
         return call(*arguments)
-    except RuntimeError:
+    except error:
         return RuntimeError
 
 

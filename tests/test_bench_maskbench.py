@@ -98,7 +98,7 @@ def test_wrong_arguments(data: Path, tmp_path: Path) -> None:
         assert done.exit_code == 2 and words in " ".join(done.output.replace("│", "").split())
 
 
-def test_workers_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "WORKER", "tests.json_schema_worker")
     names = ("first", "hangs", "crashes", "grows", "last")
     rows = {}

@@ -39,7 +39,7 @@ def name_of(folder: Path, text: str) -> str:
     return compiler._disk.path(entry).name
 
 
-def test_the_least_recently_used_go_first_and_ties_by_name(tmp_path: Path) -> None:
+def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     texts = [f"{letter}x" for letter in "abcdefgh"]
     writer = compiler_in(tmp_path)
     for text in texts:

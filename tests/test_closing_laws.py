@@ -36,37 +36,6 @@ def matcher_of(grammar: str, vocabulary: Vocabulary, strategy: str) -> GrammarMa
     return GrammarMatcher(GrammarCompiler(vocabulary, strategy=strategy).compile_grammar(grammar))
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_way_of_tokens_is_found_where_the_shortest_bytes_have_none(strategy: str) -> None:
-    matcher = matcher_of(COUNTED, ABB, strategy)
-    assert matcher.shortest_completion() == [1, 2, 2, 2]  # bb a a a
-    assert matcher.closes_within(4) is True and matcher.closes_within(3) is False
-    assert closing(matcher, 6) == closing(matcher, 4) == [1]
-    with pytest.raises(MatcherError, match="within 3 tokens: every completion needs more"):
-        closing(matcher, 3)
-    for left, token in ((4, 1), (3, 2), (2, 3), (1, 2)):
-        assert token in closing(matcher, left) and matcher.accept_token(token)
-    assert matcher.is_completed() and matcher.closes_within(0) is True
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_one_token_for_many_bytes(strategy: str) -> None:
-    grammar = 'root ::= "a" r1? | [ac]{2,} "aa"?\nr1 ::= "b"'
-    matcher = matcher_of(grammar, Vocabulary.from_bytes([b"cccc", b""], stop_token_ids=1), strategy)
-    assert matcher.shortest_completion() == [0]
-    assert closing(matcher, 1) == [0]
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_longer_text_of_fewer_tokens_is_enough(strategy: str) -> None:
-    vocabulary = Vocabulary.from_bytes([b"a", b"b", b"ccc", b"c", b""], stop_token_ids=4)
-    matcher = matcher_of('root ::= "ab" | "ccc"', vocabulary, strategy)
-    assert matcher.shortest_completion() == [0, 1]  # of the shortest text in bytes
-    assert closing(matcher, 1) == [2]
-    assert closing(matcher, 2) == [0, 2]
-    assert closing(matcher, 3) == [0, 2, 3]
-
-
 def test_behind_a_healed_prompt_ways_are_searched_too() -> None:
     compiled = GrammarCompiler(ABB).compile_grammar(COUNTED)
     matcher = HealingMatcher(compiled, "a")

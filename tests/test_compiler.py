@@ -174,18 +174,6 @@ def test_what_has_no_network_runs_on_the_engine(
         GrammarCompiler(VOCABULARY, strategy="representatives", budget=budget).compile_grammar(grammar)
 
 
-@pytest.mark.parametrize("states", [0, -1, True, 1.5, None])
-def test_budgets_are_positive_integers(states: Any) -> None:
-    with pytest.raises(HybridError, match=r"Budget\.states"):
-        Budget(states)
-
-
-@pytest.mark.parametrize("seconds", [0, -1.5, True, float("nan"), float("inf"), "1"])
-def test_seconds_are_positive_numbers(seconds: Any) -> None:
-    with pytest.raises(HybridError, match=r"Budget\.seconds"):
-        Budget(seconds=seconds)
-
-
 # What is refused.
 
 MALFORMED: dict[str, Callable[[GrammarCompiler], CompiledGrammar]] = {

@@ -196,55 +196,6 @@ def test_closing_masks_are_exact_and_never_stuck(
     assert matcher.is_completed()
 
 
-SMALL = {
-    "choices": 'root ::= "ab" ("c" root "d" | "e" | "" ) "f" | "bbbbb"',
-    "left recursion": 'root ::= root "a" | root "b" root "c" | "cab"',
-    "counted": 'root ::= ("a" | "bc"){4,6} ("c" [ab]{5})? "."',
-    "nested counts": 'root ::= ("a" ("b" | "cc"){2,9}){2,7}',
-    "brackets": 'root ::= "(" root ")" root | "[" [ab] root "]" | "-"?',
-}
-
-
-def least_by_forks(matcher: xgrammar.GrammarMatcher, most: int) -> int:
-    """Return the least number of bytes, from a few letters, that complete a text, by plain XGrammar alone; -1
-    if more than `most`."""
-    level = [matcher.fork()]
-    for length in range(most + 1):
-        if any(one.is_completed() for one in level):
-            return length
-        following = []
-        for one in level:
-            for byte in b"abcdef.-()[]":
-                after = one.fork()
-                if after.accept_string(bytes([byte])):
-                    following.append(after)
-        level = following
-    return -1
-
-
-@pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_no_text_of_plain_xgrammar_is_shorter(name: str, strategy: str) -> None:
-    grammar, most = SMALL[name], 5
-    matcher = matcher_of(grammar, strategy)
-    compiled = PLAIN.compile_grammar(grammar)
-    draw = random.Random(name)
-    for _ in range(3):
-        plain = xgrammar.GrammarMatcher(compiled)
-        matcher.reset()
-        for _ in range(8):
-            whole = spelled(matcher, matcher.shortest_completion())
-            least = least_by_forks(plain, most)
-            assert len(whole) == least if least >= 0 else len(whole) > most
-            ended = plain.fork()
-            assert ended.accept_string(whole) and ended.is_completed()
-            following = [byte for byte in b"abcdef.-()[]" if plain.fork().accept_string(bytes([byte]))]
-            if not following:
-                break
-            step = bytes([draw.choice(following)])
-            assert plain.accept_string(step) and matcher.accept_string(step)
-
-
 @pytest.mark.parametrize("case", load_cases(), ids=str)
 def test_cases_are_completed_wherever_they_stand(case: Case) -> None:
     matcher = GrammarMatcher(COMPILER.compile_grammar(case.parse()))
@@ -289,29 +240,6 @@ def test_a_worked_example(strategy: str) -> None:
     matcher.reset()
     assert matcher.shortest_completion() == plan
     assert matcher.fork().shortest_completion() == plan
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("schema", [SCHEMA, NESTED])
-def test_walks_end_whole_within_every_limit(schema: dict[str, Any], strategy: str) -> None:
-    matcher = matcher_of(schema, strategy)
-    least = len(matcher.shortest_completion())
-    for limit in (least, least + 1, least + 2, least + 7, least + 25):
-        for seed in range(2):
-            matcher.reset()
-            assert walk(matcher, limit, seed) <= limit
-            assert matcher.is_completed()
-
-
-def test_with_room_enough_nothing_is_forbidden() -> None:
-    matcher = matcher_of(NESTED)
-    draw = random.Random(5)
-    for _ in range(60):
-        ids = allowed(matcher, VOCABULARY.size)[1]
-        assert closing(matcher, 10_000) == ids
-        matcher.accept_token(draw.choice([token for token in ids if token != STOP] or ids))
-        if matcher.is_terminated():
-            break
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -379,15 +307,6 @@ def test_what_nothing_ends_has_no_completion() -> None:
     assert matcher.shortest_completion() is None
     with pytest.raises(MatcherError, match="no tokens complete it"):
         closing(matcher, 100)
-
-
-def test_the_empty_text_may_be_whole_where_the_same_stacks_later_are_not() -> None:
-    matcher = matcher_of('root ::= ("ab" root)?')
-    for _ in range(2):
-        assert matcher.shortest_completion() == []
-        matcher.accept_string("a")
-        assert spelled(matcher, matcher.shortest_completion()) == b"b"
-        matcher.accept_string("b")
 
 
 def test_bytes_that_no_token_spells_are_avoided_and_stop_tokens_spell_nothing() -> None:

@@ -147,8 +147,9 @@ def test_the_largest_budget_does() -> None:
 
 @pytest.mark.parametrize("seconds", [0, -1.0, float("inf"), float("nan"), True, "9", [1]])
 def test_seconds_that_are_none_are_refused_by_name(seconds: object) -> None:
-    with pytest.raises(HybridError, match=r"^Budget\.seconds must be a positive number, or None"):
-        Budget(seconds=seconds)  # type: ignore[arg-type]
+    for name in ("seconds", "mask_seconds"):
+        with pytest.raises(HybridError, match=rf"^Budget\.{name} must be a positive number, or None"):
+            Budget(**{name: seconds})  # type: ignore[arg-type]
     with pytest.raises(HybridError, match=r"^seconds must be "):
         compute_classes(GRAMMAR, VOCABULARY, seconds=seconds)  # type: ignore[arg-type]
 

@@ -140,7 +140,7 @@ def test_matchers_go_on_with_classes_in_the_middle_of_a_text() -> None:
             assert mask_of(matcher) == wanted[place], (at, place)
 
 
-def test_threads_ask_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_ask_once() -> None:
     _, compiled = walked()
     found: list[Any] = []
     begin = threading.Barrier(6)

@@ -32,6 +32,7 @@ from hybrid import (
     allocate_token_bitmask,
 )
 from hybrid.api.draft_rows import fill_trees
+from tests.matchers import mask_of
 from tests.misuse import WORDS, A, B, buffer, unmoved, untouched
 
 pytestmark = pytest.mark.kernels
@@ -102,16 +103,25 @@ def check(matchers: list[GrammarMatcher], drafts: list[list[int]], gap: int = 0)
 def test_random_drafts(data: st.DataObject, is_new: bool, ends_without_stop: bool, gap: int) -> None:
     grammars = compiled_anew() if is_new else COMPILED
     chosen = data.draw(st.lists(st.integers(0, len(grammars) - 1), min_size=1, max_size=7))
-    matchers = [
-        GrammarMatcher(grammars[one], terminate_without_stop_token=ends_without_stop and one % 2 == 0)
-        for one in chosen
-    ]
-    for matcher in matchers:
+    odd = st.one_of(st.integers(0, 6), st.sampled_from([STOP, -1, 64, SIZE, 1 << 40, -7]))
+    matchers, drafts = [], []
+    for one in chosen:
+        # the second one says which drafts are allowed, so that tables of the first one may be new
+        matcher, twin = (
+            GrammarMatcher(of[one], terminate_without_stop_token=ends_without_stop and one % 2 == 0)
+            for of in (grammars, COMPILED)
+        )
         for token in data.draw(st.lists(st.integers(0, 6), max_size=2)):
-            if matcher.accept_token(token) and matcher.is_terminated():
-                matcher.rollback(1)
-    token = st.one_of(st.integers(0, 6), st.sampled_from([STOP, -1, 64, SIZE, 1 << 40, -7]))
-    drafts = [data.draw(st.lists(token, max_size=4)) for _ in matchers]
+            for each in (matcher, twin):
+                if each.accept_token(token) and each.is_terminated():
+                    each.rollback(1)
+        draft: list[int] = []
+        for is_odd in data.draw(st.lists(st.sampled_from([False, False, True]), max_size=4)):
+            ids = [] if twin.is_terminated() else mask_of(twin)
+            draft.append(data.draw(odd if is_odd or not ids else st.sampled_from(ids)))
+            twin.accept_token(draft[-1])
+        matchers.append(matcher)
+        drafts.append(draft)
     check(matchers, drafts, gap)
     check(matchers, drafts)  # nothing has moved, and everything is cached now
 

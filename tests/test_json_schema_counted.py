@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
+from equivalence import BudgetExceeded, UnsupportedGrammar
 from equivalence.network import build_network
 from equivalence.network.reading import read_grammar
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, SchemaRefused, StrategyError
@@ -106,17 +106,15 @@ def test_few_texts_are_counted_where_items_must_be_unique() -> None:
 # --- Masks -------------------------------------------------------------------------------------------------
 
 
-def compiled_twice(
-    schema: Any, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch, **options: Any
-) -> tuple[CompiledGrammar, CompiledGrammar]:
+def compiled_twice(schema: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[CompiledGrammar, CompiledGrammar]:
     """A schema compiled with counted automata, and with a state for each length."""
     found = []
     for reading in ("counted", "read"):
         monkeypatch.setattr(
             schema_request, "_own_reading", lambda grammar, name=reading: getattr(grammar, name)
         )
-        compiler = GrammarCompiler(vocabulary, semantics="json-schema", cache_enabled=False)
-        found.append(compiler.compile_json_schema(SLUG, **options))
+        compiler = GrammarCompiler(VOCABULARY, semantics="json-schema", cache_enabled=False)
+        found.append(compiler.compile_json_schema(schema))
     assert [has_counted(one) for one in found] == [True, False]
     return found[0], found[1]
 
@@ -147,7 +145,7 @@ def test_masks_are_those_with_a_state_for_each_length(
     name: str, is_long: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Along random texts; long ones reach the upper bound."""
-    ours, theirs = compiled_twice(SCHEMAS[name], VOCABULARY, monkeypatch)
+    ours, theirs = compiled_twice(SCHEMAS[name], monkeypatch)
     rng = random.Random(name)
     for _ in range(2):
         matchers = GrammarMatcher(ours), GrammarMatcher(theirs)

@@ -432,13 +432,6 @@ def test_an_order_of_keys_that_is_not_kept_is_refused() -> None:
         compiled_bytes({"properties": {"a": {"type": "null"}}}, any_order=True)
 
 
-def test_mail_addresses_have_lengths() -> None:
-    compiled = compiled_bytes({"type": "string", "format": "email", "maxLength": 255})
-    assert written(compiled, '"somebody@example.org"')
-    assert not written(compiled, '"somebody"')
-    assert not written(compiled, f'"{"x" * 250}@a.org"')
-
-
 def test_an_indentation_without_end_is_refused() -> None:
     schema = {"properties": {"a": {"$ref": "#"}}}
     with pytest.raises(SchemaRefused, match=r"64 levels.*leave out `indent`"):

@@ -23,7 +23,6 @@ import numpy as np
 import pytest
 
 from equivalence import (
-    ArtifactError,
     BudgetExceeded,
     GrammarError,
     HybridError,
@@ -40,8 +39,7 @@ from hybrid import (
     allocate_token_bitmask,
 )
 from hybrid.cli.shipped import shipped_grammar
-from hybrid.files import from_bytes, to_bytes
-from hybrid.files.container import pack, unpack
+from hybrid.files import to_bytes
 from hybrid.lark import FactoredClassifier
 from tests.lark_oracle import SMALL_GRAMMARS, SmallGrammar
 from tests.matchers import flags_of
@@ -87,8 +85,7 @@ def bits(matcher: GrammarMatcher) -> list[bool]:
 def test_masks_of_every_short_text_are_what_lark_says(grammar: SmallGrammar) -> None:
     tokens = list(dict.fromkeys(grammar.tokens))
     compiled = GrammarCompiler(vocabulary_of(tokens)).compile_lark(grammar.text)
-    oracle = grammar.oracle()
-    met = 0
+    oracle, rows = grammar.oracle(), set()
     for text in oracle.texts(4):
         matcher = GrammarMatcher(compiled)
         assert matcher.accept_string(text), text
@@ -98,11 +95,11 @@ def test_masks_of_every_short_text_are_what_lark_says(grammar: SmallGrammar) -> 
         whole = oracle.complete(text)
         # Lark backtracks over an opening that is never closed; the machine does not (docs/lark.md)
         assert found[-1] == whole or (whole and "/*" in text and grammar.name == "lazy comment"), text
-        for token, bit, wanted in zip(tokens, found, oracle.allowed_tokens(text, tokens), strict=False):
+        rows.add(allowed := oracle.allowed_tokens(text, tokens))
+        for token, bit, wanted in zip(tokens, found, allowed, strict=False):
             assert bit == wanted, (text, token)
             assert matcher.fork().accept_string(token) == wanted, (text, token)
-        met += 1
-    assert met > 2
+    assert len(rows) > 1, "the tokens tell no texts apart"
 
 
 @pytest.mark.parametrize("name", ["json.lark", "arithmetic.lark", "sql_select.lark", "c_like.lark"])
@@ -312,34 +309,6 @@ def test_an_artefact_is_the_same_in_every_process() -> None:
         env={**os.environ, "PYTHONHASHSEED": seed},
     )  # fmt: skip
     assert other.stdout.strip() == hashlib.sha256(to_bytes(calculator())).hexdigest()
-
-
-def test_forged_artefacts_are_refused_or_harmless() -> None:
-    """Each number of each member is set to a value out of range, and to another one in range."""
-    header, arrays = unpack(to_bytes(calculator()), 1 << 30)
-    members = header.pop("members")
-    rng = random.Random(0)
-    refused = 0
-    for name in members:
-        if name == "grammar":
-            continue
-        for value in (-(1 << 22), 1 << 22, None):
-            forged = {key: array.astype(np.int64) for key, array in arrays.items()}
-            flat = forged[name].reshape(-1)
-            if not flat.size:
-                continue
-            flat[rng.randrange(flat.size)] = rng.choice(flat.tolist()) if value is None else value
-            try:
-                loaded = from_bytes(pack(header, forged), VOCABULARY)
-            except ArtifactError:
-                refused += 1
-                continue
-            assert value is None, (name, value)
-            matcher = GrammarMatcher(loaded)
-            for token in (ord("("), ord("x"), ord(")"), ord("+"), ord("1")):
-                bits(matcher)
-                matcher.accept_token(token)
-    assert refused > 2 * (len(members) - 4)
 
 
 def test_many_at_once() -> None:

@@ -2,7 +2,7 @@
 too.
 
 What: walks with rollbacks over random grammars and schemas, compared with a matcher without a limit that is
-asked for each closing mask; texts that end with a stop token in time.
+asked for each closing mask.
 When: after a change of `hybrid.completion.follower`, or of code that counts steps.
 Limits: ``test_completion.py`` checks the closing masks themselves.
 """
@@ -126,22 +126,6 @@ def test_most_masks_are_not_looked_at(name: str, monkeypatch: pytest.MonkeyPatch
             assert matcher.accept_token(token)
             if matcher.is_terminated():
                 matcher.rollback(1)
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("name", SCHEMAS)
-@pytest.mark.parametrize("more", [0, 1, 2, 7, 40])
-def test_texts_end_with_a_stop_token_in_time(name: str, strategy: str, more: int) -> None:
-    start = matcher_of(SCHEMAS[name], strategy)
-    plan = start.shortest_completion()
-    assert plan is not None
-    for seed in range(6):
-        matcher, draw, left = start.fork(), random.Random(seed), len(plan) + more
-        assert matcher.limit_tokens(left, with_stop_token=True)
-        while matcher.tokens_left and not matcher.is_terminated():
-            assert matcher.accept_token(draw.choice(mask_of(matcher)))
-        assert matcher.is_completed()
-        assert matcher.is_terminated() or not more  # if there was room for a stop token
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -1,17 +1,20 @@
 """The matcher behaves like XGrammar's own in everything observable, on every strategy.
 
 What: each behaviour of XGrammar's `GrammarMatcher`, side by side with it on a small vocabulary: answers,
-masks, rollback, texts, forks. Stop tokens, bitmasks and random operations have their own files.
+what is refused, forced text. `tests.test_matcher_random` has the laws of tokens, texts, rollback, forks and
+stop tokens; bitmasks have their own file.
 When: after any change of the matcher, the batch matcher or the gather.
 Limits: small synthetic vocabularies; real ones are compared in ``test_equality.py``.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import xgrammar
 
-from equivalence import HybridError, Vocabulary
+from equivalence import HybridError, Vocabulary, VocabularyError
 from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from tests.matchers import (
     AB,
@@ -20,9 +23,7 @@ from tests.matchers import (
     C1,
     EMPTY,
     ONE,
-    PADDING,
     SIZE,
-    SPECIAL,
     STOP,
     SUFFIXED,
     VOCABULARY,
@@ -58,20 +59,16 @@ def test_after_the_end_nothing_is_filled_or_accepted(strategy: str) -> None:
     assert sides.mask() == [C, ONE, C1, STOP], "what was refused is no step"
 
 
-@pytest.mark.parametrize("token_id", [-1, SIZE, 2**31 - 1, -(2**31), EMPTY, SPECIAL, PADDING, STOP, X, B, BC])
-def test_refused_tokens_change_nothing(strategy: str, token_id: int) -> None:
-    sides = Sides.of(strategy)
-    before = sides.state()
-    assert sides.same("accept_token", token_id) is False
-    assert sides.state() == before
-    assert sides.same("rollback", 1) is RuntimeError, "no step was made"
-
-
-@pytest.mark.parametrize("token_id", [2**32 + A, 2**40 + A, 2**63 + A, -(2**32) + A])
-def test_an_id_is_not_cut_to_32_bits(strategy: str, token_id: int) -> None:
+@pytest.mark.parametrize(
+    "token_id", [-1, SIZE, 2**31 - 1, -(2**31), 2**32 + A, 2**40 + A, 2**63 + A, -(2**32) + A]
+)
+def test_an_id_outside_of_the_vocabulary_is_refused(strategy: str, token_id: int) -> None:
+    """XGrammar cuts ids to 32 bits."""
     matcher = Sides.of(strategy).ours
     assert matcher.accept_token(token_id) is False
     assert matcher.accept_token(A)
+    with pytest.raises(RuntimeError, match="only 1 were made"):
+        matcher.rollback(2)
 
 
 # What is never allowed, and whether a mask needs applying.
@@ -97,110 +94,30 @@ def test_bits_beyond_the_last_id_are_clear_on_representatives() -> None:
     assert int(bitmask[0, 1]) >> (SIZE - 32) == 0
 
 
-def test_a_grammar_that_no_token_fits(strategy: str) -> None:
-    sides = Sides.of(strategy, 'root ::= "q" [yz]*')
-    assert sides.mask() == []
-    assert sides.same("accept_string", "q") and sides.mask() == [STOP]
-    assert sides.same("accept_string", "zy") and sides.same("accept_token", STOP)
+# Stop tokens in place of the vocabulary's.
 
 
-def test_tokens_that_begin_or_end_inside_a_character(strategy: str) -> None:
-    vocabulary = Vocabulary.from_bytes(
-        [b"\xc3", b"\xa9", b"\xa8", b"a\xc3", b"\xa9a", b"a", b""], stop_token_ids=6
-    )
-    sides = Sides.of(strategy, 'root ::= "aéa" | "a" [é-ë]', vocabulary)
-    assert sides.mask() == [3, 5]
-    assert sides.same("accept_token", 3) and sides.mask() == [1, 4]
-    assert sides.same("accept_token", 1) and sides.mask() == [5, 6]
+@pytest.mark.parametrize("override", [[], [-1], [SIZE], [True], ["1"], [1.0]])
+def test_stop_tokens_out_of_range_are_refused(strategy: str, override: list[Any]) -> None:
+    with pytest.raises(VocabularyError, match="override_stop_tokens"):
+        Sides.of(strategy, override_stop_tokens=override)
 
 
-# Steps: rollback, text, forks, reset.
+def test_a_stop_id_that_does_not_stop_any_more_is_decided_by_its_text_on_the_engine() -> None:
+    """XGrammar's tables are made for its own stop tokens, and allow this one after a called root."""
+    tokens = [b"9\n\n\n", b"\n\n\n\n", b"", b"", b"", b"\n\n\n\n\n", b"\x9f\n", b"\n\xd0", b"</s>"]
+    vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=[8])
+    compiler = GrammarCompiler(vocabulary, strategy="engine")
+    for end, is_allowed in (("\\x0a", 0), ("</s>", 1)):
+        compiled = compiler.compile_grammar(f'root ::= "\\x0a" | "{end}" | root root Token(3)\n')
+        matcher = GrammarMatcher(compiled, override_stop_tokens=[6])
+        bitmask = allocate_token_bitmask(1, vocabulary.size)
+        matcher.fill_next_token_bitmask(bitmask)
+        assert int(bitmask[0, 0]) >> 8 & 1 == is_allowed
+        assert matcher.fork().accept_token(8) == bool(is_allowed)
 
 
-def test_rollback_crosses_the_stop_token(strategy: str) -> None:
-    sides = Sides.of(strategy)
-    sides.same("accept_token", AB)
-    before = sides.state()
-    sides.same("accept_token", STOP)
-    assert sides.same("is_terminated")
-    sides.same("rollback", 1)
-    assert not sides.same("is_terminated") and sides.state() == before
-
-
-def test_rollback_too_far_changes_nothing(strategy: str) -> None:
-    sides = Sides.of(strategy)
-    sides.same("accept_token", A)
-    sides.same("accept_token", B)
-    before = sides.state()
-    assert sides.same("rollback", 3) is RuntimeError
-    assert sides.state() == before
-    sides.same("rollback", 0)
-    assert sides.state() == before
-    assert sides.same("rollback", 2) is None
-    assert sides.mask() == [A, AB, ABC]
-
-
-def test_a_text_is_one_step(strategy: str) -> None:
-    sides = Sides.of(strategy)
-    assert sides.same("accept_string", "abc1c")
-    assert sides.same("accept_string", b"1") and sides.same("accept_token", C1)
-    sides.same("rollback", 2)
-    assert sides.mask() == [C, ONE, C1, STOP]
-    sides.same("rollback", 1)
-    assert sides.mask() == [A, AB, ABC]
-    assert sides.same("rollback", 1) is RuntimeError
-
-
-def test_no_text_is_a_step_too(strategy: str) -> None:
-    sides = Sides.of(strategy)
-    assert sides.same("accept_string", "")
-    sides.same("rollback", 1)
-    assert sides.same("rollback", 1) is RuntimeError
-
-
-@pytest.mark.parametrize("text", ["x", "abx", "abcc1x", b"ab\xff", b"\x00"])
-def test_a_failed_text_changes_nothing(strategy: str, text: str | bytes) -> None:
-    sides = Sides.of(strategy)
-    before = sides.state()
-    assert sides.same("accept_string", text) is False
-    assert sides.state() == before
-    assert sides.same("rollback", 1) is RuntimeError
-
-
-def test_forks_are_independent(strategy: str) -> None:
-    sides = Sides.of(strategy)
-    sides.same("accept_token", A)
-    fork = sides.fork()
-    before = fork.state()
-    sides.same("accept_token", B)
-    sides.same("accept_token", STOP)
-    assert fork.state() == before
-    assert fork.same("accept_token", BC)
-    assert sides.same("is_terminated") and not fork.same("is_terminated")
-    fork.same("rollback", 2)
-    assert fork.mask() == [A, AB, ABC], "the steps of the original are the fork's too"
-    sides.same("rollback", 1)
-    assert sides.mask() == [C, ONE, C1, STOP]
-
-
-def test_a_fork_fills_its_own_mask(strategy: str) -> None:
-    """State that a fork computes for its mask is not shared with the original."""
-    sides = Sides.of(strategy)
-    fork = sides.fork()
-    fork.same("accept_token", AB)
-    first = sides.mask()
-    assert fork.mask() == [C, ONE, C1, STOP]
-    assert sides.mask() == first == [A, AB, ABC]
-
-
-def test_reset_goes_back_to_the_start(strategy: str) -> None:
-    sides = Sides.of(strategy)
-    start = sides.state()
-    sides.same("accept_token", AB)
-    sides.same("accept_token", STOP)
-    sides.same("reset")
-    assert sides.state() == start
-    assert sides.same("rollback", 1) is RuntimeError
+# Forced text, captures and arguments.
 
 
 def test_jump_forward_string(strategy: str) -> None:
@@ -211,15 +128,6 @@ def test_jump_forward_string(strategy: str) -> None:
     assert sides.same("find_jump_forward_string") == "b"
     sides.same("accept_token", B)
     assert sides.same("find_jump_forward_string") == ""
-
-
-def test_is_completed_needs_no_stop_token(strategy: str) -> None:
-    sides = Sides.of(strategy)
-    assert not sides.same("is_completed")
-    sides.same("accept_token", AB)
-    assert sides.same("is_completed")
-    sides.same("accept_token", STOP)
-    assert sides.same("is_completed")
 
 
 def test_captures(strategy: str) -> None:

@@ -59,11 +59,19 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
     "right columns": lambda whole: whole[:, WORDS:],
     "every other row": lambda whole: whole[::2, :WORDS],
     "rows from the second": lambda whole: whole[1:, :WORDS],
+    "reversed rows": lambda whole: whole[::-1, :WORDS],
 }
 
 
-@pytest.mark.parametrize("kind", [torch.from_numpy, np.asarray], ids=["tensor", "array"])
-@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+@pytest.mark.parametrize(
+    ("view", "kind"),
+    [
+        pytest.param(view, kind, id=f"{name}, {kind.__name__}")
+        for name, view in VIEWS.items()
+        for kind in (torch.from_numpy, np.asarray)
+        if (name, kind) != ("reversed rows", torch.from_numpy)  # which torch does not have
+    ],
+)
 def test_a_row_of_a_view_is_written_where_it_lies(
     strategy: str, view: Callable[[Any], Any], kind: Callable[[Any], Any]
 ) -> None:
@@ -74,17 +82,6 @@ def test_a_row_of_a_view_is_written_where_it_lies(
     view(expected)[1] = [1 << A | 1 << AB | 1 << ABC, 0]
     try:
         Sides.of(strategy).ours.fill_next_token_bitmask(view(kind(whole)), 1)
-    except BitmaskError:
-        expected[:] = 7
-    assert (whole == expected).all()
-
-
-def test_reversed_rows_are_written_or_refused(strategy: str) -> None:
-    whole = np.full((3, WORDS), 7, np.int32)
-    expected = whole.copy()
-    expected[2] = [1 << A | 1 << AB | 1 << ABC, 0]
-    try:
-        Sides.of(strategy).ours.fill_next_token_bitmask(whole[::-1], 0)
     except BitmaskError:
         expected[:] = 7
     assert (whole == expected).all()
@@ -115,18 +112,6 @@ def test_batch_fill_takes_the_first_rows(strategy: str) -> None:
         1 << C | 1 << ONE | 1 << C1 | 1 << STOP,
         -1,
     ]
-
-
-def test_batch_fill_needs_one_row_each(strategy: str) -> None:
-    matchers = [Sides.of(strategy).ours for _ in range(2)]
-    bitmask = allocate_token_bitmask(3, SIZE)
-    with pytest.raises(
-        BitmaskError, match=r"indices must have one element for each matcher \(2\), but has 1"
-    ):
-        BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask, [0])
-    with pytest.raises(BitmaskError, match=r"index must be .*, but is 3"):
-        BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask, [3, 0])
-    assert bitmask.eq(-1).all()
 
 
 def test_batch_steps(strategy: str) -> None:

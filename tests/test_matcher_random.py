@@ -15,31 +15,26 @@ import xgrammar
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
+from equivalence import BudgetExceeded, MatcherError, UnsupportedGrammar, Vocabulary
 from hybrid import Budget, GrammarCompiler, GrammarMatcher
-from tests.matchers import STRATEGIES, _outcome, allowed
+from tests.matchers import STRATEGIES, Sides, allowed, outcome
 from tests.random_grammars import GrammarCase, grammar_cases
 
 pytestmark = pytest.mark.kernels
 
 
-class Traced:
+class Traced(Sides):
     """Our matcher and plain XGrammar's under one sequence of operations; everything observable is
     compared."""
 
     def __init__(self, ours: GrammarMatcher, plain: Any, vocabulary: Vocabulary, unaided: bool) -> None:
-        self.ours, self.plain, self.vocabulary = ours, plain, vocabulary
+        super().__init__(ours, plain, vocabulary.size)
+        self.vocabulary = vocabulary
         self.strict = ours.compiled_grammar.strategy == "engine"
         self.unaided = unaided
-        self.mask: list[int] = []
+        self.allowed: list[int] = []
         # XGrammar contradicts itself on these; other tests cover them
         self.overridden = set(vocabulary.stop_token_ids) - set(ours.stop_token_ids)
-
-    def both(self, method: str, *arguments: Any) -> Any:
-        ours = _outcome(getattr(self.ours, method), *arguments)
-        plain = _outcome(getattr(self.plain, method), *arguments)
-        assert ours == plain, f"{method}{arguments}: ours {ours!r}, plain {plain!r}"
-        return ours
 
     def apply(self, operation: tuple[str, int]) -> None:
         kind, number = operation
@@ -49,13 +44,13 @@ class Traced:
             if token_id in self.overridden and not self.vocabulary.tokens[token_id]:
                 assert not self.ours.accept_token(token_id)
             else:
-                self.both("accept_token", token_id)
-        elif kind == "allowed" and self.mask:
-            token_id = self.mask[number % len(self.mask)]
+                self.same("accept_token", token_id)
+        elif kind == "allowed" and self.allowed:
+            token_id = self.allowed[number % len(self.allowed)]
             if token_id in self.overridden and not self.vocabulary.tokens[token_id]:
                 assert not self.ours.accept_token(token_id)  # XGrammar accepts it as an empty step
                 return
-            taken = self.both("accept_token", token_id)
+            taken = self.same("accept_token", token_id)
             if self.unaided and token_id in self.ours.stop_token_ids:
                 return  # a grammar that ends unaided accepts no stop token, though both masks have its bit
             if self.strict and token_id in self.overridden:
@@ -63,33 +58,34 @@ class Traced:
             assert taken is True
         elif kind == "stop" and self.ours.stop_token_ids:
             stops = self.ours.stop_token_ids
-            self.both("accept_token", stops[number % len(stops)])
+            self.same("accept_token", stops[number % len(stops)])
         elif kind == "text":
             tokens = self.vocabulary.tokens
             first, second = tokens[number % size], tokens[number // size % size]
-            self.both("accept_string", (first + second)[: number % 4 + 1])
+            self.same("accept_string", (first + second)[: number % 4 + 1])
         elif kind == "rollback":
-            self.both("rollback", number % 5)
+            self.same("rollback", number % 5)
         elif kind == "fork":
             left_behind = Traced(self.ours, self.plain, self.vocabulary, self.unaided)
             self.ours, self.plain = self.ours.fork(), self.plain.fork()
             self.apply(("allowed", number))
             left_behind.compare()
         elif kind == "reset":
-            self.both("reset")
+            self.same("reset")
 
     def compare(self) -> None:
         # no find_jump_forward_string: it does not return if the grammar forces endless text
-        self.both("is_terminated")
-        self.both("is_completed")
+        self.same("is_terminated")
+        self.same("is_completed")
         assert sorted(self.ours.stop_token_ids) == sorted(self.plain.stop_token_ids)
         size = self.vocabulary.size
-        ours, plain = _outcome(allowed, self.ours, size), _outcome(allowed, self.plain, size)
+        ours = outcome(allowed, self.ours, size, error=MatcherError)
+        plain = outcome(allowed, self.plain, size)
         if ours is RuntimeError or plain is RuntimeError:
             assert ours is plain
-            self.mask = []
+            self.allowed = []
             return
-        self.mask = ours[1]
+        self.allowed = ours[1]
         # on every strategy a called root has its own caller, so ours may be right if plain is not
         for token_id in sorted(set(ours[1]) ^ set(plain[1])):
             if token_id in self.overridden and not self.vocabulary.tokens[token_id]:
@@ -99,7 +95,7 @@ class Traced:
             if self.strict and token_id in self.overridden:
                 continue  # the bit is XGrammar's own error
             assert taken == (token_id in ours[1]), f"the bit of {token_id} is wrong"
-        if len(self.mask) < size:
+        if len(self.allowed) < size:
             assert ours[0], "the mask has a cleared bit and has to be applied"
         elif ours == plain:
             assert ours[0] == plain[0]
@@ -114,8 +110,8 @@ operations = st.lists(
         ),
         st.integers(0, 1 << 20),
     ),
-    min_size=1,
-    max_size=25,
+    min_size=20,  # hypothesis draws short lists if it may: with 1, most had two or three operations
+    max_size=30,
 )
 
 

@@ -190,7 +190,7 @@ def test_relaxations_of_both_meanings() -> None:
     assert value("equimask_relaxations_total", keyword="pattern") == pattern + 1
 
 
-def test_schemas_that_are_looked_at_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schemas_that_are_looked_at_are_bounded() -> None:
     OF_PROCESS.keeps_schemas = True
     compiler = GrammarCompiler(VOCABULARY, cache_enabled=False)
     current_counts()

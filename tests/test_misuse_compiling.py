@@ -11,7 +11,6 @@ import copy
 import pickle
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,7 +75,7 @@ def test_integers_of_all_kinds_make_vocabularies() -> None:
         ] * 4
 
 
-def test_other_wrong_arguments_of_vocabularies(tmp_path: Path) -> None:
+def test_other_wrong_arguments_of_vocabularies() -> None:
     wrong: list[Callable[[], Any]] = [
         lambda: VOCABULARY.save(5),  # type: ignore[arg-type]
         lambda: VOCABULARY.prepare(5),  # type: ignore[arg-type]

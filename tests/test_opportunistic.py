@@ -192,7 +192,7 @@ def test_limits_of_tokens(model, strategy: str, prefix: str) -> None:
         assert texts[0] == texts[1]
 
 
-def test_no_token_at_all(model) -> None:
+def test_no_token_at_all() -> None:
     scores = torch.full((1, VOCABULARY.size), -torch.inf)
     for opportunistic in (0, 1.0):
         processor = GrammarLogitsProcessor(ANYTHING, opportunistic=opportunistic, prompt_length=1)

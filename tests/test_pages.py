@@ -158,7 +158,6 @@ def test_nobodys_text_becomes_markup(tmp_path: Path, spec: str) -> None:
         },
         "required": [everything, "p"],
     }
-    document = tmp_path / "</script><b>.json"
     document = tmp_path / "<b>&.json"
     document.write_text(
         json.dumps({everything: HOSTILE[0], "p": "</script>A" + everything}, ensure_ascii=False)

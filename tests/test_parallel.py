@@ -195,7 +195,7 @@ def test_a_compiler_travels_with_all_that_masks_depend_on(tmp_path: Path) -> Non
     assert len(list(tmp_path.iterdir())) == 1, "and is not ours to remove"
 
 
-def test_a_machine_that_does_not_see_the_folder_builds_the_trie(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_does_not_see_the_folder_builds_the_trie() -> None:
     shared = _Shared(compiler(vocabulary=Vocabulary.from_bytes([*TOKENS, b"more"])))
     data = pickle.dumps(shared)
     shared.close()

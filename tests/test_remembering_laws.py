@@ -17,16 +17,7 @@ import pytest
 
 from hybrid import GrammarMatcher
 from hybrid.json_schema import SchemaRefused, grammar_of_schema
-from tests.test_remembering import (
-    COMPILERS,
-    STOP,
-    TOKENS,
-    VOCABULARY,
-    allowed,
-    is_valid,
-    next_token,
-    random_value,
-)
+from tests.test_remembering import COMPILERS, random_value, walk
 
 ITEMS: list[Any] = [
     True, {"type": "string"}, {"type": "integer"}, {"type": "number"}, {"type": ["string", "integer"]},
@@ -110,26 +101,8 @@ def check(seed: int) -> bool:
         written = (text or json.dumps(value)).encode()
         assert (matcher.accept_string(written) and matcher.is_completed()) == valid, (seed, schema, written)
     for _ in range(2):
-        walk(matcher, schema, draw, seed)
+        walk(matcher, schema, draw, draw.randrange(7), 120)
     return True
-
-
-def walk(matcher: GrammarMatcher, schema: Any, draw: random.Random, seed: int) -> None:
-    matcher.reset()
-    text = b""
-    for step in range(120):
-        ids = allowed(matcher)
-        assert ids, (seed, schema, text)
-        if step % 9 == 4:
-            taken = [token for token in range(VOCABULARY.size) if matcher.fork().accept_token(token)]
-            unlike = [TOKENS[one] for one in {*ids} ^ {*taken} if one < STOP]
-            assert ids == taken, (seed, schema, text, unlike)
-        if STOP in ids and (step > 40 or draw.random() < 0.1 or len(ids) == 1):
-            assert is_valid(schema, text), (seed, schema, text)
-            return
-        choice = next_token(ids, step, draw)
-        assert matcher.accept_token(choice)
-        text += TOKENS[choice]
 
 
 @pytest.mark.parametrize("block", range(4))

@@ -17,7 +17,7 @@ import pytest
 import xgrammar
 
 from equivalence import TokenClasses, Vocabulary, compute_classes
-from equivalence.runs import ClassRuns, Members, members_of, numbering, tokens_of
+from equivalence.runs import ClassRuns, Members, members_of, tokens_of
 from equivalence.runs.cutting import cut_groups
 from equivalence.runs.numbering import NOBODY, Minima, least_tree, number_runs, tokens_of_runs
 from hybrid.classifier import distinct_classes
@@ -149,7 +149,6 @@ def test_distinct_classes_with_and_without_runs(name: str, stops: tuple[int, ...
     assert listed(members) == listed(plain)
 
 
-@pytest.mark.skipif(numbering.__file__.endswith(".py"), reason="as plain Python")
 def test_arrays_of_other_types_are_refused() -> None:
     """Compiled code must refuse them, because it would read wrong values."""
     starts, classes = np.array([0, 1]), np.zeros(1, np.int32)

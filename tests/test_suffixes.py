@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equivalence.arrays.interning import Interned
-from equivalence.trie import Trie, build_trie, suffixes
+from equivalence.trie import Trie, build_trie
 from equivalence.trie.nodes import by_level, depth_first
 from equivalence.trie.suffixes import mark_pending, strings_of, suffixes_of
 
@@ -85,7 +85,6 @@ def test_no_strings_are_one_node() -> None:
     assert (parent.tolist(), first.tolist(), whole.tolist()) == ([0], [0], [])
 
 
-@pytest.mark.skipif(suffixes.__file__.endswith(".py"), reason="as plain Python")
 def test_arrays_of_other_types_are_refused() -> None:
     """Compiled code must refuse them, because it would read wrong values."""
     text, offsets = np.frombuffer(b"ab", np.uint8), np.array([0, 1, 2])

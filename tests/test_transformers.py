@@ -272,7 +272,7 @@ def test_a_token_chosen_against_the_mask():
 # --- scores ---
 
 
-def test_logits_wider_than_the_vocabulary(model):
+def test_logits_wider_than_the_vocabulary():
     wide = make_model(1, len(TOKENIZER) + 37)
     for text in run(wide, GrammarLogitsProcessor(JSON), [JSON], ["a", "bb"], do_sample=True, num_beams=1):
         check_json(text)

@@ -50,16 +50,16 @@ def test_chat_continuation(model, user):
         prompt += text + "<eos>" + user
 
 
-def test_a_prompt_that_is_longer_by_one_illegal_token(model):
+@pytest.mark.parametrize(
+    "prompts",
+    [
+        pytest.param(["Give JSON", "Give JSON!", "Give JSON! ", "Give JSON"], id="one illegal token more"),
+        pytest.param(["Give JSON", "Give JSON quickly", "Give JSON slowly"], id="shorter than the answer"),
+    ],
+)
+def test_edited_prompts_are_prompts(model, prompts):
     processor = GrammarLogitsProcessor(JSON)
-    for prompt in ("Give JSON", "Give JSON!", "Give JSON! ", "Give JSON"):
-        [text] = run(model, processor, [JSON], ids(prompt), do_sample=False)
-        check_json(text)
-
-
-def test_an_edited_prompt_shorter_than_the_last_answer(model):
-    processor = GrammarLogitsProcessor(JSON)
-    for prompt in ("Give JSON", "Give JSON quickly", "Give JSON slowly"):
+    for prompt in prompts:
         [text] = run(model, processor, [JSON], ids(prompt), do_sample=False)
         check_json(text)
 

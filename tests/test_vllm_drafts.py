@@ -71,7 +71,7 @@ def test_what_requests_wrote_is_likely_for_others_of_their_grammar(compiler):
     assert drafts.continue_draft(other, [ord("h")]) == [ord("h")]
 
 
-def test_models_of_grammars_are_bounded(compiler, monkeypatch):
+def test_models_of_grammars_are_bounded(compiler):
     drafts = Continuations(4, most_models=3)
     compiled = [compiler.compile_grammar(f'root ::= "{number}x" [0-9]') for number in range(6)]
     first = drafts.model(compiled[0])

@@ -112,7 +112,7 @@ def test_who_thinks_is_the_loops(make):
     assert manager.asked == [["0"], ["2"]]
 
 
-def test_the_whole_step_is_the_loops(make, monkeypatch):
+def test_the_whole_step_is_the_loops(make):
     manager, requests, ask = make(True, 2, 1)
     names, whole = list(requests), manager._grammar_bitmask
     manager._grammar_bitmask = None
