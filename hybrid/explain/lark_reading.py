@@ -82,8 +82,9 @@ def names_of(grammar: LarkGrammar, n_terminals: int) -> Names:
         parser = lark.Lark(trees, parser="earley", lexer="basic", start=grammar.start)
     except (HybridError, *REFUSALS) as error:
         raise Unexplained(f"the grammar cannot be read again: {error}") from error
-    if len(parser.terminals) != n_terminals:
-        raise Unexplained(f"the grammar has {len(parser.terminals)} terminals, but its tables have {n_terminals}")
+    n_found = len(parser.terminals)
+    if n_found != n_terminals:
+        raise Unexplained(f"the grammar has {n_found} terminals, but its tables have {n_terminals}")
     terminals: list[Any] = list(parser.terminals)
     names = terminal_names(parser)
     return Names(
