@@ -150,6 +150,16 @@ def test_only_stop_tokens_follow_a_complete_text_if_no_token_is_left(strategy: s
     assert matcher.accept_token(4) and matcher.is_terminated()
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_rollback_forgets_which_masks_stay_as_they_are(strategy: str) -> None:
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b"c", b"d", b""], stop_token_ids=[4])
+    matcher = matcher_of('root ::= "a" "c"* | "b" ("c" | "dddddddd")', strategy, vocabulary)
+    assert matcher.limit_tokens(6)
+    assert matcher.accept_token(0) and mask_of(matcher) == [2, 4]  # the limit forbids nothing in any step
+    matcher.rollback(1)
+    assert matcher.accept_token(1) and mask_of(matcher) == [2]  # there is no room for eight "d"
+
+
 def test_batches_and_trees_of_drafts_have_the_masks_of_their_places() -> None:
     compiled = GrammarCompiler(VOCABULARY).compile_json_schema(SCHEMA)
     limits = [None, 24, 15, 16, 17, 200, 9]
