@@ -251,6 +251,16 @@ def test_without_a_process_estimates_decide(monkeypatch: pytest.MonkeyPatch) -> 
         guard.convert(schema_request(DEEP), Deadline(1))
 
 
+def test_errors_of_the_process_are_not_wrapped_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(*_: Any) -> bytes:
+        raise worker.Died(11)
+
+    monkeypatch.setattr(worker, "run", die)
+    wanted = Wanted(xgrammar.Grammar.from_ebnf('root ::= "a"').serialize_json(), 1000, "(" * 5000)
+    with pytest.raises(GrammarError, match="^XGrammar's automata of the grammar crashes"):
+        Guard(Budget()).optimise(Deadline(60))(wanted)
+
+
 def test_where_no_clock_decides_estimates_refuse() -> None:
     with pytest.raises(BudgetExceeded, match=r"would take about .* s, but the limit is 1.0"):
         Guard(Budget(seconds=None), refuse_over=1.0).convert(schema_request(SLOW), Deadline())

@@ -228,6 +228,8 @@ class Guard:
                 )
                 if answer is None:
                     return optimised_text(wanted)
+            except HybridError:
+                raise
             except RuntimeError as error:
                 raise cannot_compile(error) from error
             deadline.check(phase)
