@@ -141,7 +141,8 @@ class Coloring:
         """Write a key to the end of the pool of keys. Return its length.
 
         A key is a number, then rows with colors instead of items, sorted for each symbol. Rows that lead to
-        color 0 are left out. If a symbol reads completely without condition, its other rows are left out.
+        color 0 are left out. If a symbol reads completely without condition, its other rows are left out. An
+        unconditional pop to color 1 reads completely, too, because everything below is accepted.
         """
         at: cython.Py_ssize_t = self.keys.room(end - begin + 1)
         symbol: cython.Py_ssize_t = at + 1
