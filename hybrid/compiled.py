@@ -297,9 +297,7 @@ class CompiledGrammar:
     def wording(self) -> Wording:
         """Describes places in texts in words; see docs/explain.md."""
         fixed = self.classifier.fixed if isinstance(self.classifier, FactoredClassifier) else None
-        grammar = self.grammar if isinstance(self.grammar, LarkGrammar) else in_xgrammar(self.grammar)
-        has_names = not isinstance(self.grammar, SchemaGrammar)
-        return Wording(grammar, fixed, self.strategy != "engine", has_names)
+        return Wording(self.grammar, fixed, self.strategy != "engine")
 
     def __copy__(self) -> CompiledGrammar:
         return self

@@ -270,6 +270,19 @@ def test_bytes_that_were_read_of_a_literal(text: str | bytes, read: dict[str, in
         assert matcher.fork().accept_string(one.text.encode()[one.read :])
 
 
+def test_a_literal_that_utf_8_cannot_spell_is_told_as_a_terminal() -> None:
+    matcher = GrammarMatcher(GrammarCompiler(BYTES).compile_lark('start: A | "b"\nA: "\\ud800"'))
+    assert [str(one) for one in matcher.explain().expected] == ['"b"']
+
+
+def test_a_schema_without_a_form_for_xgrammar_is_explained() -> None:
+    """XGrammar's form has no counts, and would need too many states."""
+    schema = {"type": "string", "pattern": "^[a-z]+(?:-[a-z]+)*$", "maxLength": 3_000_000}
+    matcher = GrammarMatcher(GrammarCompiler(BYTES, semantics="json-schema").compile_json_schema(schema))
+    assert matcher.accept_string('"ab')
+    assert matcher.explain().sentence == 'expected ["\\-a-z]'
+
+
 def test_threads_share_a_grammar() -> None:
     compiled = GrammarCompiler(BYTES).compile_json_schema(SCHEMA)
 

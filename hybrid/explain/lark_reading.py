@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from equivalence import HybridError
 from equivalence.deadline import Deadline
-from equivalence.lark.lexer.scanner import terminal_names
 from hybrid.explain.explanation import ANY_CASE, Expected, Located, Rest
 from hybrid.explain.rules import TimeUp, Unexplained
 from hybrid.lark import LarkGrammar
@@ -47,7 +46,7 @@ class Names(NamedTuple):
 
     Attributes:
         terminals: the name of each terminal.
-        literals: its text if it is a literal, else None.
+        literals: its text if it is a literal that UTF-8 can spell, else None.
         any_case: whether it ignores case.
         patterns: its pattern.
         ignored: the numbers of the terminals that the parser never sees.
@@ -63,8 +62,8 @@ class Names(NamedTuple):
 def names_of(grammar: LarkGrammar, n_terminals: int) -> Names:
     """The terminals of a compiled grammar.
 
-    Lark builds its Earley parser for this. It has the same terminals in the same order, and needs no tables,
-    so this takes a third of the time.
+    Lark makes neither a parser nor a lexer for this: its lexer may compare the languages of patterns, which
+    takes very long for some of them.
 
     Args:
         grammar: the grammar's text, which may come from a forged file.
@@ -73,27 +72,35 @@ def names_of(grammar: LarkGrammar, n_terminals: int) -> Names:
     Raises:
         Unexplained: Lark refuses the grammar this time, or it is not that of the tables.
     """
-    import lark
-
     from hybrid.guard.lark_construction import REFUSALS, trees_of  # imported late: Lark is slow to import
 
     try:
-        trees = trees_of(grammar.text)
-        parser = lark.Lark(trees, parser="earley", lexer="basic", start=grammar.start)
+        terminals, _, ignored = trees_of(grammar.text).compile([grammar.start], set())
     except (HybridError, *REFUSALS) as error:
         raise Unexplained(f"the grammar cannot be read again: {error}") from error
-    n_found = len(parser.terminals)
+    n_found = len(terminals)
     if n_found != n_terminals:
         raise Unexplained(f"the grammar has {n_found} terminals, but its tables have {n_terminals}")
-    terminals: list[Any] = list(parser.terminals)
-    names = terminal_names(parser)
+    names = tuple(one.name for one in terminals)
     return Names(
         names,
-        tuple(one.pattern.value if one.pattern.type == "str" else None for one in terminals),
+        tuple(_literal_of(one.pattern) for one in terminals),
         tuple("i" in one.pattern.flags for one in terminals),
         tuple(str(one.pattern.value) for one in terminals),
-        frozenset(names.index(name) for name in parser.ignore_tokens if name in names),
+        frozenset(names.index(name) for name in ignored if name in names),
     )
+
+
+def _literal_of(pattern: Any) -> str | None:
+    """The text of a pattern that is a literal; None if it is not one, or if no text in UTF-8 has it."""
+    if pattern.type != "str":
+        return None
+    try:
+        pattern.value.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return None
+    text: str = pattern.value
+    return text
 
 
 class Lexing:

@@ -21,6 +21,7 @@ from hybrid.explain.explanation import Located
 from hybrid.explain.lark_reading import LarkReading, Lexing, Names, names_of
 from hybrid.explain.reading import Reading
 from hybrid.explain.rules import Rules, TimeUp, Unexplained
+from hybrid.json_schema import SchemaGrammar
 from hybrid.lark import LarkGrammar
 
 
@@ -29,17 +30,19 @@ class Wording:
     """Reads texts of one grammar, to find words for places in them.
 
     Args:
-        grammar: the grammar as XGrammar parsed it, or a Lark grammar.
+        grammar: the grammar as XGrammar parsed it, or a Lark grammar, or a JSON schema's own.
         fixed: the tables of a Lark grammar, else None.
         has_network: whether a network was built from the grammar. Then the automata of its patterns are known
             to be of bounded size.
+
+    Attributes:
         has_names: whether its rules have names. The rules of a JSON schema's own grammar are numbered, and
             have one state for each byte; there, literals are found by probing.
     """
 
-    def __init__(self, grammar: Any, fixed: Any, has_network: bool, has_names: bool = True) -> None:
+    def __init__(self, grammar: Any, fixed: Any, has_network: bool) -> None:
         self._grammar, self._fixed, self._has_network = grammar, fixed, has_network
-        self.has_names = has_names
+        self.has_names = not isinstance(grammar, SchemaGrammar)
         self._singles: dict[tuple[int, ...], NDArray[np.int64]] = {}
 
     @cached_property

@@ -155,7 +155,8 @@ class Source(NamedTuple):
         _check_unique(nonterminals, unique, counts)
         refuse_reordering(nonterminals, unique)
         remember_repeats(nonterminals, these)
-        places = places_of(nonterminals, start, self.layout.is_free) if unique or these else None
+        has_places = bool(these) or any(one.is_productive for one in unique)
+        places = places_of(nonterminals, start, self.layout.is_free) if has_places else None
         if places is not None and not self.layout.is_json:
             why = (
                 "has items or keys that must not be repeated, which are found only if the separators are "
