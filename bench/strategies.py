@@ -12,6 +12,7 @@ round on, hardly anything is new.
 from __future__ import annotations
 
 import gc
+import json as json_format
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -92,7 +93,7 @@ class StrategyBench:
         compiler, matcher = (
             (self.plain, xgrammar.GrammarMatcher) if way == PLAIN else (self.ours[way], GrammarMatcher)
         )
-        compile_it = partial(compiler.compile_json_schema, schema)
+        compile_it = partial(compiler.compile_json_schema, json_format.dumps(schema))
         return serve(compile_it, matcher, documents, self.bitmask, counts)
 
     def measure(self, file: workloads.SchemaFile) -> tuple[dict[str, dict[int, float]], int] | None:

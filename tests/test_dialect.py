@@ -79,3 +79,12 @@ def test_masks_of_character_classes_are_those_of_the_installed_xgrammar(form: st
                 break
             number = rng.choice(bits[0])
             assert ours.accept_token(number) and theirs.accept_token(number)
+
+
+@pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "string", "maxLength": 100}])
+def test_counted_automata_of_schemas_are_no_repeats_of_xgrammar(
+    schema: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dialect, "TAKES_PARTS", True)
+    compiled = GrammarCompiler(VOCABULARY, semantics="json-schema").compile_json_schema(schema)
+    assert compiled.strategy == "classifier"

@@ -210,7 +210,8 @@ def build_network(
     """
     deadline = deadline or Deadline()
     read = read_grammar(grammar)
-    if dialect.TAKES_PARTS and serial.REPEAT in read.types:
+    # grammars with automata of their own are not XGrammar's
+    if dialect.TAKES_PARTS and read.edges is None and serial.REPEAT in read.types:
         dialect.refuse_repeats_in_repeats(read.data.tolist(), read.starts.tolist(), read.rules)
     with deadline.stopping(PHASE) as stop:
         return _build(read, token_bytes, max_states, deadline, stop)
