@@ -103,7 +103,8 @@ def read_scanner(grammar: Any) -> Scanner:
     except re.error as error:  # such as a reference to group 1: Lark adds groups around terminals
         raise UnsupportedGrammar(
             f"Lark cannot compile its scanner, one pattern of all terminals ({error}); do not refer to "
-            "groups by their numbers, and do not give two groups the same name"
+            "groups by their numbers, do not give two groups the same name, and write flags after the "
+            "pattern (/a/i)"
         ) from error
     keywords = {}
     for name, callback in lexer.callback.items():
