@@ -83,3 +83,24 @@ def test_as_many_items_may_come_as_there_are_values(name: str) -> None:
 def test_items_may_have_many_keys() -> None:
     keys = {f"k{i}": {"type": "integer"} for i in range(1200)}
     grammar_of_schema({"type": "array", "uniqueItems": True, "items": {"properties": keys}})
+
+
+@pytest.mark.parametrize(
+    ("items", "begun"),
+    [
+        ({"type": "array", "if": {"uniqueItems": True}, "then": {"maxItems": 0}}, "[[1,1]"),
+        ({"anyOf": [{"const": 1}, {"type": "array", "not": {"uniqueItems": True}}]}, "[1"),
+        ({"type": "array", "not": {"uniqueItems": True, "minItems": 1}}, "[[]"),
+    ],
+)
+def test_arrays_that_must_repeat_an_item_are_many(items: dict[str, Any], begun: str) -> None:
+    schema = {"type": "array", "uniqueItems": True, "items": items}
+    matcher = matcher_of(schema, any_whitespace=False, separators=(",", ":"))
+    assert matcher.accept_string(begun)
+    assert {b",", b"]"} <= {TOKENS[one] for one in allowed(matcher)}
+
+
+def test_arrays_that_cannot_be_counted_do_not_matter_beside_many_strings() -> None:
+    few = {"type": "array", "prefixItems": [{"enum": ["a", "b"]}, {"enum": ["a", "b", "c"]}]}
+    schema = {"type": "array", "items": {"anyOf": [{"type": "string"}, {**few, "uniqueItems": True}]}}
+    grammar_of_schema({**schema, "uniqueItems": True})

@@ -81,9 +81,9 @@ class Counts:
         found = int(one.null) + len(one.booleans) + self._strings(one)
         numbers = self._number_language(one).count(MOST_COUNTED)
         found += _MANY if numbers is None else numbers
-        if one.array is not None:
+        if one.array is not None and found < _MANY:
             found += self._arrays(one.array)
-        if one.object is not None:
+        if one.object is not None and found < _MANY:
             found += self._objects(one.object)
         self._asked.discard(one)
         found = self._known[one] = min(found, _MANY)
@@ -105,7 +105,8 @@ class Counts:
 
     def _arrays(self, automaton: ArrayAutomaton) -> int:
         own = list(map(int, automaton.accepting))
-        edges = [[(self._count(value), target) for value, target in of_state] for of_state in automaton.edges]
+        steps = map(automaton.steps, range(len(own)))
+        edges = [[(self._count(value), target) for value, target in of_state] for of_state in steps]
         for state, counted in enumerate(automaton.counted):
             if counted is not None:
                 edges[state], own[state] = [], self._counted(counted, automaton.is_unique)

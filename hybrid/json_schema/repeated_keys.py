@@ -28,8 +28,8 @@ MOST_DECLARED = 64
 """If repeats matter, the undeclared keys of a class are declared if there are at most this many."""
 
 MOST_ORDERED = 1_000
-"""The same for objects in which only the order of undeclared keys matters: for them, states need not know
-which keys came before."""
+"""The same for objects in which only the order of undeclared keys matters. Most of them need few states for
+each key."""
 
 MOST_KEYS = 10_000
 """A class with more keys than this counts as one that never runs out of keys."""
@@ -74,16 +74,7 @@ def _may_be_reordered(automaton: ObjectAutomaton) -> bool:
     if not any(extras[state] for state in after):
         return False
     is_new = [known.count(MOST_KEYS) is None for known in automaton.classes]
-    endless = set(after)
-    while True:
-        kept = {
-            state
-            for state in endless
-            if any(is_new[n] and target in endless for n, edges in extras[state] for _, target in edges)
-        }
-        if len(kept) == len(endless):
-            return kept != after
-        endless = kept
+    return not all(any(is_new[n] and edges for n, edges in extras[state]) for state in after)
 
 
 def refuse_reordering(nonterminals: Nonterminals, unique: list) -> None:
@@ -92,7 +83,7 @@ def refuse_reordering(nonterminals: Nonterminals, unique: list) -> None:
     Raises:
         SchemaRefused: there is one.
     """
-    for one in unique:
+    for one in unique if reordering(unique) else ():
         if reordering([one]):
             error = SchemaRefused(
                 "unsupported", "uniqueItems", "",
@@ -104,7 +95,8 @@ def refuse_reordering(nonterminals: Nonterminals, unique: list) -> None:
 
 def declare_few_keys(nonterminals: Nonterminals, these: list, most: int = MOST_DECLARED) -> bool:
     """Declare undeclared keys of some objects if a class has at most `most`. Declared keys have an order, so
-    states know which have passed. Objects that get such keys must be built again.
+    states know which have passed. Objects that get such keys must be built again. Keys stay undeclared if
+    the object might need more states than its bound then.
 
     Returns:
         Whether there are such objects.
@@ -113,7 +105,8 @@ def declare_few_keys(nonterminals: Nonterminals, these: list, most: int = MOST_D
     for one in these:
         few = [one.object.classes[number].words(most) for number in _used(one.object)]
         texts = sorted({text for some in few for text in some or ()})
-        if texts:
+        n_states = sum(map(bool, one.object.extra))
+        if texts and len(texts) * n_states <= nonterminals.bounds.states:
             one.names = (*one.object.names, *texts)
             nonterminals.rebuild_object(one)
             found = True

@@ -4,7 +4,8 @@ What: `may_be_new` tries the bytes that the grammar allows, breadth first, until
 beginning that no earlier item has.
 When: if an unfinished item begins like an earlier one, and `Place.is_endless_behind` does not decide;
 `goes_on` decides when, for all open containers.
-Limits: at most `MOST_AHEAD` texts are tried; if no new item is found by then, the token is forbidden.
+Limits: at most `MOST_AHEAD` texts are tried, those of inner items included; if no new item is found by then,
+the token is forbidden.
 """
 
 from __future__ import annotations
@@ -58,7 +59,17 @@ Text = TypeVar("Text", str, bytes)
 _POWER_OF_ZERO = re.compile(r"-?0(?:\.0*)?[eE][-+0-9]*")
 
 
-def may_be_new(first: Follower, cursor: Cursor, array: Container) -> bool:
+class Tries:
+    """The texts that may still be tried, for a search and the searches for inner items that it starts.
+
+    Each of them alone would have its own limit otherwise, and arrays within arrays would multiply it.
+    """
+
+    def __init__(self) -> None:
+        self.left = MOST_AHEAD
+
+
+def may_be_new(first: Follower, cursor: Cursor, array: Container, tries: Tries | None = None) -> bool:
     """Whether the current item, or the next one, can become a new one.
 
     If commas and brackets show that items were equal, a repetition is fine as well, as long as the grammar
@@ -68,7 +79,9 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container) -> bool:
         first: a follower of the grammar at the same place as the cursor.
         cursor: the cursor.
         array: the open container of the cursor that has the item or key.
+        tries: the texts that may be tried; None: `MOST_AHEAD`.
     """
+    tries = tries or Tries()
     begun, unfinished = cursor.begun_parts(array) if array.begins >= 0 else ("", b"")
     is_marked = array.is_array and array.place is not None and array.place.is_marked
     if _POWER_OF_ZERO.fullmatch(begun) and not is_marked:  # has infinitely many spellings, but one value
@@ -78,12 +91,11 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container) -> bool:
     depth = cursor.open.index(array)
     level: list[tuple[Follower, Cursor, bytes]] = [(first, cursor, unfinished)]
     met: set[tuple[str, bytes]] = set()  # texts that were spelled in some way
-    n_tried = 0
-    while level and n_tried < MOST_AHEAD:
+    while level and tries.left > 0:
         following: list[tuple[Follower, Cursor, bytes]] = []
-        unlike: set[tuple[str, bytes]] = set()
+        unlike: dict[tuple[str, bytes], tuple[Follower, Cursor]] = {}
         for follower, here, unfinished in level:
-            n_tried += 1
+            tries.left -= 1
             has_begun = here.open[depth].begins >= 0
             for byte in _next_bytes(follower, here.mode, unfinished):
                 after = here.copy()
@@ -93,8 +105,6 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container) -> bool:
                     continue
                 twin = follower.fork()
                 if not twin.accept_string(marked):
-                    continue
-                if not goes_on(after, twin.fork, depth + 1):
                     continue
                 if len(after.open) <= depth or (has_begun and after.open[depth].begins < 0):
                     if not goes_on_behind(after, twin):
@@ -110,22 +120,32 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container) -> bool:
                     continue
                 met.add((text, rest))
                 if not is_consistent(text, array.texts) or array.is_endless_behind(text):
-                    return True  # however it goes on
+                    if goes_on(after, twin.fork, depth + 1, tries):
+                        return True  # however it goes on
+                    continue
                 following.append((twin, after, rest))
-                unlike.add((text, rest))
+                unlike[text, rest] = twin, after
         if _n_apart(unlike) > n_same:
-            return True  # each becomes a different value, and there are more of them than earlier items
+            # each becomes a different value, and there are more of them than earlier items
+            ending = [
+                one for one, (twin, after) in unlike.items() if goes_on(after, twin.fork, depth + 1, tries)
+            ]
+            if _n_apart(ending) > n_same:
+                return True
         level = following
     return False
 
 
-def goes_on(cursor: Cursor, behind: Callable[[], Follower], depth: int = 0) -> bool:
+def goes_on(
+    cursor: Cursor, behind: Callable[[], Follower], depth: int = 0, tries: Tries | None = None
+) -> bool:
     """Whether the unfinished items and keys can still become new ones, as far as is known.
 
     Args:
         cursor: the cursor. It records which items differ from all earlier ones.
         behind: makes a follower of the grammar at the same place.
         depth: the number of outermost containers to leave out.
+        tries: the texts that may be tried; None: `MOST_AHEAD` for each container.
     """
     for begun, one in cursor.begun(depth=depth):
         if one.is_endless_behind(begun):
@@ -133,12 +153,12 @@ def goes_on(cursor: Cursor, behind: Callable[[], Follower], depth: int = 0) -> b
         if not is_consistent(begun, one.texts):
             if begun[-1] not in IN_NUMBER:
                 cursor.set_apart(one)
-        elif not may_be_new(behind(), cursor, one):
+        elif not may_be_new(behind(), cursor, one, tries):
             return False
     if cursor.mode == BEFORE and len(cursor.open) > depth:
         top = cursor.open[-1]
         if top.texts and top.place is not None and (top.is_key or top.place.may_be_last):
-            return top.is_repeated or may_be_new(behind(), cursor, top)
+            return top.is_repeated or may_be_new(behind(), cursor, top, tries)
     return True
 
 
@@ -154,7 +174,7 @@ def _least_common(begun: str) -> str:
     return before + digits.rstrip("0").rstrip(".") if "." in digits else begun
 
 
-def _n_apart(begun: set[tuple[str, bytes]]) -> int:
+def _n_apart(begun: Collection[tuple[str, bytes]]) -> int:
     """Return a number of different values that some unfinished texts become in any case.
 
     Args:
