@@ -13,7 +13,10 @@ from equivalence.errors import GrammarError
 
 Kind = Literal["unsupported", "bounds", "limit", "needed", "invalid", "unsatisfiable"]
 
-TOO_DEEP = "is nested too deeply; the limits are 490 objects nested in properties, and 800 references"
+TOO_DEEP = (
+    "is nested too deeply; the limits are 490 objects nested in properties (fewer below uniqueItems), and "
+    "800 references"
+)
 """The depths at which Python's JSON parser and our own limit (`languages.limits.MOST_NESTED`) end."""
 
 _RELAX = "pass relax=True to ignore this keyword (CompiledGrammar.relaxed then lists it)"
