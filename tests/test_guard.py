@@ -257,7 +257,7 @@ def test_errors_of_the_process_are_not_wrapped_twice(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(worker, "run", die)
     wanted = Wanted(xgrammar.Grammar.from_ebnf('root ::= "a"').serialize_json(), 1000, "(" * 5000)
-    with pytest.raises(GrammarError, match="^XGrammar's automata of the grammar crashes"):
+    with pytest.raises(GrammarError, match=r"^XGrammar's automata of the grammar crashes"):
         Guard(Budget()).optimise(Deadline(60))(wanted)
 
 
