@@ -91,11 +91,14 @@ class Sides:
 
 
 def outcome(call: Callable[..., Any], *arguments: Any, error: type[RuntimeError] = RuntimeError) -> Any:
-    """The answer of a call, or `RuntimeError` if it raises such an error: ours is a `MatcherError`."""
+    """The answer of a call, or `RuntimeError` if it raises such an error: ours is a `MatcherError`. Forced
+    text that ends within a character is a `UnicodeDecodeError` on both sides."""
     try:
         return call(*arguments)
     except error:
         return RuntimeError
+    except UnicodeDecodeError:
+        return UnicodeDecodeError
 
 
 def allowed(matcher: Any, size: int, tokens_left: int = 0) -> tuple[bool, list[int]]:

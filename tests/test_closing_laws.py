@@ -36,6 +36,19 @@ def matcher_of(grammar: str, vocabulary: Vocabulary, strategy: str) -> GrammarMa
     return GrammarMatcher(GrammarCompiler(vocabulary, strategy=strategy).compile_grammar(grammar))
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_way_of_tokens_is_found_where_the_shortest_bytes_have_none(strategy: str) -> None:
+    matcher = matcher_of(COUNTED, ABB, strategy)
+    assert matcher.shortest_completion() == [1, 2, 2, 2]  # bb a a a
+    assert matcher.closes_within(4) is True and matcher.closes_within(3) is False
+    assert closing(matcher, 6) == closing(matcher, 4) == [1]
+    with pytest.raises(MatcherError, match="within 3 tokens: every completion needs more"):
+        closing(matcher, 3)
+    for left, token in ((4, 1), (3, 2), (2, 3), (1, 2)):
+        assert token in closing(matcher, left) and matcher.accept_token(token)
+    assert matcher.is_completed() and matcher.closes_within(0) is True
+
+
 def test_behind_a_healed_prompt_ways_are_searched_too() -> None:
     compiled = GrammarCompiler(ABB).compile_grammar(COUNTED)
     matcher = HealingMatcher(compiled, "a")

@@ -64,6 +64,13 @@ NESTED = {
     }},
     "$ref": "#/$defs/node",
 }  # fmt: skip
+SMALL = {
+    "choices": 'root ::= "ab" ("c" root "d" | "e" | "" ) "f" | "bbbbb"',
+    "left recursion": 'root ::= root "a" | root "b" root "c" | "cab"',
+    "counted": 'root ::= ("a" | "bc"){4,6} ("c" [ab]{5})? "."',
+    "nested counts": 'root ::= ("a" ("b" | "cc"){2,9}){2,7}',
+    "brackets": 'root ::= "(" root ")" root | "[" [ab] root "]" | "-"?',
+}
 
 
 def matcher_of(grammar: Any, strategy: str = "auto", vocabulary: Vocabulary = VOCABULARY) -> GrammarMatcher:
@@ -194,6 +201,46 @@ def test_closing_masks_are_exact_and_never_stuck(
             matcher.accept_token(draw.choice(ids))
             left -= 1
     assert matcher.is_completed()
+
+
+def least_by_forks(matcher: xgrammar.GrammarMatcher, most: int) -> int:
+    """Return the least number of bytes, from a few letters, that complete a text, by plain XGrammar alone; -1
+    if more than `most`."""
+    level = [matcher.fork()]
+    for length in range(most + 1):
+        if any(one.is_completed() for one in level):
+            return length
+        following = []
+        for one in level:
+            for byte in b"abcdef.-()[]":
+                after = one.fork()
+                if after.accept_string(bytes([byte])):
+                    following.append(after)
+        level = following
+    return -1
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_no_text_of_plain_xgrammar_is_shorter(name: str, strategy: str) -> None:
+    grammar, most = SMALL[name], 5
+    matcher = matcher_of(grammar, strategy)
+    compiled = PLAIN.compile_grammar(grammar)
+    draw = random.Random(name)
+    for _ in range(3):
+        plain = xgrammar.GrammarMatcher(compiled)
+        matcher.reset()
+        for _ in range(8):
+            whole = spelled(matcher, matcher.shortest_completion())
+            least = least_by_forks(plain, most)
+            assert len(whole) == least if least >= 0 else len(whole) > most
+            ended = plain.fork()
+            assert ended.accept_string(whole) and ended.is_completed()
+            following = [byte for byte in b"abcdef.-()[]" if plain.fork().accept_string(bytes([byte]))]
+            if not following:
+                break
+            step = bytes([draw.choice(following)])
+            assert plain.accept_string(step) and matcher.accept_string(step)
 
 
 @pytest.mark.parametrize("case", load_cases(), ids=str)

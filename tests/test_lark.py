@@ -92,14 +92,26 @@ def test_masks_of_every_short_text_are_what_lark_says(grammar: SmallGrammar) -> 
         found = bits(matcher)
         assert found[-2] is False, "a special id is never allowed"
         assert found[-1] == matcher.is_completed(), text
-        whole = oracle.complete(text)
-        # Lark backtracks over an opening that is never closed; the machine does not (docs/lark.md)
-        assert found[-1] == whole or (whole and "/*" in text and grammar.name == "lazy comment"), text
+        assert found[-1] == (oracle.complete(text) and not is_unclosed(grammar.name, text)), text
         rows.add(allowed := oracle.allowed_tokens(text, tokens))
         for token, bit, wanted in zip(tokens, found, allowed, strict=False):
             assert bit == wanted, (text, token)
             assert matcher.fork().accept_string(token) == wanted, (text, token)
     assert len(rows) > 1, "the tokens tell no texts apart"
+
+
+def is_unclosed(name: str, text: str) -> bool:
+    """Whether a comment is opened and never closed.
+
+    At the end of the text, Lark backtracks over such an opening; the machine does not (docs/lark.md), and the
+    text must go on.
+    """
+    while name == "lazy comment" and "/*" in text:
+        text = text.split("/*", 1)[1]
+        if "*/" not in text:
+            return True
+        text = text.split("*/", 1)[1]
+    return False
 
 
 @pytest.mark.parametrize("name", ["json.lark", "arithmetic.lark", "sql_select.lark", "c_like.lark"])

@@ -1,4 +1,4 @@
-"""The oracle for Lark grammars: its search says what the plain definition says, which asks Lark itself."""
+"""The oracle for Lark grammars: known answers; its search says what the definition says, which asks Lark."""
 
 from __future__ import annotations
 
@@ -14,6 +14,29 @@ from tests.lark_oracle import SMALL_GRAMMARS, SmallGrammar
 
 def oracle(text: str, alphabet: str, length: int = 3) -> Oracle:
     return Oracle(Lark(text, parser="lalr", lexer="basic", start="start"), alphabet, length)
+
+
+def test_conflicts_are_resolved_by_shifting() -> None:
+    asked = oracle('start: part "b"\npart: "x" | "x" "b"', "xb")
+    assert not asked.complete("xb") and asked.complete("xbb")
+    nested = oracle('start: s\ns: "i" s | "i" s "e" s | "x"', "iex")
+    assert nested.complete("iixex") and nested.complete("iixexex") and not nested.viable("xe")
+
+
+def test_texts_and_tokens_may_end_within_a_character() -> None:
+    asked = oracle('start: "é" "x" | "è" "y" | "€"', "éèx€y")
+    euro = "€".encode()
+    assert asked.allowed_tokens("", [b"\xc3", euro[:1], euro[:2], b"\xa9", b"\xff", b"x"]) == (
+        *(True, True, True),
+        *(False, False, False),
+    )
+    assert asked.allowed_tokens(b"\xc3", [b"\xa9", b"\xa8", b"\xa9x", b"\xa9y", b"x", b"\xc3"]) == (
+        *(True, True, True),
+        *(False, False, False),
+    )
+    assert asked.viable(euro[:2]) and not asked.complete(euro[:2])
+    assert not asked.viable(euro[:1] + b"\x83")
+    assert not asked.viable_by_definition(euro[:1] + b"\x83") and asked.viable_by_definition(euro[:2])
 
 
 def test_nothing_is_allowed_after_what_is_not_viable() -> None:

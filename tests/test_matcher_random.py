@@ -8,6 +8,8 @@ Limits: small synthetic grammars and vocabularies.
 
 from __future__ import annotations
 
+import codecs
+import json
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 
 from equivalence import BudgetExceeded, MatcherError, UnsupportedGrammar, Vocabulary
 from hybrid import Budget, GrammarCompiler, GrammarMatcher
+from hybrid.xgrammar.sanitize import has_texts_without_end
 from tests.matchers import STRATEGIES, Sides, allowed, outcome
 from tests.random_grammars import GrammarCase, grammar_cases
 
@@ -27,8 +30,11 @@ class Traced(Sides):
     """Our matcher and plain XGrammar's under one sequence of operations; everything observable is
     compared."""
 
-    def __init__(self, ours: GrammarMatcher, plain: Any, vocabulary: Vocabulary, unaided: bool) -> None:
+    def __init__(
+        self, ours: GrammarMatcher, plain: Any, vocabulary: Vocabulary, unaided: bool, ends: bool
+    ) -> None:
         super().__init__(ours, plain, vocabulary.size)
+        self.ends = ends
         self.vocabulary = vocabulary
         self.strict = ours.compiled_grammar.strategy == "engine"
         self.unaided = unaided
@@ -66,17 +72,20 @@ class Traced(Sides):
         elif kind == "rollback":
             self.same("rollback", number % 5)
         elif kind == "fork":
-            left_behind = Traced(self.ours, self.plain, self.vocabulary, self.unaided)
-            self.ours, self.plain = self.ours.fork(), self.plain.fork()
-            self.apply(("allowed", number))
+            left_behind = Traced(self.ours, self.plain, self.vocabulary, self.unaided, self.ends)
+            forked = self if number % 2 else left_behind  # the fork goes on, or the original
+            forked.ours, forked.plain = self.ours.fork(), self.plain.fork()
+            self.apply(("allowed", number // 2))
             left_behind.compare()
         elif kind == "reset":
             self.same("reset")
 
     def compare(self) -> None:
-        # no find_jump_forward_string: it does not return if the grammar forces endless text
         self.same("is_terminated")
         self.same("is_completed")
+        if self.ends:  # XGrammar's search does not return where text is forced without end
+            forced = outcome(self.ours.find_jump_forward_string, error=MatcherError)
+            assert forced == outcome(whole_forced_text, self.plain)
         assert sorted(self.ours.stop_token_ids) == sorted(self.plain.stop_token_ids)
         size = self.vocabulary.size
         ours = outcome(allowed, self.ours, size, error=MatcherError)
@@ -99,6 +108,14 @@ class Traced(Sides):
             assert ours[0], "the mask has a cleared bit and has to be applied"
         elif ours == plain:
             assert ours[0] == plain[0]
+
+
+def whole_forced_text(plain: xgrammar.GrammarMatcher) -> str:
+    """XGrammar's forced text; if its last character is not whole, without that: XGrammar raises an error."""
+    try:
+        return plain.find_jump_forward_string()
+    except UnicodeDecodeError as error:
+        return codecs.getincrementaldecoder("utf-8")().decode(error.object)
 
 
 operations = st.lists(
@@ -143,7 +160,9 @@ def test_random_operations(
     if override is not None:
         options["override_stop_tokens"] = list(dict.fromkeys(value % size for value in override))
     info = vocabulary.tokenizer_info
-    plain = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False).compile_grammar(case.ebnf)
+    grammar = xgrammar.Grammar.from_ebnf(case.ebnf)
+    plain = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False).compile_grammar(grammar)
+    ends = not has_texts_without_end(json.loads(grammar.serialize_json()))
     for strategy in STRATEGIES:
         try:
             compiler = GrammarCompiler(
@@ -161,6 +180,7 @@ def test_random_operations(
             xgrammar.GrammarMatcher(plain, **options),
             vocabulary,
             unaided,
+            ends,
         )
         traced.compare()
         for step in steps:

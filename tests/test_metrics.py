@@ -178,9 +178,9 @@ def test_a_schema_that_is_refused_as_strict_names_its_keywords() -> None:
     assert compiler.stats()["errors"] == {"GrammarError": 1}
 
 
-def test_relaxations_of_both_meanings() -> None:
+def test_relaxations_of_both_meanings(monkeypatch: pytest.MonkeyPatch) -> None:
     unique, pattern = (value("equimask_relaxations_total", keyword=one) for one in ("uniqueItems", "pattern"))
-    OF_PROCESS.keeps_schemas = True
+    monkeypatch.setattr(OF_PROCESS, "keeps_schemas", True)
     compiler = GrammarCompiler(VOCABULARY)
     compiler.compile_json_schema({"type": "array", "items": {"type": "integer"}, "uniqueItems": True})
     assert compiler.stats()["relaxations"] == {}, "found when somebody looks"
@@ -190,8 +190,8 @@ def test_relaxations_of_both_meanings() -> None:
     assert value("equimask_relaxations_total", keyword="pattern") == pattern + 1
 
 
-def test_schemas_that_are_looked_at_are_bounded() -> None:
-    OF_PROCESS.keeps_schemas = True
+def test_schemas_that_are_looked_at_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OF_PROCESS, "keeps_schemas", True)
     compiler = GrammarCompiler(VOCABULARY, cache_enabled=False)
     current_counts()
     before = value("equimask_unread_schemas_total")
@@ -202,8 +202,8 @@ def test_schemas_that_are_looked_at_are_bounded() -> None:
     assert value("equimask_unread_schemas_total") == before + 10 and not OF_PROCESS._unread
 
 
-def test_nothing_of_a_schema_is_a_label() -> None:
-    OF_PROCESS.keeps_schemas = True
+def test_nothing_of_a_schema_is_a_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OF_PROCESS, "keeps_schemas", True)
     schema = {
         "type": "object", "title": SECRET, "$ref": f"#/$defs/{SECRET}", SECRET: {"type": SECRET},
         "$defs": {SECRET: {"type": "object", "properties": {SECRET: {"const": SECRET, "format": SECRET}}}},

@@ -193,6 +193,14 @@ def test_texts_without_end(ebnf: str, wanted: bool) -> None:
         assert GrammarMatcher(compiled).find_jump_forward_string() == forced
 
 
+@pytest.mark.parametrize("strategy", ["representatives", "engine"])
+def test_forced_text_is_not_followed_in_the_middle_of_an_endless_text(strategy: str) -> None:
+    compiler = GrammarCompiler(vocabulary_of([b"a", b"b"]), strategy=strategy)
+    matcher = GrammarMatcher(compiler.compile_grammar('root ::= "b" p\np ::= "a" p'))
+    assert matcher.accept_string("ba")
+    assert matcher.find_jump_forward_string() == ""
+
+
 @pytest.mark.parametrize(
     ("ebnf", "forced"),
     [

@@ -1,7 +1,7 @@
 """The example of docs/theory.md, computed: networks, stacks, what tokens do, classes and masks, as text.
 
-What: each function returns the text of one block of the page. `python -m tests.theory_example` prints all of
-them.
+What: functions that return the blocks and tables of the page's first section, and those of the variant that
+counts, of which section 5 shows parts. `python -m tests.theory_example` prints all of them.
 When: `tests/test_theory_example.py` compares the page with them. If a block changes, change the page, too.
 Limits: states have the names of the page (`NAMES`), in the order of their numbers.
 """
@@ -129,6 +129,10 @@ class Example:
         found = [[self.name(state), *rest] for state, tail in pairs for rest in self.rests(tail)]
         return sorted(found, key=lambda one: (-len(one), one)) + [[]] * len(ports)
 
+    def stacks_text(self, text: str) -> str:
+        """One line for each stack after a text."""
+        return "".join(f"{' '.join(stack)}\n" for stack in self.stacks(text))
+
     def rests(self, tail: int) -> Iterator[list[str]]:
         for number, state, count, below in self.space.stacks.frames_of(tail):
             if not number:
@@ -222,13 +226,21 @@ def classes_of(grammar: str, relation: str = "acceptance") -> list[set[str]]:
     ]
 
 
+def classes_table(classes: list[set[str]]) -> str:
+    """The tokens of each class, in the vocabulary's order."""
+    cells = [" ".join(f"`{token}`" for token in TOKENS if token in own) for own in classes]
+    numbers = " | ".join(map(str, range(len(classes))))
+    return f"| class | {numbers} |\n{'|---' * (len(classes) + 1)}|\n| tokens | {' | '.join(cells)} |\n"
+
+
 def representatives(grammar: xgrammar.Grammar) -> list[str]:
     return [TOKENS[token_id] for token_id in compute_classes(grammar, VOCABULARY).representatives.tolist()]
 
 
 if __name__ == "__main__":
     example, counted = Example(GRAMMAR), Example(COUNTED)
-    print(example.network_text(), example.below_text(), example.outcomes_table(), sep="\n")
-    print(example.features_text(), example.reading_text("[1,[2"), example.reading_text("[1,[2]"), sep="\n")
-    print(counted.network_text(), counted.outcomes_table(), counted.features_text(), sep="\n")
-    print(counted.stacks("[1234"), counted.stacks("[12345"), classes_of(COUNTED))
+    print(GRAMMAR, example.network_text(), example.stacks_text("[1,[2"), example.below_text(), sep="\n")
+    print(example.outcomes_table(), example.features_text(), classes_table(classes_of(GRAMMAR)), sep="\n")
+    print(example.reading_text("[1,[2"), example.reading_text("[1,[2]"), sep="\n")
+    print(counted.network_text(), counted.stacks_text("[1234"), counted.stacks_text("[12345"), sep="\n")
+    print(counted.outcomes_table(), classes_table(classes_of(COUNTED)), counted.features_text(), sep="\n")
