@@ -16,7 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent.parent
 TARGET = HERE / "build" / "checked"
 FOLDERS = ("adapters", "bench", "equivalence", "hybrid", "tests")
-FILES = ("LICENSE", "constraints.txt", "pyproject.toml", "README.md", "setup.py")
+FILES = ("LICENSE", "constraints.txt", "docs/theory.md", "pyproject.toml", "README.md", "setup.py")
 BUILT = (".so", ".pyd")
 
 
