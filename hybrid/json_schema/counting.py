@@ -14,7 +14,7 @@ from typing import Any
 
 from equivalence.arrays.closure import close_backwards
 from hybrid.json_schema.automata import ArrayAutomaton, Counted, Nonterminal, ObjectAutomaton
-from hybrid.json_schema.errors import SchemaRefused
+from hybrid.json_schema.errors import unique_refused
 from hybrid.json_schema.languages.automaton import Automaton, empty, intersection
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.pattern import pattern
@@ -116,16 +116,16 @@ class Counts:
         numbers = [n for of_state in edges for n, target in of_state if n and ends[target]]
         numbers += [n for n in own if n > 1]
         if automaton.is_conditional and any(n < _MANY for n in numbers):
-            raise _refused(
+            raise unique_refused(
                 "it applies only in some cases (below 'not' or in a branch), and there are only a few "
                 "different items"
             )
         is_mixed = automaton.is_unique and automaton.counted[0] is None
         if is_mixed and _MANY not in numbers and not self._differ(automaton):
-            raise _refused(
+            raise unique_refused(
                 "its items have several schemas with a few values, and the arrays must be unique, too"
             )
-        return _n_ways(own, edges)
+        return _n_ways(own, edges, ends)
 
     def _differ(self, automaton: ArrayAutomaton) -> bool:
         """Whether items of different edges can be seen to differ."""
@@ -164,7 +164,7 @@ class Counts:
         behind = {0, *(target for of_state in edges for _, target in of_state)}
         behind = {state for state in behind if automaton.position[state] == len(automaton.names)}
         own = [self._undeclared(automaton, state) if state in behind else 0 for state in range(n)]
-        return _n_ways(own, edges)
+        return _n_ways(own, edges, _ends(own, edges))
 
     def _undeclared(self, automaton: ObjectAutomaton, start: int) -> int:
         """Return in how many ways undeclared keys can complete an object.
@@ -198,10 +198,6 @@ class Counts:
         """Return the edges of a class of undeclared keys: pairs (number of values, target)."""
         pairs = [edges for one, edges in automaton.extra[state] if one == number]
         return [(n, target) for edges in pairs for value, target in edges if (n := self._count(value))]
-
-
-def _refused(why: str) -> SchemaRefused:
-    return SchemaRefused("unsupported", "uniqueItems", "", f"is not supported here: {why}")
 
 
 def _n_texts(piece: Piece) -> int:
@@ -242,14 +238,14 @@ def _ends(own: list[int], edges: list[list[tuple[int, int]]]) -> list[bool]:
     return ends
 
 
-def _n_ways(own: list[int], edges: list[list[tuple[int, int]]]) -> int:
+def _n_ways(own: list[int], edges: list[list[tuple[int, int]]], ends: list[bool]) -> int:
     """Return the number of ways from state 0 to an end, or `_MANY`.
 
     Args:
         own: for each state, the number of ways to end without another edge.
         edges: for each state, pairs (number of values that an edge reads, target).
+        ends: the result of `_ends`.
     """
-    ends = _ends(own, edges)
     useful = [[(n, target) for n, target in of_state if n and ends[target]] for of_state in edges]
     before: list[list[int]] = [[] for _ in own]
     for state, of_state in enumerate(useful):

@@ -56,3 +56,8 @@ class SchemaRefused(GrammarError):
 def _either(ways: list[str]) -> str:
     *others, last = ways
     return f"{', '.join(others)}{',' * (len(others) > 1)} or {last}" if others else last
+
+
+def unique_refused(why: str) -> SchemaRefused:
+    """The error for an array whose items must be unique, where that is not supported."""
+    return SchemaRefused("unsupported", "uniqueItems", "", f"is not supported here: {why}")

@@ -28,7 +28,7 @@ from hybrid.json_schema.counting import Counts, always_ends
 from hybrid.json_schema.dialects import dialect_of
 from hybrid.json_schema.ebnf import ebnf_of, least_bytes
 from hybrid.json_schema.emission import emit
-from hybrid.json_schema.errors import TOO_DEEP, SchemaRefused
+from hybrid.json_schema.errors import TOO_DEEP, SchemaRefused, unique_refused
 from hybrid.json_schema.formulas import Formulas
 from hybrid.json_schema.instances import Instances
 from hybrid.json_schema.languages.limits import TooLarge, with_deadline
@@ -185,8 +185,7 @@ def _check_unique(nonterminals: Nonterminals, unique: list[Nonterminal], counts:
             ends = is_counted or _with_place(nonterminals, one, partial(always_ends, array, counts))
             why = "there may be no unused value left before the array can end"
         if not ends:
-            error = SchemaRefused("unsupported", "uniqueItems", "", f"is not supported here: {why}")
-            raise nonterminals.placed(error, one.formula)
+            raise nonterminals.placed(unique_refused(why), one.formula)
 
 
 def _with_place(nonterminals: Nonterminals, one: Nonterminal, call: Callable[[], Any]) -> Any:

@@ -20,7 +20,7 @@ from cython.cimports.equivalence.built import check_source
 from cython.cimports.hybrid.json_schema.automata import ArrayAutomaton, ObjectAutomaton
 from cython.cimports.hybrid.json_schema.nonterminals import Nonterminals
 
-from hybrid.json_schema.errors import SchemaRefused
+from hybrid.json_schema.errors import SchemaRefused, unique_refused
 
 check_source(__name__)
 
@@ -85,11 +85,10 @@ def refuse_reordering(nonterminals: Nonterminals, unique: list) -> None:
     """
     for one in unique if reordering(unique) else ():
         if reordering([one]):
-            error = SchemaRefused(
-                "unsupported", "uniqueItems", "",
-                "is not supported here: an object in an item may have a limited number of undeclared keys, "
-                "and texts with another order of these keys are equal; declare them in `properties`",
-            )  # fmt: skip
+            error = unique_refused(
+                "an object in an item may have a limited number of undeclared keys, and texts with another "
+                "order of these keys are equal; declare them in `properties`"
+            )
             raise nonterminals.placed(error, one.formula)
 
 
