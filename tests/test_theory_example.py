@@ -1,10 +1,10 @@
 """The example of docs/theory.md: the page shows what the program computes.
 
 What: the program computes the example and its variants again (`tests.theory_example`). The page must have
-word for word: all blocks and tables of its first section; the line of a call that may be skipped (section 2);
-and of section 5 all blocks, the table of classes and the rows of the other table. Other answers are compared
-with values that this file repeats: masks, the classes of displacement, and what section 4 says about blocks,
-items and local stacks.
+word for word: all blocks and tables of its first section and of sections 3, 6 and 11; the line of a call that
+may be skipped (section 2); and of section 5 all blocks, the table of classes and the rows of the other table.
+Other answers are compared with values that this file repeats: masks, the classes of displacement, and what
+section 4 says about blocks, items and local stacks.
 When: after a change of the page, the network, the exploration or the classifier.
 Limits: one small grammar, and a variant of it that counts.
 """
@@ -12,11 +12,13 @@ Limits: one small grammar, and a variant of it that counts.
 from __future__ import annotations
 
 import re
-from itertools import zip_longest
+from itertools import product, zip_longest
 
 import pytest
+import xgrammar
 
 from bench.cases import CHECKOUT
+from equivalence import Vocabulary, compute_classes
 from equivalence.classes.explore import explore
 from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from tests import theory_example
@@ -45,9 +47,12 @@ EXAMPLE = Example(GRAMMAR)
         EXAMPLE.network_text(),
         EXAMPLE.below_text(),
         EXAMPLE.stacks_text("[1,[2"),
+        EXAMPLE.stacks_text("[1"),
         EXAMPLE.features_text(),
         EXAMPLE.reading_text("[1,[2"),
         EXAMPLE.reading_text("[1,[2]"),
+        EXAMPLE.summaries_text(),
+        EXAMPLE.walked_text("[1,[2"),
     ],
 )
 def test_the_page_has_the_block(block: str) -> None:
@@ -55,7 +60,8 @@ def test_the_page_has_the_block(block: str) -> None:
 
 
 def test_the_page_has_the_tables() -> None:
-    assert EXAMPLE.outcomes_table() in PAGE
+    for table in (EXAMPLE.outcomes_table(), EXAMPLE.below_sets_table(), EXAMPLE.partition_table()):
+        assert table in PAGE
     for grammar in (GRAMMAR, COUNTED):
         assert classes_table(classes_of(grammar)) in PAGE
 
@@ -99,6 +105,36 @@ def test_a_call_that_may_be_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_list_does_not_grow_the_stack() -> None:
     assert EXAMPLE.stacks("[1,2,3,4") == EXAMPLE.stacks("[1")
+
+
+# --- Section 3: stacks and contexts ----------------------------------------------------------------------
+
+
+def test_each_path_of_below_sets_is_a_stack() -> None:
+    space, height = EXAMPLE.space, 7
+    found = [space.context_of(EXAMPLE.network.start, -1)]
+    reached: set[tuple[str, ...]] = set()
+    for configuration in found:
+        stacks = [tuple(stack) for stack in EXAMPLE.stacks_of(configuration)]
+        reached.update(stack for stack in stacks if 0 < len(stack) <= height)
+        if max(map(len, stacks)) > height + 2:  # no text from here leads to new stacks of this height
+            continue
+        following = [next(EXAMPLE.after(configuration, byte)) for byte in "1[],"]
+        found += {one for one in following if one and one not in found}
+    assert reached == EXAMPLE.allowed_stacks(height)
+
+
+def test_below_sets_may_allow_stacks_that_no_text_leads_to() -> None:
+    (grammar,) = (block for block in BLOCKS if "loop" in block)
+    tokens = [*"alby()cdx", "yc", "yd"]
+    vocabulary = Vocabulary.from_bytes([*map(str.encode, tokens), b""], stop_token_ids=len(tokens))
+    classes = compute_classes(xgrammar.Grammar.from_ebnf(grammar), vocabulary).class_of_token
+    assert classes[tokens.index("yc")] >= 0
+    matcher = GrammarMatcher(GrammarCompiler(vocabulary, strategy="classifier").compile_grammar(grammar))
+    for length in range(5):
+        for text in map("".join, product("alby()cdx", repeat=length)):
+            matcher.reset()
+            assert not matcher.accept_string(text + "yc")
 
 
 # --- Section 4: exploring --------------------------------------------------------------------------------
