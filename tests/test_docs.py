@@ -1,6 +1,7 @@
 """The documentation: its examples run, its site builds strictly and loads nothing from the network.
 
-What: the code blocks of README, docs/quickstart.md and docs/usage.md are executed, with small random models.
+What: the code blocks of README, docs/quickstart.md and docs/usage.md are executed, with small random models,
+and the first one of some other pages.
 When: after a change of a page, of a docstring or of the public interface.
 Limits: the tests of the site are skipped where MkDocs is not installed (on Python 3.10).
 """
@@ -118,6 +119,17 @@ def test_the_page_of_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     assert (tmp_path / "grammar.equimask").exists() and GrammarMatcher(names["compiled"]).accept_string(
         "aabb"
     )
+
+
+@pytest.mark.parametrize("page", ["classifier", "strategies", "caches", "gather"])
+def test_a_first_example_prints_what_the_page_says(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(blocks(f"docs/{page}.md")[0], {})
+    after = (CHECKOUT / "docs" / f"{page}.md").read_text(encoding="utf-8").split("```python\n")[1]
+    (printed,) = re.findall(r"^.*?\n```\n.*?\n```\n(.*?)```", after, re.DOTALL)
+    assert capsys.readouterr().out == printed
 
 
 class Loaded(HTMLParser):
