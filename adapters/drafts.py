@@ -142,7 +142,10 @@ class GrammarDrafts:
             ArgumentError: the call's `GrammarLogitsProcessor` has another grammar.
         """
         if len(input_ids) != 1:
-            raise BatchError(f"drafts work with one row in each call, but {len(input_ids)} rows were given")
+            raise BatchError(
+                f"drafts work with one row in each call, but {len(input_ids)} rows were given; call generate "
+                "for one prompt at a time"
+            )
         decode = getattr(type(model), "_assisted_decoding", None)
         if decode is None:
             raise StrategyError(f"{type(model).__name__} has no assisted generation; update transformers")

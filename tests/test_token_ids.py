@@ -193,10 +193,13 @@ def test_what_is_refused(tmp_path: Path) -> None:
         [b"a%d\xff" % i for i in range(MOST_ESCAPED + 1)] + [b""], stop_token_ids=[65]
     )
     assert (
-        "contain byte 255" in compiled_both(xgrammar.Grammar.from_ebnf("root ::= Token(3)"), many)[0].reason
+        "contain byte 255, but the limit is 64; use a grammar that names no ids"
+        in compiled_both(xgrammar.Grammar.from_ebnf("root ::= Token(3)"), many)[0].reason
     )
     groups = " | ".join(f"Token({i})" for i in range(MOST_GROUPS))
-    with pytest.raises(UnsupportedGrammar, match="254 groups of token ids"):
+    with pytest.raises(
+        UnsupportedGrammar, match=r"254 groups of token ids, but the limit is 253; .* name fewer ids"
+    ):
         ids_as_bytes(read_grammar(xgrammar.Grammar.from_ebnf(f"root ::= {groups}")))
 
 

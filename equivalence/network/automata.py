@@ -219,7 +219,7 @@ class Builder:
                     with cython.gil:
                         raise UnsupportedGrammar(
                             "the grammar has a class that excludes characters beyond ASCII, which XGrammar "
-                            "before 0.2.8 reads in two ways"
+                            "before 0.2.8 reads in two ways; install XGrammar 0.2.8 or newer"
                         )
                 self.ranges.add(low << 21 | high)
             else:

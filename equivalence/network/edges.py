@@ -123,7 +123,9 @@ class Edges:
         """
         if low < 0:
             with cython.gil:
-                raise GrammarError(f"a character class has the code point {low}")
+                raise GrammarError(
+                    f"the code points of a character class must be from 0 to {LAST}, but one is {low}"
+                )
         if low > high:
             return 0
         if LOOSE:
@@ -149,7 +151,7 @@ class Edges:
                 with cython.gil:
                     raise UnsupportedGrammar(
                         f"the grammar has a range of characters up to U+{high:04X}, which XGrammar before "
-                        "0.2.8 reads with gaps"
+                        "0.2.8 reads with gaps; install XGrammar 0.2.8 or newer"
                     )
             self.encodings(begin, end, length, LEADS[length], source, target)
 

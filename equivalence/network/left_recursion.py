@@ -43,7 +43,10 @@ def left_recursive(pairs: Integers, n_rules: int, stop: Stop) -> list[set[int]]:
         some for some in members.values() if len(some) > 1 or any(rule in callees[rule] for rule in some)
     ]
     if any(rule >= n_rules for some in found for rule in some):
-        raise UnsupportedGrammar("the grammar is left recursive through a bounded repeat")
+        raise UnsupportedGrammar(
+            "the grammar is left recursive through a bounded repeat: the repeated rule calls itself before "
+            "it reads a byte; begin it with a text, or repeat it at most 3 times"
+        )
     return found
 
 

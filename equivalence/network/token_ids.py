@@ -93,7 +93,10 @@ def _refuse_marker(data: NDArray[np.int64], starts: NDArray[np.int64], types: ND
     """Refuse strings with byte 255, which no notation of XGrammar's can write."""
     for at in starts[types == serial.BYTES].tolist():
         if ((data[at + 2 : at + 2 + data[at + 1]] & 255) == MARKER).any():
-            raise UnsupportedGrammar("the grammar names token ids, and has a string with byte 255")
+            raise UnsupportedGrammar(
+                "the grammar names token ids, and has a string with byte 255, which begins the names of ids "
+                "in the network; remove the string, or the ids"
+            )
 
 
 def _sets_of(expression_type: int, body: list[int]) -> list[set[int]]:
@@ -125,7 +128,8 @@ def _grouped(sets: list[list[set[int]]]) -> Symbols:
     if len(group_of) >= MOST_GROUPS:
         raise UnsupportedGrammar(
             f"the grammar distinguishes {len(group_of)} groups of token ids, but the limit is "
-            f"{MOST_GROUPS - 1}"
+            f"{MOST_GROUPS - 1}; ids that the same expressions name are one group, so name fewer ids, or the "
+            "same ids in more expressions"
         )
     return Symbols(named, 1 + len(group_of))
 

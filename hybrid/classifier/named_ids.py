@@ -120,7 +120,7 @@ class NamedIds:
         if self.texts.too_many:
             raise UnsupportedGrammar(
                 f"the grammar names token ids, and {self.texts.too_many} tokens of the vocabulary "
-                f"contain byte {MARKER}, but the limit is {MOST_ESCAPED}"
+                f"contain byte {MARKER}, but the limit is {MOST_ESCAPED}; use a grammar that names no ids"
             )
         self.named = symbols.named
         self.reads_others = 0 in symbols.read

@@ -209,7 +209,9 @@ def _schema_of(schema: Any) -> str | type:
     try:
         return json.dumps(schema)
     except RecursionError as error:
-        raise GrammarError(f"the schema is nested too deeply for Python's json module ({error})") from error
+        raise GrammarError(
+            f"the schema is nested too deeply for Python's json module ({error}); nest it less deeply"
+        ) from error
     except (TypeError, ValueError) as error:
         raise GrammarError(
             f"the schema cannot be written as JSON ({error}); pass JSON text, something that "

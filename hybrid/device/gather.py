@@ -245,7 +245,10 @@ class DeviceGather:
         if n_ids < self._size:
             raise BitmaskError(f"logits must have at least {self._size} ids, but have {n_ids}")
         if self._rows and max(self._rows) >= n_rows:
-            raise BitmaskError(f"logits have only {n_rows} rows, but row {max(self._rows)} was filled")
+            raise BitmaskError(
+                f"logits have only {n_rows} rows, but row {max(self._rows)} was filled; pass the logits of "
+                "all filled rows"
+            )
         by_rows = between_ids > 0 and (n_rows < 2 or between_rows > (n_ids - 1) * between_ids)
         by_ids = between_rows > 0 and (n_ids < 2 or between_ids > (n_rows - 1) * between_rows)
         if n_rows and not by_rows and not by_ids and n_ids > 1:

@@ -94,7 +94,9 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
             "strategy='classifier')"
         )
     if not classifier.by_text:
-        raise StrategyError("the grammar names token ids; only grammars of text can be saved")
+        raise StrategyError(
+            "the grammar names token ids, and only grammars of text can be saved; compile it in each process"
+        )
     if compiled.places is not None:
         raise StrategyError(
             "the schema has items or keys that must not be repeated; files cannot store what matchers "

@@ -66,7 +66,9 @@ def trees_of(text: str) -> Any:
         GrammarError, BudgetExceeded: as `read`.
     """
     if len(text) > MOST_CHARACTERS:
-        raise GrammarError(f"the Lark grammar has {len(text)} characters, but the limit is {MOST_CHARACTERS}")
+        raise GrammarError(
+            f"the Lark grammar has {len(text)} characters, but the limit is {MOST_CHARACTERS}; shorten it"
+        )
     if RELATIVE_IMPORT.search(text):
         raise GrammarError(
             "the Lark grammar imports from other files, but a text has no files next to it; import "

@@ -67,7 +67,10 @@ class HealingMatcher:
     ) -> None:
         text = encoded(prefix)
         if len(text) > MOST_PREFIX:
-            raise ArgumentError(f"the prefix has {len(text)} bytes, but the limit is {MOST_PREFIX}")
+            raise ArgumentError(
+                f"the prefix has {len(text)} bytes, but the limit is {MOST_PREFIX}; pass only the end of the "
+                "prompt, as heal returns it"
+            )
         self._inner = GrammarMatcher(
             compiled_grammar,
             override_stop_tokens=override_stop_tokens,

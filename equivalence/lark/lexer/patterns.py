@@ -34,6 +34,8 @@ from equivalence.lark.lexer.characters import (
 MAX_POSITIONS = 20_000
 """Nodes of one table; a bounded repeat counts as often as it may occur."""
 
+ONE_CHARACTER = "write it with one character or one class, as in (?<![a-z])"
+
 READ, END, CHOICE, ENTER, LEAVE, AHEAD, BEHIND = range(7)
 """Kinds of nodes. `READ` (set, next) and `END` (label) are positions, the others lie between them: `CHOICE`
 (alternatives), `ENTER` (loop, next) and `LEAVE` (loop, again, next) around the body of a repeat that may
@@ -98,7 +100,8 @@ class Positions:
     def _node(self, *node: Any) -> int:
         if len(self.nodes) >= MAX_POSITIONS:
             raise self._refusal(
-                f"a pattern of more than {MAX_POSITIONS} positions (bounded repeats are written out)"
+                f"a pattern of more than {MAX_POSITIONS} positions (bounded repeats are written out); use "
+                "smaller repeats"
             )
         self.nodes.append(node)
         self.label.append(self._label)
@@ -153,7 +156,10 @@ class Positions:
             "ATOMIC_GROUP": "an atomic group, (?>...)",
             "POSSESSIVE_REPEAT": "a possessive repeat",
         }
-        raise self._refusal(f"{refused.get(name, name)}, which no finite automaton follows exactly here")
+        raise self._refusal(
+            f"{refused.get(name, name)}, which no finite automaton follows exactly here; write "
+            "the pattern without it"
+        )
 
     def _repeat(self, least: int, most: Any, body: Any, flags: int, following: int, lazy: bool) -> int:
         """Add required rounds one after another, then optional ones.
@@ -192,13 +198,13 @@ class Positions:
     def _behind_set(self, body: Any, flags: int) -> int:
         """The set of a look-behind's one character."""
         if body.getwidth() != (1, 1):
-            raise self._refusal("a look-behind that is not exactly one character wide")
+            raise self._refusal(f"a look-behind that is not exactly one character wide; {ONE_CHARACTER}")
         sets: list[Characters] = []
         stack = [(body, flags)]
         while stack:
             items, inside = stack.pop()
             if len(items) != 1:
-                raise self._refusal("a look-behind with more than a set of characters")
+                raise self._refusal(f"a look-behind with more than a set of characters; {ONE_CHARACTER}")
             operation, argument = items[0]
             if str(operation) == "BRANCH":
                 stack.extend((one, inside) for one in argument[1])
@@ -207,7 +213,7 @@ class Positions:
             elif str(operation) in ("LITERAL", "NOT_LITERAL", "ANY", "IN"):
                 sets.append(matched(items[0], inside))
             else:
-                raise self._refusal("a look-behind with more than a set of characters")
+                raise self._refusal(f"a look-behind with more than a set of characters; {ONE_CHARACTER}")
         return self._set(union(*sets))
 
     def _anchor(self, name: str, flags: int, following: int) -> int:
@@ -234,7 +240,7 @@ class Positions:
                 return self._node(BEHIND, inside, word, ahead)
 
             return self._node(CHOICE, (side(True), side(False)))
-        raise self._refusal(f"the anchor {name} (^ or \\A): what lies before a lexeme is not known")
+        raise self._refusal(f"the anchor {name} (^ or \\A): what lies before a lexeme is not known; omit it")
 
     def _not_ahead(self, sets: list[Characters], following: int) -> int:
         return self._ahead(

@@ -110,7 +110,8 @@ def read_scanner(grammar: Any) -> Scanner:
     for name, callback in lexer.callback.items():
         if type(callback) is not UnlessCallback:
             raise UnsupportedGrammar(
-                f"the lexer callback of the terminal {name} is not supported: only Lark knows what it does"
+                f"the lexer callback of the terminal {name} is not supported, because only Lark knows what "
+                "it does; remove the callback"
             )
         keywords[number[name]] = tuple(number[terminal.name] for terminal in callback.scanner.terminals)
     return Scanner(
