@@ -1,12 +1,13 @@
 """The example of docs/theory.md: the page shows what the program computes.
 
-What: the program computes the example and its variants again (`tests.theory_example`). The page must have
-word for word: all blocks and tables of its first section and of sections 3, 6 and 11; the line of a call that
-may be skipped (section 2); and of section 5 all blocks, the table of classes and the rows of the other table.
-Other answers are compared with values that this file repeats: masks, the classes of displacement, and what
-section 4 says about blocks, items and local stacks.
+What: the programs compute the examples and their variants again (`tests.theory_example`, and
+`tests.theory_lark_example` for section 12). The page must have word for word: all blocks and tables of its
+first section and of sections 3, 6, 11 and 12; the line of a call that may be skipped (section 2); and of
+section 5 all blocks, the table of classes and the rows of the other table. Other answers are compared with
+values that this file repeats: masks, the classes of displacement, and what section 4 says about blocks,
+items and local stacks.
 When: after a change of the page, the network, the exploration or the classifier.
-Limits: one small grammar, and a variant of it that counts.
+Limits: one small grammar, a variant of it that counts, and a small Lark grammar.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from bench.cases import CHECKOUT
 from equivalence import Vocabulary, compute_classes
 from equivalence.classes.explore import explore
 from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
-from tests import theory_example
+from tests import theory_example, theory_lark_example
 from tests.theory_example import (
     COUNTED,
     GRAMMAR,
@@ -53,6 +54,7 @@ EXAMPLE = Example(GRAMMAR)
         EXAMPLE.reading_text("[1,[2]"),
         EXAMPLE.summaries_text(),
         EXAMPLE.walked_text("[1,[2"),
+        theory_lark_example.GRAMMAR,
     ],
 )
 def test_the_page_has_the_block(block: str) -> None:
@@ -62,6 +64,7 @@ def test_the_page_has_the_block(block: str) -> None:
 def test_the_page_has_the_tables() -> None:
     for table in (EXAMPLE.outcomes_table(), EXAMPLE.below_sets_table(), EXAMPLE.partition_table()):
         assert table in PAGE
+    assert theory_lark_example.lexer_table() in PAGE and theory_lark_example.parser_table() in PAGE
     for grammar in (GRAMMAR, COUNTED):
         assert classes_table(classes_of(grammar)) in PAGE
 
@@ -178,3 +181,19 @@ def test_counts() -> None:
     assert "".join(f"{line}\n" for line in features if line[0] in "12") in BLOCKS
     assert {"1", "2"} <= mask(COUNTED, "[1234") and "12" not in mask(COUNTED, "[1234")
     assert mask(COUNTED, "[12345") == {"]", ","}
+
+
+# --- Section 12: Lark grammars ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"), [("", {"l", "let"}), ("let x=(1", {")", ".5)", "1"}), ("let x=(1.", {"1"})]
+)
+def test_masks_of_the_lark_grammar(text: str, allowed: set[str]) -> None:
+    tokens = ["l", "let", "lets", ")", "))", ".5)", "1", "="]
+    vocabulary = Vocabulary.from_bytes([*map(str.encode, tokens), b""], stop_token_ids=len(tokens))
+    matcher = GrammarMatcher(GrammarCompiler(vocabulary).compile_lark(theory_lark_example.GRAMMAR))
+    assert matcher.accept_string(text)
+    bitmask = allocate_token_bitmask(1, vocabulary.size)
+    matcher.fill_next_token_bitmask(bitmask)
+    assert {token for i, token in enumerate(tokens) if int(bitmask[0, 0]) >> i & 1} == allowed
