@@ -331,7 +331,11 @@ def _refuse_rule_features(
         )
         if feature:
             raise UnsupportedGrammar(
-                f"rule {rule[serial.NAME]!r} is {feature}, so the parser's stack alone does not decide"
+                f"rule {rule[serial.NAME]!r} is {feature}, so the parser's stack alone does not decide which "
+                "tokens are allowed; remove this, or let XGrammar run the grammar"
             )
     if serialized.get(serial.MARKERS):
-        raise UnsupportedGrammar("the grammar has suffix or stop markers of captures")
+        raise UnsupportedGrammar(
+            "the grammar has suffix or stop markers of captures, so the parser's stack alone does not decide "
+            "which tokens are allowed; remove them, or let XGrammar run the grammar"
+        )

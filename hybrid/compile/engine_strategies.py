@@ -124,7 +124,9 @@ class EngineStrategies:
         if job.features.beyond_stacks:
             classes, unexplored = None, beyond_stacks(job.features)
             if self.settings.strategy == "representatives":
-                raise UnsupportedGrammar(unexplored)
+                raise UnsupportedGrammar(
+                    f"{unexplored}; use strategy='auto', which can run the grammar without representatives"
+                )
         elif classes is None and not unexplored:
             with self.own_deadline(job.deadline) as own:
                 classes, _, unexplored = self.explored(serialized, own, job.deadline)
