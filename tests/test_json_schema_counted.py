@@ -179,6 +179,12 @@ def test_a_url_takes_a_few_states() -> None:
     assert counted.nbytes * 100 < states.nbytes
 
 
+@pytest.mark.parametrize(("most", "is_counted"), [(40, False), (255, True)])
+def test_short_texts_have_a_state_for_each_length(most: int, is_counted: bool) -> None:
+    compiler = GrammarCompiler(VOCABULARY, semantics="json-schema", cache_enabled=False)
+    assert has_counted(compiler.compile_json_schema(SLUG | {"maxLength": most})) == is_counted
+
+
 # --- What such grammars do not have ------------------------------------------------------------------------
 
 

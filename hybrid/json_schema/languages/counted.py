@@ -21,11 +21,14 @@ from numpy.typing import NDArray
 from equivalence.network.counted_automata import CountedAutomaton
 from hybrid.json_schema.languages.automaton import Automaton, edges_by_set, intersection
 from hybrid.json_schema.languages.grids import MOST_LISTED, n_pairs
-from hybrid.json_schema.languages.lengths import MOST_PRODUCT, window
+from hybrid.json_schema.languages.lengths import window
 from hybrid.json_schema.languages.syntax import Ranges
 
 MOST_LENGTHS = 20_000
 """At most this many lengths are examined to find whether a language has many texts."""
+
+MOST_LEAST = 1_024
+"""States that count up to a lower bound must be at most this many pairs of a state and a length."""
 
 MOST_EDGES = 2_000
 """The maximum number of edges of a counted automaton. Each is a rule of the grammar."""
@@ -52,9 +55,9 @@ def counted_language(language: Automaton, least: int, most: int | None) -> Count
     if most is None or language.longest is not None or language.is_empty:
         return None
     if least > language.shortest and not _any_longer(language):
-        if n_pairs(language, least, None) > MOST_PRODUCT:
+        if n_pairs(language, least, None) > MOST_LEAST:
             return None
-        language = intersection([language, window(least, None)], MOST_PRODUCT)
+        language = intersection([language, window(least, None)], MOST_LEAST)
     if least <= language.shortest:
         least = 0
     if _has_few(language, least, most):
