@@ -23,6 +23,7 @@ from hybrid.json_schema.languages.automaton import (
     empty,
     intersection,
     minimal,
+    one_of,
     sign_vectors,
     universal,
     without,
@@ -455,3 +456,9 @@ def test_words_are_what_minimising_their_trie_makes(texts: set[str]) -> None:
     for prefix in prefixes[1:]:
         rows[number[prefix[:-1]]].append((ord(prefix[-1]), ord(prefix[-1]), number[prefix]))
     assert words(sorted(texts)) == minimal(rows, [prefix in texts for prefix in prefixes])
+
+
+@given(st.sets(st.integers(0, 20), max_size=12))
+def test_single_characters_are_what_minimising_makes(codes: set[int]) -> None:
+    rows = [[(code, code, 1) for code in codes], []]
+    assert one_of(tuple((code, code) for code in codes)) == minimal(rows, [False, True])

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from hybrid.json_schema.languages.limits import look
 from hybrid.json_schema.languages.minimise import minimised, minimised_table
 from hybrid.json_schema.languages.product import product
-from hybrid.json_schema.languages.syntax import Ranges
+from hybrid.json_schema.languages.syntax import Ranges, joined
 
 check_source(__name__)
 
@@ -251,7 +251,9 @@ def _rerouted(row: Row, below: dict[int, int]) -> Row:
 @lru_cache(maxsize=1024)
 def one_of(ranges: Ranges) -> Automaton:
     """Return the language of single characters from some ranges."""
-    return minimal([[(low, high, 1) for low, high in ranges], []], [False, True])
+    if not ranges:
+        return empty()
+    return Automaton((tuple([(low, high, 1) for low, high in joined(list(ranges))]), ()), (False, True))
 
 
 def combine(
