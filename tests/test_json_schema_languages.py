@@ -31,7 +31,7 @@ from hybrid.json_schema.languages.automaton import (
 )
 from hybrid.json_schema.languages.formats import FORMATS, LONGEST_MAIL, format_language
 from hybrid.json_schema.languages.grids import MOST_LISTED, grid_of, n_pairs, small_language
-from hybrid.json_schema.languages.lengths import MOST_PRODUCT, window, with_length
+from hybrid.json_schema.languages.lengths import MOST_PRODUCT, has_more_pairs, window, with_length
 from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
 
@@ -296,6 +296,8 @@ def test_a_grid_is_the_product_of_a_language_and_a_window(source: str, least: in
     ends = set(grid.accepting.tolist())
     assert minimal(rows, [state in ends for state in range(grid.n_states)]) == product
     assert grid.n_states == n_pairs(language, least, most) >= product.n_states
+    for limit in range(max(grid.n_states - 2, 0), grid.n_states + 2):
+        assert has_more_pairs(language, least, most, limit) == (grid.n_states > limit)
     if most is not None:
         assert small_language(grid) == (None if product.count(MOST_LISTED) is None else product)
 

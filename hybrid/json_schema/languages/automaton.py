@@ -48,11 +48,12 @@ class Automaton:
         accepting: for each state, whether a text may end there.
     """
 
-    __slots__ = ("_hash", "_ranges", "_starts", "_words", "accepting", "rows")
+    __slots__ = ("_hash", "_longest", "_ranges", "_starts", "_words", "accepting", "rows")
 
     def __init__(self, rows: tuple[Row, ...], accepting: tuple[bool, ...]) -> None:
         self.rows, self.accepting = rows, accepting
         self._hash = hash((rows, accepting))
+        self._longest: int | None = -1  # not computed yet
         self._starts: dict[int, list[int]] = {}
         self._ranges: NDArray[np.int64] | None = None
         self._words: dict[int, list[str] | None] = {}
@@ -116,10 +117,12 @@ class Automaton:
     @property
     def longest(self) -> int | None:
         """Length of the longest text in characters; None if there is no text, or no bound."""
-        lengths: dict[int, int] = {}
-        for state in ending_states(self):
-            lengths[state] = max((1 + lengths[target] for _, _, target in self.rows[state]), default=0)
-        return lengths.get(0)
+        if self._longest == -1:
+            lengths: dict[int, int] = {}
+            for state in ending_states(self):
+                lengths[state] = max((1 + lengths[target] for _, _, target in self.rows[state]), default=0)
+            self._longest = lengths.get(0)
+        return self._longest
 
     def words(self, limit: int) -> list[str] | None:
         """Return all its texts, if there are at most `limit`; else None. The list must not be changed."""
