@@ -16,13 +16,13 @@ from itertools import combinations
 from typing import Any
 
 from adapters.by_identity import ByIdentity
-from equivalence import forking
+from equivalence import forks
 from equivalence.arguments import shown
 from equivalence.errors import ArgumentError, BatchError, VocabularyError
 from hybrid import CompiledGrammar, GrammarCompiler, Vocabulary
 from hybrid.json_schema import MOST_WHITE_SPACE
 
-_lock = forking.listed(threading.Lock(), forking.Order.SLOW)
+_lock = forks.registered(threading.Lock(), forks.Order.SLOW)
 
 ALLOWED = (
     "hybrid.CompiledGrammar, or (with a tokenizer) a JSON schema (dict or text) or a pydantic model class"

@@ -25,12 +25,12 @@ from equivalence import (
     TokenClasses,
     UnsupportedGrammar,
     Vocabulary,
-    forking,
+    forks,
 )
 from equivalence.arguments import path_of
 from equivalence.deadline import Deadline
 from equivalence.network.features import Features
-from equivalence.network.reading import read_grammar
+from equivalence.network.grammar_reader import read_grammar
 from hybrid.classifier.classifier import Classifier
 from hybrid.classifier.completing import complete
 from hybrid.classifier.deferred_classes import DeferredClasses
@@ -45,11 +45,11 @@ from hybrid.values.gather import Gather
 from hybrid.xgrammar.relaxed import Differences, Narrowing, Relaxation, SchemaText, differences_of
 from hybrid.xgrammar.sanitize import as_changed, has_texts_without_end, shield_root
 
-_noting = forking.listed(threading.Lock(), forking.Order.BRIEF)
+_noting = forks.registered(threading.Lock(), forks.Order.BRIEF)
 """Protects `reason`, the only attribute that ever changes; see `CompiledGrammar.note`."""
 
 
-@forking.with_listed_properties
+@forks.with_registered_properties
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class CompiledGrammar:
     """A grammar ready for matchers.

@@ -32,7 +32,7 @@ from typing import Any
 import pytest
 import xgrammar
 
-from equivalence import BudgetExceeded, compute_classes, forking
+from equivalence import BudgetExceeded, compute_classes, forks
 from equivalence.deadline import Deadline, interrupts
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.lark import FactoredClassifier
@@ -136,8 +136,8 @@ def interrupted(begin: Callable[[], Callable[[], Any]], most: int, seed: int = 0
 
 
 def assert_nothing_is_locked() -> None:
-    for kind in forking.Order:
-        for lock in forking._alive(forking._listed[kind]):
+    for kind in forks.Order:
+        for lock in forks._alive(forks._registered[kind]):
             assert lock.acquire(True, 5), kind
             lock.release()
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from equivalence import BudgetExceeded, UnsupportedGrammar
 from equivalence.network import build_network
-from equivalence.network.reading import read_grammar
+from equivalence.network.grammar_reader import read_grammar
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, SchemaRefused, StrategyError
 from hybrid.compile import schema_request
 from hybrid.completion.completions import Completions

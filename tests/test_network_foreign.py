@@ -19,7 +19,7 @@ import xgrammar
 from equivalence.classes import compute_classes
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 from equivalence.network import build, build_network, foreign, optimised
-from equivalence.network.reading import read_grammar
+from equivalence.network.grammar_reader import read_grammar
 from equivalence.vocabulary import Vocabulary
 from tests.test_network import SMALL, assert_same_classes, network, strings
 

@@ -21,12 +21,12 @@ from typing import Any
 
 import pytest
 
-from equivalence import Vocabulary, built
+from equivalence import Vocabulary, source_check
 from hybrid import GrammarCompiler
 from tests.test_artifact import TOKENS, masks_along
 from tests.test_forks import Child, in_a_child
 
-CHECKOUT = Path(built.__file__).parents[1]
+CHECKOUT = Path(source_check.__file__).parents[1]
 NOBODY = 65534
 NESTED = 'root ::= ("(" root ")" | "[" [0-9]{2,9} "]" | "{" root "}" root)*'
 

@@ -19,7 +19,7 @@ import pytest
 import xgrammar
 
 from equivalence import StrategyError, UnsupportedGrammar
-from equivalence.network.reading import read_grammar
+from equivalence.network.grammar_reader import read_grammar
 from equivalence.network.token_ids import MOST_GROUPS, Symbols, escaped_edges, ids_as_bytes
 from hybrid import (
     BatchGrammarMatcher,

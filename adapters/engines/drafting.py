@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from equivalence import forking
+from equivalence import forks
 from equivalence.arguments import integer_from
 from hybrid import CompiledGrammar, GrammarMatcher
 from hybrid.drafts import DraftModel
@@ -65,7 +65,7 @@ class Proposer:
     def __init__(self, most: int = 8, *, most_models: int = 64, **options: Any) -> None:
         self._most, self._options = integer_from(0, most, "most", most=MOST_DRAFT), options
         self._most_models = integer_from(1, most_models, "most_models")
-        self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
+        self._lock = forks.registered(threading.Lock(), forks.Order.BRIEF)
         self._requests: OrderedDict[Hashable, _Request] = OrderedDict()
         self._models: OrderedDict[Hashable, DraftModel] = OrderedDict()
 

@@ -26,7 +26,7 @@ from adapters.sglang.grammar import Grammar, ReasoningGrammar
 from adapters.sglang.settings import SETTINGS
 from equivalence import GrammarError
 from equivalence.network.features import features_of
-from equivalence.network.reading import read_grammar
+from equivalence.network.grammar_reader import read_grammar
 
 logger = logging.getLogger("sglang.equimask")
 

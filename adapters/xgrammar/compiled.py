@@ -17,14 +17,14 @@ import xgrammar
 import hybrid
 from adapters.xgrammar.compiling import Compiling
 from adapters.xgrammar.errors import with_its_errors
-from equivalence import GrammarError, forking
+from equivalence import GrammarError, forks
 from equivalence.network.features import features_of
-from equivalence.network.reading import read_grammar
+from equivalence.network.grammar_reader import read_grammar
 from hybrid.json_schema import in_xgrammar
 from hybrid.lark import LarkGrammar
 
 
-@forking.with_listed_properties
+@forks.with_registered_properties
 class CompiledGrammar(xgrammar.CompiledGrammar):
     """A grammar ready for matchers. `GrammarCompiler` makes them.
 

@@ -16,7 +16,7 @@ import xgrammar
 
 import hybrid
 from adapters.by_identity import ByIdentity
-from equivalence import UnsupportedGrammar, forking
+from equivalence import UnsupportedGrammar, forks
 from hybrid import Vocabulary
 
 _defaults: dict[str, Any] = {}
@@ -44,7 +44,7 @@ VOCABULARIES = ByIdentity(_vocabulary_of)
 of them describe the same tokenizer, so each object has its own: keep it and pass it again."""
 
 
-@forking.with_listed_properties
+@forks.with_registered_properties
 class Compiling:
     """How grammars are compiled for one tokenizer.
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.errors import BudgetExceeded
 

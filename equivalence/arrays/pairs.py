@@ -16,7 +16,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import pair_hash
 from cython.cimports.equivalence.arrays.records import zeros
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.arrays.growing import bigger
 from equivalence.arrays.records import Kind

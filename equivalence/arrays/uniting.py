@@ -10,7 +10,7 @@ Limits: every index is checked, because a call takes microseconds anyway.
 from __future__ import annotations
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
 check_source(__name__)
 

@@ -21,7 +21,7 @@ from equivalence.classes.token_classes import TokenClasses
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded, HybridError
 from equivalence.network import Network, build_network
-from equivalence.network.reading import read_grammar
+from equivalence.network.grammar_reader import read_grammar
 from equivalence.network.sizes import too_large
 from equivalence.runs import ClassRuns, tokens_of
 from equivalence.runs.numbering import number_runs

@@ -22,9 +22,9 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import zeros
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.classes.symbols import Symbols
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 from equivalence.arrays.growing import bigger

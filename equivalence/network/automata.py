@@ -17,11 +17,11 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network import serial as types
 from cython.cimports.equivalence.network.codes import Codes
 from cython.cimports.equivalence.network.edge_types import BYTES, CALL, EMPTY
 from cython.cimports.equivalence.network.edges import Edges
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 from equivalence.arrays.growing import bigger, record_type
@@ -282,7 +282,7 @@ def reachable(
     their expressions, uint8[expressions].
 
     Args:
-        data, starts, bodies, root: as for `making.Making.begin`; every rule has a body.
+        data, starts, bodies, root: as for `pipeline.Pipeline.begin`; every rule has a body.
 
     Raises:
         IndexError: an expression refers to something that does not exist.

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.graph import Graph
 from cython.cimports.equivalence.network.signatures import Signatures
+from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.arrays.growing import record_type
 

@@ -45,13 +45,13 @@ from equivalence.deadline import Deadline, Stop
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import dialect, edge_types, serial
 from equivalence.network.automata import reachable
-from equivalence.network.below import MergedStates
+from equivalence.network.below_sets import MergedStates
 from equivalence.network.contexts import contexts_and_below
 from equivalence.network.counted_automata import limits_of, refuse_counted_automata
 from equivalence.network.foreign import ForeignRule, foreign_rule
+from equivalence.network.grammar_reader import ParsedGrammar, PlainRules, read_grammar
 from equivalence.network.left_recursion import left_recursive, remove_left_recursion
-from equivalence.network.making import Making, unpacked
-from equivalence.network.reading import PlainRules, ReadGrammar, read_grammar
+from equivalence.network.pipeline import Pipeline, unpacked
 from equivalence.network.token_ids import escaped_edges
 
 MOST_KEPT, MOST_KEPT_STATES = 4, 25_000
@@ -60,7 +60,7 @@ states together. A state takes 1.3 to 2.7 KB, so all of them take at most about 
 JSON schema). With new tables, the first mask of a schema of 12,471 states takes 38 ms instead of 24: the
 system clears each page of new memory."""
 
-_waiting: list[Making] = []
+_waiting: list[Pipeline] = []
 """Tables that are not in use."""
 
 PHASE = "the grammar's network"
@@ -217,7 +217,7 @@ def build_network(
         return _build(read, token_bytes, max_states, deadline, stop)
 
 
-def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadline, stop: Stop) -> Network:
+def _build(read: ParsedGrammar, token_bytes: int, max_states: int, deadline: Deadline, stop: Stop) -> Network:
     root, bodies = read.root, read.bodies
     data, starts = read.data, read.starts
     n_rules = len(bodies)
@@ -236,37 +236,37 @@ def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadl
         if read.is_escaped:
             edges, n_states = escaped_edges(edges, n_states)
         n_rules = len(bodies)
-    making = _making()
+    pipeline = _pipeline()
     rules = read.rules
     is_plain = isinstance(rules, PlainRules)
-    is_left = making.begin(data, starts, bodies, root, max_states, edges, n_states, stop, merge=is_plain)
+    is_left = pipeline.begin(data, starts, bodies, root, max_states, edges, n_states, stop, merge=is_plain)
     if not is_plain:
-        _refuse_rule_features(rules, read.features, making.is_reached()[: len(rules)])
+        _refuse_rule_features(rules, read.features, pipeline.is_reached()[: len(rules)])
     if is_left:
-        pairs, edges, rule_of_state, begins, ends, nullable = making.left_recursive()
+        pairs, edges, rule_of_state, begins, ends, nullable = pipeline.left_recursive()
         cyclic = left_recursive(pairs, n_rules, stop)
         edges, n_states = remove_left_recursion(
             cyclic, edges, rule_of_state, begins, ends, nullable, max_states, stop
         )
-        making.without_left_recursion(edges, n_states, begins, ends)
-    automaton, start, is_empty = making.merge(token_bytes)
+        pipeline.without_left_recursion(edges, n_states, begins, ends)
+    automaton, start, is_empty = pipeline.merge(token_bytes)
     if read.automata:
-        rules, classes = making.counted_rules()
+        rules, classes = pipeline.counted_rules()
         automaton = limits_of(automaton, rules, classes, read.automata)
-    network = Network(automaton, start, is_empty, (*making.packed(), root, max_states))
-    making.forget()
-    held = sum(one.largest for one in _waiting) + making.largest
+    network = Network(automaton, start, is_empty, (*pipeline.packed(), root, max_states))
+    pipeline.forget()
+    held = sum(one.largest for one in _waiting) + pipeline.largest
     if held <= MOST_KEPT_STATES and len(_waiting) < MOST_KEPT:
-        _waiting.append(making)  # only now: after an error, the tables must not be used again
+        _waiting.append(pipeline)  # only now: after an error, the tables must not be used again
     return network
 
 
-def _making() -> Making:
+def _pipeline() -> Pipeline:
     """The tables of an earlier grammar, or new ones."""
     try:
         return _waiting.pop()
     except IndexError:
-        return Making()
+        return Pipeline()
 
 
 def _add_foreign(

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.edge_types import BYTES, CALL, EMPTY
 from cython.cimports.equivalence.network.edges import Ordered
+from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.arrays.growing import record_type
 

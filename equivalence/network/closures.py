@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.codes import Codes
 from cython.cimports.equivalence.network.deterministic import Deterministic
 from cython.cimports.equivalence.network.edge_types import BYTES, EMPTY
+from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.arrays.growing import bigger, record_type
 

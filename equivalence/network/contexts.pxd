@@ -1,6 +1,6 @@
 from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
-from equivalence.network.below cimport BelowSets, MergedStates
+from equivalence.network.below_sets cimport BelowSets, MergedStates
 from equivalence.network.codes cimport Codes
 
 

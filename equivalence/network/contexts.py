@@ -5,7 +5,7 @@
 What: the part of a `Network` that describes stacks (section 3 of docs/theory.md), made from its merged
 states.
 When: last step of `build_network`.
-Limits: those of `equivalence.network.below`, whose sets it uses.
+Limits: those of `equivalence.network.below_sets`, whose sets it uses.
 
 Every index is always checked, as there.
 """
@@ -15,9 +15,9 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.built import check_source
-from cython.cimports.equivalence.network.below import BelowSets, MergedStates
+from cython.cimports.equivalence.network.below_sets import BelowSets, MergedStates
 from cython.cimports.equivalence.network.codes import Codes
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 from equivalence.deadline import Stop

@@ -16,8 +16,8 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import of_array
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.edge_types import BYTES
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 from equivalence.arrays.growing import record_type

@@ -4,7 +4,7 @@
 
 What: a `Graph` of states, whose calls lead to first states instead of rules; a name for each state, given
 by merging; and keys: lists of integers that describe what a state does next, with its successors by name.
-When: made by `equivalence.network.merging`, first of states, then of their classes.
+When: made by `equivalence.network.state_merging`, first of states, then of their classes.
 Limits: indices are not checked.
 """
 
@@ -13,8 +13,8 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.codes import Codes
+from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.arrays.growing import record_type
 

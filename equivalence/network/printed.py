@@ -3,7 +3,7 @@
 """Grammars as XGrammar prints them.
 
 What: from the text of `str(grammar)`, `Printed.read` makes the expressions that the serialised form has, in
-another order. `equivalence.network.reading` accepts both.
+another order. `equivalence.network.grammar_reader` accepts both.
 When: for grammars whose printed text is complete (`hybrid.compile.request` says which), before any mask.
 XGrammar prints the median JSON schema in 30 us and serialises it in 200; the text is a third as long.
 Limits: rules of choices between sequences of texts, classes, rules and repeats, and rules that are a
@@ -31,8 +31,8 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network import serial as types
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 check_source(__name__)
@@ -94,7 +94,7 @@ class Printed:
             self.chosen = np.empty(size + 16, np.int64)
 
     def read(self, text: bytes, has_caret: bool, first: bytes) -> Any:
-        """The fields of `reading.ReadRules`; None if not all rules have the form that is read here.
+        """The fields of `grammar_reader.ParsedRules`; None if not all rules have the form that is read here.
 
         Args:
             text: the ASCII text that XGrammar prints.

@@ -4,7 +4,7 @@
 
 What: `Subsets` turns automata with empty edges into deterministic ones. Small rules without calls are
 copied into their callers, and a tail call of a rule to itself becomes a loop.
-When: called only by `equivalence.network.making`, once for each grammar.
+When: called only by `equivalence.network.pipeline`, once for each grammar.
 Limits: indices in the arrays are not checked, because `build` has made them, or read and checked them.
 
 Rules share no element (`equivalence.network.closures`), so subsets are numbered for all rules together, and
@@ -16,11 +16,11 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.closures import Closures
 from cython.cimports.equivalence.network.deterministic import Deterministic
 from cython.cimports.equivalence.network.edge_types import BYTES, CALL
 from cython.cimports.equivalence.network.transitions import Transitions
+from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.arrays.growing import record_type
 from equivalence.network.sizes import too_large

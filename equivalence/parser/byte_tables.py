@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.automaton import Automaton
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.libc.string import memset
 from numpy.typing import NDArray
 

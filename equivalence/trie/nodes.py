@@ -14,7 +14,7 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.utf8 import utf8_step
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT, OTHERS_AT, Node
 from numpy.typing import NDArray
 

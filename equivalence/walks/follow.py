@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 check_source(__name__)

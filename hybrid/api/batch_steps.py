@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.api.calls import Calls
 from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence, take
 from cython.cimports.hybrid.classifier.rows import Rows, address_of_words, copy_row, source_of

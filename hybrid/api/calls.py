@@ -20,13 +20,13 @@ from typing import Any
 import cython
 import torch
 from cython.cimports.equivalence.arrays.atomic import count, published
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.api.calls import number_of
 from cython.cimports.hybrid.classifier.cached_sequence import mask_of, take
 from cython.cimports.hybrid.classifier.computing_sequence import ComputingSequence
 from cython.cimports.hybrid.classifier.rows import copy_row, fetch_row
 
-from equivalence import forking
+from equivalence import forks
 from hybrid.api.bitmask import TensorRows
 from hybrid.api.tensor_layout import find_layout
 
@@ -260,7 +260,7 @@ def forget_masks() -> None:
         FILLED[i * COUNTER_STRIDE] = 0
 
 
-forking.in_child(forget_masks)
+forks.in_child(forget_masks)
 
 
 def masks_filled() -> int:

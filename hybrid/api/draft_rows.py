@@ -16,7 +16,7 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.api.calls import Calls
 from cython.cimports.hybrid.classifier.computing_sequence import ComputingSequence
 from cython.cimports.hybrid.classifier.lookup import Lookup

@@ -14,9 +14,9 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.frames import counting
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.store import Store
 from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.classifier.summariser import Summariser, equivalent_count

@@ -16,7 +16,7 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.cached_sequence import note
 from cython.cimports.hybrid.classifier.rows import Rows
 from cython.cimports.hybrid.classifier.steps import Steps

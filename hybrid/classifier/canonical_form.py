@@ -16,8 +16,8 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.automaton import Automaton
+from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.arrays.growing import bigger
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from equivalence import BudgetExceeded, TokenClasses, Vocabulary, forking
+from equivalence import BudgetExceeded, TokenClasses, Vocabulary, forks
 from equivalence.deadline import Deadline
 from equivalence.runs import Members, members_of
 from hybrid.classifier.base_store import NO_BYTE
@@ -140,7 +140,7 @@ class Classifier:
         self.gather = None if classes is None else Gather(classes, vocabulary.size)
         self.vocabulary = vocabulary
         self.limit = limit
-        self.lock = forking.listed(threading.Lock(), forking.Order.TABLES, self._after_torn_fork)
+        self.lock = forks.registered(threading.Lock(), forks.Order.TABLES, self._after_torn_fork)
         self.is_used = False
         self.is_refused = False
         self.session = self._new_session(0)

@@ -28,7 +28,7 @@ import numpy as np
 from equivalence import BudgetExceeded
 from equivalence.deadline import Deadline
 from equivalence.network import build_network
-from equivalence.network.reading import read_grammar
+from equivalence.network.grammar_reader import read_grammar
 from equivalence.network.token_ids import ids_as_bytes
 from hybrid.classifier.building import Builder
 from hybrid.classifier.classifier import Classifier

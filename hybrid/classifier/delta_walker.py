@@ -18,8 +18,8 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import zeros
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.classifier.walker import Walker

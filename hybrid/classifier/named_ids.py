@@ -20,7 +20,7 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.rows import Rows
 from cython.cimports.hybrid.classifier.store import Store
 from numpy.typing import NDArray

@@ -16,7 +16,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.records import absent, zeros
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.summaries import doubled, slot_in
 from cython.cimports.hybrid.classifier.summariser import Summariser
 

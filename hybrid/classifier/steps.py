@@ -19,7 +19,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.atomic import publish
 from cython.cimports.equivalence.arrays.records import absent
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.steps import Step, following, put, slot_of
 
 from equivalence.arrays.growing import array_of

@@ -18,8 +18,8 @@ from typing import Any
 import cython
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.walks.token_texts import TokenTexts
 from cython.cimports.hybrid.classifier.base_store import BaseStore
 from cython.cimports.hybrid.classifier.reader import Reader

@@ -17,9 +17,9 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import of_array
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.frames import unit_of
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.summaries import Summaries
 
 from equivalence.arrays.records import Kind

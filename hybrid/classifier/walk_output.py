@@ -17,8 +17,8 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import OTHERS_AT
 from cython.cimports.equivalence.walks.token_texts import TokenTexts
 from cython.cimports.hybrid.classifier.summaries import Summaries

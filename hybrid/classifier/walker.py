@@ -21,9 +21,9 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.prefetch import fetch
 from cython.cimports.equivalence.arrays.records import empty
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.character_loops import find_character_loop
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.equivalence.walks.subtrees import loops_below
 from cython.cimports.equivalence.walks.token_texts import TokenTexts

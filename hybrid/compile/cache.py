@@ -33,7 +33,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from equivalence import ArtifactError, HybridError, Vocabulary, forking
+from equivalence import ArtifactError, HybridError, Vocabulary, forks
 from equivalence.arguments import folder_of, integer_from
 from equivalence.store import read_whole, write_whole
 from hybrid.compiled import CompiledGrammar
@@ -99,11 +99,11 @@ class DiskCache:
         self._settings = settings
         self._count = count
         self._is_looking = False  # whether a thread lists the folder
-        self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of all these
+        self._lock = forks.registered(threading.Lock(), forks.Order.BRIEF)  # of all these
         self._bytes = 0
         self._uncounted = -1  # bytes written since the folder was listed; -1 if it never was
         self._warned = False
-        forking.in_child(self._in_child)
+        forks.in_child(self._in_child)
 
     def _in_child(self) -> None:
         """A forked process does not have the thread that lists the folder."""

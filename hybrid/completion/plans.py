@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from equivalence import BudgetExceeded, Vocabulary, forking
+from equivalence import BudgetExceeded, Vocabulary, forks
 from hybrid.completion.distances import UNSPELLED
 from hybrid.completion.reading import Reading, Tables
 from hybrid.completion.search import Way, search
@@ -83,7 +83,7 @@ class Plans:
 
     def __init__(self, tables: Tables, vocabulary: Vocabulary, spelling: Spelling) -> None:
         self._tables, self._vocabulary, self._spelling = tables, vocabulary, spelling
-        self._lock = forking.listed(threading.Lock(), forking.Order.TABLES, self._renew)
+        self._lock = forks.registered(threading.Lock(), forks.Order.TABLES, self._renew)
         self._renew()
 
     def _renew(self) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence
 from cython.cimports.hybrid.classifier.steps import following
 from cython.cimports.hybrid.drafts.counts import Counts

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import forking
+from equivalence import forks
 from equivalence.deadline import Deadline
 from hybrid.explain.explanation import Located
 from hybrid.explain.lark_reading import LarkReading, Lexing, Names, names_of
@@ -25,7 +25,7 @@ from hybrid.json_schema import SchemaGrammar
 from hybrid.lark import LarkGrammar
 
 
-@forking.with_listed_properties
+@forks.with_registered_properties
 class Wording:
     """Reads texts of one grammar, to find words for places in them.
 

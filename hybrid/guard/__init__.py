@@ -24,10 +24,10 @@ from typing import Any
 
 import xgrammar
 
-from equivalence import BudgetExceeded, GrammarError, HybridError, forking
+from equivalence import BudgetExceeded, GrammarError, HybridError, forks
 from equivalence.deadline import Deadline
+from equivalence.network.grammar_reader import read_grammar
 from equivalence.network.optimised import N_TOKENS, Optimise, Wanted, optimised_text
-from equivalence.network.reading import read_grammar
 from hybrid.guard import worker
 from hybrid.guard.estimate import (
     DEEP_GRAMMAR_BYTES,
@@ -72,7 +72,7 @@ READ_SECONDS = 45e-9
 so that we can read it (31 ns). Neither can be interrupted. Measured for 1 to 13 MB."""
 
 _users: weakref.WeakSet[Guard] = weakref.WeakSet()
-_users_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
+_users_lock = forks.registered(threading.Lock(), forks.Order.BRIEF)
 
 
 class Guard:

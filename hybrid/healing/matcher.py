@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import ArgumentError, MatcherError, forking
+from equivalence import ArgumentError, MatcherError, forks
 from equivalence.arguments import flag, integer, integer_from
 from hybrid.api.bitmask import Rows, row_number
 from hybrid.api.calls import count_masks
@@ -39,7 +39,7 @@ MOST_PREFIX = 4096
 MOST_KEPT = 64
 """Most masks that are cached for each grammar."""
 
-_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
+_lock = forks.registered(threading.Lock(), forks.Order.BRIEF)
 _kept: weakref.WeakKeyDictionary[CompiledGrammar, dict[Any, NDArray[np.uint32]]] = weakref.WeakKeyDictionary()
 
 

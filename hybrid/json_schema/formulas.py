@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
 from hybrid.json_schema.languages.limits import look
 

@@ -19,7 +19,7 @@ import xgrammar
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.json_text import fault_of
-from equivalence.network.reading import ReadGrammar
+from equivalence.network.grammar_reader import ParsedGrammar
 from hybrid.json_schema.arrays import bound_unique, build_array
 from hybrid.json_schema.assertions import Assertions
 from hybrid.json_schema.automata import Nonterminal
@@ -239,14 +239,14 @@ class SchemaGrammar:
         self.__dict__.pop("counted", None)
 
     @cached_property
-    def counted(self) -> ReadGrammar:
+    def counted(self) -> ParsedGrammar:
         """The grammar in the form that `equivalence.network` reads, for walks: it may have counted
         automata."""
         whole = self.whole
         return whole.rows.reading(whole.root, self)
 
     @cached_property
-    def read(self) -> ReadGrammar:
+    def read(self) -> ParsedGrammar:
         """The same without counted automata. `xgrammar` is its complete form.
 
         Raises:

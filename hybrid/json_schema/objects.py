@@ -18,7 +18,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.atoms import PropertySet, PropertySets
 from cython.cimports.hybrid.json_schema.automata import Nonterminal, ObjectAutomaton
 from cython.cimports.hybrid.json_schema.formulas import Formula, Formulas

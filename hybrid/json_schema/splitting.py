@@ -24,7 +24,7 @@ These rules keep the number of cases small (figures from 322 hard schemas):
 
 from __future__ import annotations
 
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import Formula, decides

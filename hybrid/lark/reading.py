@@ -16,7 +16,7 @@ from typing import Any
 
 import cython
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.lark.stacks import Stacks
 

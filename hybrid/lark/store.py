@@ -22,7 +22,7 @@ from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.pairs import Pairs
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.base_store import BaseStore
 from cython.cimports.hybrid.lark.reading import Reader
 from cython.cimports.hybrid.lark.stacks import Stacks

@@ -18,7 +18,6 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.pairs import Pairs
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.lark.lalr.outcomes import (
     CAN_DIE,
     CAN_PASS,
@@ -31,6 +30,7 @@ from cython.cimports.equivalence.lark.lalr.outcomes import (
     rest_of,
 )
 from cython.cimports.equivalence.lark.lalr.simulation import Simulation
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 from equivalence.arrays.growing import bigger

@@ -15,7 +15,6 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.lark.lalr.outcomes import (
     DEAD,
     MOST_REDUCTIONS,
@@ -25,6 +24,7 @@ from cython.cimports.equivalence.lark.lalr.outcomes import (
     pops_of,
     rest_of,
 )
+from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.arrays.growing import bigger
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar

@@ -19,7 +19,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 from hybrid.json_schema.languages.limits import look

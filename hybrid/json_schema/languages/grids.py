@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 from hybrid.json_schema.languages.automaton import Automaton, edges_by_set, minimal

@@ -21,7 +21,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
 from hybrid.json_schema.languages.limits import look
 

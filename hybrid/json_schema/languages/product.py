@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import cython
 import numpy as np
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.arrays.growing import bigger
 from hybrid.json_schema.languages.limits import TooLarge, look

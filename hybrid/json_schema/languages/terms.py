@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
 from hybrid.json_schema.languages import limits
 from hybrid.json_schema.languages.syntax import LAST

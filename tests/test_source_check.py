@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from equivalence import built
+from equivalence import source_check
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 MODULE = "equivalence.arrays.interning"
@@ -26,9 +26,9 @@ def checkout(tmp_path: Path) -> Path:
     for folder in ("arrays",):
         shutil.copytree(CHECKOUT / "equivalence" / folder, tmp_path / "equivalence" / folder)
     (tmp_path / "equivalence" / "__init__.py").write_text(
-        "from equivalence import built\n\nbuilt.require()\n"
+        "from equivalence import source_check\n\nsource_check.require()\n"
     )
-    for name in ("built.py", "built.pxd", "errors.py"):
+    for name in ("source_check.py", "source_check.pxd", "errors.py"):
         shutil.copy(CHECKOUT / "equivalence" / name, tmp_path / "equivalence" / name)
     for shared in (CHECKOUT / "equivalence").glob("cython_shared_*"):  # all extensions import it
         shutil.copy(shared, tmp_path / "equivalence" / shared.name)
@@ -61,7 +61,7 @@ def test_what_was_built_from_other_source_is_refused(checkout: Path, edited: str
 
 def test_declarations_that_are_imported_from_a_package_count() -> None:
     files: list[Path] = []
-    built._collect(CHECKOUT / "equivalence" / "network" / "printed.py", files)
+    source_check._collect(CHECKOUT / "equivalence" / "network" / "printed.py", files)
     names = {file.name for file in files}
     assert {"printed.py", "printed.pxd", "serial.pxd", "interning.pxd", "account.pxd"} <= names
 

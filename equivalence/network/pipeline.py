@@ -2,7 +2,7 @@
 # mypy: ignore-errors
 """From the expressions of a grammar to its merged network: the steps of `build_network`, and their tables.
 
-What: a `Making` owns all tables that the steps write into, and passes the results of one step to the next
+What: a `Pipeline` owns all tables that the steps write into, and passes the results of one step to the next
 without copying. Only what outlives the grammar is copied into new arrays.
 When: one grammar after another; `equivalence.network.build` keeps some of these objects. For a small
 grammar, allocating and freeing the tables took two thirds of the time of its network.
@@ -16,14 +16,14 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.automata import Builder
 from cython.cimports.equivalence.network.calls import Calls
 from cython.cimports.equivalence.network.closures import Closures
 from cython.cimports.equivalence.network.deterministic import Deterministic
 from cython.cimports.equivalence.network.edges import Ordered
-from cython.cimports.equivalence.network.merging import Merging, put, put_calls, put_edges
+from cython.cimports.equivalence.network.state_merging import StateMerging, put, put_calls, put_edges
 from cython.cimports.equivalence.network.subsets import Subsets
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 from equivalence.deadline import Stop
@@ -33,7 +33,7 @@ check_source(__name__)
 
 @cython.final
 @cython.cclass
-class Making:
+class Pipeline:
     """The tables of all steps.
 
     Attributes:
@@ -52,7 +52,7 @@ class Making:
     made: Deterministic
     closures: Closures
     subsets: Subsets
-    merging: Merging
+    merging: StateMerging
     account: Account
     n_rules: cython.Py_ssize_t
     root: cython.Py_ssize_t
@@ -73,7 +73,7 @@ class Making:
         self.made = Deterministic()
         self.closures = Closures(self.made)
         self.subsets = Subsets(self.closures, self.made)
-        self.merging = Merging()
+        self.merging = StateMerging()
         self.places = self.numbers = NO_NUMBERS
         self.largest = 0
 
@@ -224,7 +224,7 @@ class Making:
 
     def packed(self) -> tuple:
         """The data for `Network.finish` in three arrays, and the lengths of their parts (`unpacked`)."""
-        merging: Merging = self.merging
+        merging: StateMerging = self.merging
         made: Deterministic = self.made
         n: cython.Py_ssize_t = self.n_states
         n_rules: cython.Py_ssize_t = self.n_rules
@@ -239,7 +239,7 @@ class Making:
         if total > self.numbers.shape[0]:
             self.numbers = np.empty(total + total // 2, np.int64)
         to: cython.Py_ssize_t[::1] = self.numbers
-        # with the interpreter's lock, as in `Merging.automaton`
+        # with the interpreter's lock, as in `StateMerging.automaton`
         flags[:] = made.final[:n]
         at = put(to, 0, made.rule_first, n_rules)
         at = put(to, at, made.rule_last, n_rules)
@@ -279,7 +279,7 @@ def unpacked(
     numbers: NDArray[np.int32], counted: NDArray[np.int64], final: NDArray[np.uint8], sizes: list[int],
     n_classes: int, n_counted: int,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """From the result of `Making.packed`: the arguments of `below.MergedStates`; the counted rules,
+    """From the result of `Pipeline.packed`: the arguments of `below_sets.MergedStates`; the counted rules,
     int64[n, 3], the class of each, and the number of these classes; the order of the rules."""
     parts, end, numbers = [], 0, numbers.astype(np.int64)
     for size in sizes:

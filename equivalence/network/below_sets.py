@@ -22,8 +22,8 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.codes import Codes
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 from equivalence.arrays.growing import bigger

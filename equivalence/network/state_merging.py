@@ -2,9 +2,9 @@
 # mypy: ignore-errors
 """Merging states that read the same texts, whatever rules they are in.
 
-What: `Merging` makes the network of classes of states. States that only tail call a rule are replaced by its
-first state. Then `minimise` finds the coarsest bisimulation (`equivalence.network.component_merging`).
-When: called only by `equivalence.network.making`, once for each grammar.
+What: `StateMerging` makes the network of classes of states. States that only tail call a rule are replaced by
+its first state. Then `minimise` finds the coarsest bisimulation (`equivalence.network.component_merging`).
+When: called only by `equivalence.network.pipeline`, once for each grammar.
 Limits: indices in the arrays are not checked, because `equivalence.network.subsets` has made them.
 """
 
@@ -13,10 +13,10 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.component_merging import ComponentMerging
 from cython.cimports.equivalence.network.deterministic import Deterministic
 from cython.cimports.equivalence.network.graph import Graph
+from cython.cimports.equivalence.source_check import check_source
 
 check_source(__name__)
 
@@ -47,7 +47,7 @@ def put_calls(to, at, made):
 
 @cython.final
 @cython.cclass
-class Merging:
+class StateMerging:
     """The states of all rules, and their classes.
 
     Attributes:

@@ -2,7 +2,7 @@
 # mypy: ignore-errors
 """The part of an automaton that can be reached from one of its states, with new numbers for the states.
 
-What: `reached_edges` follows the edges of an XGrammar automaton, which all rules of a grammar share, and
+What: `reachable_edges` follows the edges of an XGrammar automaton, which all rules of a grammar share, and
 writes them in the form of `equivalence.network.edges`.
 When: for each rule whose automaton XGrammar makes (`equivalence.network.foreign`).
 Limits: edges that read something other than bytes keep XGrammar's type; the caller interprets them.
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.edge_types import BYTES, EMPTY
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 from equivalence.network import serial
@@ -23,7 +23,7 @@ check_source(__name__)
 NOTHING = cython.declare(cython.Py_ssize_t, serial.EDGE_EMPTY)
 
 
-def reached_edges(
+def reachable_edges(
     rows: cython.const[cython.Py_ssize_t][:, ::1],
     starts: cython.const[cython.Py_ssize_t][::1],
     begin: cython.Py_ssize_t,

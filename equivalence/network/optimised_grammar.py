@@ -1,6 +1,7 @@
 """Reading back the results of XGrammar's optimiser: the rules of a grammar, and their automata as arrays.
 
-What: `read_back` gets the text of an optimised grammar (`equivalence.network.optimised`) and reads it.
+What: `optimised_grammar` gets the text of an optimised grammar (`equivalence.network.optimised`) and reads
+it.
 When: for automata that XGrammar makes itself (`equivalence.network.foreign`).
 Limits: the layout of `equivalence.network.serial`; others raise `GrammarError`.
 """
@@ -15,13 +16,13 @@ from numpy.typing import NDArray
 
 from equivalence.network.dialect import refuse_other_layout
 from equivalence.network.integers import read_integers
-from equivalence.network.optimised import Wanted, asked_for
+from equivalence.network.optimised import Wanted, text_of
 from equivalence.network.serial import EDGE_DETAILS
 
 _BEFORE_EDGES = '{"edges":{"data_":[['
 
 
-class Optimised(NamedTuple):
+class OptimisedGrammar(NamedTuple):
     """The result of XGrammar's optimiser for a grammar.
 
     Attributes:
@@ -38,9 +39,9 @@ class Optimised(NamedTuple):
     details: list[int]
 
 
-def read_back(wanted: Wanted) -> Optimised | None:
+def optimised_grammar(wanted: Wanted) -> OptimisedGrammar | None:
     """XGrammar's optimised grammar; None: its automata are too large."""
-    text = asked_for(wanted)
+    text = text_of(wanted)
     if text is None:
         return None
     grammar, complete = text.split("\n")
@@ -55,4 +56,4 @@ def read_back(wanted: Wanted) -> Optimised | None:
     starts = np.array(read["edges"]["indptr_"], np.int64)
     features = json.loads(grammar)
     refuse_other_layout(features)
-    return Optimised(features, rows.reshape(-1, 3), starts, read[EDGE_DETAILS])
+    return OptimisedGrammar(features, rows.reshape(-1, 3), starts, read[EDGE_DETAILS])

@@ -1,9 +1,9 @@
 """Forks: locks, threads and running calls in a process that is forked while threads work.
 
 What: in the child, only the thread that forked exists. A lock that another thread held would stay locked for
-ever, and tables that it was changing would stay half changed. So every lock of the project is `listed` when
-it is made: before a fork, the locks that protect data are taken; in the child, locks that could not be taken
-are made again. Objects with threads or running calls register with `in_child` what happens to them.
+ever, and tables that it was changing would stay half changed. So every lock of the project is `registered`
+when it is made: before a fork, the locks that protect data are taken; in the child, locks that could not be
+taken are made again. Objects with threads or running calls register with `in_child` what happens to them.
 When: each module that makes a lock, a thread or a table of calls uses it. Then ``os.fork``, multiprocessing's
 "fork", and servers that load first and fork then need no special care.
 Limits: a fork waits at most `WAIT_SECONDS`. What is protected by locks that it does not get is made again in
@@ -50,8 +50,8 @@ Owner = TypeVar("Owner")
 Torn = Callable[[], Call | None]  # a weak method
 
 
-_listed: dict[Order, dict[weakref.ref[Any], Torn | None]] = {place: {} for place in Order}
-_forget = {place: listed_ones.pop for place, listed_ones in _listed.items()}
+_registered: dict[Order, dict[weakref.ref[Any], Torn | None]] = {place: {} for place in Order}
+_forget = {place: registered_ones.pop for place, registered_ones in _registered.items()}
 """What is called when a lock no longer exists: one method for all locks of a place. With one for each lock,
 Python's garbage collector visited four more objects. In a function of Python, Ctrl-C would be lost: what such
 a call raises is printed and dropped."""
@@ -61,7 +61,7 @@ _forks = threading.RLock()  # one fork at a time: two that each hold some locks 
 _held: list[Any] = []
 
 
-def listed(lock: Lock, place: Order, torn: Callable[[], object] | None = None) -> Lock:
+def registered(lock: Lock, place: Order, torn: Callable[[], object] | None = None) -> Lock:
     """Register a lock for forks, as long as it exists, and return it.
 
     Args:
@@ -70,7 +70,7 @@ def listed(lock: Lock, place: Order, torn: Callable[[], object] | None = None) -
         torn: a method that is called in the child if another thread held the lock, because the data that it
             protects may be half changed.
     """
-    _listed[place][weakref.ref(lock, _forget[place])] = torn and weak(torn)
+    _registered[place][weakref.ref(lock, _forget[place])] = torn and weak(torn)
     return lock
 
 
@@ -83,28 +83,28 @@ def in_child(call: Callable[[], object]) -> None:
     _in_child.add(call)
 
 
-def with_listed_properties(owner: type[Owner]) -> type[Owner]:
+def with_registered_properties(owner: type[Owner]) -> type[Owner]:
     """Register the locks of a class's `functools.cached_property`; before Python 3.12, each has one."""
     for value in vars(owner).values():
         if isinstance(value, functools.cached_property) and hasattr(value, "lock"):
-            listed(value.lock, Order.SLOW)
+            registered(value.lock, Order.SLOW)
     return owner
 
 
 def _before() -> None:
     _forks.acquire()
-    for place, listed_ones in _listed.items():
+    for place, registered_ones in _registered.items():
         ends = time.monotonic() + WAIT_SECONDS[place]
-        locks = _alive(listed_ones)
+        locks = _alive(registered_ones)
         for lock in itertools.compress(locks, map(operator.not_, _take(locks, 0))):
             left = ends - time.monotonic()
             if left > 0:
                 _take([lock], left)
 
 
-def _alive(listed_ones: dict[weakref.ref[Any], Torn | None]) -> list[Any]:
+def _alive(registered_ones: dict[weakref.ref[Any], Torn | None]) -> list[Any]:
     # the copy is made in one step, as other threads go on listing until the fork itself
-    return [lock for reference in list(listed_ones) if (lock := reference()) is not None]
+    return [lock for reference in list(registered_ones) if (lock := reference()) is not None]
 
 
 def _take(locks: list[Any], seconds: float) -> list[bool]:
@@ -134,8 +134,8 @@ def _after_in_parent() -> None:
 def _after_in_child() -> None:
     _release()
     calls: list[Call] = []
-    for listed_ones in _listed.values():
-        for reference, torn in list(listed_ones.items()):
+    for registered_ones in _registered.values():
+        for reference, torn in list(registered_ones.items()):
             lock = reference()
             if lock is None:
                 continue

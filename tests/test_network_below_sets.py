@@ -11,7 +11,7 @@ import pytest
 
 from equivalence.deadline import Stop
 from equivalence.errors import BudgetExceeded
-from equivalence.network.below import BelowSets, MergedStates
+from equivalence.network.below_sets import BelowSets, MergedStates
 from equivalence.network.contexts import contexts_and_below
 from tests.test_network_steps import a_stop, stopped
 

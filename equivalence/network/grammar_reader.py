@@ -71,7 +71,7 @@ class PlainRules(Sequence[list[Any]]):
         return serial.plain_rule(self.name_of(number), int(self.bodies[number]))
 
 
-class ReadGrammar(NamedTuple):
+class ParsedGrammar(NamedTuple):
     """A serialised grammar.
 
     Attributes:
@@ -130,13 +130,13 @@ class ReadGrammar(NamedTuple):
         return {**read.features, serial.RULES: list(read.rules), serial.DATA: data, serial.STARTS: starts}
 
 
-class ReadRules(NamedTuple):
+class ParsedRules(NamedTuple):
     """The rules of a printed grammar.
 
     Attributes:
         names: int64[rules, 2], where the name of each rule begins and ends in the text.
         bodies: int64[rules], the expression of each rule.
-        data, starts: the expressions, as in `ReadGrammar`.
+        data, starts: the expressions, as in `ParsedGrammar`.
         first: the number of the rule that was asked for; -1 if there is none.
         types: the types of all expressions.
     """
@@ -149,8 +149,8 @@ class ReadRules(NamedTuple):
     types: frozenset[int]
 
 
-def read_grammar(grammar: Any, counted: bool = False) -> ReadGrammar:
-    """Read an `xgrammar.Grammar`, or its serialised form as parsed by `json.loads`. A `ReadGrammar` is
+def read_grammar(grammar: Any, counted: bool = False) -> ParsedGrammar:
+    """Read an `xgrammar.Grammar`, or its serialised form as parsed by `json.loads`. A `ParsedGrammar` is
     returned unchanged. A grammar with an attribute `read` has been read already.
 
     Args:
@@ -160,16 +160,16 @@ def read_grammar(grammar: Any, counted: bool = False) -> ReadGrammar:
     Raises:
         GrammarError: its layout is not known here.
     """
-    if isinstance(grammar, ReadGrammar):
+    if isinstance(grammar, ParsedGrammar):
         return grammar
     for name in ("counted", "read")[not counted :]:
         read = None if isinstance(grammar, dict) else getattr(grammar, name, None)
-        if isinstance(read, ReadGrammar):
+        if isinstance(read, ParsedGrammar):
             return read
     return _read_serialised(grammar)
 
 
-def _read_serialised(grammar: Any) -> ReadGrammar:
+def _read_serialised(grammar: Any) -> ParsedGrammar:
     """Read the serialised form of a grammar, or the same parsed by `json.loads`."""
     features: dict[str, Any]
     if isinstance(grammar, dict):
@@ -184,15 +184,15 @@ def _read_serialised(grammar: Any) -> ReadGrammar:
                 features = json.loads(text[:at] + b'"read":[' + text[end:])
                 del features["read"]
                 refuse_other_layout(features)
-                return ReadGrammar(features, data, starts, types_among(data, starts))
+                return ParsedGrammar(features, data, starts, types_among(data, starts))
         features = json.loads(text)
     refuse_other_layout(features)
     data, starts = (np.array(features[name], np.int64) for name in (serial.DATA, serial.STARTS))
     rest = {name: value for name, value in features.items() if name not in (serial.DATA, serial.STARTS)}
-    return ReadGrammar(rest, data, starts, types_among(data, starts))
+    return ParsedGrammar(rest, data, starts, types_among(data, starts))
 
 
-def read_printed(grammar: Any, has_caret: bool) -> ReadGrammar | None:
+def read_printed(grammar: Any, has_caret: bool) -> ParsedGrammar | None:
     """Read the printed text of a grammar that XGrammar's converter has made from a JSON schema. None if the
     text is not complete, or if XGrammar prints in a form that is not known here.
 
@@ -218,10 +218,10 @@ def read_printed(grammar: Any, has_caret: bool) -> ReadGrammar | None:
         serial.ROOT: found.first,
         serial.MARKERS: [],
     }
-    return ReadGrammar(features, found.data, found.starts, found.types, printed=grammar)
+    return ParsedGrammar(features, found.data, found.starts, found.types, printed=grammar)
 
 
-def read_rules(text: bytes, has_caret: bool) -> ReadRules | None:
+def read_rules(text: bytes, has_caret: bool) -> ParsedRules | None:
     """The rules of a printed text; None if not all of them have the form that is read. Arguments are those of
     `Printed.read`."""
     try:
@@ -235,7 +235,7 @@ def read_rules(text: bytes, has_caret: bool) -> ReadRules | None:
     if len(text) <= LARGEST_KEPT and len(_waiting) < MOST_KEPT:
         printed.forget()
         _waiting.append(printed)
-    return None if fields is None else ReadRules(*fields)
+    return None if fields is None else ParsedRules(*fields)
 
 
 @cache

@@ -3,8 +3,8 @@
 Otherwise, old code would run without any sign.
 
 What: every extension contains the hash of its source and of the declarations with which it was compiled. When
-it is imported, it calls `check_source` (`built.pxd`), and so `check`, which computes the hash of the files
-beside it.
+it is imported, it calls `check_source` (`source_check.pxd`), and so `check`, which computes the hash of the
+files beside it.
 When: in a checkout. An installed package has no `setup.py` beside it, and nobody edits it.
 Limits: a change of the compiler or its flags is not noticed; `make clean` removes everything that was built.
 """

@@ -10,7 +10,7 @@ cdef Py_ssize_t put_edges(Py_ssize_t[::1] to, Py_ssize_t at, Deterministic made)
 cdef Py_ssize_t put_calls(Py_ssize_t[::1] to, Py_ssize_t at, Deterministic made) noexcept nogil
 
 
-cdef class Merging:
+cdef class StateMerging:
     cdef Account account
     cdef Py_ssize_t root, n_rules, n_states, all_counted
     cdef const Py_ssize_t[::1] rule_first
