@@ -68,7 +68,7 @@ def test_least_of_runs(size: int) -> None:
     minima = Minima(least_tree(ids), least_tree(sizes))
     for begin in range(size + 1):
         for end in range(begin, size + 1):
-            minima.look(begin, end)
+            minima.find(begin, end)
             assert minima.id == min(ids[begin:end].tolist(), default=NOBODY)
             assert minima.size == min(sizes[begin:end].tolist(), default=NOBODY)
     with pytest.raises(ValueError, match="different sizes"):

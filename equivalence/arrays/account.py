@@ -60,15 +60,15 @@ class Account:
         self.most = most
         self.excess = excess
 
-    def look(self):
+    def check(self):
         """Check whether the computation must stop.
 
         Raises:
-            BudgetExceeded, KeyboardInterrupt: it must; see `Stop.look`.
+            BudgetExceeded, KeyboardInterrupt: it must; see `Stop.check`.
         """
         if self.cell[0]:
             with cython.gil:
-                self.stop.look()
+                self.stop.check()
 
     def stop_by(self, stop: Any) -> None:
         """Use another `Stop` from now on; None: nothing stops the computation."""

@@ -160,7 +160,7 @@ class Items:
         with cython.nogil:
             self.item_starts[0] = self.n_rows
             while item < self.items.count:
-                self.account.look()
+                self.account.check()
                 self.read_item(item)
                 item += 1
                 if item >= self.item_starts.shape[0]:

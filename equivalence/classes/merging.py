@@ -174,7 +174,7 @@ class Merging:
             value = self.blocks.value[self.users[u, 1] - first_block]
             if value == NOTHING:
                 continue
-            self.account.look()
+            self.account.check()
             feature = 1
             if value != OUTRIGHT:
                 feature = self.features.feature(self.users[u, 0], value - 1)

@@ -176,7 +176,7 @@ class Sweep:
         """Find the number of the set from each bound to the next one."""
         t: cython.Py_ssize_t = 0
         for i in range(self.n_bounds):
-            self.account.look()
+            self.account.check()
             g = self.bounds[i]
             while t < self.ends[g]:
                 self.sets.toggle(cython.cast(cython.Py_ssize_t, self.toggles[t]))

@@ -84,7 +84,7 @@ class Search:
             outcome = self.events[e, 1]
             if self.answered[outcome] > block:
                 continue
-            self.account.look()
+            self.account.check()
             self.answered[outcome] = block + 1
             for k in range(self.n_belows):
                 self.queries.pair(outcome, self.belows[k])

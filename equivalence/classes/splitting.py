@@ -80,7 +80,7 @@ def split(parts, classes, event_starts, events):
         end = event_starts[block + 1]
         if begin == end:
             continue
-        parts.account.look()
+        parts.account.check()
         if parts.table.shape[0] < 2 * (end - begin):
             with cython.gil:
                 parts.make_room(end - begin)

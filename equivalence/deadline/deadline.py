@@ -219,14 +219,14 @@ class Stop:
 
     def __enter__(self) -> Stop:
         if self.cell[0]:
-            self.look()
+            self.check()
         return self
 
     def __exit__(self, error: type[BaseException] | None, *others: object) -> None:
         if error is None and self.cell[0]:
-            self.look()
+            self.check()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check that no kernel was stopped, so that its results may be used.
 
         Raises:

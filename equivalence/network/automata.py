@@ -130,7 +130,7 @@ class Builder:
             if self.bodies[rule] >= 0:
                 self.follow(self.bodies[rule], 2 * rule, 2 * rule + 1)
                 while self.depth > 0:
-                    self.account.look()
+                    self.account.check()
                     self.expand()
             rule = self.rules.next()
 

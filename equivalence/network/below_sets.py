@@ -206,7 +206,7 @@ class BelowSets:
         while head < tail:
             r = self.queue[head]
             head += 1
-            self.account.look()
+            self.account.check()
             if self.n_members > MEMBERS_A_STATE * self.max_states:
                 with cython.gil:
                     raise too_large(self.max_states)
@@ -272,7 +272,7 @@ class BelowSets:
                 self.number[rule] = self.set_of_rule[rule]
             self.forget_sets()
             for i in range(self.n_sets):
-                self.account.look()
+                self.account.check()
                 self.intern_set(self.example[i])
 
     def forget_sets(self):
@@ -290,7 +290,7 @@ class BelowSets:
             rule = order[order.shape[0] - 1 - i]
             if not self.used[rule]:
                 continue
-            self.account.look()
+            self.account.check()
             known = self.sets.count
             found = self.intern_set(rule)
             if found == known:

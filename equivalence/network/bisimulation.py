@@ -194,7 +194,7 @@ class Refinement:
     def group_queue(self):
         """Group the examined states by block and key."""
         for i in range(self.n_queue):
-            self.account.look()
+            self.account.check()
             s = self.queue[i].state
             b = self.graph.name[s]
             length = self.graph.write_key(s, -1)

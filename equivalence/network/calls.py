@@ -182,7 +182,7 @@ class Calls:
         while changed:
             changed = 0
             for position in range(self.n_found):
-                self.account.look()
+                self.account.check()
                 rule = self.order[position]
                 if not self.empty[rule] and self.may_be_empty(rule):
                     self.empty[rule] = 1

@@ -79,7 +79,7 @@ class ComponentMerging:
             if successor >= 0:
                 self.visit(successor)
                 continue
-            self.account.look()
+            self.account.check()
             self.depth -= 1
             if self.earliest[s] == self.order[s]:
                 self.take_component(s)

@@ -77,7 +77,7 @@ class Contexts:
         self.n_row_sets = 0
         with cython.nogil:
             for symbol in range(self.n_symbols):
-                self.account.look()
+                self.account.check()
                 self.collect(symbol)
                 self.write(symbol)
         self.flat = (

@@ -82,7 +82,7 @@ class Signatures:
             work -= self.n_left
             before = self.n_groups
             for i in range(self.n_left):
-                self.account.look()
+                self.account.check()
                 self.following[i] = self.signature(self.left[i])
             for i in range(self.n_left):
                 self.signatures[self.left[i]] = self.following[i]

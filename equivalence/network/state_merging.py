@@ -260,7 +260,7 @@ class StateMerging:
 
     def add_call(self, made, c, k):
         """Add a call to a class, unless the class has an equal one."""
-        self.account.look()
+        self.account.check()
         rule = self.calls[k].rule
         code = self.class_of[self.graph.calls[k].callee]
         if rule >= self.n_rules:

@@ -182,7 +182,7 @@ class Subsets:
         """Add the edges of the current subset: between two bounds, the transitions are the same for all
         bytes."""
         for i in range(self.ways.n_bounds - 1):
-            self.account.look()
+            self.account.check()
             self.ways.activate(self.ways.bounds[i])
             if self.ways.n_active == 0:
                 continue
@@ -213,7 +213,7 @@ class Subsets:
                 return False
             first, last = self.made.edges[k].first, self.made.edges[k].last
             target = element - state + self.made.edges[k].target
-        self.account.look()
+        self.account.check()
         self.closures.begin()
         self.closures.push(target)
         self.made.add_edge(subset, first, last, self.following())
@@ -225,7 +225,7 @@ class Subsets:
             rule = self.called[c].rule
             if self.call_head[rule] != c:
                 continue  # done with an earlier call of the same rule
-            self.account.look()
+            self.account.check()
             self.closures.begin()
             way: cython.Py_ssize_t = c
             while way > 0:
@@ -235,7 +235,7 @@ class Subsets:
 
     def add_rule(self, rule):
         """Make the automaton of a rule, after those of the rules that it may copy."""
-        self.account.look()
+        self.account.check()
         subset = self.sets.count
         self.made.rule_first[rule] = subset
         self.closures.begin_rule(rule)

@@ -186,7 +186,7 @@ class Space(Configurations):
 
     def step(self, configuration, byte_class):
         """Compute and record the configuration after a byte of a class."""
-        self.account.look()
+        self.account.check()
         byte = self.byte_classes[byte_class].byte
         self.stamp += 1
         self.n_links = 0

@@ -58,7 +58,7 @@ class Minima:
         ids, sizes: int64, two results of `least_tree` for the same number of values.
 
     Attributes:
-        id, size: the results of the last call of `look`.
+        id, size: the results of the last call of `find`.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Minima:
     @cython.ccall
     @cython.nogil
     @cython.exceptval(check=False)
-    def look(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.void:
+    def find(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.void:
         """Find the minima of the values from `begin` to before `end`; `NOBODY` if there are none."""
         n = self.ids.shape[0] >> 1
         least = self.ids[0]  # the minimum of no values
@@ -130,7 +130,7 @@ def number_runs(
         for r in range(class_of_run.shape[0]):
             c = class_of_run[r]
             if c >= 0:
-                minima.look(run_starts[r], run_starts[r + 1])
+                minima.find(run_starts[r], run_starts[r + 1])
                 first[c] = min(first[c], minima.id)
                 short[c] = min(short[c], minima.size)
         for i in range(alone.shape[0]):

@@ -124,7 +124,7 @@ class Spread:
                 changed = False
                 for i in range(self.n_sets):
                     for k in range(self.set_starts[i], self.set_starts[i + 1]):
-                        self.account.look()
+                        self.account.check()
                         if self.returning[k] and self.unite(i, self.set_below[k]):
                             changed = True
 
@@ -140,7 +140,7 @@ class Spread:
         """Compute what can be read after symbols have returned, for each occurrence and for each symbol."""
         with cython.nogil:
             for k in range(self.set_below.shape[0]):
-                self.account.look()
+                self.account.check()
                 for c in range(self.n_classes):
                     returns[self.symbol[k], c] |= self.below[self.set_below[k], c]
                     if self.returning[k]:
@@ -150,7 +150,7 @@ class Spread:
         """Compute what can be read below contexts, each on some sets."""
         with cython.nogil:
             for i in range(contexts.shape[0]):
-                self.account.look()
+                self.account.check()
                 for k in range(context_starts[i], context_starts[i + 1]):
                     for c in range(self.n_classes):
                         contexts[i, c] |= self.below[context_below[k], c]

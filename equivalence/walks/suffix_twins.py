@@ -145,7 +145,7 @@ class Rewriting:
     def number_of(self, outcome):
         """The number of the rewritten outcome; the twins of its suffixes must be known."""
         if self.numbers[outcome] < 0:
-            self.account.look()
+            self.account.check()
             self.numbers[outcome] = self.rewritten(outcome)
         return self.numbers[outcome]
 
@@ -230,7 +230,7 @@ class Twins:
         """Find the twin of each suffix, in the order of their numbers."""
         with cython.nogil:
             for i in range(order.shape[0]):
-                self.account.look()
+                self.account.check()
                 place = order[i]
                 n = self.by_block.count
                 listed = self.list_by_block(place)

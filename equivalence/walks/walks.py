@@ -157,7 +157,7 @@ class Walks:
         self.first = first
         with cython.nogil:
             for i in range(n):
-                self.account.look()
+                self.account.check()
                 # room for everything that this block can add, so that later additions need no check
                 room = self.nodes[nodes[i]].group_end - self.nodes[nodes[i]].group
                 if self.n_ranges + room > self.ranges.shape[0] or self.n_events + room > self.events.shape[0]:

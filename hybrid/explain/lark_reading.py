@@ -30,7 +30,7 @@ MOST_BYTES = 1 << 20
 MOST_STEPS = 1 << 16
 """Most reductions before a shift; Lark's tables have no cycles."""
 
-BETWEEN_LOOKS = 64
+BETWEEN_CHECKS = 64
 """Bytes between two checks of the clock."""
 
 IGNORED = "text that is ignored"
@@ -211,7 +211,7 @@ class LarkReading:
             raise Unexplained(f"the text has more than {MOST_BYTES:,} bytes")
         fixed = self._fixed
         for number, byte in enumerate(text):
-            if number % BETWEEN_LOOKS == 0 and deadline.is_over:
+            if number % BETWEEN_CHECKS == 0 and deadline.is_over:
                 raise TimeUp
             at = self._at[-1]
             column = fixed.class_of_byte[byte]

@@ -28,7 +28,7 @@ MOST_PLACES = 600_000
 DEEPEST = 400
 """Most rules of a chain that are followed."""
 
-BETWEEN_LOOKS = 256
+BETWEEN_CHECKS = 256
 """Places between two checks of the clock, about 2 ms."""
 
 MOST_RULES = 8
@@ -107,8 +107,8 @@ class Reading:
         for byte in text:
             found = []
             for number, place in enumerate(self._sets[-1]):
-                if number % BETWEEN_LOOKS == 0:
-                    self._look()
+                if number % BETWEEN_CHECKS == 0:
+                    self._check_time()
                 found += self._after(place, byte)
             if not found:
                 raise Unexplained(
@@ -117,7 +117,7 @@ class Reading:
             self._frames = {}
             self._sets.append(self._closed(found))
 
-    def _look(self) -> None:
+    def _check_time(self) -> None:
         if self._deadline.is_over:
             raise TimeUp
 
@@ -132,7 +132,7 @@ class Reading:
         found: dict[tuple[str, str, int], Expected] = {}
         rest: dict[Expected, Rest] = {}
         for place in self._sets[-1]:
-            self._look()
+            self._check_time()
             for number, edge in enumerate(self._rules.edges[place.node]):
                 if edge.kind > BYTE or place.edge not in (-1, number):
                     continue
@@ -161,7 +161,7 @@ class Reading:
         frames = dict.fromkeys(self._begun_before(place.frame) for place in self._sets[-1])
         chains: dict[tuple[str, ...], None] = {}
         for frame in frames:
-            self._look()
+            self._check_time()
             chains[self._chain(frame, DEEPEST)[::-1]] = None
         common = []
         for names in zip(*chains, strict=False):
@@ -265,8 +265,8 @@ class Reading:
 
         edges, n_done = self._rules.edges, 0
         while todo:
-            if n_done % BETWEEN_LOOKS == 0:
-                self._look()
+            if n_done % BETWEEN_CHECKS == 0:
+                self._check_time()
             n_done += 1
             place = todo.pop()
             node, number, done, frame = place

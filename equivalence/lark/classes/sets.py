@@ -76,7 +76,7 @@ class Sets:
         numbers: cython.int[::1] = found
         with cython.nogil:
             for pair in range(n):
-                self.account.look()
+                self.account.check()
                 group = cython.cast(cython.Py_ssize_t, group_of[pair])
                 begin = self.known.room(pair_start[pair + 1] - pair_start[pair] + 1)
                 count: cython.Py_ssize_t = 0

@@ -131,14 +131,14 @@ class Items:
         """
         item = self.kept
         while item < self.known.count:
-            self.account.look()
+            self.account.check()
             if item >= self.status.shape[0]:
                 with cython.gil:
                     self.grow_items()
             self.expand(item)
             item += 1
         while self.said_more():
-            self.account.look()
+            self.account.check()
 
     def expand(self, item):
         """Find the edges of an item; those of all items before it must be known."""

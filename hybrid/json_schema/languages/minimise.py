@@ -23,7 +23,7 @@ import numpy as np
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.equivalence.source_check import check_source
 
-from hybrid.json_schema.languages.limits import look
+from hybrid.json_schema.languages.limits import check_deadline
 
 check_source(__name__)
 
@@ -217,7 +217,7 @@ class Minimiser:
         keeping: cython.longlong[::1] = np.full(self.n_reached, -1, np.int64)  # for a color, the group
         waits: cython.uchar[::1] = np.zeros(self.n, np.uint8)
         while n_todo and n_colors < self.n_reached:
-            look()
+            check_deadline()
             keys: dict = {}
             colors: list = []  # for each group
             counts: list = []

@@ -366,7 +366,7 @@ class Terms:
         after_class: dict
         i: cython.Py_ssize_t = 0
         while i < len(states):
-            limits.look()
+            limits.check_deadline()
             term: cython.Py_ssize_t = states[i]
             i += 1
             relevant = self.first(term)
