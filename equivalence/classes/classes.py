@@ -24,7 +24,7 @@ from equivalence.network import Network, build_network
 from equivalence.network.grammar_reader import read_grammar
 from equivalence.network.sizes import too_large
 from equivalence.runs import ClassRuns, tokens_of
-from equivalence.runs.numbering import number_runs
+from equivalence.runs.class_numbers import number_runs
 from equivalence.vocabulary import Vocabulary
 
 Relation = Literal["acceptance", "displacement"]

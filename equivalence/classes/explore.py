@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from equivalence.arrays.account import Account
 from equivalence.arrays.interning import Interned
+from equivalence.classes.block_sets import outright_sets
 from equivalence.classes.colors import color_queries
 from equivalence.classes.items import Items, read_items
-from equivalence.classes.outright import outright_sets
 from equivalence.classes.queries import find_queries
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded

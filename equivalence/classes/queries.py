@@ -4,7 +4,7 @@
 
 What: a query (outcome, below set) asks which stacks of the below set accept the outcome. `find_queries`
 numbers the distinct queries that some context needs.
-When: once for each exploration, after the walk. `equivalence.classes.merging` looks up their colors.
+When: once for each exploration, after the walk. `equivalence.classes.class_merging` looks up their colors.
 Limits: they are charged to an `Account`.
 """
 

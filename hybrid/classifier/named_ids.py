@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from equivalence import TokenClasses, UnsupportedGrammar, Vocabulary
 from equivalence.network.token_ids import MARKER, MOST_GROUPS, Symbols, escaped
-from equivalence.runs.numbering import number_keys
+from equivalence.runs.class_numbers import number_keys
 
 check_source(__name__)
 

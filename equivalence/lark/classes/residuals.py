@@ -18,7 +18,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.classes.splitting import Parts
+from cython.cimports.equivalence.classes.refinement import Parts
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 

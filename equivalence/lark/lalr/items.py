@@ -6,7 +6,7 @@ What: an *item* is [the states that may be exposed after the pops, a nonterminal
 then]. It has an edge for each of these states; an edge dies, passes, or leads to an item further down. The
 status of an item says whether it can die and whether it can pass: an item that can only do one of both is
 decided.
-When: `equivalence.lark.lalr.numbering` needs items for the rows that it makes;
+When: `equivalence.lark.lalr.sequence_numbers` needs items for the rows that it makes;
 `equivalence.lark.lalr.stacks` makes an automaton of them.
 Limits: `beneath` says which states may be exposed, and allows more than occur in the parser.
 """

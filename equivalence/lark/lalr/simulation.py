@@ -5,8 +5,8 @@
 What: a `Simulation` stores sequence i as terminal `first[i]`, then sequence `rest[i]`, with its *row*: its
 outcome on each state that has an action on its terminal. A longer sequence is run on a state until the
 terminal is shifted; the row of its rest has the outcome from there on.
-When: `equivalence.lark.lalr.numbering` simulates each new sequence, `equivalence.lark.lalr.items` what is
-left of one.
+When: `equivalence.lark.lalr.sequence_numbers` simulates each new sequence, `equivalence.lark.lalr.items` what
+is left of one.
 Limits: a reduction that goes on forever is an error; sequences and bytes are bounded.
 """
 

@@ -3,8 +3,8 @@
 """Numbers of terminal sequences: sequences that no stack distinguishes, as far as items show, have equal
 numbers.
 
-What: a `Numbering` computes the number of a sequence from its end, once for each pair (terminal, number of
-the rest). A new pair is simulated, and its row is looked up. It is looked up again after edges that always
+What: `SequenceNumbers` computes the number of a sequence from its end, once for each pair (terminal, number
+of the rest). A new pair is simulated, and its row is looked up. It is looked up again after edges that always
 pass or always die are replaced by `PASS` and `DEAD`. A row that is still new is a new sequence.
 When: `equivalence.lark.lalr.sequences` needs the sequences of a grammar's tokens.
 Limits: those of `Simulation` and `Items`.
@@ -41,7 +41,7 @@ ROW_WIDTH = 32
 
 @cython.final
 @cython.cclass
-class Numbering:
+class SequenceNumbers:
     """Sequences, their items, and the tables to look them up.
 
     Args:

@@ -82,9 +82,9 @@ class Blocks:
     """Blocks, and what they do with one group of each class.
 
     Args:
-        classes: int32[G], the result of `equivalence.classes.splitting`.
+        classes: int32[G], the result of `equivalence.classes.refinement`.
         range_sets, set_words: the sets of blocks that read groups completely, see
-            `equivalence.classes.outright`.
+            `equivalence.classes.block_sets`.
         first_byte: uint8[G], the first byte of each group.
         block_starts: int64[257], where the blocks of each first byte start.
         event_starts, events: rows (group, outcome) of each block.
@@ -150,7 +150,7 @@ class Blocks:
 
 @cython.final
 @cython.cclass
-class Merging:
+class ClassMerging:
     """Classes, and the lists that describe them."""
 
     def __init__(self, blocks, features, user_starts, users, account) -> None:
@@ -225,7 +225,7 @@ def merge_classes(
     found = np.empty(n_groups, np.int32)
     result: cython.int[::1] = found
     merged: cython.int[::1] = np.full(n_classes, -1, np.int32)
-    merging = Merging(blocks, features, user_starts, users, account)
+    merging = ClassMerging(blocks, features, user_starts, users, account)
     with cython.nogil:
         merging.merge(merged)
         for g in range(n_groups):

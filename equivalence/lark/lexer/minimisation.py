@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.deadline import Deadline
-from equivalence.lark.lexer.unreading import Terminals, Unreading
+from equivalence.lark.lexer.lexeme_transducer import LexemeTransducer, Terminals
 
 PHASE = "the lexer's merging of states"
 
@@ -40,21 +40,21 @@ class Transducer(NamedTuple):
     continuations: list[Continuations]
 
 
-def tabulate(unreading: Unreading) -> Transducer:
+def tabulate(transducer: LexemeTransducer) -> Transducer:
     """The table of all explored states. Dead states are in it, but no step leads to them."""
     sequences: dict[Terminals, int] = {(): 0}
-    n_states, n_kinds = len(unreading.places), unreading.lexemes.kinds.number
+    n_states, n_kinds = len(transducer.places), transducer.lexemes.kinds.number
     step = np.full((n_states, n_kinds), -1, np.int32)
     emitted = np.zeros((n_states, n_kinds), np.int32)
     at_end = np.full(n_states, -1, np.int32)
     for state in range(n_states):
-        row = unreading.row(state)
+        row = transducer.row(state)
         step[state] = [-1 if one is None else one.state for one in row]
         emitted[state] = [
             0 if one is None or not one.terminals else sequences.setdefault(one.terminals, len(sequences))
             for one in row
         ]
-        end = unreading.at_end[state]
+        end = transducer.at_end[state]
         if end is not None:
             at_end[state] = sequences.setdefault(end, len(sequences))
     live = at_end >= 0

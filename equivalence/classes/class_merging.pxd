@@ -25,7 +25,7 @@ cdef class Blocks:
     cdef void evaluate(self, Py_ssize_t number) noexcept nogil
 
 
-cdef class Merging:
+cdef class ClassMerging:
     cdef Blocks blocks
     cdef Features features
     cdef const Py_ssize_t[::1] user_starts

@@ -5,7 +5,7 @@ What: `re` takes the first alternative that matches, however short, and backtrac
 all its attempts run side by side, in that order. When one reaches the end of its pattern, all attempts
 after it are dropped; those before it continue, and may still win. Keywords run in parallel, so that the end
 of a terminal is the end of a keyword if the whole lexeme spells one.
-When: once for each grammar, before `equivalence.lark.lexer.unreading` puts lexemes one after another.
+When: once for each grammar, before `equivalence.lark.lexer.lexeme_transducer` puts lexemes one after another.
 Limits: `max_states`. An end whose look-ahead is undecided is *conditional*: it stays in the list until the
 text decides it.
 """

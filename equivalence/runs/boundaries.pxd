@@ -1,4 +1,4 @@
-cdef class Cuts:
+cdef class Boundaries:
     cdef Py_ssize_t[::1] words, before
     cdef Py_ssize_t count
 

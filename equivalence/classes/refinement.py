@@ -1,11 +1,11 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Splitting: separates groups that some block of their first byte treats differently.
+"""Refinement: separates groups that some block of their first byte treats differently.
 
 What: at first, groups that the same blocks read completely are one class. Then each block splits classes by
 the outcomes of the groups that it does not read completely.
-When: in the middle of the partition. `equivalence.classes.merging` then merges classes that all contexts
-treat the same.
+When: in the middle of the partition. `equivalence.classes.class_merging` then merges classes that all
+contexts treat the same.
 Limits: pairs are compared exactly. Their table is charged to an `Account`, which is checked for each block.
 """
 
@@ -102,7 +102,7 @@ def split_classes(
     """Separate groups that some block treats differently.
 
     Args:
-        range_sets: int32[G], the set of blocks that reads each group, see `equivalence.classes.outright`.
+        range_sets: int32[G], the set of blocks that reads each group, see `equivalence.classes.block_sets`.
         n_sets: number of these sets.
         first_byte: uint8[G]; it separates groups that no block reads completely.
         event_starts: int64[blocks + 1], where the events of each block begin.

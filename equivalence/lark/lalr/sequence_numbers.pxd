@@ -5,7 +5,7 @@ from equivalence.lark.lalr.items cimport Items
 from equivalence.lark.lalr.simulation cimport Simulation
 
 
-cdef class Numbering:
+cdef class SequenceNumbers:
     cdef Simulation simulation
     cdef readonly Items items
     cdef Pairs pairs

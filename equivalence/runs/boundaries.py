@@ -2,7 +2,7 @@
 # mypy: ignore-errors
 """Divides the groups of a trie into runs: neighbours in byte order that every block treats the same.
 
-What: `cut_groups` finds where runs begin, and translates ranges and events from groups to runs.
+What: `divide_into_runs` finds where runs begin, and translates ranges and events from groups to runs.
 When: once for each partition (`equivalence.classes.partition`).
 Limits: 32 groups are examined at once, so a vocabulary of 128,000 tokens takes a few thousand steps.
 """
@@ -19,7 +19,7 @@ check_source(__name__)
 Integers = NDArray[np.int64]
 
 
-def cut_groups(
+def divide_into_runs(
     ranges: cython.const[cython.Py_ssize_t][:, ::1],
     events: cython.const[cython.Py_ssize_t][:, ::1],
     byte_starts: cython.const[cython.Py_ssize_t][::1],
@@ -37,19 +37,19 @@ def cut_groups(
         (where runs begin, int64[runs + 1]; the first byte of each run; the ranges and the events, with runs
             instead of groups).
     """
-    cuts = Cuts(byte_starts[256])
+    boundaries = Boundaries(byte_starts[256])
     with cython.nogil:
         for b in range(byte_starts.shape[0]):
-            cuts.add(byte_starts[b])
+            boundaries.add(byte_starts[b])
         for i in range(ranges.shape[0]):
-            cuts.add(ranges[i, 0])
-            cuts.add(ranges[i, 1])
+            boundaries.add(ranges[i, 0])
+            boundaries.add(ranges[i, 1])
         for i in range(events.shape[0]):
-            cuts.add(events[i, 0])
-            cuts.add(events[i, 0] + 1)
-        cuts.number()
-    starts = np.empty(cuts.count, np.int64)
-    first = np.empty(cuts.count - 1, np.uint8)
+            boundaries.add(events[i, 0])
+            boundaries.add(events[i, 0] + 1)
+        boundaries.number()
+    starts = np.empty(boundaries.count, np.int64)
+    first = np.empty(boundaries.count - 1, np.uint8)
     ranges_of_runs = np.empty((ranges.shape[0], 2), np.int64)
     events_of_runs = np.empty((events.shape[0], 2), np.int64)
     begins: cython.Py_ssize_t[::1] = starts
@@ -57,30 +57,30 @@ def cut_groups(
     run_ranges: cython.Py_ssize_t[:, ::1] = ranges_of_runs
     run_events: cython.Py_ssize_t[:, ::1] = events_of_runs
     with cython.nogil:
-        cuts.list_into(begins)
+        boundaries.list_into(begins)
         for i in range(bytes_of_runs.shape[0]):
             bytes_of_runs[i] = first_byte[begins[i]]
         for i in range(ranges.shape[0]):
-            run_ranges[i, 0] = cuts.run_from(ranges[i, 0])
-            run_ranges[i, 1] = cuts.run_from(ranges[i, 1])
+            run_ranges[i, 0] = boundaries.run_from(ranges[i, 0])
+            run_ranges[i, 1] = boundaries.run_from(ranges[i, 1])
         for i in range(events.shape[0]):
-            run_events[i, 0] = cuts.run_from(events[i, 0])
+            run_events[i, 0] = boundaries.run_from(events[i, 0])
             run_events[i, 1] = events[i, 1]
     return starts, first, ranges_of_runs, events_of_runs
 
 
 @cython.final
 @cython.cclass
-class Cuts:
+class Boundaries:
     """The groups at which runs begin, as a set of bits.
 
     Args:
-        n_groups: number of groups; the end of the last run is a cut, too.
+        n_groups: number of groups; the end of the last run is a boundary, too.
 
     Attributes:
         words: int64, 32 bits in each.
-        before: for each word, the number of cuts in the words before it.
-        count: number of cuts, after `number`.
+        before: for each word, the number of boundaries in the words before it.
+        count: number of boundaries, after `number`.
     """
 
     def __init__(self, n_groups: cython.Py_ssize_t) -> None:
@@ -95,7 +95,7 @@ class Cuts:
         self.words[group >> 5] |= one << (group & 31)
 
     def number(self):
-        """Count the cuts before each word."""
+        """Count the boundaries before each word."""
         n: cython.Py_ssize_t = 0
         for w in range(self.words.shape[0]):
             self.before[w] = n
@@ -104,7 +104,7 @@ class Cuts:
         self.count = n
 
     def list_into(self, starts):
-        """Write all cuts in ascending order."""
+        """Write all boundaries in ascending order."""
         n: cython.Py_ssize_t = 0
         for w in range(self.words.shape[0]):
             left = self.words[w]
@@ -115,7 +115,7 @@ class Cuts:
                 n += 1
 
     def run_from(self, group):
-        """The number of the run that begins at a group: the number of cuts before it."""
+        """The number of the run that begins at a group: the number of boundaries before it."""
         one: cython.Py_ssize_t = 1
         return self.before[group >> 5] + ones(self.words[group >> 5] & ((one << (group & 31)) - 1))
 

@@ -4,7 +4,7 @@ What: while threads live after an end, the text may still continue to a longer l
 die. Then the lexeme ends at the last end, and the rest, the *tail*, is lexed from the start. A state
 contains the unfinished lexeme and, for its last end, the *fallback*: what the tail alone has emitted, and
 the state that it is in. Texts whose tails behave alike share a state, however long they are.
-When: after `equivalence.lark.lexer.ordered`, before minimising.
+When: after `equivalence.lark.lexer.lexeme_automaton`, before minimising.
 Limits: fallbacks are dropped, and the text is dead if one of them would be needed,
 
 - beyond `unread_limit` lexemes in tails (the innermost first end is lost);
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
-from equivalence.lark.lexer.ordered import Edge, LexemeAutomaton
+from equivalence.lark.lexer.lexeme_automaton import Edge, LexemeAutomaton
 
 Terminals = tuple[int, ...]
 """Terminals in the order of the text, without ignored ones."""
@@ -52,7 +52,7 @@ class Step(NamedTuple):
     state: int
 
 
-class Unreading:
+class LexemeTransducer:
     """The states that can be reached from the start, state 0.
 
     Attributes:
