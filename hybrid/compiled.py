@@ -32,8 +32,8 @@ from equivalence.deadline import Deadline
 from equivalence.network.features import Features
 from equivalence.network.grammar_reader import read_grammar
 from hybrid.classifier.classifier import Classifier
-from hybrid.classifier.completing import complete
 from hybrid.classifier.deferred_classes import DeferredClasses
+from hybrid.classifier.promotion import promote_classifier
 from hybrid.completion import Completions
 from hybrid.explain import Wording
 from hybrid.guard import Guard
@@ -167,7 +167,7 @@ class CompiledGrammar:
         if self.classifier is None or isinstance(self.grammar, LarkGrammar):
             return False
         if not self.classifier.is_complete:
-            complete(self.classifier, self.grammar, budget, deadline)
+            promote_classifier(self.classifier, self.grammar, budget, deadline)
             self.note(why)
         return True
 

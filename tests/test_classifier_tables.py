@@ -18,7 +18,7 @@ from equivalence.arrays.interning import Interned
 from hybrid import BatchGrammarMatcher, Budget, GrammarMatcher, allocate_token_bitmask
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.rows import Rows
-from hybrid.classifier.steps import Steps
+from hybrid.classifier.step_cache import StepCache
 from hybrid.classifier.store import Store
 from hybrid.classifier.summaries import summaries_of
 from tests.classifiers import LETTERS, NESTED, STOP, compiled_of, walk, words_of
@@ -124,7 +124,7 @@ def test_bytes_that_are_used_up_leave_tables_whole() -> None:
 
 
 def test_remembered_steps_and_rows() -> None:
-    steps: Steps = Steps()
+    steps: StepCache = StepCache()
     wanted: dict[tuple[int, int], int] = {}
     rng = random.Random(4)
     for _ in range(3_000):

@@ -74,11 +74,11 @@ compiler = GrammarCompiler(VOCABULARY, n_jobs=2, budget=budget)
 
 AT_WORK = """
 import tempfile
-from hybrid.classifier import completing
+from hybrid.classifier import promotion
 from tests.test_artifact import grammar_of
 
 # a promotion in small pieces, in a thread of the program's own
-completing.PIECE = completing.CONTEXTS = 1
+promotion.PIECE = promotion.CONTEXTS = 1
 compiled = compiler.compile_grammar(grammar_of("sql_like"))
 assert compiled.classes
 threading.Thread(target=compiled.promote, daemon=True).start()

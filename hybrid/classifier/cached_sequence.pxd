@@ -1,5 +1,5 @@
 from hybrid.classifier.rows cimport Rows
-from hybrid.classifier.steps cimport Steps
+from hybrid.classifier.step_cache cimport StepCache
 
 
 # The fields that a known step and a known mask read come first, so that they share few cache lines.
@@ -7,7 +7,7 @@ cdef class CachedSequence:
     cdef readonly Py_ssize_t config
     cdef Py_ssize_t first_stop
     cdef Py_ssize_t last_stop
-    cdef readonly Steps steps
+    cdef readonly StepCache steps
     cdef readonly Rows rows
     cdef readonly Py_ssize_t made
     cdef readonly bint ended
@@ -21,7 +21,7 @@ cdef class CachedSequence:
 
 
 from hybrid.classifier.rows cimport source_in
-from hybrid.classifier.steps cimport following_in
+from hybrid.classifier.step_cache cimport following_in
 
 
 # Tables are read through the sequence. As arguments of a call they would be counted as references: in free-threaded Python all

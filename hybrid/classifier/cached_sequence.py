@@ -19,7 +19,7 @@ import numpy as np
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.cached_sequence import note
 from cython.cimports.hybrid.classifier.rows import Rows
-from cython.cimports.hybrid.classifier.steps import Steps
+from cython.cimports.hybrid.classifier.step_cache import StepCache
 
 from equivalence import MatcherError
 from equivalence.arrays.growing import bigger
@@ -70,7 +70,7 @@ class CachedSequence:
         if 2 * self.made >= self.history.shape[0]:
             self.history = bigger(self.history, 4 * self.made, 2 * self.made)
 
-    def begin(self, session: Any, start: cython.Py_ssize_t, steps: Steps, rows: Rows) -> None:
+    def begin(self, session: Any, start: cython.Py_ssize_t, steps: StepCache, rows: Rows) -> None:
         """Start a sequence in a session, at the session's first configuration."""
         history = np.empty(2 * FIRST_STEPS, np.int32)
         self.session, self.steps, self.rows, self.config = session, steps, rows, start
@@ -78,7 +78,7 @@ class CachedSequence:
         self.made = self.first_known = 0
         self.ended = False
 
-    def enter(self, session: Any, config: cython.Py_ssize_t, steps: Steps, rows: Rows) -> None:
+    def enter(self, session: Any, config: cython.Py_ssize_t, steps: StepCache, rows: Rows) -> None:
         """Move to a session, given the configuration in it; the history is unchanged."""
         self.session, self.steps, self.rows, self.config = session, steps, rows, config
         self.first_known = self.made

@@ -24,10 +24,10 @@ from equivalence import BudgetExceeded, TokenClasses, Vocabulary, forks
 from equivalence.deadline import Deadline
 from equivalence.runs import Members, members_of
 from hybrid.classifier.base_store import NO_BYTE
-from hybrid.classifier.pieces import PieceGather
+from hybrid.classifier.mask_pieces import PieceGather
 from hybrid.classifier.reachable import Reachable
 from hybrid.classifier.rows import Rows
-from hybrid.classifier.steps import Steps
+from hybrid.classifier.step_cache import StepCache
 from hybrid.classifier.store import Store
 from hybrid.classifier.summaries import Summaries
 from hybrid.classifier.tables import Fixed
@@ -56,7 +56,7 @@ class Session:
     def __init__(self, serial: int, store: Any, start: int, left: int, gather: Gather) -> None:
         self.serial = serial
         self.store = store
-        self.steps = Steps()
+        self.steps = StepCache()
         self.rows: dict[tuple[int, ...], Rows] = {}
         self.class_rows: Rows | None = None
         self.start = start
@@ -107,7 +107,7 @@ class Classifier:
         vocabulary: the vocabulary of the classes.
         limit: bytes that tables and cached steps and masks may take together.
         known: summaries computed ahead of time; ``None``: all are computed on demand.
-        reachable: which stacks the network allows; `completing` needs it. ``None``: it builds the network
+        reachable: which stacks the network allows; `promotion` needs it. ``None``: it builds the network
             again.
 
     Attributes:

@@ -19,7 +19,7 @@ from equivalence import BudgetExceeded, MatcherError
 from equivalence.deadline import Deadline
 from hybrid.classifier.classifier import Session, forced_text
 from hybrid.classifier.computing_sequence import ComputingSequence
-from hybrid.classifier.pieces import PieceGather
+from hybrid.classifier.mask_pieces import PieceGather
 from hybrid.classifier.rows import Rows
 from hybrid.classifier.token_ids import ReadBothWays
 from hybrid.representatives.follower import EngineFollower

@@ -32,7 +32,7 @@ from cython.cimports.hybrid.classifier.rows import (
     source_at,
     source_of,
 )
-from cython.cimports.hybrid.classifier.steps import Steps, following, following_at
+from cython.cimports.hybrid.classifier.step_cache import StepCache, following, following_at
 
 from equivalence import BudgetExceeded
 
@@ -196,7 +196,7 @@ class Lookup:
             if self.followers[i] is None:
                 continue
             follower: ComputingSequence = self.followers[i]
-            steps: Steps = follower.steps
+            steps: StepCache = follower.steps
             rows: Rows = follower.rows
             self.held.append(steps)
             self.held.append(rows)

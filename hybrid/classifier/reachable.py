@@ -18,7 +18,7 @@ Integers = NDArray[np.int64]
 
 
 class Reachable(NamedTuple):
-    """The arrays that `hybrid.classifier.building.Builder` reads.
+    """The arrays that `hybrid.classifier.summary_closure.SummaryClosure` reads.
 
     Attributes:
         contexts: int64[C, 2]: (state, counter frame or -1) that may be on top of a stack.

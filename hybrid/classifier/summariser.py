@@ -6,7 +6,7 @@ What: `Summariser` reads every representative on a state over an unknown stack (
 suffix on a symbol (`read_below`). The result is a mask of the classes that are read completely, and a pending
 set of suffixes that are left when the known part of the stack is used up.
 When: when a stack first asks for it (`hybrid.classifier.reader`), or ahead of time
-(`hybrid.classifier.building`).
+(`hybrid.classifier.summary_closure`).
 Limits: if the account is exhausted, all results so far are kept, so each call gets further.
 """
 

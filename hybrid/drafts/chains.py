@@ -16,7 +16,7 @@ from typing import Any
 import cython
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence
-from cython.cimports.hybrid.classifier.steps import following
+from cython.cimports.hybrid.classifier.step_cache import following
 from cython.cimports.hybrid.drafts.counts import Counts
 
 check_source(__name__)

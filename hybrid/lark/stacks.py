@@ -43,7 +43,7 @@ class Stacks:
 
     Attributes:
         nodes: pairs (state, node below), and for each the number of the set of kinds that the stack accepts
-            (`hybrid.lark.reading`).
+            (`hybrid.lark.reader`).
     """
 
     def __init__(self, fixed: Any, account: Account) -> None:

@@ -24,7 +24,7 @@ from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.pairs import Pairs
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.base_store import BaseStore
-from cython.cimports.hybrid.lark.reading import Reader
+from cython.cimports.hybrid.lark.reader import Reader
 from cython.cimports.hybrid.lark.stacks import Stacks
 from numpy.typing import NDArray
 

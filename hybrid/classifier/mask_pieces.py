@@ -13,7 +13,7 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.source_check import check_source
-from cython.cimports.hybrid.classifier.pieces import unite_row
+from cython.cimports.hybrid.classifier.mask_pieces import unite_row
 from cython.cimports.hybrid.classifier.rows import address_of_words
 from cython.cimports.hybrid.classifier.walker import Walker
 from cython.cimports.hybrid.values.gather import Gather, mark_tokens

@@ -2,9 +2,9 @@
 # mypy: ignore-errors
 """Compute summaries ahead of time: read each pending set on each symbol that the network allows below it.
 
-What: `Builder` goes through the contexts of a network and what may lie below them, and fills the tables of
-a store. `run` does a part of the work and continues where the last call stopped.
-When: used by `hybrid.classifier.precomputation`, all at once, and by `hybrid.classifier.completing`, in
+What: `SummaryClosure` goes through the contexts of a network and what may lie below them, and fills the
+tables of a store. `run` does a part of the work and continues where the last call stopped.
+When: used by `hybrid.classifier.precomputation`, all at once, and by `hybrid.classifier.promotion`, in
 pieces, between which matchers use the same tables.
 Limits: below sets allow more stacks than occur.
 """
@@ -31,7 +31,7 @@ QUEUE = cython.declare(cython.Py_ssize_t, 1)
 
 @cython.final
 @cython.cclass
-class Builder:
+class SummaryClosure:
     """The computation of all summaries of a store.
 
     Args:

@@ -2,7 +2,7 @@
 
 What: a classifier that is completed while matchers use it, on random grammars; from files; what cannot be
 completed.
-When: after any change of `hybrid.classifier.completing` or `hybrid.classifier.reachable`.
+When: after any change of `hybrid.classifier.promotion` or `hybrid.classifier.reachable`.
 Limits: which classifiers are completed, and when, is tested in ``test_promotion.py``.
 """
 

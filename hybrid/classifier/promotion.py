@@ -1,8 +1,9 @@
 """Promotion: computing all missing states of a running classifier, in its own tables.
 
-What: `complete` computes all states now. `Completing` does the work of `hybrid.classifier.precomputation`,
-but in small pieces, and in the tables of the session that matchers use. No number changes its meaning, so
-matchers keep their configurations, cached steps and masks, and nothing has to be moved.
+What: `promote_classifier` computes all states now. `Promotion` does the work of
+`hybrid.classifier.precomputation`, but in small pieces, and in the tables of the session that matchers use.
+No number changes its meaning, so matchers keep their configurations, cached steps and masks, and nothing has
+to be moved.
 When: called by `CompiledGrammar.promote`, and for grammars compiled with ``static=True``.
 Limits: it gives up if a limit is reached or a new session starts in the meantime. Its results so far are
 kept, as if stacks had needed them.
@@ -30,9 +31,9 @@ from equivalence.deadline import Deadline
 from equivalence.network import build_network
 from equivalence.network.grammar_reader import read_grammar
 from equivalence.network.token_ids import ids_as_bytes
-from hybrid.classifier.building import Builder
 from hybrid.classifier.classifier import Classifier
 from hybrid.classifier.reachable import Reachable, reachable_of
+from hybrid.classifier.summary_closure import SummaryClosure
 from hybrid.values.budget import Budget
 
 REPLACED = (
@@ -48,7 +49,7 @@ CONTEXTS = 2
 """Contexts of the network that a piece begins: the first reading of a context walks all classes."""
 
 
-class Completing:
+class Promotion:
     """The completion of one classifier, piece by piece.
 
     Args:
@@ -61,7 +62,7 @@ class Completing:
     def __init__(self, classifier: Classifier, reachable: Reachable, *, states: int, limit: int) -> None:
         self._classifier = classifier
         self._session = classifier.session
-        self._builder = Builder(self._session.store, reachable)
+        self._closure = SummaryClosure(self._session.store, reachable)
         self._states, self._limit = states, limit
 
     def piece(self) -> bool:
@@ -81,7 +82,7 @@ class Completing:
                 )
             before = store.bound(min(self._limit, store.limit))
             try:
-                return self._builder.run(PIECE, CONTEXTS)
+                return self._closure.run(PIECE, CONTEXTS)
             except BudgetExceeded as error:
                 raise BudgetExceeded(
                     f"the classifier's states need more than {self._limit} bytes; raise Budget.table_bytes"
@@ -102,7 +103,9 @@ class Completing:
         self._classifier.complete_with(known.completed())
 
 
-def complete(classifier: Classifier, grammar: Any, budget: Budget, deadline: Deadline | None = None) -> None:
+def promote_classifier(
+    classifier: Classifier, grammar: Any, budget: Budget, deadline: Deadline | None = None
+) -> None:
     """Compute all states of a classifier that has classes.
 
     Args:
@@ -119,7 +122,7 @@ def complete(classifier: Classifier, grammar: Any, budget: Budget, deadline: Dea
     if reachable is None:
         reachable = reachable_again(classifier, grammar, budget)
     # like ahead of time: a quarter of the bytes is for the tables of states
-    work = Completing(classifier, reachable, states=4 * budget.states, limit=classifier.limit // 4)
+    work = Promotion(classifier, reachable, states=4 * budget.states, limit=classifier.limit // 4)
     while work.piece():
         if deadline is not None:
             deadline.check("the classifier's states")

@@ -8,7 +8,7 @@ cdef struct Step:
     int unused
 
 
-cdef class Steps:
+cdef class StepCache:
     cdef Py_ssize_t address
     cdef Py_ssize_t last
     cdef Step[::1] table
@@ -63,5 +63,5 @@ cdef inline Py_ssize_t following_in(const Py_ssize_t* address, const Py_ssize_t*
     return following_at(published(address), n, configuration, token)
 
 
-cdef inline Py_ssize_t following(Steps steps, Py_ssize_t configuration, Py_ssize_t token) noexcept nogil:
+cdef inline Py_ssize_t following(StepCache steps, Py_ssize_t configuration, Py_ssize_t token) noexcept nogil:
     return following_in(&steps.address, &steps.last, configuration, token)

@@ -20,7 +20,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.atomic import publish
 from cython.cimports.equivalence.arrays.records import absent
 from cython.cimports.equivalence.source_check import check_source
-from cython.cimports.hybrid.classifier.steps import Step, following, put, slot_of
+from cython.cimports.hybrid.classifier.step_cache import Step, following, put, slot_of
 
 from equivalence.arrays.growing import array_of
 from equivalence.arrays.records import Kind
@@ -34,7 +34,7 @@ STEP = Kind("configuration token following unused", np.int32)
 @cython.final
 @cython.no_gc
 @cython.cclass
-class Steps:
+class StepCache:
     """The cached steps.
 
     Attributes:
