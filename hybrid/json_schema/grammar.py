@@ -23,8 +23,8 @@ from equivalence.network.grammar_reader import ParsedGrammar
 from hybrid.json_schema.arrays import bound_unique, build_array
 from hybrid.json_schema.assertions import Assertions
 from hybrid.json_schema.automata import Nonterminal
+from hybrid.json_schema.cardinality import Counts, always_ends
 from hybrid.json_schema.conditional import conditional_always_ends
-from hybrid.json_schema.counting import Counts, always_ends
 from hybrid.json_schema.dialects import dialect_of
 from hybrid.json_schema.ebnf import ebnf_of, least_bytes
 from hybrid.json_schema.emission import emit
@@ -33,11 +33,11 @@ from hybrid.json_schema.formulas import Formulas
 from hybrid.json_schema.instances import Instances
 from hybrid.json_schema.languages.limits import TooLarge, with_deadline
 from hybrid.json_schema.layout import Layout, layout_of
-from hybrid.json_schema.leaving_out import refuse_forbidding
 from hybrid.json_schema.locations import Locations
 from hybrid.json_schema.nonterminals import Bounds, Nonterminals
 from hybrid.json_schema.numbers import Numbers
 from hybrid.json_schema.objects import build_object
+from hybrid.json_schema.omission import refuse_forbidding
 from hybrid.json_schema.places import Places, places_of
 from hybrid.json_schema.productive import find_productive
 from hybrid.json_schema.references import Documents

@@ -23,7 +23,7 @@ from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 from hybrid.json_schema.languages.limits import check_deadline
-from hybrid.json_schema.languages.minimise import minimised, minimised_table
+from hybrid.json_schema.languages.minimisation import minimised, minimised_table
 from hybrid.json_schema.languages.product import product
 from hybrid.json_schema.languages.syntax import Ranges
 

@@ -22,7 +22,7 @@ from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringA
 from cython.cimports.equivalence.source_check import check_source
 
 from hybrid.json_schema.languages.limits import TooLarge, check_deadline
-from hybrid.json_schema.languages.minimise import minimised_table
+from hybrid.json_schema.languages.minimisation import minimised_table
 
 check_source(__name__)
 
@@ -411,7 +411,7 @@ def read_numbers(
         bound: the maximum number of configurations.
 
     Returns:
-        Rows and accepting states, as in `hybrid.json_schema.languages.minimise.minimised`.
+        Rows and accepting states, as in `hybrid.json_schema.languages.minimisation.minimised`.
 
     Raises:
         TooLarge: there are more configurations than the bound.
