@@ -168,14 +168,14 @@ def test_after_our_own_part_the_rest_goes_on(strategy: str, monkeypatch: pytest.
     assert sum(fallen.values()) >= 5
 
 
-def test_a_network_alone_stops_at_each_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_alone_stops_at_each_check(monkeypatch: pytest.MonkeyPatch) -> None:
     grammar = xgrammar.Grammar.from_ebnf(RECURSIVE)
     checks = Checks(monkeypatch)
     with checks.cancelling():
-        build_network(grammar, token_bytes=8, deadline=Deadline()).finish(Deadline())
+        build_network(grammar, token_bytes=8, deadline=Deadline()).below(Deadline())
     for last in range(checks.count):
         with checks.cancelling(last), pytest.raises(BudgetExceeded, match="cancelled in this phase: the "):
-            build_network(grammar, token_bytes=8, deadline=Deadline()).finish(Deadline())
+            build_network(grammar, token_bytes=8, deadline=Deadline()).below(Deadline())
 
 
 def test_sets_below_are_bounded() -> None:
@@ -185,7 +185,7 @@ def test_sets_below_are_bounded() -> None:
     grammar = xgrammar.Grammar.from_ebnf("\n".join(["root ::= r0", *rules, f'r{n} ::= "e"']))
     states = build_network(grammar, token_bytes=8).n_states
     with pytest.raises(BudgetExceeded, match="more than 220 states"):
-        build_network(grammar, token_bytes=8, max_states=220).finish()
+        build_network(grammar, token_bytes=8, max_states=220).below()
     assert states < 10 * 220
 
 
@@ -207,7 +207,7 @@ def arrays(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Any]]]:
     def building(*arguments: Any, **options: Any) -> Any:
         network = build(*arguments, **options)
         deadlines.append(options["deadline"])
-        made.extend(map(weakref.ref, (*network.automaton, network.contexts)))
+        made.extend(map(weakref.ref, (*network.automaton, network.below().contexts)))
         return network
 
     def held_by_the_space(automaton: Any) -> Any:

@@ -197,7 +197,7 @@ def test_there_are_no_classes(tmp_path: Path) -> None:
     assert list((tmp_path / "cache").glob("*.equimask")) == []
     network = build_network(grammar_of_schema(SLUG).counted, token_bytes=64)
     with pytest.raises(UnsupportedGrammar, match=r"lengths .* are counted"):
-        network.finish()
+        network.below()
 
 
 def test_other_strategies_have_a_state_for_each_length() -> None:

@@ -99,7 +99,7 @@ def classes_and_network(
     """
     began = time.perf_counter()
     network = network_within(grammar, vocabulary, relation, capacity, max_states, deadline)
-    network.finish(deadline)
+    network.below(deadline)
     built = time.perf_counter()
     classes = classes_of_network(network, vocabulary, relation, capacity, deadline)
     classes.seconds["network"] = built - began
@@ -148,7 +148,7 @@ def classes_of_network(
         BudgetExceeded: as for `compute_classes`.
     """
     trie = vocabulary.trie
-    network.finish(deadline)
+    below = network.below(deadline)
     built = time.perf_counter()
     exploration = explore(
         network, trie, displacement=relation == "displacement", capacity=capacity, deadline=deadline,
@@ -171,7 +171,7 @@ def classes_of_network(
     phases = {"network": 0.0, "explore": explored - built, "partition": done - explored}
     sizes = {
         "states": network.n_states,
-        "contexts": len(network.contexts),
+        "contexts": len(below.contexts),
         "configurations": exploration.n_configurations,
         "items": exploration.n_items,
         "outcomes": exploration.n_outcomes,

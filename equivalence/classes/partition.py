@@ -71,6 +71,7 @@ def _partition(
         range_sets, len(words), first_byte, found.event_starts, events, account
     )
     blocks = Blocks(classes, range_sets, words, first_byte, found.block_starts, found.event_starts, events)
-    features = Features(found.queries, found.colors, network.context_starts, network.context_below, account)
+    below = network.below()
+    features = Features(found.queries, found.colors, below.context_starts, below.context_below, account)
     result = merge_classes(n_classes, blocks, features, found.user_starts, found.users, account)
     return ClassRuns(starts, result)

@@ -70,7 +70,18 @@ Integers = NDArray[np.int64]
 
 
 class Below(NamedTuple):
-    """What may lie below each state of a network; see `Network`."""
+    """What may lie below each state of a network.
+
+    Attributes:
+        contexts: what may be on top of a stack, int64[C, 2], rows (symbol, counted class below or -1).
+        context_starts: int64[C + 1], where the below sets of each context begin in `context_below`.
+        context_below: int64, the below sets of each context.
+        below_starts: int64[B + 1], where the symbols of each below set begin in `below_symbols`.
+        below_symbols: int64, the symbols of each below set.
+        below_of_symbol: int64, the below set below each of `below_symbols`.
+        below_bottom: bool[B], the sets that may be at the bottom of the stack.
+        n_rules: number of the grammar's rules that the network uses.
+    """
 
     contexts: Integers
     context_starts: Integers
@@ -88,8 +99,8 @@ class Network:
     A *symbol* is what lies on the stack: a state to return to, or -1 - k, the frame of counted class k. A
     *below set* contains the symbols that may lie directly below a rule's states.
 
-    `finish`, or the first access, computes what lies below; masks before there are classes do not need it.
-    Two threads may compute it twice, with equal results.
+    The first call of `below` computes what may lie below each state; masks before there are classes do not
+    need it. Two threads may compute it twice, with equal results.
 
     Attributes:
         automaton: (final uint8[n], edge starts int64[n + 1], edges int64[k, 3], call starts int64[n + 1],
@@ -113,8 +124,8 @@ class Network:
         self._below: Below | None = None
         self._counted: tuple[Below | None, int] = None, 0
 
-    def finish(self, deadline: Deadline | None = None) -> Below:
-        """Compute what may lie below each state.
+    def below(self, deadline: Deadline | None = None) -> Below:
+        """What may lie below each state. It is computed once.
 
         Raises:
             BudgetExceeded: the sets are larger than the bound on states allows, or the deadline has passed.
@@ -134,53 +145,13 @@ class Network:
         return below
 
     @property
-    def contexts(self) -> Integers:
-        """What may be on top of a stack, int64[C, 2], rows (symbol, counted class below or -1)."""
-        return self.finish().contexts
-
-    @property
-    def context_starts(self) -> Integers:
-        """int64[C + 1], where the below sets of each context begin in `context_below`."""
-        return self.finish().context_starts
-
-    @property
-    def context_below(self) -> Integers:
-        """int64, the below sets of each context."""
-        return self.finish().context_below
-
-    @property
-    def below_starts(self) -> Integers:
-        """int64[B + 1], where the symbols of each below set begin in `below_symbols`."""
-        return self.finish().below_starts
-
-    @property
-    def below_symbols(self) -> Integers:
-        """int64, the symbols of each below set."""
-        return self.finish().below_symbols
-
-    @property
-    def below_of_symbol(self) -> Integers:
-        """int64, the below set below each of `below_symbols`."""
-        return self.finish().below_of_symbol
-
-    @property
-    def below_bottom(self) -> NDArray[np.bool_]:
-        """The sets that may be at the bottom of the stack, bool[B]."""
-        return self.finish().below_bottom
-
-    @property
-    def n_rules(self) -> int:
-        """Number of the grammar's rules that the network uses."""
-        return self.finish().n_rules
-
-    @property
     def n_states(self) -> int:
         """Number of states after merging."""
         return int(self.automaton[0].size)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays; counted once, and again after `finish`."""
+        """Bytes of all arrays; counted once, and again when `below` has been computed."""
         below, size = self._counted
         if not size or below is not self._below:
             below, unfinished = self._below, self._unfinished

@@ -223,7 +223,7 @@ class Pipeline:
         return np.array(self.counted).reshape(-1, 3), np.array(self.merging.class_of_counted)
 
     def packed(self) -> tuple:
-        """The data for `Network.finish` in three arrays, and the lengths of their parts (`unpacked`)."""
+        """The data for `Network.below` in three arrays, and the lengths of their parts (`unpacked`)."""
         merging: StateMerging = self.merging
         made: Deterministic = self.made
         n: cython.Py_ssize_t = self.n_states

@@ -40,9 +40,10 @@ def build_summaries(
     """
     store = Store(fixed, limit)
     deadline = deadline or Deadline()
+    n_contexts = len(network.below().contexts)
     closure = SummaryClosure(store, reachable_of(network))
     try:
-        while closure.run(STATES, len(network.contexts)):
+        while closure.run(STATES, n_contexts):
             if store.known.n_known > states:
                 return store.known, f"they need more than {states} summaries"
             if deadline.is_over:

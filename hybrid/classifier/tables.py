@@ -126,7 +126,7 @@ def follow_sets_of(
     counted = network.automaton[5]
     follow = follow_of(network, first, stop) if shared is None else shared.follow
     follow_sets = np.zeros((network.n_states + len(counted), len(example)), np.uint8)
-    contexts, unit = network.contexts[:, 0], network.contexts[:, 1]
+    contexts, unit = network.below().contexts.T
     # below a state that is explored together with a counter frame, the next unit may begin as well
     on_frame = unit >= 0
     follows = follow.contexts.copy()

@@ -62,7 +62,7 @@ class WalkTables(NamedTuple):
         one that may follow. Then walks enter more nodes, and find the same masks."""
         try:
             with Deadline(FOLLOW_SETS_SECONDS).stopping(PHASE) as stop:
-                self.network.finish(Deadline(FOLLOW_SETS_SECONDS))
+                self.network.below(Deadline(FOLLOW_SETS_SECONDS))
                 return follow_sets_of(self.network, self.byte_tables, stop)
         except (BudgetExceeded, UnsupportedGrammar):
             n_symbols = self.network.n_states + len(self.net[5])
