@@ -167,9 +167,9 @@ def test_what_a_complete_automaton_lacks_is_never_guessed() -> None:
     """If an automaton claims to be complete but lacks summaries, matchers continue with another strategy."""
     fresh, compiled = GrammarMatcher(compiled_of(NESTED)), compiled_of(NESTED)
     classifier = compiled.classifier
-    assert classifier is not None and classifier._known.complete and classifier._known.n_known > 0
-    known = classifier._known
-    classifier._known = summaries_of(
+    assert classifier is not None and classifier._summaries.complete and classifier._summaries.n_known > 0
+    known = classifier._summaries
+    classifier._summaries = summaries_of(
         known.first_rows(), np.empty((0, 4), np.int64), known.pendings.lists(), known.masks.lists(),
         known.units.lists(), known.n_words, True,
     )  # fmt: skip

@@ -69,7 +69,7 @@ def text_of(matcher: GrammarMatcher) -> bytes:
     """The text that a matcher has read."""
     follower = matcher._follower
     parts = (matcher.compiled_grammar.vocabulary.tokens[one] if isinstance(one, int) else one or b""
-             for one in follower.read(follower.made))  # fmt: skip
+             for one in follower.read(follower.n_steps))  # fmt: skip
     return b"".join(parts)
 
 
@@ -355,7 +355,7 @@ def test_a_matcher_is_before_or_after_what_was_interrupted(name: str) -> None:
         mask = mask_of(ours)
         allowed = [token for token in range(VOCABULARY.size) if mask[token >> 5] >> (token & 31) & 1]
         token = rng.choice([token for token in allowed if token not in VOCABULARY.stop_token_ids] or [0])
-        steps = ours._follower.made
+        steps = ours._follower.n_steps
         act, *arguments = rng.choice([
             (ours.accept_token, token), (ours.accept_token, token), (mask_of, ours),
             (ours.accept_string, TOKENS[token]), (ours.rollback, rng.randrange(steps + 1)),

@@ -238,7 +238,7 @@ def test_completions_cost_what_they_do_with_a_state_for_each_length(name: str, i
 
 def matcher_text(matcher: GrammarMatcher) -> bytes:
     follower = matcher._follower
-    return b"".join(VOCABULARY.tokens[one] for one in follower.read(follower.made) if isinstance(one, int))
+    return b"".join(VOCABULARY.tokens[one] for one in follower.read(follower.n_steps) if isinstance(one, int))
 
 
 def test_texts_are_completed_within_a_number_of_tokens() -> None:

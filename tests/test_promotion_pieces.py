@@ -61,7 +61,7 @@ def test_masks_are_the_same_before_between_and_after_pieces(case: GrammarCase, r
         is_left = work.piece()
     work.finish()
     assert is_complete(compiled) and ahead.classifier is not None and compiled.classifier is not None
-    assert compiled.classifier.known.n_known == ahead.classifier.known.n_known, case.ebnf
+    assert compiled.classifier.summaries.n_known == ahead.classifier.summaries.n_known, case.ebnf
     found = known_states(compiled)
     for ours, other, history in pairs:
         assert mask_of(ours) == mask_of(other), (history, case.ebnf)
@@ -88,7 +88,7 @@ def test_all_states_are_found(grammar: str, small_pieces: None) -> None:
     assert "because promote was called" in compiled.reason
     assert is_complete(compiled) and ahead.classifier is not None and compiled.classifier is not None
     found = known_states(compiled)
-    assert compiled.classifier.known.n_known == ahead.classifier.known.n_known
+    assert compiled.classifier.summaries.n_known == ahead.classifier.summaries.n_known
     assert use(compiled, 3) == before == use(ahead, 3)
     for seed in range(4, 9):
         assert use(compiled, seed, 80) == use(ahead, seed, 80)
@@ -110,7 +110,7 @@ def test_what_was_read_from_a_file_builds_its_network_again() -> None:
     assert again.promote() and is_complete(again) and compiled.promote()
     assert use(again) == masks == use(compiled)
     assert compiled.classifier is not None
-    assert again.classifier.known.n_known == compiled.classifier.known.n_known
+    assert again.classifier.summaries.n_known == compiled.classifier.summaries.n_known
     third = from_bytes(to_bytes(again), VOCABULARY)
     assert is_complete(third) and use(third) == masks
 

@@ -18,7 +18,7 @@ from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.dynamic_arrays import bigger
 
 check_source(__name__)
 

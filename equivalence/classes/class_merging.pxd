@@ -17,8 +17,8 @@ cdef class Blocks:
     cdef const Py_ssize_t[::1] block_starts, event_starts
     cdef const Py_ssize_t[:, ::1] events
     cdef Py_ssize_t[::1] example  # the first group of each class; -1: none
-    cdef Py_ssize_t[::1] own_starts
-    cdef Py_ssize_t[:, ::1] own  # rows (block, outcome): the events of the examples, by class
+    cdef Py_ssize_t[::1] class_event_starts
+    cdef Py_ssize_t[:, ::1] class_events  # rows (block, outcome): the events of the examples, by class
     cdef Py_ssize_t[::1] value  # what each block of the current byte does with the current class
 
     cdef int choose(self, Py_ssize_t n_classes, Account account) except -1

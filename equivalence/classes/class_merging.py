@@ -109,7 +109,7 @@ class Blocks:
         """Choose a group as the example of each class, and list its events."""
         n_events: cython.Py_ssize_t = self.event_starts[self.event_starts.shape[0] - 1]
         self.example = np.full(n_classes, -1, np.int64)
-        self.own_starts = np.zeros(n_classes + 2, np.int64)
+        self.class_event_starts = np.zeros(n_classes + 2, np.int64)
         with cython.nogil:
             for g in range(self.classes.shape[0]):
                 if self.example[self.classes[g]] < 0:
@@ -118,21 +118,21 @@ class Blocks:
             for e in range(n_events):
                 g = self.events[e, 0]
                 if self.example[self.classes[g]] == g:
-                    self.own_starts[self.classes[g] + 2] += 1
+                    self.class_event_starts[self.classes[g] + 2] += 1
             for k in range(2, n_classes + 2):
-                self.own_starts[k] += self.own_starts[k - 1]
-        account.claim(16 * self.own_starts[n_classes + 1])
-        self.own = np.empty((self.own_starts[n_classes + 1], 2), np.int64)
+                self.class_event_starts[k] += self.class_event_starts[k - 1]
+        account.claim(16 * self.class_event_starts[n_classes + 1])
+        self.class_events = np.empty((self.class_event_starts[n_classes + 1], 2), np.int64)
         with cython.nogil:
             for block in range(self.event_starts.shape[0] - 1):
                 for e in range(self.event_starts[block], self.event_starts[block + 1]):
                     g = self.events[e, 0]
                     k = self.classes[g]
                     if self.example[k] == g:
-                        at = self.own_starts[k + 1]
-                        self.own[at, 0] = block
-                        self.own[at, 1] = self.events[e, 1]
-                        self.own_starts[k + 1] = at + 1
+                        at = self.class_event_starts[k + 1]
+                        self.class_events[at, 0] = block
+                        self.class_events[at, 1] = self.events[e, 1]
+                        self.class_event_starts[k + 1] = at + 1
 
     def evaluate(self, number):
         """Record what each block does with a class: `NOTHING`, `OUTRIGHT`, or 1 + its outcome."""
@@ -144,8 +144,8 @@ class Blocks:
         for i in range(n_here):
             is_read = (self.set_words[words, i >> 5] >> (i & 31)) & 1
             self.value[i] = OUTRIGHT if is_read else NOTHING
-        for e in range(self.own_starts[number], self.own_starts[number + 1]):
-            self.value[self.own[e, 0] - first_block] = self.own[e, 1] + 1
+        for e in range(self.class_event_starts[number], self.class_event_starts[number + 1]):
+            self.value[self.class_events[e, 0] - first_block] = self.class_events[e, 1] + 1
 
 
 @cython.final

@@ -27,7 +27,7 @@ from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
 

@@ -8,7 +8,7 @@ cdef struct Todo:
 
 
 cdef class Rules:
-    cdef unsigned char[::1] known, known_room
+    cdef unsigned char[::1] is_reached, is_reached_room
     cdef Py_ssize_t[::1] queue
     cdef Py_ssize_t head, tail
 
@@ -24,7 +24,7 @@ cdef class Builder:
     cdef Interned counted
     cdef Codes ranges
     cdef Todo[::1] stack
-    cdef Py_ssize_t depth, at, length, source, target, max_states
+    cdef Py_ssize_t depth, position, length, source, target, max_states
     cdef Account account
 
     cdef int prepare(self, const Py_ssize_t[::1] data, const Py_ssize_t[::1] starts, const Py_ssize_t[::1] bodies, Py_ssize_t max_states, Account account) except -1

@@ -24,7 +24,7 @@ cdef class BelowSets:
     cdef unsigned char[::1] used
     cdef readonly Py_ssize_t n_used
     cdef Interned pairs
-    cdef Py_ssize_t[::1] caller_starts, callers, own_starts, own, set_starts, members
+    cdef Py_ssize_t[::1] caller_starts, callers, call_pair_starts, call_pairs, set_starts, members
     cdef Py_ssize_t n_members
     cdef unsigned char[::1] bottom
     cdef Py_ssize_t[::1] rule_seen, pair_seen, queue

@@ -26,7 +26,7 @@ from cython.cimports.equivalence.network.codes import Codes
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.network.sizes import too_large
 
 check_source(__name__)
@@ -120,17 +120,17 @@ class BelowSets:
         self.total = self.states.rule_first.shape[0] + self.counted.shape[0]
         self.used = np.zeros(self.total, np.uint8)
         self.caller_starts = np.zeros(self.total + 2, np.int64)
-        self.own_starts = np.zeros(self.total + 2, np.int64)
+        self.call_pair_starts = np.zeros(self.total + 2, np.int64)
         with cython.nogil:
             self.count_calls(self.states)
         self.callers = np.empty(self.caller_starts[self.total + 1], np.int64)
-        self.own = np.empty(self.own_starts[self.total + 1], np.int64)
-        self.pairs = Interned(self.own.shape[0], 2)
+        self.call_pairs = np.empty(self.call_pair_starts[self.total + 1], np.int64)
+        self.pairs = Interned(self.call_pairs.shape[0], 2)
         with cython.nogil:
             self.note_calls(self.states)
         self.set_starts = np.empty(self.total + 1, np.int64)
         self.bottom = np.zeros(self.total, np.uint8)
-        self.members = np.empty(2 * self.own.shape[0] + 64, np.int64)
+        self.members = np.empty(2 * self.call_pairs.shape[0] + 64, np.int64)
         self.n_members = 0
         self.rule_seen = np.empty(self.total, np.int64)
         self.pair_seen = np.empty(self.pairs.count, np.int64)
@@ -156,21 +156,21 @@ class BelowSets:
                 if states.is_end[states.calls[k, 1]]:
                     self.caller_starts[states.calls[k, 0] + 2] += 1
                 else:
-                    self.own_starts[states.calls[k, 0] + 2] += 1
+                    self.call_pair_starts[states.calls[k, 0] + 2] += 1
         n_rules = states.rule_first.shape[0]
         for c in range(self.counted.shape[0]):
             if self.class_of_counted[c] >= 0:
                 self.used[n_rules + c] = 1
-                self.own_starts[self.counted[c, 0] + 2] += 1
+                self.call_pair_starts[self.counted[c, 0] + 2] += 1
         self.n_used = 0
         for rule in range(self.total):
             if self.used[rule]:
                 self.n_used += 1
             if rule > 0:
                 self.caller_starts[rule + 1] += self.caller_starts[rule]
-                self.own_starts[rule + 1] += self.own_starts[rule]
+                self.call_pair_starts[rule + 1] += self.call_pair_starts[rule]
         self.caller_starts[self.total + 1] += self.caller_starts[self.total]
-        self.own_starts[self.total + 1] += self.own_starts[self.total]
+        self.call_pair_starts[self.total + 1] += self.call_pair_starts[self.total]
 
     def note_calls(self, states):
         """Record the rules that tail call each rule, and the pairs (symbol, rule below) of other calls."""
@@ -184,14 +184,14 @@ class BelowSets:
                     self.callers[self.caller_starts[callee]] = rule
                     self.caller_starts[callee] += 1
                 else:
-                    self.own[self.own_starts[callee]] = self.pair(states.class_of[back], rule)
-                    self.own_starts[callee] += 1
+                    self.call_pairs[self.call_pair_starts[callee]] = self.pair(states.class_of[back], rule)
+                    self.call_pair_starts[callee] += 1
         for c in range(self.counted.shape[0]):
             if self.class_of_counted[c] >= 0:
                 unit = self.counted[c, 0] + 1
                 frame = self.pair(-1 - self.class_of_counted[c], states.rule_first.shape[0] + c)
-                self.own[self.own_starts[unit]] = frame
-                self.own_starts[unit] += 1
+                self.call_pairs[self.call_pair_starts[unit]] = frame
+                self.call_pair_starts[unit] += 1
 
     def pair(self, symbol, rule):
         """The number of a pair (symbol, rule below it)."""
@@ -222,14 +222,14 @@ class BelowSets:
 
     def note_members(self, rule, below):
         """Add the pairs of a rule to the set of a rule that it tail calls, or to its own."""
-        first = self.own_starts[below]
-        end = self.own_starts[below + 1]
+        first = self.call_pair_starts[below]
+        end = self.call_pair_starts[below + 1]
         if self.n_members + end - first > self.members.shape[0]:
             with cython.gil:
                 self.members = bigger(self.members, 2 * (self.n_members + end - first), self.n_members)
         n = self.n_members
         for k in range(first, end):
-            p = self.own[k]
+            p = self.call_pairs[k]
             if self.pair_seen[p] != rule:
                 self.pair_seen[p] = rule
                 self.members[n] = p

@@ -24,7 +24,7 @@ from cython.cimports.equivalence.network.graph import Graph
 from cython.cimports.equivalence.network.signatures import Signatures
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import record_type
+from equivalence.arrays.dynamic_arrays import record_type
 
 check_source(__name__)
 

@@ -18,7 +18,7 @@ from cython.cimports.equivalence.network.edge_types import BYTES, CALL, EMPTY
 from cython.cimports.equivalence.network.edges import Ordered
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import record_type
+from equivalence.arrays.dynamic_arrays import record_type
 
 check_source(__name__)
 

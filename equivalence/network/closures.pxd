@@ -14,7 +14,7 @@ cdef class Closures:
     cdef Edge[::1] edges
     cdef const Py_ssize_t[::1] begins, ends
     cdef const unsigned char[::1] nullable
-    cdef Deterministic made
+    cdef Deterministic automata
     cdef Py_ssize_t n_states
     cdef Copied[::1] copies
     cdef Py_ssize_t n_copies

@@ -1,6 +1,6 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""StateMerging states component by component, from the leaves up, in one pass.
+"""Merging states component by component, from the leaves up, in one pass.
 
 What: `ComponentMerging` gives equivalent states one class. It finds the strongly connected components of a
 graph, each after all components to which it leads, and `component_classes.py` gives them classes.

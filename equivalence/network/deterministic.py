@@ -14,7 +14,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import bigger, record_type
+from equivalence.arrays.dynamic_arrays import bigger, record_type
 
 check_source(__name__)
 

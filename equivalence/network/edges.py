@@ -20,7 +20,7 @@ from cython.cimports.equivalence.network.edge_types import BYTES
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-from equivalence.arrays.growing import record_type
+from equivalence.arrays.dynamic_arrays import record_type
 from equivalence.arrays.records import Kind
 from equivalence.errors import GrammarError, UnsupportedGrammar
 from equivalence.network import dialect

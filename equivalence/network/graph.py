@@ -16,7 +16,7 @@ from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.network.codes import Codes
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import record_type
+from equivalence.arrays.dynamic_arrays import record_type
 
 check_source(__name__)
 

@@ -49,7 +49,7 @@ class Pipeline:
     builder: Builder
     ordered: Ordered
     calls: Calls
-    made: Deterministic
+    automata: Deterministic
     closures: Closures
     subsets: Subsets
     merging: StateMerging
@@ -70,9 +70,9 @@ class Pipeline:
         self.builder = Builder()
         self.ordered = Ordered()
         self.calls = Calls(self.ordered)
-        self.made = Deterministic()
-        self.closures = Closures(self.made)
-        self.subsets = Subsets(self.closures, self.made)
+        self.automata = Deterministic()
+        self.closures = Closures(self.automata)
+        self.subsets = Subsets(self.closures, self.automata)
         self.merging = StateMerging()
         self.places = self.numbers = NO_NUMBERS
         self.largest = 0
@@ -148,7 +148,7 @@ class Pipeline:
         self.begins = self.places[: self.n_rules]
         self.ends = self.places[self.n_rules : 2 * self.n_rules]
         for rule in range(self.n_rules):
-            self.begins[rule] = 2 * rule if self.builder.rules.known[rule] else -1
+            self.begins[rule] = 2 * rule if self.builder.rules.is_reached[rule] else -1
             self.ends[rule] = self.begins[rule] + 1
         self.ordered.sort(self.builder.edges)
         self.n_read = self.builder.edges.n_states
@@ -161,7 +161,7 @@ class Pipeline:
 
     def is_reached(self) -> NDArray[np.uint8]:
         """The rules that can be reached from the root, uint8[rules]."""
-        return np.array(self.builder.rules.known)
+        return np.array(self.builder.rules.is_reached)
 
     def left_recursive(self) -> tuple:
         """The input of `left_recursion`: pairs, edges, rule of each state, begins, ends, nullable."""
@@ -192,11 +192,11 @@ class Pipeline:
     def merge_states(self) -> cython.int:
         """Make the automata deterministic, and merge equal states."""
         nullable: cython.uchar[::1] = self.calls.empty
-        self.made.prepare(self.n_rules, nullable.shape[0], self.n_read + 64)
+        self.automata.prepare(self.n_rules, nullable.shape[0], self.n_read + 64)
         self.closures.prepare(self.ordered, self.begins, self.ends, nullable)
         self.subsets.prepare(self.max_states)
         self.n_states = self.subsets.add_rules(self.calls.order)
-        self.merging.prepare(self.made, self.n_states, self.counted, nullable, self.root)
+        self.merging.prepare(self.automata, self.n_states, self.counted, nullable, self.root)
         self.merging.run()
 
     def merge(self, longest: cython.Py_ssize_t) -> tuple:
@@ -215,7 +215,7 @@ class Pipeline:
         if self.n_states < 0:
             with cython.nogil:
                 self.merge_states()
-        start = self.merging.class_of[self.made.rule_first[self.root]]
+        start = self.merging.class_of[self.automata.rule_first[self.root]]
         return self.merging.automaton(longest), start, bool(self.calls.empty[self.root])
 
     def counted_rules(self) -> tuple:
@@ -225,12 +225,12 @@ class Pipeline:
     def packed(self) -> tuple:
         """The data for `Network.below` in three arrays, and the lengths of their parts (`unpacked`)."""
         merging: StateMerging = self.merging
-        made: Deterministic = self.made
+        automata: Deterministic = self.automata
         n: cython.Py_ssize_t = self.n_states
         n_rules: cython.Py_ssize_t = self.n_rules
         order: cython.Py_ssize_t[::1] = self.calls.order
         sizes: list = [
-            n_rules, n_rules, n + 1, 3 * made.n_edges, n + 1, 2 * made.n_calls, n, n,
+            n_rules, n_rules, n + 1, 3 * automata.n_edges, n + 1, 2 * automata.n_calls, n, n,
             merging.all_counted, order.shape[0],
         ]  # fmt: skip
         total: cython.Py_ssize_t = sum(sizes)
@@ -240,13 +240,13 @@ class Pipeline:
             self.numbers = np.empty(total + total // 2, np.int64)
         to: cython.Py_ssize_t[::1] = self.numbers
         # with the interpreter's lock, as in `StateMerging.automaton`
-        flags[:] = made.final[:n]
-        at = put(to, 0, made.rule_first, n_rules)
-        at = put(to, at, made.rule_last, n_rules)
-        at = put(to, at, made.edge_starts, n + 1)
-        at = put_edges(to, at, made)
-        at = put(to, at, made.call_starts, n + 1)
-        at = put_calls(to, at, made)
+        flags[:] = automata.final[:n]
+        at = put(to, 0, automata.rule_first, n_rules)
+        at = put(to, at, automata.rule_last, n_rules)
+        at = put(to, at, automata.edge_starts, n + 1)
+        at = put_edges(to, at, automata)
+        at = put(to, at, automata.call_starts, n + 1)
+        at = put_calls(to, at, automata)
         at = put(to, at, merging.representative_of, n)
         at = put(to, at, merging.class_of, n)
         at = put(to, at, merging.class_of_counted, merging.all_counted)

@@ -20,7 +20,7 @@ from cython.cimports.equivalence.arrays.hashing import hashed
 from cython.cimports.equivalence.network.graph import Graph
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import record_type
+from equivalence.arrays.dynamic_arrays import record_type
 
 check_source(__name__)
 

@@ -6,8 +6,8 @@ from equivalence.network.component_merging cimport ComponentMerging
 
 
 cdef Py_ssize_t put(Py_ssize_t[::1] to, Py_ssize_t at, const Py_ssize_t[::1] numbers, Py_ssize_t count) noexcept nogil
-cdef Py_ssize_t put_edges(Py_ssize_t[::1] to, Py_ssize_t at, Deterministic made) noexcept nogil
-cdef Py_ssize_t put_calls(Py_ssize_t[::1] to, Py_ssize_t at, Deterministic made) noexcept nogil
+cdef Py_ssize_t put_edges(Py_ssize_t[::1] to, Py_ssize_t at, Deterministic automata) noexcept nogil
+cdef Py_ssize_t put_calls(Py_ssize_t[::1] to, Py_ssize_t at, Deterministic automata) noexcept nogil
 
 
 cdef class StateMerging:
@@ -27,8 +27,8 @@ cdef class StateMerging:
     cdef Py_ssize_t n_bounds
     cdef Graph graph
     cdef ComponentMerging components
-    cdef Deterministic made
-    cdef Interned known
+    cdef Deterministic automata
+    cdef Interned pairs
     cdef Py_ssize_t[::1] class_of
     cdef Py_ssize_t n_classes
     cdef Py_ssize_t[::1] class_of_counted, class_of_counted_room
@@ -50,8 +50,8 @@ cdef class StateMerging:
     cdef int make_graph(self, Graph graph) except -1 nogil
     cdef int minimise(self) except -1 nogil
     cdef int number_counted(self) except -1 nogil
-    cdef int add_call(self, Deterministic made, Py_ssize_t c, Py_ssize_t k) except -1 nogil
-    cdef int quotient(self, Deterministic made) except -1 nogil
+    cdef int add_call(self, Deterministic automata, Py_ssize_t c, Py_ssize_t k) except -1 nogil
+    cdef int quotient(self, Deterministic automata) except -1 nogil
     cdef int run(self) except -1 nogil
     cdef tuple automaton(self, Py_ssize_t longest)
     cdef void fill_counted(self, Py_ssize_t[::1] rows, Py_ssize_t longest) noexcept nogil

@@ -28,21 +28,21 @@ def put(to, at, numbers, count):
     return at + count
 
 
-def put_edges(to, at, made):
+def put_edges(to, at, automata):
     """Like `put`, for the edges of automata."""
-    for k in range(made.n_edges):
-        to[at + 3 * k] = made.edges[k].first
-        to[at + 3 * k + 1] = made.edges[k].last
-        to[at + 3 * k + 2] = made.edges[k].target
-    return at + 3 * made.n_edges
+    for k in range(automata.n_edges):
+        to[at + 3 * k] = automata.edges[k].first
+        to[at + 3 * k + 1] = automata.edges[k].last
+        to[at + 3 * k + 2] = automata.edges[k].target
+    return at + 3 * automata.n_edges
 
 
-def put_calls(to, at, made):
+def put_calls(to, at, automata):
     """Like `put`, for the calls of automata."""
-    for k in range(made.n_calls):
-        to[at + 2 * k] = made.calls[k].rule
-        to[at + 2 * k + 1] = made.calls[k].back
-    return at + 2 * made.n_calls
+    for k in range(automata.n_calls):
+        to[at + 2 * k] = automata.calls[k].rule
+        to[at + 2 * k + 1] = automata.calls[k].back
+    return at + 2 * automata.n_calls
 
 
 @cython.final
@@ -65,7 +65,7 @@ class StateMerging:
         components: finds their classes.
         class_of, n_classes: the class of each state, and their number; -1: the root does not reach it.
         class_of_counted, n_counted: the class of each counted rule, and their number; -1: nothing calls it.
-        made: the network of classes.
+        automata: the network of classes.
     """
 
     def __init__(self) -> None:
@@ -75,8 +75,8 @@ class StateMerging:
         self.is_called = np.empty(0, np.uint8)
         self.graph = Graph()
         self.components = ComponentMerging(self.graph)
-        self.made = Deterministic()
-        self.known = Interned(16, 2)
+        self.automata = Deterministic()
+        self.pairs = Interned(16, 2)
 
     def stopped_by(self, account):
         """Use another account from now on."""
@@ -204,10 +204,10 @@ class StateMerging:
 
     def number_bounds(self):
         """Give equal numbers to equal bounds of counted rules."""
-        self.known.clear(self.all_counted)
+        self.pairs.clear(self.all_counted)
         for c in range(self.all_counted):
-            self.bounds[c] = 1 + self.known.pair(self.least(c), self.counted[3 * c + 2])
-        self.n_bounds = 1 + self.known.count
+            self.bounds[c] = 1 + self.pairs.pair(self.least(c), self.counted[3 * c + 2])
+        self.n_bounds = 1 + self.pairs.count
 
     def make_graph(self, graph):
         """Make the graph of the states, with edges to the states that represent their targets."""
@@ -248,17 +248,17 @@ class StateMerging:
                 for k in range(self.call_starts[s], self.call_starts[s + 1]):
                     if self.calls[k].rule >= self.n_rules:
                         self.is_called[self.calls[k].rule - self.n_rules] = 1
-        self.known.clear(n)
+        self.pairs.clear(n)
         for c in range(n):
             if self.is_called[c]:
-                self.class_of_counted[c] = self.known.pair(
+                self.class_of_counted[c] = self.pairs.pair(
                     self.class_of[self.first[self.counted[3 * c]]], self.bounds[c]
                 )
-        self.n_counted = self.known.count
+        self.n_counted = self.pairs.count
 
     # ------------------------------------------------------------ the network of classes
 
-    def add_call(self, made, c, k):
+    def add_call(self, automata, c, k):
         """Add a call to a class, unless the class has an equal one."""
         self.account.check()
         rule = self.calls[k].rule
@@ -267,51 +267,51 @@ class StateMerging:
             code = -1 - self.class_of_counted[rule - self.n_rules]
         back = self.graph.calls[k].back
         back = -1 if self.is_end(back) else self.class_of[back]
-        for i in range(made.call_starts[c], made.n_calls):
-            if made.calls[i].rule == code and made.calls[i].back == back:
+        for i in range(automata.call_starts[c], automata.n_calls):
+            if automata.calls[i].rule == code and automata.calls[i].back == back:
                 return 0
-        return made.add_call(code, back)
+        return automata.add_call(code, back)
 
-    def quotient(self, made):
+    def quotient(self, automata):
         """Make the network of classes, as in `Network`."""
         self.graph.find_examples(self.n_classes)
-        made.prepare(0, 0, self.n_classes + 1)
+        automata.prepare(0, 0, self.n_classes + 1)
         for c in range(self.n_classes):
             s = self.graph.example[c]
-            made.add_state(c, self.final[s])
+            automata.add_state(c, self.final[s])
             for k in range(self.edge_starts[s], self.edge_starts[s + 1]):
                 target = self.class_of[self.graph.edges[k].target]
-                made.add_edge(c, self.edges[k].first, self.edges[k].last, target)
+                automata.add_edge(c, self.edges[k].first, self.edges[k].last, target)
             for k in range(self.call_starts[s], self.call_starts[s + 1]):
-                self.add_call(made, c, k)
-            made.end_state(c)
+                self.add_call(automata, c, k)
+            automata.end_state(c)
 
     def run(self):
         """Find the classes, and the network of them."""
         self.merge_tail_callers()
         self.minimise()
-        self.quotient(self.made)
+        self.quotient(self.automata)
         self.add_tail_callers()
 
     def automaton(self, longest):
         """The network of classes, as in `Network`; a token has at most `longest` bytes."""
-        made: Deterministic = self.made
+        automata: Deterministic = self.automata
         n: cython.Py_ssize_t = self.n_classes
         edges: cython.Py_ssize_t = n + 1
-        call_starts: cython.Py_ssize_t = edges + 3 * made.n_edges
+        call_starts: cython.Py_ssize_t = edges + 3 * automata.n_edges
         calls: cython.Py_ssize_t = call_starts + n + 1
-        counted: cython.Py_ssize_t = calls + 2 * made.n_calls
+        counted: cython.Py_ssize_t = calls + 2 * automata.n_calls
         # one array in five parts: allocating an array takes as long as copying all of this
         numbers: object = np.empty(counted + 4 * self.n_counted, np.int64)
         final: object = np.empty(n, np.uint8)
         to: cython.Py_ssize_t[::1] = numbers
         flags: cython.uchar[::1] = final
         # copies of a few microseconds: releasing the interpreter's lock would take as long
-        flags[:] = made.final[:n]
-        put(to, 0, made.edge_starts, n + 1)
-        put_edges(to, edges, made)
-        put(to, call_starts, made.call_starts, n + 1)
-        put_calls(to, calls, made)
+        flags[:] = automata.final[:n]
+        put(to, 0, automata.edge_starts, n + 1)
+        put_edges(to, edges, automata)
+        put(to, call_starts, automata.call_starts, n + 1)
+        put_calls(to, calls, automata)
         self.fill_counted(to[counted:], longest)
         return (
             final, numbers[:edges], numbers[edges:call_starts].reshape(-1, 3), numbers[call_starts:calls],

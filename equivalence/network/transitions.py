@@ -15,7 +15,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import bigger, record_type
+from equivalence.arrays.dynamic_arrays import bigger, record_type
 
 check_source(__name__)
 

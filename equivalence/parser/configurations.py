@@ -22,7 +22,7 @@ from cython.cimports.equivalence.arrays.records import empty, zeros
 from cython.cimports.equivalence.parser.automaton import Automaton
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.arrays.records import Kind
 
 check_source(__name__)

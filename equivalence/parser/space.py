@@ -34,7 +34,7 @@ from cython.cimports.equivalence.parser.ports import Ports
 from cython.cimports.equivalence.parser.stacks import Stacks
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.arrays.records import Kind
 
 check_source(__name__)

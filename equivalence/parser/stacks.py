@@ -31,7 +31,7 @@ from cython.cimports.equivalence.parser.automaton import Automaton
 from cython.cimports.equivalence.parser.frames import relative_of, unit_of
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import bigger, filled
+from equivalence.arrays.dynamic_arrays import bigger, filled
 from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
 

@@ -19,7 +19,7 @@ import numpy as np
 from cython.cimports.equivalence.parser.automaton import Automaton
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.dynamic_arrays import bigger
 
 check_source(__name__)
 

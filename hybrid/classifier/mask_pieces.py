@@ -52,7 +52,7 @@ class PieceGather(Gather):
         self.tokens_of_groups = walker.tokens
         self.vocab_size = vocab_size
         self.n_words = (vocab_size + 31) // 32
-        self.n_classes = 32 * walker.known.n_words
+        self.n_classes = 32 * walker.summaries.n_words
         self.memory_size_bytes = 0
         self.tables = ()
         self.row_of_piece = np.empty(0, np.int64)

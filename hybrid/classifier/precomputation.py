@@ -44,10 +44,10 @@ def build_summaries(
     closure = SummaryClosure(store, reachable_of(network))
     try:
         while closure.run(STATES, n_contexts):
-            if store.known.n_known > states:
-                return store.known, f"they need more than {states} summaries"
+            if store.summaries.n_known > states:
+                return store.summaries, f"they need more than {states} summaries"
             if deadline.is_over:
-                return store.known, "the time limit was reached"
+                return store.summaries, "the time limit was reached"
     except BudgetExceeded:
-        return store.known, f"they need more than {limit} bytes"
-    return store.known, ""
+        return store.summaries, f"they need more than {limit} bytes"
+    return store.summaries, ""

@@ -76,7 +76,7 @@ class Promotion:
             if session is not self._classifier.session:
                 raise BudgetExceeded(REPLACED)
             store = session.store
-            if store.known.n_known > self._states:
+            if store.summaries.n_known > self._states:
                 raise BudgetExceeded(
                     f"the classifier needs more than {self._states} states; raise Budget.states"
                 )
@@ -99,7 +99,7 @@ class Promotion:
         with self._classifier.lock:
             if self._session is not self._classifier.session:
                 raise BudgetExceeded(REPLACED)
-            known = self._session.store.known.copied()
+            known = self._session.store.summaries.copied()
         self._classifier.complete_with(known.completed())
 
 

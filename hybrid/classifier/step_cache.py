@@ -22,7 +22,7 @@ from cython.cimports.equivalence.arrays.records import absent
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.step_cache import Step, following, put, slot_of
 
-from equivalence.arrays.growing import array_of
+from equivalence.arrays.dynamic_arrays import array_of
 from equivalence.arrays.records import Kind
 
 check_source(__name__)

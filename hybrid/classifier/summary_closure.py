@@ -49,7 +49,7 @@ class SummaryClosure:
     """
 
     summariser: Summariser
-    known: Summaries
+    summaries: Summaries
     space: Space
     contexts: cython.const[cython.Py_ssize_t][:, ::1]
     context_starts: cython.const[cython.Py_ssize_t][::1]
@@ -65,7 +65,7 @@ class SummaryClosure:
 
     def __init__(self, store: Store, reachable: Reachable) -> None:
         self.summariser = store.summariser
-        self.known = store.known
+        self.summaries = store.summaries
         self.space = store.space
         self.contexts, self.context_starts, self.context_below, self.below, self.below_starts = reachable
         self.queue = Interned(512, 2)
@@ -87,7 +87,7 @@ class SummaryClosure:
             BudgetExceeded: the store's bytes are used up; results so far are kept.
         """
         done: cython.bint = False
-        self.most = self.known.n_known + states
+        self.most = self.summaries.n_known + states
         end: cython.Py_ssize_t = min(self.n_contexts + contexts, self.contexts.shape[0])
         with cython.nogil:
             if self.begin_contexts(end) and self.read_queue():
@@ -105,9 +105,9 @@ class SummaryClosure:
             if state < 0:  # a counter frame on which the next unit begins
                 unit = -1 - state
                 state = self.space.automaton.counted[unit].start
-            if self.known.first[state].mask < 0:
+            if self.summaries.first[state].mask < 0:
                 self.summariser.read_top(state)
-            pending: cython.Py_ssize_t = self.known.first[state].pending
+            pending: cython.Py_ssize_t = self.summaries.first[state].pending
             begin = self.context_starts[self.n_contexts]
             while pending != 0 and begin + self.place[CONTEXTS] < self.context_starts[self.n_contexts + 1]:
                 own = self.context_below[begin + self.place[CONTEXTS]]
@@ -182,13 +182,13 @@ class SummaryClosure:
     ) -> cython.int:
         """Read a pending set on a symbol and queue what is left. Return 0 if there would be too many
         states."""
-        slot = self.known.slot(pending, symbol)
-        if self.known.rows[slot].pending < 0:
-            if self.known.n_known >= self.most:
+        slot = self.summaries.slot(pending, symbol)
+        if self.summaries.rows[slot].pending < 0:
+            if self.summaries.n_known >= self.most:
                 return 0
             slot = self.summariser.read_below(pending, symbol)
-        if self.known.rows[slot].below != 0:
-            self.push(self.known.rows[slot].below, below)
+        if self.summaries.rows[slot].below != 0:
+            self.push(self.summaries.rows[slot].below, below)
         return 1
 
     @cython.cfunc

@@ -68,9 +68,9 @@ class WalkTables(NamedTuple):
             n_symbols = self.network.n_states + len(self.net[5])
             return np.ones((n_symbols, len(self.byte_tables.example)), np.uint8)
 
-    def summariser(self, space: Any, known: Any) -> Any:
+    def summariser(self, space: Any, summaries: Any) -> Any:
         """A `hybrid.classifier.walker.Walker`, which walks the vocabulary."""
-        return DeltaWalker(space, known, self)
+        return DeltaWalker(space, summaries, self)
 
 
 def walk_tables(network: Network, vocabulary: Vocabulary, deadline: Deadline | None = None) -> WalkTables:

@@ -156,7 +156,7 @@ class DraftModel:
         follower = _followed(own)
         if isinstance(follower, ClassifierFollower):
             session = follower.session
-            begin = follower.first_known if follower.is_current(session) else follower.made
+            begin = follower.first_known if follower.is_current(session) else follower.n_steps
             chains.learn(self._counts, follower, new, begin, session.tops, self._guide)
             return
         read = _last_read(follower, new + RECENT)

@@ -21,7 +21,7 @@ from cython.cimports.equivalence.network.edges import Edges
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-from equivalence.arrays.growing import filled
+from equivalence.arrays.dynamic_arrays import filled
 from equivalence.network import edge_types, serial
 from equivalence.network.characters import CHARACTERS
 from equivalence.network.counted_automata import MARK, CountedAutomaton

@@ -6,7 +6,7 @@ from hybrid.lark.stacks cimport Stacks
 
 cdef class Reader:
     cdef Pairs nodes
-    cdef Summaries known
+    cdef Summaries summaries
     cdef Interned kinds, frontiers
     cdef const Py_ssize_t[::1] top_start
     cdef const int[::1] top_kind

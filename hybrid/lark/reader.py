@@ -64,8 +64,8 @@ class Reader:
         self.color_list = fixed.color_list
         self.color_start = fixed.color_start
         self.color_outcome = fixed.color_outcome
-        self.known = Summaries(len(fixed.action), max((fixed.n_kinds + 31) // 32, 1), account, 1024)
-        self.kinds, self.frontiers = self.known.masks, self.known.pendings
+        self.summaries = Summaries(len(fixed.action), max((fixed.n_kinds + 31) // 32, 1), account, 1024)
+        self.kinds, self.frontiers = self.summaries.masks, self.summaries.pendings
 
     def kinds_of(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The number of the set of kinds that a stack accepts.
@@ -73,30 +73,30 @@ class Reader:
         Raises:
             BudgetExceeded: the account does not pay for more.
         """
-        if self.nodes.rows[node].found < 0:
-            self.nodes.rows[node].found = cython.cast(cython.int, self.read(node))
-        return self.nodes.rows[node].found
+        if self.nodes.rows[node].result < 0:
+            self.nodes.rows[node].result = cython.cast(cython.int, self.read(node))
+        return self.nodes.rows[node].result
 
     def read(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Read a stack from its top until everything is decided."""
         state: cython.Py_ssize_t = self.nodes.rows[node].first
-        if self.known.first[state].mask < 0:
+        if self.summaries.first[state].mask < 0:
             self.read_top(state)
-        found: cython.Py_ssize_t = self.known.first[state].mask
-        frontier: cython.Py_ssize_t = self.known.first[state].pending
+        found: cython.Py_ssize_t = self.summaries.first[state].mask
+        frontier: cython.Py_ssize_t = self.summaries.first[state].pending
         below: cython.Py_ssize_t = self.nodes.rows[node].second
         while frontier != 0:
             below = self.skipped(frontier, below)
             if below == NOWHERE:
                 break
             slot = self.slot_of(frontier, self.nodes.rows[below].first)
-            more: cython.Py_ssize_t = self.known.rows[slot].mask
-            frontier = self.known.rows[slot].below
+            more: cython.Py_ssize_t = self.summaries.rows[slot].mask
+            frontier = self.summaries.rows[slot].below
             below = self.nodes.rows[below].second
             if found == 0:
                 found = more
             elif more != 0 and more != found:
-                found = self.known.united(found, more)
+                found = self.summaries.united(found, more)
         return found
 
     def skipped(self, frontier: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -107,8 +107,8 @@ class Reader:
 
     def slot_of(self, frontier: cython.Py_ssize_t, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The slot in `known` of a frontier and a state, computed if it is new."""
-        slot = self.known.slot(frontier, state)
-        return self.read_below(frontier, state) if self.known.rows[slot].pending < 0 else slot
+        slot = self.summaries.slot(frontier, state)
+        return self.read_below(frontier, state) if self.summaries.rows[slot].pending < 0 else slot
 
     # ---------------------------------------------------------------- single states
 
@@ -121,9 +121,9 @@ class Reader:
             outcome = cython.cast(cython.Py_ssize_t, self.top_outcome[k])
             n = self.note(outcome, cython.cast(cython.Py_ssize_t, self.top_kind[k]), n)
         frontier = self.frontier_of(n)
-        kinds = self.kinds.intern(self.known.n_words)
-        self.known.first[state].pending = cython.cast(cython.int, frontier)
-        self.known.first[state].mask = cython.cast(cython.int, kinds)
+        kinds = self.kinds.intern(self.summaries.n_words)
+        self.summaries.first[state].pending = cython.cast(cython.int, frontier)
+        self.summaries.first[state].mask = cython.cast(cython.int, kinds)
         return 0
 
     def read_below(self, frontier: cython.Py_ssize_t, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -144,13 +144,13 @@ class Reader:
                 found = self.color_outcome[self.color_start[color] + place]
                 n = self.note(cython.cast(cython.Py_ssize_t, found), kind, n)
         left = self.frontier_of(n)
-        return self.known.add(frontier, state, self.kinds.intern(self.known.n_words), left)
+        return self.summaries.add(frontier, state, self.kinds.intern(self.summaries.n_words), left)
 
     def begin(self, length: cython.Py_ssize_t) -> cython.int:
         """Make room for a frontier of at most `length` entries, and for an empty set of kinds."""
         self.frontiers.room(length + 1)
-        at = self.kinds.room(self.known.n_words)
-        for w in range(self.known.n_words):
+        at = self.kinds.room(self.summaries.n_words)
+        for w in range(self.summaries.n_words):
             self.kinds.pool[at + w] = 0
         return 0
 
@@ -186,14 +186,14 @@ class Reader:
         """
         self.kinds_of(node)
         depth: cython.Py_ssize_t = 1
-        frontier: cython.Py_ssize_t = self.known.first[self.nodes.rows[node].first].pending
+        frontier: cython.Py_ssize_t = self.summaries.first[self.nodes.rows[node].first].pending
         below: cython.Py_ssize_t = self.nodes.rows[node].second
         while frontier != 0:
             depth += self.frontiers.pool[self.frontiers.starts[frontier + 1] - 1]
             below = self.skipped(frontier, below)
             if below == NOWHERE:
                 break
-            frontier = self.known.rows[self.slot_of(frontier, self.nodes.rows[below].first)].below
+            frontier = self.summaries.rows[self.slot_of(frontier, self.nodes.rows[below].first)].below
             below = self.nodes.rows[below].second
             depth += 1
         return depth

@@ -31,7 +31,7 @@ from cython.cimports.equivalence.lark.lalr.simulation import Simulation
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.dynamic_arrays import bigger
 
 check_source(__name__)
 
@@ -104,9 +104,9 @@ class SequenceNumbers:
         if rest == DEAD:
             return DEAD
         pair = self.pairs.number(terminal, rest)
-        if self.pairs.rows[pair].found < 0:
-            self.pairs.rows[pair].found = cython.cast(cython.int, self.new_sequence(terminal, rest))
-        return self.pairs.rows[pair].found
+        if self.pairs.rows[pair].result < 0:
+            self.pairs.rows[pair].result = cython.cast(cython.int, self.new_sequence(terminal, rest))
+        return self.pairs.rows[pair].result
 
     def new_sequence(self, terminal, rest):
         """The number of a terminal followed by a sequence, if this pair is new."""

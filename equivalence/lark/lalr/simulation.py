@@ -26,7 +26,7 @@ from cython.cimports.equivalence.lark.lalr.outcomes import (
 )
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 
 check_source(__name__)

@@ -19,7 +19,7 @@ import numpy as np
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.dynamic_arrays import bigger
 from hybrid.json_schema.languages.limits import TooLarge, check_deadline
 
 check_source(__name__)

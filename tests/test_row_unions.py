@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equivalence.arrays.uniting import unite_rows
+from equivalence.arrays.row_unions import unite_rows
 
 pytestmark = pytest.mark.kernels
 
