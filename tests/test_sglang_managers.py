@@ -383,7 +383,7 @@ def test_a_tokenizer_that_xgrammar_refuses(monkeypatch):
 
     overridden = []
     monkeypatch.setattr(
-        "adapters.sglang.creating.get_context",
+        "adapters.sglang.backend_factory.get_context",
         lambda: type("Context", (), {"override": lambda _, name, **new: overridden.append((name, new))})(),
     )
     ours = Scheduler("equimask", Odd(), SIZE, {STOP})

@@ -173,7 +173,7 @@ def test_matchers_are_ours():
     adapters.vllm.register()
     manager = manager_of()
     request = request_of(manager, "a", TEXTS["json"][0])
-    assert type(request.structured_output_request.grammar.matcher).__module__ == "adapters.vllm.serving"
+    assert type(request.structured_output_request.grammar.matcher).__module__ == "adapters.vllm.compiler"
     assert structured_output.XgrammarBackend.warm is None  # the warm backend is now in use
     assert manager.backend.compiler.hybrid.stats()["compilations"] > 3
 
@@ -373,7 +373,7 @@ def test_beam_search_and_other_readers_of_the_backend_get_ours():
     adapters.vllm.register()
     settings = manager_of().vllm_config
     made = backend_xgrammar.XgrammarBackend(settings, tokenizer=TOKENIZER, vocab_size=SIZE)
-    assert type(made.compiler).__module__ == "adapters.vllm.serving"
+    assert type(made.compiler).__module__ == "adapters.vllm.compiler"
     assert not isinstance(made.compiler, xgrammar.GrammarCompiler)
 
 

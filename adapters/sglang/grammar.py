@@ -19,8 +19,8 @@ from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarObjec
 from sglang.srt.constrained.xgrammar_backend import XGrammarGrammar
 
 import adapters.xgrammar
+from adapters.engines.bounded_compiler import allow_only_stops
 from adapters.engines.limits import limited
-from adapters.engines.serving import allow_only_stops
 
 logger = logging.getLogger("sglang.equimask")
 

@@ -3,7 +3,7 @@ tokens.
 
 What: `bind` makes the manager report what a request's masks do not enforce (`adapters.engines.notices`), and
 leave room for the end of its text under ``EQUIMASK_VLLM_CLOSE=1``.
-When: used by `adapters.vllm.rebinding` in every process. The methods run in the process of the engine.
+When: used by `adapters.vllm.registration` in every process. The methods run in the process of the engine.
 Limits: vLLM's answers have no field for notices. Offline beam search has no manager, and no limit.
 
 **The number of tokens left** is the request's limit, minus its output, minus the drafts before the first

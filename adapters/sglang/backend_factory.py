@@ -26,7 +26,7 @@ from adapters.sglang.chains import draft_chains
 from adapters.sglang.drafts import read_at_once
 from adapters.sglang.request import bind
 from adapters.sglang.settings import SETTINGS
-from adapters.sglang.warming import check_wrapper, warm
+from adapters.sglang.warmup import check_wrapper, warm
 
 logger = logging.getLogger("sglang.equimask")
 

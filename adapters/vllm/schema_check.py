@@ -3,7 +3,7 @@
 What: vLLM's own check looks for keywords that XGrammar does not know, and runs XGrammar's converter for as
 long as it takes. `answered` replaces that check for schemas by a `SchemaCheck`, which makes the grammar that
 the engine will compile, and stops when its time is over. Other requests go to vLLM's own function.
-When: bound by `adapters.vllm.rebinding` under ``EQUIMASK_VLLM_SEMANTICS=json-schema``. It is called by the
+When: bound by `adapters.vllm.registration` under ``EQUIMASK_VLLM_SEMANTICS=json-schema``. It is called by the
 event loop of the process that accepts requests.
 Limits: a schema that cannot be checked in time is not refused; the engine compiles it within its own bound.
 """

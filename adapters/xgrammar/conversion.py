@@ -13,7 +13,7 @@ from typing import Any
 import xgrammar
 
 import hybrid
-from adapters.by_identity import ByIdentity
+from adapters.identity_cache import IdentityCache
 from adapters.xgrammar.compiled import CompiledGrammar, taken_over
 from adapters.xgrammar.compiler import GrammarCompiler
 from adapters.xgrammar.errors import with_its_errors
@@ -57,7 +57,7 @@ def _for_matchers(plain: xgrammar.CompiledGrammar) -> CompiledGrammar:
     return CompiledGrammar(wrapped.hybrid, wrapped.tokenizer_info)
 
 
-_wrapped = ByIdentity(_for_matchers)
+_wrapped = IdentityCache(_for_matchers)
 
 
 def grammar_of(given: Any) -> CompiledGrammar:
@@ -69,7 +69,7 @@ def grammar_of(given: Any) -> CompiledGrammar:
     if isinstance(given, CompiledGrammar):
         return given
     if isinstance(given, xgrammar.CompiledGrammar):
-        return _wrapped.of(given)
+        return _wrapped.get(given)
     raise ValueError(
         f"compiled_grammar must be a CompiledGrammar, but is of type {type(given).__name__}; compile it first"
     )

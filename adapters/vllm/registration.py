@@ -58,13 +58,13 @@ class Names(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name in OURS:
-            from adapters.vllm import serving
+            from adapters.vllm import compiler
 
-            return getattr(serving, name)
+            return getattr(compiler, name)
         return getattr(self.theirs, name)
 
 
-class CannotRebind(RuntimeError):
+class CannotRegister(RuntimeError):
     """This release of vLLM does not use the names that the adapter replaces in the expected way."""
 
 
@@ -72,7 +72,7 @@ def register() -> None:
     """Serve vLLM's structured outputs, unless that is done already, or ``EQUIMASK_VLLM`` is 0.
 
     Raises:
-        CannotRebind: the adapter does not know this release of vLLM.
+        CannotRegister: the adapter does not know this release of vLLM.
         ValueError: an environment variable has a wrong value.
     """
     if not SETTINGS.is_enabled():
@@ -111,7 +111,7 @@ def _answer(backend: ModuleType) -> None:
     """Make vLLM's front end ask us about JSON schemas.
 
     Raises:
-        CannotRebind: the front end asks in an unknown way.
+        CannotRegister: the front end asks in an unknown way.
     """
     name, seconds = "validate_xgrammar_grammar", check_seconds()
     try:
@@ -125,7 +125,7 @@ def _answer(backend: ModuleType) -> None:
         raise _unknown(f"{FRONT_END}.SamplingParams does not ask {BACKEND}.{name}")
     if not {"structured_outputs", "json"} <= _names_of(getattr(backend, name)):
         raise _unknown(f"{BACKEND}.{name} does not read structured_outputs.json")
-    from adapters.vllm.checking import SchemaCheck, answered  # slow to import, and needed only here
+    from adapters.vllm.schema_check import SchemaCheck, answered  # slow to import, and needed only here
 
     check = SchemaCheck(seconds, SETTINGS.assert_formats())
     bound = answered(getattr(backend, name), errors.VLLMValidationError, check)
@@ -145,7 +145,7 @@ def _modules() -> tuple[ModuleType, ModuleType]:
 
 
 def _check_names(manager: ModuleType, backend: ModuleType) -> None:
-    """Raise `CannotRebind` unless the names exist and are used as expected."""
+    """Raise `CannotRegister` unless the names exist and are used as expected."""
     for module, name in (
         (backend, "xgr"),
         (backend, "XgrammarBackend"),
@@ -179,9 +179,9 @@ def _names_of(function: Any) -> set[str]:
     return {*code.co_names} if isinstance(code, CodeType) else set()
 
 
-def _unknown(why: str) -> CannotRebind:
+def _unknown(why: str) -> CannotRegister:
     version = getattr(importlib.import_module("vllm"), "__version__", "of an unknown version")
-    return CannotRebind(
+    return CannotRegister(
         f"equimask cannot serve structured outputs of vLLM {version}: {why}. Set {SETTINGS.enabled}=0 to run "
         "them in plain XGrammar, or install a release that docs/vllm.md names"
     )
@@ -220,7 +220,7 @@ def _warming(begin: Callable[..., None], backend: WarmBackend) -> Callable[..., 
         tokenizer = getattr(self, "tokenizer", None)  # there is none if prompts come as ids
         if tokenizer is None or not (chosen == "auto" or chosen.startswith("xgrammar")):
             return
-        from adapters.vllm.warming import warm
+        from adapters.vllm.warmup import warm
 
         size = vllm_config.model_config.get_vocab_size()
         backend.warm = warm(lambda: backend.make(vllm_config, tokenizer=tokenizer, vocab_size=size))

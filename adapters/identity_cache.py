@@ -1,6 +1,6 @@
-"""A cache keyed by the identity of objects of other libraries, which it does not keep alive.
+"""A cache by the identity of objects of other libraries, which it does not keep alive.
 
-What: `ByIdentity` returns what was made from the very same object.
+What: `IdentityCache` returns what was made from the very same object.
 When: for vocabularies and compilers, which take a second to make from a tokenizer, and for wrapped grammars.
 Limits: the objects must allow weak references. They need not be hashable; equal objects are different keys.
 """
@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 Made = TypeVar("Made")
 
 
-class ByIdentity(Generic[Made]):
+class IdentityCache(Generic[Made]):
     """A cache of what was made from objects, for as long as these live.
 
     Args:
@@ -25,7 +25,7 @@ class ByIdentity(Generic[Made]):
         self._make = make
         self._made: dict[int, tuple[weakref.ref[object], Hashable, Made]] = {}
 
-    def of(self, given: object, version: Hashable = None) -> Made:
+    def get(self, given: object, version: Hashable = None) -> Made:
         """Return the value for this very object. It is made again if the version has changed."""
         number = id(given)
         known = self._made.get(number)

@@ -12,7 +12,7 @@ import logging
 import torch
 from sglang.srt.constrained.base_grammar_backend import GrammarRow, InvalidGrammarObject
 
-from adapters.engines.warming import GRAMMARS, exercise
+from adapters.engines.warmup import GRAMMARS, exercise
 from adapters.sglang.backend import Backend, GrammarCompiler, ReasoningBackend
 from adapters.sglang.grammar import Grammar, ReasoningGrammar
 

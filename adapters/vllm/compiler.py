@@ -15,7 +15,7 @@ from typing import Any
 import xgrammar
 
 import adapters.xgrammar
-from adapters.engines.serving import BoundedCompiler, allow_only_stops
+from adapters.engines.bounded_compiler import BoundedCompiler, allow_only_stops
 from adapters.vllm.settings import SETTINGS, ranks_have_to_agree
 
 logger = logging.getLogger("vllm.equimask")

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from adapters.engines.warming import GRAMMARS, exercise
-from adapters.vllm import serving
+from adapters.engines.warmup import GRAMMARS, exercise
+from adapters.vllm.compiler import GrammarCompiler, GrammarMatcher
 from equivalence import HybridError
 
 logger = logging.getLogger("vllm.equimask")
@@ -39,12 +39,12 @@ def warm(make: Callable[[], Any]) -> Any:
         logger.exception("vLLM's backend cannot be created for this tokenizer: structured outputs will fail")
         return None
     compilers = [found for found in vars(backend).values() if hasattr(found, "compile_json_schema")]
-    if not compilers or any(not isinstance(found, serving.GrammarCompiler) for found in compilers):
+    if not compilers or any(not isinstance(found, GrammarCompiler) for found in compilers):
         raise TypeError(f"equimask did not replace all compilers of vLLM's backend: {compilers}")
     for compiler in compilers:
         for method, text in GRAMMARS:
             try:
-                matcher = serving.GrammarMatcher(getattr(compiler, method)(text))
+                matcher = GrammarMatcher(getattr(compiler, method)(text))
                 size = matcher.compiled_grammar.vocabulary.size
                 exercise(matcher.fill_next_token_bitmask, matcher.accept_token, matcher.is_terminated, size)
             except HybridError as error:  # the operator's bounds, or a vocabulary without these texts

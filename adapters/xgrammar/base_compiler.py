@@ -1,7 +1,7 @@
 """Compiling the grammars of calls to XGrammar's compiler.
 
-What: `Compiling` compiles a grammar with `hybrid`. If that refuses the grammar because token classes cannot
-be exact, plain XGrammar compiles it. `configure` sets options for programs that do not pass them.
+What: `BaseCompiler` compiles a grammar with `hybrid`. If that refuses the grammar because token classes
+cannot be exact, plain XGrammar compiles it. `configure` sets options for programs that do not pass them.
 When: used by `GrammarCompiler`, and for compiled grammars from elsewhere.
 Limits: those of `hybrid.Budget`.
 """
@@ -15,7 +15,7 @@ from typing import Any
 import xgrammar
 
 import hybrid
-from adapters.by_identity import ByIdentity
+from adapters.identity_cache import IdentityCache
 from equivalence import UnsupportedGrammar, forks
 from hybrid import Vocabulary
 
@@ -39,13 +39,13 @@ def _vocabulary_of(info: xgrammar.TokenizerInfo) -> Vocabulary:
     return Vocabulary.from_bytes([b""])  # for reading texts only: one id that is never allowed
 
 
-VOCABULARIES = ByIdentity(_vocabulary_of)
+VOCABULARIES = IdentityCache(_vocabulary_of)
 """The vocabulary of each `TokenizerInfo`, which takes 0.8 s for 128,000 ids. XGrammar cannot tell whether two
 of them describe the same tokenizer, so each object has its own: keep it and pass it again."""
 
 
 @forks.with_registered_properties
-class Compiling:
+class BaseCompiler:
     """How grammars are compiled for one tokenizer.
 
     Args:
@@ -55,7 +55,7 @@ class Compiling:
 
     def __init__(self, tokenizer_info: xgrammar.TokenizerInfo, options: dict[str, Any]) -> None:
         self._options = {**_defaults, **options}
-        self.hybrid = hybrid.GrammarCompiler(VOCABULARIES.of(tokenizer_info), **self._options)
+        self.hybrid = hybrid.GrammarCompiler(VOCABULARIES.get(tokenizer_info), **self._options)
 
     @cached_property
     def _on_engine(self) -> hybrid.GrammarCompiler:

@@ -58,7 +58,7 @@ def is_registered() -> bool:
 
 def create(*arguments: Any, **options: Any) -> Any:
     """Make the backend for SGLang's registry. Imports are made only here."""
-    from adapters.sglang.creating import create_backend
+    from adapters.sglang.backend_factory import create_backend
 
     return create_backend(*arguments, **options)
 

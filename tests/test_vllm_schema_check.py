@@ -125,7 +125,7 @@ def test_to_register_twice_binds_once(vllm):
 def test_it_is_loud_where_the_front_end_is_another(vllm, backend, front_end, why):
     adapter, module, _ = vllm(backend=backend, front_end=front_end)
     before = dict(vars(module))
-    with pytest.raises(adapter.CannotRebind, match=why):
+    with pytest.raises(adapter.CannotRegister, match=why):
         adapter.register()
     assert before == vars(module) and not adapter.is_registered()
 
@@ -133,7 +133,7 @@ def test_it_is_loud_where_the_front_end_is_another(vllm, backend, front_end, why
 def test_it_is_loud_where_the_front_end_is_missing(vllm, monkeypatch):
     adapter, _, _ = vllm()
     monkeypatch.delitem(sys.modules, FRONT_MODULES[0])
-    with pytest.raises(adapter.CannotRebind, match=f"no module {FRONT_MODULES[0]}"):
+    with pytest.raises(adapter.CannotRegister, match=f"no module {FRONT_MODULES[0]}"):
         adapter.register()
 
 
@@ -160,9 +160,9 @@ def test_what_is_not_decided_in_time_is_left_to_the_engine(vllm, monkeypatch, ca
 
 
 def test_an_error_of_ours_refuses_nobody(front_end, monkeypatch, caplog):
-    from adapters.vllm import checking
+    from adapters.vllm import schema_check
 
-    monkeypatch.setattr(checking, "grammar_of_schema", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(schema_check, "grammar_of_schema", lambda *_, **__: 1 / 0)
     with caplog.at_level(logging.ERROR, "vllm.equimask"):
         asked_for(front_end, json={"type": "null"})
     assert "could not be checked" in caplog.text
@@ -170,13 +170,13 @@ def test_an_error_of_ours_refuses_nobody(front_end, monkeypatch, caplog):
 
 def test_answers_are_bounded(vllm, monkeypatch):
     vllm()
-    from adapters.vllm import checking
+    from adapters.vllm import schema_check
 
-    monkeypatch.setattr(checking, "MOST_KEPT", 10)
-    check = checking.SchemaCheck(1.0)
+    monkeypatch.setattr(schema_check, "MOST_KEPT", 10)
+    check = schema_check.SchemaCheck(1.0)
     for number in range(25):
         assert check({"const": number}) == ""
     assert len(check._kept) <= 10
-    assert len(check({"pattern": "(" * 5000})) <= checking.LONGEST_ANSWER
+    assert len(check({"pattern": "(" * 5000})) <= schema_check.LONGEST_ANSWER
     empty = {"type": "string", "format": "date", "maxLength": 3}
-    assert check(empty) != "" == checking.SchemaCheck(1.0, assert_formats=False)(empty)
+    assert check(empty) != "" == schema_check.SchemaCheck(1.0, assert_formats=False)(empty)
