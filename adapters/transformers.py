@@ -224,18 +224,20 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         count = max(len(self._grammars), len(self._prefixes))
         for row in range(count):
             matcher = self._matcher(row, count)
-            closes = matcher.closes_within(limit)
-            if closes is None:
+            is_completable = matcher.can_complete_within(limit)
+            if is_completable is None:
                 warnings.warn(
                     "could not find out whether a text of this grammar fits into "
                     f"max_new_tokens={limit}: texts may be cut off",
                     stacklevel=3,
                 )
-            elif not closes:
+            elif not is_completable:
                 known = matcher.shortest_completion()
                 why = "no tokens of the vocabulary complete a text of this grammar"
                 if known is not None:
-                    fewest = next(n for n in range(limit + 1, len(known) + 1) if matcher.closes_within(n))
+                    fewest = next(
+                        n for n in range(limit + 1, len(known) + 1) if matcher.can_complete_within(n)
+                    )
                     why = f"the shortest text of this grammar needs {fewest} tokens"
                 raise ArgumentError(f"max_new_tokens={limit} is too small: {why}")
 
@@ -477,7 +479,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         left = 0 if self._limit is None else self._limit - len(state.generated)
         if left > 0:
             try:
-                state.matcher.fill_closing_bitmask(bitmask, left, index)
+                state.matcher.fill_limited_bitmask(bitmask, left, index)
                 return
             except MatcherError:
                 pass  # the row has a token that was masked out, such as a draft that will be rejected

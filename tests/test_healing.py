@@ -61,7 +61,7 @@ def reference(compiled: CompiledGrammar, left: bytes) -> list[int]:
 def allowed(matcher, tokens_left: int = 0) -> list[int]:
     bitmask = torch.full((2, (VOCABULARY.size + 31) // 32), 0x5A5A5A5A, dtype=torch.int32)
     if tokens_left:
-        assert matcher.fill_closing_bitmask(bitmask, tokens_left, 1)
+        assert matcher.fill_limited_bitmask(bitmask, tokens_left, 1)
     else:
         assert matcher.fill_next_token_bitmask(bitmask, 1) in (True, False)
     assert (bitmask[0] == 0x5A5A5A5A).all()

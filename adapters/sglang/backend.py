@@ -64,7 +64,7 @@ def prepare(matcher: adapters.xgrammar.GrammarMatcher) -> None:
     compiled = matcher.compiled_grammar
     try:
         len(compiled.relaxed)
-        if SETTINGS.closes():
+        if SETTINGS.keeps_limits():
             matcher.shortest_completion()
     except (UnsupportedGrammar, BudgetExceeded):
         pass  # each request gets a notice

@@ -70,7 +70,7 @@ def create_backend(
         _refuse(serving, error)
         return None
     if is_ours:
-        SETTINGS.closes()  # report a wrong value here, and not to each request
+        SETTINGS.keeps_limits()  # report a wrong value here, and not to each request
         add_named_hook(SETTINGS.notices, SETTINGS.hook())
         bind()
         warm(backend)

@@ -81,7 +81,7 @@ def register() -> None:
     # report wrong values here, and not to each request
     SETTINGS.compile_seconds()
     SETTINGS.drafts()
-    SETTINGS.closes()
+    SETTINGS.keeps_limits()
     SETTINGS.assert_formats()
     SETTINGS.max_whitespace_cnt()
     manager, backend = _modules()

@@ -78,7 +78,9 @@ class Completion(Plans):
         """
         return self._asked(text, before, self._tokens)
 
-    def closes(self, text: bytes, before: Place | None, left: int, brief: bool) -> tuple[bool | None, Place]:
+    def can_complete(
+        self, text: bytes, before: Place | None, left: int, brief: bool
+    ) -> tuple[bool | None, Place]:
         """Whether at most `left` tokens complete the text (None if the search was given up), and the place
         of the text.
 
@@ -91,7 +93,7 @@ class Completion(Plans):
             BudgetExceeded: as for `shortest`.
         """
         reads = READS_AT_TOKENS if brief else READS_HERE
-        return self._asked(text, before, lambda here: self._closes(here, left, reads))
+        return self._asked(text, before, lambda here: self._can_complete(here, left, reads))
 
     def restrict(
         self, text: bytes, before: Place | None, left: int, words: NDArray[np.uint32]
@@ -132,10 +134,10 @@ class Completion(Plans):
         """`shortest` if some bytes must be spelled before the first text of the grammar begins."""
         return self._asked_with_prefix(prefix, self._tokens)
 
-    def closes_with_prefix(self, prefix: bytes, tokens_left: int, brief: bool) -> bool | None:
-        """`closes` with such bytes."""
+    def can_complete_with_prefix(self, prefix: bytes, tokens_left: int, brief: bool) -> bool | None:
+        """`can_complete` with such bytes."""
         reads = READS_AT_TOKENS if brief else READS_HERE
-        return self._asked_with_prefix(prefix, lambda here: self._closes(here, tokens_left, reads))
+        return self._asked_with_prefix(prefix, lambda here: self._can_complete(here, tokens_left, reads))
 
     def restrict_with_prefix(self, prefix: bytes, tokens_left: int, words: NDArray[np.uint32]) -> bool:
         """`restrict` with such bytes; the mask has tokens that are prefixes of these bytes, or begin with
@@ -145,9 +147,9 @@ class Completion(Plans):
     # --- masks ---
 
     def _restrict(self, configuration: int, left: int, words: NDArray[np.uint32]) -> bool:
-        closes = self._closes(configuration, left, READS_HERE)
-        if not closes:
-            if closes is None:
+        is_completable = self._can_complete(configuration, left, READS_HERE)
+        if not is_completable:
+            if is_completable is None:
                 return False
             # an error if it is longer than any plan may be
             planned = self._cut(configuration).n_tokens
@@ -164,7 +166,7 @@ class Completion(Plans):
         least = int(ends.min(initial=0))  # below 0 before the first text
         is_late = np.zeros(int(ends.max(initial=0)) - least + 1, bool)
         for place in np.flatnonzero(np.bincount(ends - least)).tolist():
-            is_late[place] = not self._closes(place + least, left - 1, READS_AT_TOKENS)
+            is_late[place] = not self._can_complete(place + least, left - 1, READS_AT_TOKENS)
         late = ids[is_late[ends - least]]
         if len(late):
             bits = np.zeros(32 * len(words), np.uint8)

@@ -187,7 +187,7 @@ class Plans:
 
     # --- ways other than plans ---
 
-    def _closes(self, configuration: int, left: int, reads: int) -> bool | None:
+    def _can_complete(self, configuration: int, left: int, reads: int) -> bool | None:
         """Whether at most `left` tokens complete what was read; None if the search was given up."""
         if self._reading.fewest(configuration) > left:
             return False

@@ -45,7 +45,7 @@ _kept: weakref.WeakKeyDictionary[CompiledGrammar, dict[Any, NDArray[np.uint32]]]
 
 class HealingMatcher:
     """Follows one sequence that begins with given bytes. The methods are those of `GrammarMatcher`, but
-    it has no `limit_tokens`, `tokens_left`, `lost_limit`, `explain`, `explain_refusal`, `get_captures` and
+    it has no `limit_tokens`, `tokens_left`, `limit_error`, `explain`, `explain_refusal`, `get_captures` and
     `max_rollback_tokens`, and batches do not take it. Once the prefix is spelled, `inner` has all of them.
 
     Args:
@@ -231,19 +231,19 @@ class HealingMatcher:
             return self._inner.shortest_completion()
         return self._completion().shortest_with_prefix(left)
 
-    def closes_within(self, tokens_left: int, *, brief: bool = False) -> bool | None:
-        """As `GrammarMatcher.closes_within`; tokens that spell the prefix count."""
+    def can_complete_within(self, tokens_left: int, *, brief: bool = False) -> bool | None:
+        """As `GrammarMatcher.can_complete_within`; tokens that spell the prefix count."""
         left = self.left
         if not left:
-            return self._inner.closes_within(tokens_left, brief=brief)
+            return self._inner.can_complete_within(tokens_left, brief=brief)
         most, brief = integer_from(0, tokens_left, "tokens_left"), flag(brief, "brief")
-        return self._completion().closes_with_prefix(left, most, brief)
+        return self._completion().can_complete_with_prefix(left, most, brief)
 
-    def fill_closing_bitmask(self, bitmask: Any, tokens_left: int, index: int = 0) -> bool:
-        """As `GrammarMatcher.fill_closing_bitmask`; tokens that spell the prefix count."""
+    def fill_limited_bitmask(self, bitmask: Any, tokens_left: int, index: int = 0) -> bool:
+        """As `GrammarMatcher.fill_limited_bitmask`; tokens that spell the prefix count."""
         left = self.left
         if not left:
-            return self._inner.fill_closing_bitmask(bitmask, tokens_left, index)
+            return self._inner.fill_limited_bitmask(bitmask, tokens_left, index)
         most = integer_from(1, tokens_left, "tokens_left")
         row = self._rows_of(bitmask).row(row_number(index))
         words = self._words(left).copy()

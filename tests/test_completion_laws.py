@@ -1,4 +1,4 @@
-"""A text is closable within n tokens, not bytes, if and only if masks allow n tokens that complete it.
+"""A text can be completed within n tokens, not bytes, if and only if masks allow n tokens that complete it.
 
 These vocabularies do not spell every byte, so the shortest completion in bytes often cannot be written in
 tokens.
@@ -17,7 +17,7 @@ from hybrid import GrammarCompiler, GrammarMatcher
 from hybrid.completion import plans as plans_module
 from hybrid.healing import HealingMatcher
 from tests.matchers import STRATEGIES, mask_of
-from tests.test_completion import closing
+from tests.test_completion import limited
 from tests.tiny_grammars import fewest_tokens, tiny_grammar, tiny_vocabulary
 
 ABB = Vocabulary.from_bytes([b"abb", b"bb", b"a", b"c", b"abba", b""], stop_token_ids=5)
@@ -40,36 +40,36 @@ def matcher_of(grammar: str, vocabulary: Vocabulary, strategy: str) -> GrammarMa
 def test_a_way_of_tokens_is_found_where_the_shortest_bytes_have_none(strategy: str) -> None:
     matcher = matcher_of(COUNTED, ABB, strategy)
     assert matcher.shortest_completion() == [1, 2, 2, 2]  # bb a a a
-    assert matcher.closes_within(4) is True and matcher.closes_within(3) is False
-    assert closing(matcher, 6) == closing(matcher, 4) == [1]
+    assert matcher.can_complete_within(4) is True and matcher.can_complete_within(3) is False
+    assert limited(matcher, 6) == limited(matcher, 4) == [1]
     with pytest.raises(MatcherError, match="within 3 tokens: every completion needs more"):
-        closing(matcher, 3)
+        limited(matcher, 3)
     for left, token in ((4, 1), (3, 2), (2, 3), (1, 2)):
-        assert token in closing(matcher, left) and matcher.accept_token(token)
-    assert matcher.is_completed() and matcher.closes_within(0) is True
+        assert token in limited(matcher, left) and matcher.accept_token(token)
+    assert matcher.is_completed() and matcher.can_complete_within(0) is True
 
 
 def test_behind_a_healed_prompt_ways_are_searched_too() -> None:
     compiled = GrammarCompiler(ABB).compile_grammar(COUNTED)
     matcher = HealingMatcher(compiled, "a")
-    assert matcher.closes_within(2) is False and matcher.closes_within(3) is True
+    assert matcher.can_complete_within(2) is False and matcher.can_complete_within(3) is True
     assert matcher.shortest_completion() == [4, 2, 2]  # abba a a: "a", and "bbaaa" of the grammar
     with pytest.raises(MatcherError, match="within 2 tokens"):
-        closing(matcher, 2)
+        limited(matcher, 2)
     for left, token in ((3, 4), (2, 2), (1, 2)):
-        assert closing(matcher, left) == [token] or left < 3
-        assert token in closing(matcher, left) and matcher.accept_token(token)
+        assert limited(matcher, left) == [token] or left < 3
+        assert token in limited(matcher, left) and matcher.accept_token(token)
     assert matcher.is_completed()
 
 
 def test_what_was_not_searched_to_its_end_is_masked_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans_module, "MOST_SEARCHED", 0)
     matcher = matcher_of(COUNTED, ABB, "classifier")
-    assert matcher.closes_within(6) is None
-    assert closing(matcher, 6) == [1]
+    assert matcher.can_complete_within(6) is None
+    assert limited(matcher, 6) == [1]
     with pytest.raises(BudgetExceeded, match="found no other completion within its limits"):
         matcher.shortest_completion()
-    assert matcher.closes_within(0) is False  # this needs no search
+    assert matcher.can_complete_within(0) is False  # this needs no search
 
 
 def test_law_closable_within_n_tokens_if_and_only_if_allowed() -> None:
@@ -97,7 +97,7 @@ def _sides(draw: random.Random) -> tuple[GrammarMatcher, xgrammar.GrammarMatcher
     vocabulary = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=size)
     try:
         ours = matcher_of(grammar, vocabulary, strategy)
-        ours.closes_within(0)
+        ours.can_complete_within(0)
     except UnsupportedGrammar:  # left recursion through a counted repeat
         return None
     compiler = xgrammar.GrammarCompiler(vocabulary.tokenizer_info, max_threads=1)
@@ -109,7 +109,7 @@ def _holds_here(ours: GrammarMatcher, plain: xgrammar.GrammarMatcher, left: int,
     needed = fewest_tokens(plain, left, size)
     if needed is None:
         return False
-    closes = ours.closes_within(left)
+    closes = ours.can_complete_within(left)
     if closes is None:
         return None
     assert closes == (needed <= left)
@@ -124,9 +124,9 @@ def _holds_here(ours: GrammarMatcher, plain: xgrammar.GrammarMatcher, left: int,
         assert all(whole.accept_token(token) for token in plan) and whole.is_completed()
     if not closes:
         with pytest.raises(MatcherError, match="cannot be completed within"):
-            closing(ours, left)
+            limited(ours, left)
         return True
-    _check_tokens(ours, plain, closing(ours, left), left, size)
+    _check_tokens(ours, plain, limited(ours, left), left, size)
     return True
 
 

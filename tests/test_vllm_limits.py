@@ -1,4 +1,4 @@
-"""A whole vLLM with closing, drafts from grammars and both meanings at once; only if vLLM can run."""
+"""A whole vLLM with token limits, drafts from grammars and both meanings at once; only if vLLM can run."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from bench.cases import CHECKOUT
-from tests.vllm_closing_run import ASKED, MOST_TOKENS, SCHEMAS
+from tests.vllm_limits_run import ASKED, MOST_TOKENS, SCHEMAS
 
 pytestmark = [
     pytest.mark.slow,
@@ -21,7 +21,7 @@ pytestmark = [
 def run(n_drafts: int, **settings: str):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     environment |= {f"EQUIMASK_VLLM_{name}": value for name, value in settings.items()}
-    command = [sys.executable, "-m", "tests.vllm_closing_run", str(n_drafts)]
+    command = [sys.executable, "-m", "tests.vllm_limits_run", str(n_drafts)]
     done = subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-4000:]
     assert "Traceback" not in done.stdout + done.stderr
@@ -30,7 +30,10 @@ def run(n_drafts: int, **settings: str):
 
 @pytest.mark.parametrize("semantics", ["xgrammar", "json-schema"])
 def test_texts_end_in_time_with_drafts_and_without(semantics):
-    alone, drafted = run(0, CLOSE="1", SEMANTICS=semantics), run(8, CLOSE="1", SEMANTICS=semantics)
+    alone, drafted = (
+        run(0, TOKEN_LIMITS="1", SEMANTICS=semantics),
+        run(8, TOKEN_LIMITS="1", SEMANTICS=semantics),
+    )
     for found in (alone, drafted):
         for how in found["ids"]:
             assert found["reasons"][how] == ["stop"] * len(ASKED), found["texts"][how]
