@@ -40,7 +40,7 @@ def compare_samples(
     For each text, both cuts (by longest match, at random) follow each other, so that a bound leaves out
     texts, not cuts.
     """
-    from hybrid.testing.verify import compare_along
+    from hybrid.testing.mask_comparison import compare_along
 
     texts = len(samples) // len(CUTS)
     order = random.Random(seed).sample(range(texts), texts)
@@ -69,7 +69,7 @@ def agree(
     Plain XGrammar is too slow to be asked in every step. The way that is compared with it is compared here
     with all others. A bit in which one of ours contradicts its own ``accept_token`` is an error here, too.
     """
-    from hybrid.testing.verify import compare_along
+    from hybrid.testing.mask_comparison import compare_along
 
     first, *others = sides.values()
     total = Comparison()

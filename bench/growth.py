@@ -78,7 +78,7 @@ class GrowthBench:
 
     def compare(self, ours: Any, plain: Any, ids: Sequence[int]) -> None:
         """Compare the masks along a text, and count the differences from XGrammar."""
-        from hybrid.testing.verify import compare_along
+        from hybrid.testing.mask_comparison import compare_along
 
         found = compare_along(ours, plain, ids)
         self.masks, self.differences = self.masks + found.masks, self.differences + found.difference_count

@@ -41,7 +41,7 @@ def grammar_texts(values: list[str]) -> dict[str, str]:
         ValueError: there is none.
     """
     from equivalence.errors import GrammarError
-    from hybrid.cli.shipped import shipped_grammar
+    from hybrid.cli.shipped_grammars import shipped_grammar
 
     found: dict[str, str] = {}
     for value in values:

@@ -239,7 +239,7 @@ class SchemaBench:
         return self.plain.compile_json_schema(schema, **self.options)
 
     def _compare(self, row: Row, file: workloads.SchemaFile, ours: Any, plain: Any) -> None:
-        from hybrid.testing.verify import compare_along
+        from hybrid.testing.mask_comparison import compare_along
 
         for sequence in self._sequences(file.name, file.valid):
             found = compare_along(ours, plain, sequence)

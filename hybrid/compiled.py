@@ -35,7 +35,7 @@ from hybrid.classifier.classifier import Classifier
 from hybrid.classifier.deferred_classes import DeferredClasses
 from hybrid.classifier.promotion import promote_classifier
 from hybrid.completion import Completions
-from hybrid.explain import Wording
+from hybrid.explain import Explainer
 from hybrid.guard import Guard
 from hybrid.json_schema import Places, SchemaGrammar, in_xgrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar
@@ -294,10 +294,10 @@ class CompiledGrammar:
         return Completions(self.grammar, self.vocabulary)
 
     @cached_property
-    def wording(self) -> Wording:
+    def explainer(self) -> Explainer:
         """Describes places in texts in words; see docs/explain.md."""
         fixed = self.classifier.fixed if isinstance(self.classifier, FactoredClassifier) else None
-        return Wording(self.grammar, fixed, self.strategy != "engine")
+        return Explainer(self.grammar, fixed, self.strategy != "engine")
 
     def __copy__(self) -> CompiledGrammar:
         return self

@@ -30,7 +30,7 @@ from hybrid import (
     allocate_token_bitmask,
 )
 from hybrid.completion import plans as plans_module
-from hybrid.completion.reading import Reading, Tables
+from hybrid.completion.costed_configurations import CostedConfigurations, Tables
 from hybrid.healing import HealingMatcher
 from tests.conftest import load_cases
 from tests.matchers import STRATEGIES, allowed
@@ -392,12 +392,12 @@ def test_a_prefix_does_not_count_as_a_part_of_the_completion(monkeypatch: pytest
 def test_tables_that_are_full_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
 
-    class Small(Reading):
+    class Small(CostedConfigurations):
         def __init__(self, tables: Tables, vocabulary: Vocabulary, most_bytes: int) -> None:
             made.append(1)
             super().__init__(tables, vocabulary, 1 << 19)
 
-    monkeypatch.setattr(plans_module, "Reading", Small)
+    monkeypatch.setattr(plans_module, "CostedConfigurations", Small)
     matcher = matcher_of('root ::= "(" root ")" | "[" root "]" | "x"')
     draw, closer = random.Random(1), {"(": ")", "[": "]"}
     for _ in range(60):  # each leads to other stacks
@@ -439,7 +439,7 @@ def test_threads_share_what_is_known() -> None:
 def test_there_are_no_frames_of_a_tail_that_is_not_there() -> None:
     matcher = matcher_of(NESTED)
     matcher.shortest_completion()
-    stacks = matcher.compiled_grammar.completions.of((STOP,))._reading._space.stacks
+    stacks = matcher.compiled_grammar.completions.of((STOP,))._configurations._space.stacks
     assert [number for number, *_ in stacks.frames_of(0)] == [0]
     for wrong in (-1, stacks.tails.count, 1 << 40):
         with pytest.raises(IndexError, match="there is no tail"):

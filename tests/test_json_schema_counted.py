@@ -218,8 +218,8 @@ def test_completions_cost_what_they_do_with_a_state_for_each_length(name: str, i
     """Also near both bounds; the plans begin with the same bytes."""
     compiled = GrammarCompiler(VOCABULARY, semantics="json-schema").compile_json_schema(SCHEMAS[name])
     stops = VOCABULARY.stop_token_ids
-    ours = compiled.completions.of(stops)._reading
-    theirs = Completions(read_grammar(compiled.grammar), VOCABULARY).of(stops)._reading
+    ours = compiled.completions.of(stops)._configurations
+    theirs = Completions(read_grammar(compiled.grammar), VOCABULARY).of(stops)._configurations
     assert ours._distances.counted is not None and theirs._distances.counted is None
     rng = random.Random(name)
     matcher, here, there = GrammarMatcher(compiled), ours.start, theirs.start

@@ -28,7 +28,7 @@ from hybrid.classifier.follower import ClassifierFollower
 from hybrid.compiled import CompiledGrammar
 from hybrid.completion import Place
 from hybrid.completion.follower import LimitedFollower
-from hybrid.explain import Explanation, Refusal, Words, explain, find_refusal
+from hybrid.explain import Explanation, Refusal, TextExplainer, explain, find_refusal
 from hybrid.remembering import RememberingFollower
 from hybrid.representatives.follower import EngineFollower
 from hybrid.values.arguments import encoded, stop_ids, temperature_of
@@ -99,7 +99,7 @@ class GrammarMatcher(Calls):
         self._size, self._width = vocabulary.size, (vocabulary.size + 31) // 32
         self.remember(None, None)
         self._place: Place | None = None
-        self._words: Words | None = None
+        self._explainer: TextExplainer | None = None
         self._follower = follower_of(
             compiled_grammar, self._stops, ends_without_stop, temperature_of(default_temperature)
         )
@@ -223,7 +223,7 @@ class GrammarMatcher(Calls):
         twin._compiled, twin._stops = self._compiled, self._stops
         twin._size, twin._width = self._size, self._width
         twin._place = self._place
-        twin._words = None
+        twin._explainer = None
         twin.remember(None, None)
         twin._follower = self._follower.fork()
         return twin
@@ -402,20 +402,20 @@ class GrammarMatcher(Calls):
         Raises:
             BudgetExceeded: as `fill_next_token_bitmask`.
         """
-        return self.explain_within(self._deadline_of_words())
+        return self.explain_within(self._deadline_of_explanations())
 
-    def _deadline_of_words(self) -> Deadline:
+    def _deadline_of_explanations(self) -> Deadline:
         seconds = self._compiled.mask_seconds
         return Deadline(EXPLAINED_WITHIN if seconds is None else seconds)
 
     def explain_within(self, deadline: Deadline) -> Explanation:
         """`explain`, within a deadline."""
-        return explain(self, self._known_words(), deadline)
+        return explain(self, self._text_explainer(), deadline)
 
-    def _known_words(self) -> Words:
-        if self._words is None:
-            self._words = Words(self._compiled.wording)
-        return self._words
+    def _text_explainer(self) -> TextExplainer:
+        if self._explainer is None:
+            self._explainer = TextExplainer(self._compiled.explainer)
+        return self._explainer
 
     def explain_refusal(self, text: str | bytes, *, is_whole: bool = False) -> Refusal | None:
         """Find the first byte of a text that is not allowed from here, and say what was expected in its
@@ -437,8 +437,8 @@ class GrammarMatcher(Calls):
         """
         whole, data = flag(is_whole, "is_whole"), encoded(text)
         twin = self.fork()
-        twin._words = self._known_words()  # the two share a cache
-        return find_refusal(twin, data, whole, self._deadline_of_words())
+        twin._explainer = self._text_explainer()  # the two share a cache
+        return find_refusal(twin, data, whole, self._deadline_of_explanations())
 
     def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
         """Return the names and texts of captured rules so far, as XGrammar does.

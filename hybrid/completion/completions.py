@@ -21,7 +21,7 @@ from equivalence.network.features import features_of
 from equivalence.network.grammar_reader import read_grammar
 from equivalence.network.optimised import optimised_by
 from hybrid.completion.completion import Completion
-from hybrid.completion.reading import tables_of
+from hybrid.completion.costed_configurations import tables_of
 from hybrid.completion.spelling import Spelling, spelling_of
 from hybrid.guard import Guard
 from hybrid.lark import LarkGrammar

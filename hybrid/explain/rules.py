@@ -2,7 +2,7 @@
 
 What: `Rules` builds the automaton of a rule when it is first read. Literals stay whole and rules keep their
 names, unlike in the network that decides masks (`equivalence.network`), which merges them.
-When: used by `hybrid.explain.reading`, once for each compiled grammar.
+When: used by `hybrid.explain.earley_parser`, once for each compiled grammar.
 Limits: rules only give words, and never decide what is allowed. Lookahead assertions, token limits and lazy
 rules are ignored; the matcher checks all results (`hybrid.explain.position`). Grammars that name token ids
 raise `Unexplained`.

@@ -35,7 +35,7 @@ from hybrid.guard.estimate import (
     grammar_estimate,
     pattern_estimate,
 )
-from hybrid.guard.lark_packing import Construction, unpacked
+from hybrid.guard.lark_serialisation import Construction, deserialised
 from hybrid.values.budget import Budget
 from hybrid.xgrammar.messages import shortened
 
@@ -147,7 +147,7 @@ class Guard:
         request = {"task": "lark", "text": text, "start": start, "max_states": most}
         task = worker.Task(request, (), CONVERT_BYTES, self.budget.bytes)
         try:
-            found = unpacked(self._run(task, deadline, phase))
+            found = deserialised(self._run(task, deadline, phase))
         except worker.Unavailable:
             from hybrid.guard.lark_construction import construct  # imported late: Lark is slow to import
 

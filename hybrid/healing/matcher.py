@@ -3,7 +3,7 @@ compiling anything.
 
 What: while bytes of the prefix are left, a token is allowed iff these bytes begin with it, or it begins with
 these bytes and the grammar reads the rest from its start. After that, the grammar's own matcher decides.
-When: after `hybrid.healing.heal`, or for a grammar that begins in the middle of a token.
+When: after `hybrid.healing.prompt`, or for a grammar that begins in the middle of a token.
 Limits: stop tokens cannot spell the prefix. If a token ends after the prefix, its rest is read as text, even
 if the grammar names token ids.
 
@@ -30,7 +30,7 @@ from hybrid.api.draft_tree import traverse
 from hybrid.api.matcher import GrammarMatcher
 from hybrid.compiled import CompiledGrammar
 from hybrid.completion.completion import Completion
-from hybrid.healing.beginnings import beginnings_of
+from hybrid.healing.token_prefixes import prefixes_of
 from hybrid.values.arguments import encoded
 
 MOST_PREFIX = 4096
@@ -135,7 +135,7 @@ class HealingMatcher:
         return words
 
     def _find_words(self, left: bytes) -> NDArray[np.uint32]:
-        beginnings = beginnings_of(self._inner.compiled_grammar.vocabulary)
+        beginnings = prefixes_of(self._inner.compiled_grammar.vocabulary)
         stops = frozenset(self._inner.stop_token_ids)
         longer = [token for token in beginnings.longer(left).tolist() if token not in stops]
         rests = [self._tokens[token][len(left) :] for token in longer]

@@ -1,8 +1,9 @@
 """Finding words for places in texts of a compiled grammar.
 
-What: a `Wording` belongs to one compiled grammar, and its matchers share it. A `Words` belongs to one text.
-When: used by `hybrid.explain.position`; `hybrid.CompiledGrammar.wording` keeps the `Wording`.
-Limits: use a `Words` from one thread at a time.
+What: an `Explainer` belongs to one compiled grammar, and its matchers share it. A `TextExplainer` belongs to
+one text.
+When: used by `hybrid.explain.position`; `hybrid.CompiledGrammar.explainer` keeps the `Explainer`.
+Limits: use a `TextExplainer` from one thread at a time.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from numpy.typing import NDArray
 
 from equivalence import forks
 from equivalence.deadline import Deadline
+from hybrid.explain.earley_parser import EarleyParser
 from hybrid.explain.explanation import Located
-from hybrid.explain.lark_reading import LarkReading, Lexing, Names, names_of
-from hybrid.explain.reading import Reading
+from hybrid.explain.lark_replay import LarkReplay, LexerStates, Names, names_of
 from hybrid.explain.rules import Rules, TimeUp, Unexplained
 from hybrid.json_schema import SchemaGrammar
 from hybrid.lark import LarkGrammar
 
 
 @forks.with_registered_properties
-class Wording:
+class Explainer:
     """Reads texts of one grammar, to find words for places in them.
 
     Args:
@@ -46,14 +47,14 @@ class Wording:
         self._singles: dict[tuple[int, ...], NDArray[np.int64]] = {}
 
     @cached_property
-    def _named(self) -> Rules | tuple[Names, Lexing] | str:
+    def _named(self) -> Rules | tuple[Names, LexerStates] | str:
         """The rules; or the terminals of a Lark grammar, and what is known of its lexer; or why there are
         none."""
         try:
             if isinstance(self._grammar, LarkGrammar):
                 # the last column of the parser's table is the end of the text
                 names = names_of(self._grammar, self._fixed.action.shape[1] - 1)
-                return names, Lexing(self._fixed, names.ignored)
+                return names, LexerStates(self._fixed, names.ignored)
             return Rules(self._grammar, self._has_network)
         except Unexplained as why:
             return str(why)
@@ -64,8 +65,8 @@ class Wording:
             self._singles = {stops: singles_of(tokens, stops)}
         return self._singles[stops]
 
-    def reading(self, deadline: Deadline) -> Reading | LarkReading:
-        """A new reading at the start of a text.
+    def parser(self, deadline: Deadline) -> EarleyParser | LarkReplay:
+        """A new parser at the start of a text.
 
         Raises:
             TimeUp: the grammar's names are still being read; a later call may have them.
@@ -81,25 +82,25 @@ class Wording:
         named = self._named
         if isinstance(named, str):
             raise Unexplained(named)
-        return LarkReading(self._fixed, *named) if isinstance(named, tuple) else Reading(named)
+        return LarkReplay(self._fixed, *named) if isinstance(named, tuple) else EarleyParser(named)
 
 
-class Words:
+class TextExplainer:
     """The words of one text, and of texts with the same beginning.
 
     Args:
-        wording: the grammar's wording.
+        explainer: the grammar's explainer.
     """
 
-    def __init__(self, wording: Wording) -> None:
-        self._wording = wording
-        self._reading: Reading | LarkReading | None = None
+    def __init__(self, explainer: Explainer) -> None:
+        self._explainer = explainer
+        self._parser: EarleyParser | LarkReplay | None = None
         self._text = b""
         self._why = ""
 
     def at(self, text: bytes, deadline: Deadline) -> Located:
         """The words for the end of a text that the grammar allows; `Located.cut_short` if time ran out."""
-        if not self._wording.has_names:
+        if not self._explainer.has_names:
             return Located([], {})
         # texts that begin with one without words have none, either
         if not self._why or not text.startswith(self._text):
@@ -109,21 +110,21 @@ class Words:
             except TimeUp as why:
                 return Located([], {}, (), f"names of rules and literals are missing: {why}", True)
             except Unexplained as why:
-                self._why, self._text, self._reading = str(why), text, None
+                self._why, self._text, self._parser = str(why), text, None
         return Located([], {}, (), f"names of rules and literals are missing: {self._why}")
 
     def _read(self, text: bytes, deadline: Deadline) -> Located:
-        if self._reading is None:
-            self._reading, self._text = self._wording.reading(deadline), b""
+        if self._parser is None:
+            self._parser, self._text = self._explainer.parser(deadline), b""
         if not text.startswith(self._text):
             same = _common(text, self._text)
-            self._reading.back_to(same)
+            self._parser.back_to(same)
             self._text = text[:same]
         try:
-            self._reading.read(text[len(self._text) :], deadline)
+            self._parser.read(text[len(self._text) :], deadline)
         finally:
-            self._text = text[: self._reading.length]
-        return self._reading.found(deadline)
+            self._text = text[: self._parser.length]
+        return self._parser.found(deadline)
 
 
 def _common(one: bytes, other: bytes) -> int:

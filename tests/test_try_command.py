@@ -1,7 +1,7 @@
 """``python -m hybrid try``: what it shows while a text is typed, and the screen, driven through a pipe.
 
 What: `Board` alone, and prompt_toolkit's application with keys from a pipe and no terminal.
-When: after a change of `hybrid.cli.trying`.
+When: after a change of `hybrid.cli.try_command`.
 Limits: the contents of the screen are compared, not its appearance.
 """
 
@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from equivalence import Vocabulary
 from hybrid import GrammarCompiler
 from hybrid.cli.commands import app
-from hybrid.cli.trying import Board, application
+from hybrid.cli.try_command import Board, application
 
 VOCABULARY = Vocabulary.from_bytes([bytes([value]) for value in range(256)] + [b""], stop_token_ids=256)
 SCHEMA = {

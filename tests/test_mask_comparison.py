@@ -16,9 +16,9 @@ import pytest
 import xgrammar
 
 from hybrid.testing.comparison import KEEP, Comparison
+from hybrid.testing.mask_comparison import compare_along, compare_walk
 from hybrid.testing.random_walk import Walker
 from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
-from hybrid.testing.verify import compare_along, compare_walk
 
 STOP = 256
 """The stop token of the test vocabulary, which is not text."""

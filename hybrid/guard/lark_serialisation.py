@@ -1,7 +1,7 @@
 """Lexer and parser of a Lark grammar as bytes, for transport between processes.
 
-What: `Construction` is everything that is built without a vocabulary. `packed` turns it into bytes,
-`unpacked` turns the bytes into a construction.
+What: `Construction` is everything that is built without a vocabulary. `serialised` turns it into bytes,
+`deserialised` turns the bytes into a construction.
 When: between `hybrid.guard.lark_construction`, which calls Lark, and `hybrid.guard`, which does not need
 Lark.
 Limits: nothing is unpickled. Types, shapes and ranges are checked on arrival, because kernels rely on them.
@@ -37,7 +37,7 @@ class Construction(NamedTuple):
     seconds: dict[str, float]
 
 
-def packed(construction: Construction) -> bytes:
+def serialised(construction: Construction) -> bytes:
     """A construction as bytes: the length of a JSON part, the JSON part, and the arrays that it describes."""
     lexer, machine, seconds = construction
     texts = {text: number for number, text in enumerate(lexer.sequences)}
@@ -67,7 +67,7 @@ def packed(construction: Construction) -> bytes:
     return _framed(content, *(np.ascontiguousarray(array, np.int32).tobytes() for array in arrays))
 
 
-def packed_error(error: HybridError) -> bytes:
+def serialised_error(error: HybridError) -> bytes:
     """One of `ERRORS` as bytes."""
     return _framed({"error": type(error).__name__, "message": str(error)})
 
@@ -77,11 +77,11 @@ def _framed(content: dict[str, Any], *parts: bytes) -> bytes:
     return b"".join((len(text).to_bytes(8, "little"), text, *parts))
 
 
-def unpacked(data: bytes) -> Construction:
-    """The construction in the bytes that `packed` made.
+def deserialised(data: bytes) -> Construction:
+    """The construction in the bytes that `serialised` made.
 
     Raises:
-        GrammarError, BudgetExceeded, UnsupportedGrammar: the bytes are an error that `packed_error` packed.
+        GrammarError, BudgetExceeded, UnsupportedGrammar: the bytes are an error (`serialised_error`).
         ValueError: the bytes are something else.
     """
     begin = 8 + int.from_bytes(data[:8], "little")

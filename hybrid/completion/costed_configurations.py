@@ -1,7 +1,7 @@
 """Texts read over a network, and the cost of completing them.
 
-What: a `Reading` holds the configurations that texts led to, and the costs of completing each: of its
-cheapest and of its dearest stack. A stack costs as much as its top state and everything below it.
+What: `CostedConfigurations` holds the configurations that texts led to, and the costs of completing each: of
+its cheapest and of its dearest stack. A stack costs as much as its top state and everything below it.
 When: by `hybrid.completion.completion`; when the bytes are used up, a new one is made.
 Limits: `most_bytes` of tables. Two threads must not use it at once.
 """
@@ -109,7 +109,7 @@ _WHOLE = _Cost(0.0, -1, 0.0, 0.0, 0.0)
 _NONE = _Cost(math.inf, -1, -math.inf, -math.inf, math.inf)
 
 
-class Reading:
+class CostedConfigurations:
     """Configurations by number, and their costs.
 
     Args:

@@ -1,9 +1,9 @@
 """An Earley parser that reads a text by the rules of its grammar, to find names for where it is.
 
-What: a `Reading` has, for each byte, all places in the rules at which a parser may be, each with the chain of
-calling rules. These are Earley's sets (An efficient context-free parsing algorithm, 1970), with callers as a
-graph (Tomita, 1987).
-When: used by `hybrid.explain.words`. Asking at several positions of a text costs no more than reading it
+What: an `EarleyParser` has, for each byte, all places in the rules at which a parser may be, each with the
+chain of calling rules. These are Earley's sets (An efficient context-free parsing algorithm, 1970), with
+callers as a graph (Tomita, 1987).
+When: used by `hybrid.explain.explainer`. Asking at several positions of a text costs no more than reading it
 once.
 Limits: at most `MOST_PLACES` places, because this is Python, and only finds words: 4 places and 14 us for
 each byte of JSON, 50 places and 260 us for a C-like language. Above that, `Unexplained` is raised. Characters
@@ -66,13 +66,13 @@ class Place(NamedTuple):
 Set: TypeAlias = "dict[Place, None]"
 
 
-class Reading:
+class EarleyParser:
     """Reads one text, byte by byte; `back_to` takes bytes back.
 
     Args:
         rules: the rules of the grammar.
 
-    Reading raises `Unexplained`, like `Rules.of`, when it first calls a rule without an automaton.
+    It raises `Unexplained`, like `Rules.of`, when it first calls a rule without an automaton.
     """
 
     def __init__(self, rules: Rules) -> None:

@@ -1,8 +1,8 @@
 """Reading a text with the lexer and parser of its Lark grammar, to find the names of terminals.
 
-What: a `LarkReading` replays a text in the tables of the compiled grammar. Lark gives the names and patterns
+What: a `LarkReplay` replays a text in the tables of the compiled grammar. Lark gives the names and patterns
 of terminals.
-When: used by `hybrid.explain.words`, for grammars from `GrammarCompiler.compile_lark`.
+When: used by `hybrid.explain.explainer`, for grammars from `GrammarCompiler.compile_lark`.
 Limits: it only gives words, and never decides what is allowed. A literal in any case is not named inside of a
 character that has another number of bytes than the literal's. Lark builds its parser again, which takes 10
 to 300 ms; when the grammar was compiled, that was within the budget.
@@ -103,7 +103,7 @@ def _literal_of(pattern: Any) -> str | None:
     return text
 
 
-class Lexing:
+class LexerStates:
     """Facts about a lexer, each found once.
 
     Args:
@@ -177,7 +177,7 @@ class _At(NamedTuple):
     begins: int
 
 
-class LarkReading:
+class LarkReplay:
     """Replays one text; `back_to` takes bytes back.
 
     Args:
@@ -185,7 +185,7 @@ class LarkReading:
         names, lexing: those of the grammar.
     """
 
-    def __init__(self, fixed: Fixed, names: Names, lexing: Lexing) -> None:
+    def __init__(self, fixed: Fixed, names: Names, lexing: LexerStates) -> None:
         self._fixed, self._names, self._lexing = fixed, names, lexing
         self._text = bytearray()
         self._at = [_At(0, (0,), -1, 0)]

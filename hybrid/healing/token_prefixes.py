@@ -1,8 +1,8 @@
 """Tokens that begin with some bytes, and tokens that these bytes begin with.
 
-What: `Beginnings` finds both with the trie of a vocabulary. In byte order, the tokens that begin with the
+What: `TokenPrefixes` finds both with the trie of a vocabulary. In byte order, the tokens that begin with the
 same bytes are one range.
-When: one object for each vocabulary, shared by all users (`beginnings_of`).
+When: one object for each vocabulary, shared by all users (`prefixes_of`).
 Limits: ids without text are never found. Stop ids are found if they have text.
 """
 
@@ -17,7 +17,7 @@ from equivalence import Vocabulary
 from hybrid.values.once import made_once
 
 
-class Beginnings:
+class TokenPrefixes:
     """The tokens of a vocabulary, by their bytes.
 
     Args:
@@ -72,5 +72,5 @@ class Beginnings:
         return max(within, key=lambda token: (len(self._texts[token]), -token), default=-1)
 
 
-beginnings_of = made_once(Beginnings)
-"""The `Beginnings` of a vocabulary."""
+prefixes_of = made_once(TokenPrefixes)
+"""The `TokenPrefixes` of a vocabulary."""
