@@ -25,7 +25,7 @@ from bench import burst, options, report, workloads
 from bench.reporting.answers import publish
 from bench.request import Start, hybrid_start, plain_start
 from bench.scaling import made_schema
-from bench.serving import timed
+from bench.server_times import timed
 from hybrid.testing.segmentation import tokenize_greedy
 
 DEPTHS = (1, 2, 3, 5, 10, 20, 30)

@@ -27,7 +27,7 @@ from bench.peers import llguidance
 from bench.reference import DocumentsOption, LarksOption, Reference, SchemasOption, Subject, asked_for, opened
 from bench.reporting.answers import publish
 from bench.request import Calls, calls_of
-from bench.serving import Begin, beginning
+from bench.server_times import Begin, beginning
 from hybrid import GrammarCompiler, allocate_token_bitmask
 
 STRATEGIES = ("classifier", "representatives", "engine")

@@ -53,7 +53,7 @@ from bench.reporting.plots import draw_first_masks
 from bench.reporting.requests import between_other_work
 from bench.request import Request, Start, hybrid_start, plain_start, run_document
 from bench.schema_rows import NOT_ALIKE, Row, summarise
-from bench.serving import clock_cost
+from bench.server_times import clock_cost
 from hybrid.testing.comparison import Times
 
 if TYPE_CHECKING:

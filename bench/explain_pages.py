@@ -3,7 +3,7 @@
 What: for schemas with their first valid documents, and for languages that come with the package with a sample
 each: the seconds of explaining and of rendering, the bytes of the page, and how much of the document was
 described.
-When: ``python -m bench.explaining --vocabulary SPEC --schemas DIR --json FILE``.
+When: ``python -m bench.explain_pages --vocabulary SPEC --schemas DIR --json FILE``.
 Limits: one page each, in one process. Tables that depend only on the vocabulary are made before.
 """
 

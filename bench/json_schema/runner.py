@@ -31,7 +31,7 @@ from bench.json_schema import engines
 from bench.json_schema.worker import JUDGE
 from bench.workloads import Labelled
 
-MEASURING = ("files", "judge", "order", "texts", "engines", "measuring", "worker")
+MEASURING = ("files", "judge", "order", "texts", "engines", "measurement", "worker")
 """Modules of this room on which results depend."""
 
 WORKER = "bench.json_schema.worker"
