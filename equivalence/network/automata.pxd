@@ -1,6 +1,6 @@
 from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
-from equivalence.network.codes cimport Codes
+from equivalence.network.sorted_set cimport SortedSet
 from equivalence.network.edges cimport Edges
 
 cdef struct Todo:
@@ -22,7 +22,7 @@ cdef class Builder:
     cdef Edges edges
     cdef Rules rules
     cdef Interned counted
-    cdef Codes ranges
+    cdef SortedSet ranges
     cdef Todo[::1] stack
     cdef Py_ssize_t depth, position, length, source, target, max_states
     cdef Account account

@@ -18,9 +18,9 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.network import serial as types
-from cython.cimports.equivalence.network.codes import Codes
 from cython.cimports.equivalence.network.edge_types import BYTES, CALL, EMPTY
 from cython.cimports.equivalence.network.edges import Edges
+from cython.cimports.equivalence.network.sorted_set import SortedSet
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
@@ -105,7 +105,7 @@ class Builder:
         self.edges = Edges(0, 16)
         self.rules = Rules()
         self.counted = Interned(16, 3)
-        self.ranges = Codes()
+        self.ranges = SortedSet()
         self.stack = np.empty(32, TODO)
 
     def prepare(self, data, starts, bodies, max_states, account):

@@ -1,6 +1,6 @@
 from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
-from equivalence.network.codes cimport Codes
+from equivalence.network.sorted_set cimport SortedSet
 
 
 cdef class MergedStates:
@@ -28,7 +28,7 @@ cdef class BelowSets:
     cdef Py_ssize_t n_members
     cdef unsigned char[::1] bottom
     cdef Py_ssize_t[::1] rule_seen, pair_seen, queue
-    cdef Codes codes
+    cdef SortedSet codes
     cdef Py_ssize_t[::1] number, example
     cdef readonly Interned sets
     cdef readonly Py_ssize_t n_sets

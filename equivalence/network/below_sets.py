@@ -22,7 +22,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.network.codes import Codes
+from cython.cimports.equivalence.network.sorted_set import SortedSet
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
@@ -248,7 +248,7 @@ class BelowSets:
         Raises:
             BudgetExceeded: the deadline has passed.
         """
-        self.codes = Codes()
+        self.codes = SortedSet()
         self.number = np.empty(self.total, np.int64)
         self.set_of_rule = np.empty(self.total, np.int64)
         self.example = np.empty(self.n_used + 1, np.int64)

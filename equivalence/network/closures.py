@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.network.codes import Codes
 from cython.cimports.equivalence.network.deterministic import Deterministic
 from cython.cimports.equivalence.network.edge_types import BYTES, EMPTY
+from cython.cimports.equivalence.network.sorted_set import SortedSet
 from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.arrays.dynamic_arrays import bigger, record_type
@@ -41,7 +41,7 @@ class Closures:
         automata: the deterministic automata of earlier rules.
 
     Attributes:
-        starts, edges: the automata as they are read, by source (`edges.Ordered`).
+        starts, edges: the automata as they are read, by source (`edges.SortedEdges`).
         begins, ends, nullable: the first and the last state of each rule, and whether it may be empty; the
             counted rules are numbered after the others.
         n_states: number of elements that are states; the others are copies.
@@ -63,7 +63,7 @@ class Closures:
         self.elements = np.zeros(256, ELEMENT)
         self.stamp = 0
         self.stack = np.empty(256, np.int64)
-        self.members = Codes()
+        self.members = SortedSet()
         self.path = np.empty(PATH, np.int64)
 
     def prepare(self, ordered, begins, ends, nullable):

@@ -16,7 +16,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.network.below_sets import BelowSets, MergedStates
-from cython.cimports.equivalence.network.codes import Codes
+from cython.cimports.equivalence.network.sorted_set import SortedSet
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
@@ -63,7 +63,7 @@ class Contexts:
         self.frames = np.empty(below.n_sets, np.int64)
         self.rest = np.empty(below.n_sets, np.int64)
         self.seen = np.empty(below.total, np.int64)
-        self.codes = Codes()
+        self.codes = SortedSet()
         self.base = 2 * below.n_sets + 1
         with cython.nogil:
             self.note_tops(states, below)

@@ -3,7 +3,7 @@
 """Edges of byte automata: a growing table, and characters as edges.
 
 What: `Edges` owns the edges and counts the states of all automata of a network; characters become chains of
-byte ranges. `Ordered` has them by source.
+byte ranges. `SortedEdges` has them by source.
 When: while a network is built; `equivalence.network.automata` fills the table.
 Limits: the automata are not deterministic, and states have no order.
 
@@ -221,7 +221,7 @@ class Edges:
 
 @cython.final
 @cython.cclass
-class Ordered:
+class SortedEdges:
     """Edges sorted by source; edges of one source keep their order.
 
     Attributes:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.network.codes import Codes
+from cython.cimports.equivalence.network.sorted_set import SortedSet
 from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.arrays.dynamic_arrays import record_type
@@ -50,7 +50,7 @@ class Graph:
         self.example = np.empty(0, np.int64)
         self.own_final = np.empty(0, np.uint8)
         self.own_edge_starts = self.own_call_starts = np.empty(0, np.int64)
-        self.codes = Codes()
+        self.codes = SortedSet()
         self.keys = Interned(64, 8)
 
     def prepare(self, final, edge_starts, n_edges, call_starts, n_calls, n_bounds, n_named):

@@ -20,7 +20,7 @@ from cython.cimports.equivalence.network.automata import Builder
 from cython.cimports.equivalence.network.calls import Calls
 from cython.cimports.equivalence.network.closures import Closures
 from cython.cimports.equivalence.network.deterministic import Deterministic
-from cython.cimports.equivalence.network.edges import Ordered
+from cython.cimports.equivalence.network.edges import SortedEdges
 from cython.cimports.equivalence.network.state_merging import StateMerging, put, put_calls, put_edges
 from cython.cimports.equivalence.network.subsets import Subsets
 from cython.cimports.equivalence.source_check import check_source
@@ -47,7 +47,7 @@ class Pipeline:
     """
 
     builder: Builder
-    ordered: Ordered
+    ordered: SortedEdges
     calls: Calls
     automata: Deterministic
     closures: Closures
@@ -68,7 +68,7 @@ class Pipeline:
 
     def __init__(self) -> None:
         self.builder = Builder()
-        self.ordered = Ordered()
+        self.ordered = SortedEdges()
         self.calls = Calls(self.ordered)
         self.automata = Deterministic()
         self.closures = Closures(self.automata)

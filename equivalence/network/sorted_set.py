@@ -2,7 +2,7 @@
 # mypy: ignore-errors
 """Sets of integers that are written in any order and read in order.
 
-What: `Codes` collects integers, sorts them, and drops duplicates.
+What: `SortedSet` collects integers, sorts them, and drops duplicates.
 When: for thousands of small sets, without the interpreter's lock: below sets, contexts, character classes.
 Limits: only integers; callers that know the bounds of several numbers pack them into one.
 """
@@ -22,7 +22,7 @@ RUN = cython.declare(cython.Py_ssize_t, 16)  # this many are sorted by insertion
 
 @cython.final
 @cython.cclass
-class Codes:
+class SortedSet:
     """A set of integers: `add` them, `sort` them, read `values`, set `count` to 0.
 
     Attributes:

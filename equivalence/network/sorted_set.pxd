@@ -1,4 +1,4 @@
-cdef class Codes:
+cdef class SortedSet:
     cdef Py_ssize_t[::1] values, spare
     cdef Py_ssize_t n_spare
     cdef readonly Py_ssize_t count
