@@ -25,8 +25,8 @@ Rejected: profile-guided optimisation (gcc 12, profiles of 600 schemas in three 
 a tenth smaller. A first mask took 3 to 4% less CPU time under `semantics="json-schema"`, and no less at
 defaults, for a second build and a run with profiles for every wheel.
 
-Every extension knows a hash of what it was made from (`equivalence.built`), so that code which was edited
-and not built again is refused where it is imported.
+Every extension knows a hash of what it was made from (`equivalence.source_check`), so that code which was
+edited and not built again is refused where it is imported.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def _flags(level: str) -> list[str]:
 
 
 def _built() -> ModuleType:
-    """`equivalence.built`, without importing the package, whose extensions are not there yet."""
-    spec = importlib.util.spec_from_file_location("_built", HERE / "equivalence" / "built.py")
+    """`equivalence.source_check`, without importing the package, whose extensions are not there yet."""
+    spec = importlib.util.spec_from_file_location("_built", HERE / "equivalence" / "source_check.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -57,7 +57,7 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         tokenizer: the model's tokenizer, a `hybrid.Vocabulary` or a `hybrid.GrammarCompiler`; None if
             ``compiled`` is a compiled grammar.
         most_requests: most requests in one batch. Each takes a row of ceil(V / 32) words.
-        closing: whether texts end within the ``max_new_tokens`` of their request, if possible
+        limit_tokens: whether texts end within the ``max_new_tokens`` of their request, if possible
             (docs/completion.md).
 
     Raises:
@@ -69,7 +69,12 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
     ignored_kwargs = ()
 
     def __init__(
-        self, compiled: Any = None, tokenizer: Any = None, *, most_requests: int = 256, closing: bool = False
+        self,
+        compiled: Any = None,
+        tokenizer: Any = None,
+        *,
+        most_requests: int = 256,
+        limit_tokens: bool = False,
     ) -> None:
         if compiled is None and tokenizer is None:
             raise ArgumentError("neither compiled nor tokenizer was given; pass one, or both")
@@ -82,7 +87,7 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         self._default = grammars[0] if grammars else None
         self._vocabulary = grammars[0].vocabulary if grammars else compiler_of(tokenizer).vocabulary
         self._alike: set[str] = set()  # fingerprints of vocabularies whose ids are these
-        self._closing = closing
+        self._limit_tokens = limit_tokens
         rows = 1 + integer_from(1, most_requests, "most_requests")
         self._bitmask = allocate_token_bitmask(rows, self._vocabulary.size)
         self._bitmask[FREE] = -1
@@ -173,9 +178,9 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         matcher = self._matcher(state, grammar)
         if matcher is not None and not matcher.is_terminated():
             left = None if state.max_new_tokens is None else state.max_new_tokens - state.generated_len()
-            if self._closing and left is not None and left > 0:
+            if self._limit_tokens and left is not None and left > 0:
                 try:
-                    matcher.fill_closing_bitmask(self._bitmask, left, row)
+                    matcher.fill_limited_bitmask(self._bitmask, left, row)
                     return row
                 except MatcherError:
                     logger.warning(

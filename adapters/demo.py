@@ -29,10 +29,10 @@ from rich.text import Text
 
 from adapters.transformers import GrammarLogitsProcessor
 from hybrid import CompiledGrammar, GrammarCompiler, Vocabulary
-from hybrid.cli.shipped import shipped_grammar
+from hybrid.cli.shipped_grammars import shipped_grammar
 from hybrid.cli.vocabulary_spec import load_vocabulary
 from hybrid.testing.comparison import Comparison
-from hybrid.testing.verify import compare_along
+from hybrid.testing.mask_comparison import compare_along
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

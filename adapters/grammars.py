@@ -15,14 +15,14 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Any
 
-from adapters.by_identity import ByIdentity
-from equivalence import forking
+from adapters.identity_cache import IdentityCache
+from equivalence import forks
 from equivalence.arguments import shown
 from equivalence.errors import ArgumentError, BatchError, VocabularyError
 from hybrid import CompiledGrammar, GrammarCompiler, Vocabulary
 from hybrid.json_schema import MOST_WHITE_SPACE
 
-_lock = forking.listed(threading.Lock(), forking.Order.SLOW)
+_lock = forks.registered(threading.Lock(), forks.Order.SLOW)
 
 ALLOWED = (
     "hybrid.CompiledGrammar, or (with a tokenizer) a JSON schema (dict or text) or a pydantic model class"
@@ -121,7 +121,7 @@ def compiler_of(tokenizer: Any) -> GrammarCompiler:
             f"hybrid.GrammarCompiler, but is {shown(tokenizer)}"
         )
     with _lock:
-        return _compilers.of(tokenizer, len(tokenizer))  # tokens may have been added since
+        return _compilers.get(tokenizer, len(tokenizer))  # tokens may have been added since
 
 
 def _compiler_of(tokenizer: Any) -> GrammarCompiler:
@@ -132,4 +132,4 @@ def _compiler_of(tokenizer: Any) -> GrammarCompiler:
     return GrammarCompiler(Vocabulary.from_huggingface(tokenizer, special_token_ids=control))
 
 
-_compilers = ByIdentity(_compiler_of)
+_compilers = IdentityCache(_compiler_of)

@@ -254,20 +254,20 @@ def is_allowed(state: State, token: int, left: int | None = None) -> bool:
     matcher = state.matcher
     if matcher.compiled_grammar.strategy != "classifier":  # an engine's token budgets cannot be rolled back
         twin = matcher.fork()
-        return twin.accept_token(token) and _closes(twin, left)
+        return twin.accept_token(token) and _can_complete(twin, left)
     taken = matcher.accept_token(token)
     if not taken:
         return False
-    closes = _closes(matcher, left)
+    is_completable = _can_complete(matcher, left)
     matcher.rollback(1)
-    return closes
+    return is_completable
 
 
-def _closes(matcher: Any, left: int | None) -> bool:
-    """Whether the text can be completed with one token less, as closing masks require."""
+def _can_complete(matcher: Any, left: int | None) -> bool:
+    """Whether the text can be completed with one token less, as limited masks require."""
     if left is None or left <= 0:
         return True
-    return bool(matcher.closes_within(left - 1, brief=True))
+    return bool(matcher.can_complete_within(left - 1, brief=True))
 
 
 def keep_only(scores: torch.Tensor, chosen: dict[int, int]) -> torch.Tensor:

@@ -78,7 +78,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             number of tokens, because tokens that leave no room for the rest are masked out. A warning says
             if the search for a text that short was given up, so that rows may be cut off. None: no limit.
         prefix: text or bytes with which the generated text begins before the grammar starts: what
-            `hybrid.healing.heal` has removed from a prompt. One for all prompts, or a list with one for each.
+            `hybrid.healing.prompt` has removed from a prompt. One for all prompts, or a list with one for
+            each.
         opportunistic: let the model choose a token first, and compute a mask only if the grammar refuses it.
             The processor then draws tokens itself, and leaves `generate` only one token to choose. The value
             says how to draw: the `GenerationConfig` that is passed to `generate`, an
@@ -224,18 +225,20 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         count = max(len(self._grammars), len(self._prefixes))
         for row in range(count):
             matcher = self._matcher(row, count)
-            closes = matcher.closes_within(limit)
-            if closes is None:
+            is_completable = matcher.can_complete_within(limit)
+            if is_completable is None:
                 warnings.warn(
                     "could not find out whether a text of this grammar fits into "
                     f"max_new_tokens={limit}: texts may be cut off",
                     stacklevel=3,
                 )
-            elif not closes:
+            elif not is_completable:
                 known = matcher.shortest_completion()
                 why = "no tokens of the vocabulary complete a text of this grammar"
                 if known is not None:
-                    fewest = next(n for n in range(limit + 1, len(known) + 1) if matcher.closes_within(n))
+                    fewest = next(
+                        n for n in range(limit + 1, len(known) + 1) if matcher.can_complete_within(n)
+                    )
                     why = f"the shortest text of this grammar needs {fewest} tokens"
                 raise ArgumentError(f"max_new_tokens={limit} is too small: {why}")
 
@@ -477,7 +480,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         left = 0 if self._limit is None else self._limit - len(state.generated)
         if left > 0:
             try:
-                state.matcher.fill_closing_bitmask(bitmask, left, index)
+                state.matcher.fill_limited_bitmask(bitmask, left, index)
                 return
             except MatcherError:
                 pass  # the row has a token that was masked out, such as a draft that will be rejected

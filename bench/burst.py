@@ -83,7 +83,7 @@ def renamed(schemas: Sequence[Any], name: str) -> list[Any]:
 
 def compare(burst: Mapping[str, Burst]) -> tuple[int, int]:
     """Compare our first masks with XGrammar's. Return how many were compared, and how many differ."""
-    from hybrid.testing.verify import compare_along
+    from hybrid.testing.mask_comparison import compare_along
 
     ours, plain = burst["ours"].compiled, burst["XGrammar"].compiled
     both = ours.keys() & plain.keys()

@@ -21,7 +21,7 @@ import xgrammar
 
 from bench.report import Spread
 from bench.request import calls_of
-from bench.serving import Begin, beginning, nothing, timed
+from bench.server_times import Begin, beginning, nothing, timed
 
 TOUCHED_BYTES = 64 << 20
 STEPS = 30
@@ -37,7 +37,7 @@ class ColdCaches:
     """Times of calls with warm and with cold caches, by engine and kind of call.
 
     Args:
-        clock: seconds that the clock itself takes, see `bench.serving.clock_cost`.
+        clock: seconds that the clock itself takes, see `bench.server_times.clock_cost`.
         touched: bytes changed before each call.
     """
 

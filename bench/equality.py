@@ -28,8 +28,8 @@ from bench.report import make_console, say
 from bench.reporting.answers import publish
 from equivalence import Vocabulary
 from hybrid.testing.comparison import Comparison
+from hybrid.testing.mask_comparison import compare_along, compare_walk
 from hybrid.testing.random_walk import Walker
-from hybrid.testing.verify import compare_along, compare_walk
 
 CACHE_BYTES = 6 << 30
 """The limit of plain XGrammar's cache."""

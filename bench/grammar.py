@@ -6,7 +6,7 @@ When: ``python -m bench grammar --grammar FILE --sample FILE_OR_FOLDER --vocabul
 Limits: one process and one thread, no caches. Plain XGrammar computes ``--plain-masks`` masks; in every step,
 our own ways to run the grammar (ahead of time, on demand, representatives) are compared with one another. A
 sample that the grammar does not accept is compared up to the first refused token, and not timed.
-`bench.serving` explains the times. Nothing is timed if a mask differs.
+`bench.server_times` explains the times. Nothing is timed if a mask differs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import xgrammar
 from rich.console import Console
 from rich.progress import track
 
-from bench import building, options, report, serving, workloads
+from bench import build_cost, options, report, server_times, workloads
 from bench.cases import BUILTIN_JSON
 from bench.documents import CUTS, Sample, cut_samples, read_documents
 from bench.report import Spread
@@ -40,7 +40,7 @@ def compare_samples(
     For each text, both cuts (by longest match, at random) follow each other, so that a bound leaves out
     texts, not cuts.
     """
-    from hybrid.testing.verify import compare_along
+    from hybrid.testing.mask_comparison import compare_along
 
     texts = len(samples) // len(CUTS)
     order = random.Random(seed).sample(range(texts), texts)
@@ -69,7 +69,7 @@ def agree(
     Plain XGrammar is too slow to be asked in every step. The way that is compared with it is compared here
     with all others. A bit in which one of ours contradicts its own ``accept_token`` is an error here, too.
     """
-    from hybrid.testing.verify import compare_along
+    from hybrid.testing.mask_comparison import compare_along
 
     first, *others = sides.values()
     total = Comparison()
@@ -116,7 +116,7 @@ def command(
     bitmask = xgrammar.allocate_token_bitmask(1, tokens.size)
     if warm:
         workloads.warm(ours_compiler, plain_compiler, tokens, bitmask)
-    compile_with = partial(building.ebnf, text)
+    compile_with = partial(build_cost.ebnf, text)
     ours = hybrid_start(partial(compile_with, ours_compiler), bitmask)
     plain = plain_start(partial(compile_with, plain_compiler), bitmask)
     record: dict[str, Any] = {"refusals": [start.error for start in (ours, plain) if start.error]}
@@ -172,11 +172,11 @@ def command(
         ways = {
             "" if name == strategy else name: partial(compile_with, one) for name, one in compilers.items()
         }
-        summary["measured"] = serving.measure_calls(console, ways, ids, rounds, batch, seed)
+        summary["measured"] = server_times.measure_calls(console, ways, ids, rounds, batch, seed)
     if exact and builds:
         found = {"ahead": False} | ({"on demand": True} if ours.compiled.strategy == "classifier" else {})
         summary["building"] = {
-            name: building.measure_building(vocabulary, compile_with, builds, strategy, way)
+            name: build_cost.measure_building(vocabulary, compile_with, builds, strategy, way)
             for name, way in found.items()
         }
     record |= {

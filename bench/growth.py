@@ -25,7 +25,7 @@ from bench import burst, options, report, workloads
 from bench.reporting.answers import publish
 from bench.request import Start, hybrid_start, plain_start
 from bench.scaling import made_schema
-from bench.serving import timed
+from bench.server_times import timed
 from hybrid.testing.segmentation import tokenize_greedy
 
 DEPTHS = (1, 2, 3, 5, 10, 20, 30)
@@ -78,7 +78,7 @@ class GrowthBench:
 
     def compare(self, ours: Any, plain: Any, ids: Sequence[int]) -> None:
         """Compare the masks along a text, and count the differences from XGrammar."""
-        from hybrid.testing.verify import compare_along
+        from hybrid.testing.mask_comparison import compare_along
 
         found = compare_along(ours, plain, ids)
         self.masks, self.differences = self.masks + found.masks, self.differences + found.difference_count

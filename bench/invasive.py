@@ -27,7 +27,7 @@ from bench.peers import llguidance
 from bench.reference import DocumentsOption, LarksOption, Reference, SchemasOption, Subject, asked_for, opened
 from bench.reporting.answers import publish
 from bench.request import Calls, calls_of
-from bench.serving import Begin, beginning
+from bench.server_times import Begin, beginning
 from hybrid import GrammarCompiler, allocate_token_bitmask
 
 STRATEGIES = ("classifier", "representatives", "engine")
@@ -120,7 +120,7 @@ def along(calls: Calls, ids: Sequence[int]) -> tuple[list[bool], bool]:
 def one_terminal(used: Reference, subject: Subject) -> Follow:
     """Return the masks that only allow tokens within one terminal; for JSON schemas, with the terminals of
     JSON."""
-    from hybrid.cli.shipped import shipped_grammar
+    from hybrid.cli.shipped_grammars import shipped_grammar
 
     text = subject.text if subject.kind == "lark" else shipped_grammar("json.lark").text
     lexer = Lark(text, parser="lalr", lexer="basic")

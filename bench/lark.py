@@ -23,7 +23,7 @@ from lark import Lark
 from rich.console import Console
 from rich.progress import track
 
-from bench import building, lark_checks, options, report, serving, workloads
+from bench import build_cost, lark_checks, options, report, server_times, workloads
 from bench.documents import CUTS, Source, parsable, read_sources
 from bench.lark_judge import Judge
 from bench.peers import llguidance
@@ -41,7 +41,7 @@ def grammar_texts(values: list[str]) -> dict[str, str]:
         ValueError: there is none.
     """
     from equivalence.errors import GrammarError
-    from hybrid.cli.shipped import shipped_grammar
+    from hybrid.cli.shipped_grammars import shipped_grammar
 
     found: dict[str, str] = {}
     for value in values:
@@ -122,10 +122,10 @@ class _Case:
     def measure(self, rounds: int, batch: int, builds: int) -> dict[str, Any]:
         """Measure everything that is asked for, and return it for the record."""
         found: dict[str, Any] = {}
-        compile_with = partial(building.lark, self.text)
+        compile_with = partial(build_cost.lark, self.text)
         compiler = workloads.hybrid_compiler(self.vocabulary, "auto", 1)
         if builds:
-            found["building"] = building.measure_building(self.spec, compile_with, builds, "auto")
+            found["building"] = build_cost.measure_building(self.spec, compile_with, builds, "auto")
         cuts = [
             workloads.token_sequences(self.vocabulary, file.text.encode(), f"{self.seed} {number}")
             for number, file in enumerate(self.files)
@@ -138,7 +138,7 @@ class _Case:
             path = Path(folder) / "grammar"
             compile_with(compiler).save(path)
             fresh = partial(CompiledGrammar.load, path, self.vocabulary)
-            found |= serving.measure_calls(self.console, {"": fresh}, ids, rounds, batch, self.seed)
+            found |= server_times.measure_calls(self.console, {"": fresh}, ids, rounds, batch, self.seed)
             found["llguidance"] = self._peer(fresh, ids[:PEER_FILES], found["clock"])
         return found
 
@@ -177,7 +177,7 @@ class _Case:
     def _track(self, count: int, what: str) -> Iterable[int]:
         return track(range(count), what, console=self.console, transient=True)
 
-    def _peer(self, fresh: serving.Fresh, ids: list[list[int]], clock: float) -> dict[str, Any]:
+    def _peer(self, fresh: server_times.Fresh, ids: list[list[int]], clock: float) -> dict[str, Any]:
         try:
             peer = llguidance.Peer(self.vocabulary)
         except ValueError as error:
@@ -190,16 +190,18 @@ class _Case:
         taken = peer.taken(begun.compiled, ids)
         steps, different = peer.differing(begun, fresh(), taken)
         half = len(taken) // 2
-        begins = {"equimask": serving.beginning(fresh()), "llguidance": llguidance.beginning_of(begun)}
+        begins = {"equimask": server_times.beginning(fresh()), "llguidance": llguidance.beginning_of(begun)}
         for begin in begins.values():
-            serving.serve(begin, taken[:half])
+            server_times.serve(begin, taken[:half])
         rows = {
             f"{what}, {kind}, {side}": numbers
             for kind in ("new document", "repeated document")
             for side, begin in begins.items()
-            for what, numbers in serving.rounds_of([serving.serve(begin, taken[half:])], clock).items()
+            for what, numbers in server_times.rounds_of(
+                [server_times.serve(begin, taken[half:])], clock
+            ).items()
         }
-        self.console.print(serving.rounds_table("the same documents in turn, one round", rows))
+        self.console.print(server_times.rounds_table("the same documents in turn, one round", rows))
         report.say(
             self.console,
             f"llguidance takes {sum(map(len, taken)):,} of {sum(map(len, ids)):,} tokens; masks differ at "

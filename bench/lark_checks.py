@@ -54,7 +54,7 @@ class Judged:
         refused: number of tokens that masks refuse.
         unsound: those of them that Lark accepts: the end of the text before, the token, the continuation.
         unclosed: the same, not included in `unsound`, if the text has an opening (such as that of a comment)
-            that is never closed: `equivalence.lark.lexer.unreading` excludes such texts.
+            that is never closed: `equivalence.lark.lexer.lexeme_transducer` excludes such texts.
         not_text: how many of the refused tokens make no UTF-8 text.
         allowed: number of tokens that masks allow.
         undecided: those of them for which no continuation was found.

@@ -25,7 +25,7 @@ import typer
 from rich.progress import track
 
 from bench import options, report, workloads
-from bench.json_schema import engines, files, running, summary
+from bench.json_schema import engines, files, runner, summary
 from bench.json_schema.worker import BYTES, JUDGE
 from bench.reporting.answers import publish
 from bench.workloads import Labelled
@@ -62,7 +62,7 @@ def command(
         paths = files.choose(data, limit, seed)
         names, missing = available(chosen, console)
     tokens = workloads.absolute(vocabulary or (BYTES if quick else "tekken"))
-    settings = running.Settings(tokens, quick, unique_items=restore_unique_items)
+    settings = runner.Settings(tokens, quick, unique_items=restore_unique_items)
     labels, unread = {}, {}
     for path in paths:
         try:
@@ -104,19 +104,19 @@ def run(
     reading: Sequence[tuple[str, Callable[[], Labelled]]],
     folder: Path,
     names: Sequence[str],
-    settings: running.Settings,
+    settings: runner.Settings,
     console: Any,
-) -> dict[str, dict[str, running.Row]]:
+) -> dict[str, dict[str, runner.Row]]:
     """Measure files on engines, except for the results in a folder. Return all results, by engine and
     file."""
-    kept = {name: running.ResultFile(folder, name, running.key_of(name, settings)) for name in names}
+    kept = {name: runner.ResultFile(folder, name, runner.key_of(name, settings)) for name in names}
     for name, one in kept.items():
         if one.begun_anew:
             report.say(console, f"{name}: begun anew, as the code, the version or the settings are others")
         elif one.rows:
             report.say(console, f"{name}: {len(one.rows):,} results are there already")
     with workloads.usage_errors():
-        done = running.run_all(reading, kept, settings)
+        done = runner.run_all(reading, kept, settings)
         for _ in track(done, "files", total=len(reading), console=console, transient=True):
             pass
     for one in kept.values():

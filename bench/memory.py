@@ -2,7 +2,7 @@
 
 What: `in_another_process` runs a function there. `reset_peak` and `status_bytes` use the largest resident
 size that the system records. `peak_of_classes` measures one computation of token classes.
-When: in `bench.classes` and `bench.building`, and in tests of memory that stays after long work.
+When: in `bench.classes` and `bench.build_cost`, and in tests of memory that stays after long work.
 Limits: Linux (None elsewhere). The vocabulary and its trie are loaded before. A first computation uses pages
 of code and of the allocator for the first time, a second one does not.
 """

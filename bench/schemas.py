@@ -53,7 +53,7 @@ from bench.reporting.plots import draw_first_masks
 from bench.reporting.requests import between_other_work
 from bench.request import Request, Start, hybrid_start, plain_start, run_document
 from bench.schema_rows import NOT_ALIKE, Row, summarise
-from bench.serving import clock_cost
+from bench.server_times import clock_cost
 from hybrid.testing.comparison import Times
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ class SchemaBench:
         return self.plain.compile_json_schema(schema, **self.options)
 
     def _compare(self, row: Row, file: workloads.SchemaFile, ours: Any, plain: Any) -> None:
-        from hybrid.testing.verify import compare_along
+        from hybrid.testing.mask_comparison import compare_along
 
         for sequence in self._sequences(file.name, file.valid):
             found = compare_along(ours, plain, sequence)

@@ -19,7 +19,7 @@ import typer
 
 from bench.cases import CHECKOUT
 from bench.report import make_console
-from hybrid.cli.explaining import explain_grammar
+from hybrid.cli.explain_command import explain_grammar
 from hybrid.cli.grammar_source import read_named
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -99,7 +99,7 @@ class StrategyBench:
     def measure(self, file: workloads.SchemaFile) -> tuple[dict[str, dict[int, float]], int] | None:
         """Return times of each way, and how many masks differ; None if XGrammar refuses the schema, or "auto"
         accepts no instance."""
-        from hybrid.testing.verify import compare_along
+        from hybrid.testing.mask_comparison import compare_along
 
         try:
             reference = self.plain.compile_json_schema(file.schema)

@@ -24,7 +24,7 @@ from typing import Annotated, Any
 import typer
 
 from bench import maskbench, options, report, workloads
-from bench.json_schema import engines, running
+from bench.json_schema import engines, runner
 from bench.json_schema.remotes import DRAFTS
 from bench.json_schema.summary import reason
 from bench.json_schema.worker import BYTES
@@ -131,7 +131,7 @@ def command(
         cases = read(data, draft or list(DRAFTS))
         names, missing = maskbench.available(chosen, console)
     remotes = str((data / "remotes").resolve())
-    settings = running.Settings(BYTES, quick=True, seconds=20.0, remotes=remotes)
+    settings = runner.Settings(BYTES, quick=True, seconds=20.0, remotes=remotes)
     reading = [(case.file.name, lambda case=case: case.file) for case in cases]
     rows = maskbench.run(reading, results or json.with_suffix(".results"), names, settings, console)
     record = {

@@ -127,7 +127,7 @@ def token_sequences(vocabulary: Vocabulary, text: bytes, seed: str) -> list[list
 
 def compare_walks(ours: Any, plain: Any, first_seed: int, walks: int, steps: int) -> Comparison:
     """Compare masks along random walks. Their times are dropped, because no model should write such texts."""
-    from hybrid.testing.verify import compare_walk
+    from hybrid.testing.mask_comparison import compare_walk
 
     total = Comparison()
     for walk in range(walks):

@@ -5,9 +5,9 @@ The lower layer of the project: it knows vocabularies and grammars, no tensors, 
 
 # ruff: noqa: E402 - missing compiled modules are reported before any of them is imported
 
-from equivalence import built
+from equivalence import source_check
 
-built.require()
+source_check.require()
 
 from equivalence.classes import TokenClasses, compute_classes
 from equivalence.classes.explore import Capacity

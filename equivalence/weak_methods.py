@@ -2,7 +2,7 @@
 
 What: `weak` returns a function that finds a method as long as its object exists; `WeakMethods` is a
 collection of methods.
-When: for calls at forks and at the end of the program (`forking`, `hybrid.compile.shutdown`).
+When: for calls at forks and at the end of the program (`forks`, `hybrid.compile.shutdown`).
 Limits: functions are kept. `weakref.WeakMethod` is not used, because at the end of the program its callback
 no longer finds the names of its module, and Python prints "Exception ignored" for each object that still
 exists.

@@ -25,17 +25,17 @@ from equivalence import (
     TokenClasses,
     UnsupportedGrammar,
     Vocabulary,
-    forking,
+    forks,
 )
 from equivalence.arguments import path_of
 from equivalence.deadline import Deadline
 from equivalence.network.features import Features
-from equivalence.network.reading import read_grammar
+from equivalence.network.grammar_reader import read_grammar
 from hybrid.classifier.classifier import Classifier
-from hybrid.classifier.completing import complete
 from hybrid.classifier.deferred_classes import DeferredClasses
+from hybrid.classifier.promotion import promote_classifier
 from hybrid.completion import Completions
-from hybrid.explain import Wording
+from hybrid.explain import Explainer
 from hybrid.guard import Guard
 from hybrid.json_schema import Places, SchemaGrammar, in_xgrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar
@@ -45,11 +45,11 @@ from hybrid.values.gather import Gather
 from hybrid.xgrammar.relaxed import Differences, Narrowing, Relaxation, SchemaText, differences_of
 from hybrid.xgrammar.sanitize import as_changed, has_texts_without_end, shield_root
 
-_noting = forking.listed(threading.Lock(), forking.Order.BRIEF)
+_noting = forks.registered(threading.Lock(), forks.Order.BRIEF)
 """Protects `reason`, the only attribute that ever changes; see `CompiledGrammar.note`."""
 
 
-@forking.with_listed_properties
+@forks.with_registered_properties
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class CompiledGrammar:
     """A grammar ready for matchers.
@@ -167,7 +167,7 @@ class CompiledGrammar:
         if self.classifier is None or isinstance(self.grammar, LarkGrammar):
             return False
         if not self.classifier.is_complete:
-            complete(self.classifier, self.grammar, budget, deadline)
+            promote_classifier(self.classifier, self.grammar, budget, deadline)
             self.note(why)
         return True
 
@@ -294,10 +294,10 @@ class CompiledGrammar:
         return Completions(self.grammar, self.vocabulary)
 
     @cached_property
-    def wording(self) -> Wording:
+    def explainer(self) -> Explainer:
         """Describes places in texts in words; see docs/explain.md."""
         fixed = self.classifier.fixed if isinstance(self.classifier, FactoredClassifier) else None
-        return Wording(self.grammar, fixed, self.strategy != "engine")
+        return Explainer(self.grammar, fixed, self.strategy != "engine")
 
     def __copy__(self) -> CompiledGrammar:
         return self

@@ -130,7 +130,7 @@ def model() -> Any:
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Complete classifiers in pieces as small as possible, so that there are many moments between two."""
-    from hybrid.classifier import completing
+    from hybrid.classifier import promotion
 
-    monkeypatch.setattr(completing, "PIECE", 1)
-    monkeypatch.setattr(completing, "CONTEXTS", 1)
+    monkeypatch.setattr(promotion, "PIECE", 1)
+    monkeypatch.setattr(promotion, "CONTEXTS", 1)

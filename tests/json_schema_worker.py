@@ -1,7 +1,7 @@
 """A worker that does what the name of a schema says: it answers, hangs, crashes, or grows.
 
 What: a stand-in for `bench.json_schema.worker`.
-When: in tests of `bench.json_schema.running`.
+When: in tests of `bench.json_schema.runner`.
 Limits: it knows no engine.
 """
 

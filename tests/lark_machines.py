@@ -21,7 +21,7 @@ from lark.exceptions import LarkError, UnexpectedInput
 from equivalence.lark.lalr import LalrMachine, may_follow, read_machine
 from equivalence.lark.lalr.machine import END
 from equivalence.lark.lexer import LexerMachine, build_lexer, terminal_names
-from hybrid.cli.shipped import shipped_grammar, shipped_grammars
+from hybrid.cli.shipped_grammars import shipped_grammar, shipped_grammars
 from tests.lark_oracle import SMALL_GRAMMARS
 
 SMALL = {grammar.name: grammar for grammar in SMALL_GRAMMARS}

@@ -107,12 +107,12 @@ def allowed(matcher: Any, size: int, tokens_left: int = 0) -> tuple[bool, list[i
     Args:
         matcher: a matcher of ours or of XGrammar.
         size: number of ids.
-        tokens_left: if it is not 0, the mask is the closing mask for so many tokens.
+        tokens_left: if it is not 0, the mask is the limited mask for so many tokens.
     """
     bitmask = allocate_token_bitmask(1, size)
     bitmask.fill_(0x55555555)
     if tokens_left:
-        needed = matcher.fill_closing_bitmask(bitmask, tokens_left)
+        needed = matcher.fill_limited_bitmask(bitmask, tokens_left)
     else:
         needed = matcher.fill_next_token_bitmask(bitmask)
     return bool(needed), ids_of(bitmask, size)

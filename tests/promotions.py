@@ -1,7 +1,7 @@
 """Helpers for the tests of completing and promoting classifiers.
 
 What: the states of a classifier, whether it is complete, and its masks along a random text.
-When: in ``test_completing.py`` and ``test_promotion.py``.
+When: in ``test_promotion_pieces.py`` and ``test_promotion.py``.
 Limits: small vocabularies and grammars.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from bench.cases import CHECKOUT
 from hybrid import CompiledGrammar, GrammarCompiler
-from hybrid.classifier.completing import Completing
+from hybrid.classifier.promotion import Promotion
 from hybrid.classifier.reachable import Reachable
 from tests.test_artifact import SCHEMA, masks_along
 
@@ -23,9 +23,9 @@ def reachable_of(compiled: CompiledGrammar) -> Reachable:
     return compiled.classifier.reachable
 
 
-def begun(compiled: CompiledGrammar) -> Completing:
+def begun(compiled: CompiledGrammar) -> Promotion:
     assert compiled.classifier is not None
-    return Completing(compiled.classifier, reachable_of(compiled), states=10_000, limit=1 << 30)
+    return Promotion(compiled.classifier, reachable_of(compiled), states=10_000, limit=1 << 30)
 
 
 def known_states(compiled: CompiledGrammar) -> int:

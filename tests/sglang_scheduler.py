@@ -27,7 +27,7 @@ from sglang.srt.constrained import base_grammar_backend, grammar_manager
 from sglang.srt.parser.reasoning_parser import ReasoningParser
 from sglang.srt.sampling.sampling_batch_info import SamplingBatchInfo
 
-from adapters.sglang import creating
+from adapters.sglang import backend_factory
 from adapters.sglang.drafts import NAME, PARAMETERS, WALK, at_once
 from tests.matchers import bits_of
 
@@ -114,7 +114,7 @@ class Scheduler:
     def _configured(self) -> Iterator[None]:
         execution = SimpleNamespace(kernel=SimpleNamespace(grammar_backend=self._backend))
         with contextlib.ExitStack() as stack:
-            for module in (base_grammar_backend, grammar_manager, creating):
+            for module in (base_grammar_backend, grammar_manager, backend_factory):
                 stack.enter_context(mock.patch.object(module, "get_serving", return_value=self._serving))
             stack.enter_context(mock.patch.object(base_grammar_backend, "get_exec", return_value=execution))
             parallel = SimpleNamespace(pp_rank=0, pp_size=1)

@@ -59,12 +59,12 @@ def test_backends_of_an_engine_run_over_our_names(vllm):
     assert not adapter.is_registered()
     adapter.register()
     assert adapter.is_registered()
-    from adapters.vllm import serving
+    from adapters.vllm import compiler
 
     made = manager.StructuredOutputManager(small())
     matcher = made.grammar_init("ebnf", EBNF)
-    assert type(matcher) is serving.GrammarMatcher
-    assert type(made.backend.compiler) is type(made.backend.full_vocab_compiler) is serving.GrammarCompiler
+    assert type(matcher) is compiler.GrammarMatcher
+    assert type(made.backend.compiler) is type(made.backend.full_vocab_compiler) is compiler.GrammarCompiler
     assert made.backend.allocate_token_bitmask(3).shape == (3, SIZE // 32)
     assert backend.xgr.TokenizerInfo is xgrammar.TokenizerInfo
 
@@ -222,7 +222,7 @@ def test_a_backend_with_compilers_of_its_own_is_an_error_at_start(vllm):
 def test_it_is_loud_where_vllm_is_another(vllm, backend, manager, why):
     adapter, first, second = vllm(backend=backend, manager=manager)
     before = dict(vars(first)), dict(vars(second))
-    with pytest.raises(adapter.CannotRebind, match=why) as caught:
+    with pytest.raises(adapter.CannotRegister, match=why) as caught:
         adapter.register()
     assert "vLLM 0.99" in str(caught.value) and "EQUIMASK_VLLM=0" in str(caught.value)
     assert before == (vars(first), vars(second))
@@ -231,7 +231,7 @@ def test_it_is_loud_where_vllm_is_another(vllm, backend, manager, why):
 def test_it_is_loud_where_modules_are_missing(vllm, monkeypatch):
     adapter, _, _ = vllm()
     monkeypatch.delitem(sys.modules, MODULES[3])
-    with pytest.raises(adapter.CannotRebind, match=f"there is no module {MODULES[3]}"):
+    with pytest.raises(adapter.CannotRegister, match=f"there is no module {MODULES[3]}"):
         adapter.register()
 
 

@@ -127,7 +127,7 @@ def test_schemas_on_two_strategies_beside_llguidance(
 def test_a_difference_is_printed_and_ends_with_status_1(
     vocabulary_file: str, schema_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid.testing.verify.compare_along", differ)
+    monkeypatch.setattr("hybrid.testing.mask_comparison.compare_along", differ)
     target = tmp_path / "out.json"
     done = run(
         *("schemas", "--vocabulary", vocabulary_file, "--schemas", schema_folder, "--json", target),

@@ -63,7 +63,7 @@ def test_the_record_says_what_compute_classes_says(
 def test_a_difference_ends_with_status_1(
     vocabulary_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid.testing.verify.compare_walk", differ)
+    monkeypatch.setattr("hybrid.testing.mask_comparison.compare_walk", differ)
     named = ("--vocabulary", vocabulary_file, "--no-memory", "--repeats", 1)
     output, _ = recorded(tmp_path / "out.json", "classes", *named, status=1)
     assert "DIFFERENCE made, builtin:json" in output

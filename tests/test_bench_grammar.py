@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench import documents, report, serving
+from bench import documents, report, server_times
 from bench.grammar import agree
 from equivalence.vocabulary import Vocabulary
 from hybrid import GrammarCompiler
@@ -129,7 +129,7 @@ def test_a_wrong_side_is_found(compiled: Any, vocabulary: Vocabulary) -> None:
 
 def test_halves_measure_each_document_equally_often() -> None:
     counts = [0] * 5
-    for warm, measured in serving.halves(5, 4, seed=1):
+    for warm, measured in server_times.halves(5, 4, seed=1):
         assert sorted([*warm, *measured]) == list(range(5))
         for place in measured:
             counts[place] += 1
@@ -137,12 +137,14 @@ def test_halves_measure_each_document_equally_often() -> None:
 
 
 def test_rounds_subtract_the_clock() -> None:
-    rounds = serving.Rounds.of([array("d", [1.0, 3.0]), array("d", [2.0, 6.0]), array("d", [0.1, 2.1])], 0.5)
+    rounds = server_times.Rounds.of(
+        [array("d", [1.0, 3.0]), array("d", [2.0, 6.0]), array("d", [0.1, 2.1])], 0.5
+    )
     assert (rounds.calls, rounds.mean, rounds.calm_calls) == (6, 1.5, 6)
     assert rounds.least == pytest.approx(0.8)
     assert rounds.max == 5.5
-    assert serving.Rounds.of([], 0.5).calls == 0
-    assert 0 < serving.clock_cost(100) < 1
+    assert server_times.Rounds.of([], 0.5).calls == 0
+    assert 0 < server_times.clock_cost(100) < 1
 
 
 def test_served_documents_and_batches(compiled: Any, vocabulary: Vocabulary) -> None:
@@ -152,17 +154,17 @@ def test_served_documents_and_batches(compiled: Any, vocabulary: Vocabulary) -> 
     assert [one.accepted for one in samples] == [True, True, False, False, True, True]
     ids = [one.ids for one in samples if one.accepted]
     assert max(map(len, ids)) <= 9
-    served = serving.serve(serving.beginning(compiled), ids)
+    served = server_times.serve(server_times.beginning(compiled), ids)
     total = sum(map(len, ids))
     assert len(served.fill) == len(served.accept) == len(served.calm) == total
-    assert len(serving.serve(serving.beginning(compiled), ids[:1], served).fill) > total
+    assert len(server_times.serve(server_times.beginning(compiled), ids[:1], served).fill) > total
     streams = [[ids[(row + k) % 2] for k in range(2)] for row in range(3)]
-    assert [len(times) for times in serving.serve_batch(compiled, streams, 25)] == [25, 25]
+    assert [len(times) for times in server_times.serve_batch(compiled, streams, 25)] == [25, 25]
 
 
 def test_calls_are_named_by_what_was_met_before(compiled: Any) -> None:
     ids = [list(text) for text in TEXTS]
-    rows = serving.call_times({"": lambda: compiled, "twin": lambda: compiled}, ids, 2, 0, 0.0)
+    rows = server_times.call_times({"": lambda: compiled, "twin": lambda: compiled}, ids, 2, 0, 0.0)
     kinds = (
         "repeated document",
         "new document",
@@ -172,4 +174,6 @@ def test_calls_are_named_by_what_was_met_before(compiled: Any) -> None:
     )
     assert list(rows) == [f"{what}, {kind}" for what in ("mask", "token") for kind in kinds]
     assert rows["mask, new document"].calls == rows["token, new document"].calls == sum(map(len, ids))
-    assert "mask, new document" in [str(cell) for cell in serving.rounds_table("us", rows).columns[0].cells]
+    assert "mask, new document" in [
+        str(cell) for cell in server_times.rounds_table("us", rows).columns[0].cells
+    ]

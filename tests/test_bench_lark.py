@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from lark import Lark
 
-from bench import documents, lark, lark_checks, serving, workloads
+from bench import documents, lark, lark_checks, server_times, workloads
 from bench.lark_judge import Judge
 from bench.peers import llguidance
 from equivalence.vocabulary import Vocabulary
@@ -233,6 +233,6 @@ def test_llguidance_runs_what_it_takes(compiled: Any, vocabulary: Vocabulary) ->
     ids = workloads.token_sequences(vocabulary, TEXT.strip().encode(), "0")[0]
     wrong = workloads.token_sequences(vocabulary, b"let ;", "0")[0]
     assert peer.taken(begun.compiled, [ids, wrong]) == [ids, wrong[:1]]
-    assert len(serving.serve(llguidance.beginning_of(begun), [ids, ids]).fill) == 2 * len(ids)
+    assert len(server_times.serve(llguidance.beginning_of(begun), [ids, ids]).fill) == 2 * len(ids)
     assert peer.differing(begun, compiled, [ids])[0] == len(ids)
     assert "priority" in peer.lark(GRAMMAR.replace("start:", "start.2:")).error

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench import workloads
-from bench.json_schema import files, measuring, order, running, summary, texts
+from bench.json_schema import files, measurement, order, runner, summary, texts
 from bench.json_schema.engines import make, missing
 from bench.json_schema.judge import Judge, judged
 from bench.json_schema.worker import every_byte
@@ -64,10 +64,10 @@ def test_outcomes_labels_and_resuming(data: Path, monkeypatch: pytest.MonkeyPatc
     assert wrong == {("negated", 3, True), ("negated", 4, False)}
     assert "2 labels differ" in done.output
 
-    def never(process: running.Process) -> None:
+    def never(process: runner.Process) -> None:
         raise AssertionError("nothing is left to be asked")
 
-    monkeypatch.setattr(running.Process, "begin", never)
+    monkeypatch.setattr(runner.Process, "begin", never)
     again, second = run(data, "--vocabulary", data.parent / "made.npz")
     assert again.exit_code == 0, again.output
     assert second["rows"] == record["rows"]
@@ -99,12 +99,12 @@ def test_wrong_arguments(data: Path, tmp_path: Path) -> None:
 
 
 def test_workers_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "WORKER", "tests.json_schema_worker")
+    monkeypatch.setattr(runner, "WORKER", "tests.json_schema_worker")
     names = ("first", "hangs", "crashes", "grows", "last")
     rows = {}
     # growing may take a while on a busy machine
     for seconds, some in ((120, ("first", "crashes", "grows", "last")), (2, ("first", "hangs", "last"))):
-        lane = running.Lane(running.Settings("none", seconds=seconds, gibibytes=0.5))
+        lane = runner.Lane(runner.Settings("none", seconds=seconds, gibibytes=0.5))
         try:
             for name in some:
                 rows[name] = lane.serve(workloads.Labelled(name, {}, [], []), ["xgrammar"])["xgrammar"]
@@ -123,16 +123,16 @@ def test_workers_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_results_survive_a_line_that_is_cut(tmp_path: Path) -> None:
-    kept = running.ResultFile(tmp_path, "a:b", {"version": 1})
+    kept = runner.ResultFile(tmp_path, "a:b", {"version": 1})
     kept.add({"name": "one", "outcome": "done"})
     kept.close()
     with kept.path.open("a") as file:
         file.write('{"name": "tw')
-    again = running.ResultFile(tmp_path, "a:b", {"version": 1})
+    again = runner.ResultFile(tmp_path, "a:b", {"version": 1})
     again.add({"name": "two", "outcome": "done"})
     again.close()
-    assert list(running.ResultFile(tmp_path, "a:b", {"version": 1}).rows) == ["one", "two"]
-    other = running.ResultFile(tmp_path, "a:b", {"version": 2})
+    assert list(runner.ResultFile(tmp_path, "a:b", {"version": 1}).rows) == ["one", "two"]
+    other = runner.ResultFile(tmp_path, "a:b", {"version": 2})
     assert other.begun_anew and not other.rows
 
 
@@ -144,14 +144,14 @@ def test_each_engine_reads_as_it_steps(name: str) -> None:
     engine = make(name, vocabulary)
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     instances = [{"a": 1}, {"a": "x"}, {}, {"a": -20}]
-    *_, quick = measuring.check(engine, schema, instances)
-    *_, full = measuring.measure(engine, vocabulary, schema, instances)
+    *_, quick = measurement.check(engine, schema, instances)
+    *_, full = measurement.measure(engine, vocabulary, schema, instances)
     assert not quick.refusal and not full.refusal
     assert not any(one.failure for one in (*quick.instances, *full.instances))
     assert [bool(one.how) for one in full.instances] == [True, False, False, True]
     assert [one.how for one in quick.instances] == [one.how for one in full.instances]
     assert full.dead_ends == full.unlike == 0 and len(full.masks) > len(full.tokens) > 20
-    *_, refused = measuring.measure(engine, vocabulary, {"type": "no such type"}, [1])
+    *_, refused = measurement.measure(engine, vocabulary, {"type": "no such type"}, [1])
     assert refused.refusal and not refused.instances and refused.first_mask is None
 
 

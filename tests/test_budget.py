@@ -63,7 +63,7 @@ CALLS: dict[str, tuple[str, Callable[[GrammarCompiler], CompiledGrammar], set[st
 }  # fmt: skip
 
 
-class Looks:
+class Checks:
     """Count how often one thread checks its deadlines, and cancel the deadline of one of these checks.
 
     If that deadline is part of another one, only the part is cancelled: the whole still has time left, as
@@ -76,17 +76,17 @@ class Looks:
         check, cell = Deadline.check, Deadline.cell
 
         def checked(deadline: Deadline, phase: str, seconds: float = 0.0) -> None:
-            self._look(deadline)
+            self._note(deadline)
             check(deadline, phase, seconds)
 
         def asked(deadline: Deadline) -> Any:
-            self._look(deadline)
+            self._note(deadline)
             return cell.fget(deadline)  # type: ignore[attr-defined]
 
         monkeypatch.setattr(Deadline, "check", checked)
         monkeypatch.setattr(Deadline, "cell", property(asked))
 
-    def _look(self, deadline: Deadline) -> None:
+    def _note(self, deadline: Deadline) -> None:
         if threading.get_ident() == self._thread:
             if self.count == self.last:
                 deadline.cancel()
@@ -107,25 +107,25 @@ def compiler_of(strategy: str, on_budget: Any = "raise", **options: Any) -> Gram
     return GrammarCompiler(VOCABULARY, strategy=strategy, on_budget=on_budget, cache_enabled=False, **options)
 
 
-# --- Every look --------------------------------------------------------------------------------------------
+# --- Every check -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("strategy", "call", "phases"), CALLS.values(), ids=CALLS)
-def test_every_look_ends_a_compilation(
+def test_every_check_ends_a_compilation(
     strategy: str,
     call: Callable[[GrammarCompiler], CompiledGrammar],
     phases: set[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looks, compiler = Looks(monkeypatch), compiler_of(strategy)
+    checks, compiler = Checks(monkeypatch), compiler_of(strategy)
     call(compiler)  # a caller that waits for the guard process to start checks more often
-    with looks.cancelling():
+    with checks.cancelling():
         call(compiler)
-    total, met = looks.count, set()
+    total, met = checks.count, set()
     assert total >= 5
     for last in range(total):
         with (
-            looks.cancelling(last),
+            checks.cancelling(last),
             pytest.raises(BudgetExceeded, match="cancelled in this phase: ") as caught,
         ):
             call(compiler)
@@ -137,14 +137,14 @@ def test_every_look_ends_a_compilation(
 
 @pytest.mark.parametrize("strategy", ["auto", "classifier"])
 def test_after_our_own_part_the_rest_goes_on(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks, compiler = Looks(monkeypatch), compiler_of(strategy, "engine")
-    with looks.cancelling():
+    checks, compiler = Checks(monkeypatch), compiler_of(strategy, "engine")
+    with checks.cancelling():
         wanted = compiler.compile_grammar(RECURSIVE)
     assert wanted.strategy == "classifier"
     fallen: dict[str, int] = {}
-    for last in range(looks.count):
+    for last in range(checks.count):
         try:
-            with looks.cancelling(last):
+            with checks.cancelling(last):
                 compiled = compiler.compile_grammar(RECURSIVE)
         except BudgetExceeded:
             continue  # the whole was cancelled, not a part
@@ -168,14 +168,14 @@ def test_after_our_own_part_the_rest_goes_on(strategy: str, monkeypatch: pytest.
     assert sum(fallen.values()) >= 5
 
 
-def test_a_network_alone_stops_at_each_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_alone_stops_at_each_check(monkeypatch: pytest.MonkeyPatch) -> None:
     grammar = xgrammar.Grammar.from_ebnf(RECURSIVE)
-    looks = Looks(monkeypatch)
-    with looks.cancelling():
-        build_network(grammar, token_bytes=8, deadline=Deadline()).finish(Deadline())
-    for last in range(looks.count):
-        with looks.cancelling(last), pytest.raises(BudgetExceeded, match="cancelled in this phase: the "):
-            build_network(grammar, token_bytes=8, deadline=Deadline()).finish(Deadline())
+    checks = Checks(monkeypatch)
+    with checks.cancelling():
+        build_network(grammar, token_bytes=8, deadline=Deadline()).below(Deadline())
+    for last in range(checks.count):
+        with checks.cancelling(last), pytest.raises(BudgetExceeded, match="cancelled in this phase: the "):
+            build_network(grammar, token_bytes=8, deadline=Deadline()).below(Deadline())
 
 
 def test_sets_below_are_bounded() -> None:
@@ -185,7 +185,7 @@ def test_sets_below_are_bounded() -> None:
     grammar = xgrammar.Grammar.from_ebnf("\n".join(["root ::= r0", *rules, f'r{n} ::= "e"']))
     states = build_network(grammar, token_bytes=8).n_states
     with pytest.raises(BudgetExceeded, match="more than 220 states"):
-        build_network(grammar, token_bytes=8, max_states=220).finish()
+        build_network(grammar, token_bytes=8, max_states=220).below()
     assert states < 10 * 220
 
 
@@ -207,7 +207,7 @@ def arrays(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Any]]]:
     def building(*arguments: Any, **options: Any) -> Any:
         network = build(*arguments, **options)
         deadlines.append(options["deadline"])
-        made.extend(map(weakref.ref, (*network.automaton, network.contexts)))
+        made.extend(map(weakref.ref, (*network.automaton, network.below().contexts)))
         return network
 
     def held_by_the_space(automaton: Any) -> Any:

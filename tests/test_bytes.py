@@ -17,7 +17,7 @@ from equivalence.classes.explore import DEFAULT_BYTES, explore
 from equivalence.classes.partition import partition_runs
 from equivalence.network import build_network
 from hybrid import Budget, GrammarCompiler
-from hybrid.testing.verify import compare_walk
+from hybrid.testing.mask_comparison import compare_walk
 
 C_LIKE = (CHECKOUT / "hybrid/grammars/c_like.gbnf").read_text(encoding="utf-8")
 MANY_OUTCOMES = (CHECKOUT / "hybrid/grammars/sql_like.gbnf").read_text(encoding="utf-8")

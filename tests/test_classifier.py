@@ -52,7 +52,7 @@ def test_masks_are_those_of_the_reference(case: GrammarCase, rng: random.Random,
     compiled, _ = classifier_case(case, on_demand)
     assert compiled.classifier is not None
     store = compiled.classifier.session.store
-    n_known = store.known.n_known
+    n_known = store.summaries.n_known
     reference = ReferenceGrammar(xgrammar.Grammar.from_ebnf(case.ebnf))
     stop = len(case.vocabulary)
     for _ in range(3):
@@ -69,7 +69,7 @@ def test_masks_are_those_of_the_reference(case: GrammarCase, rng: random.Random,
             token_id = rng.choice(wanted)
             assert matcher.accept_token(token_id)
             prefix += case.vocabulary[token_id]
-    assert on_demand or store.known.n_known == n_known, "ahead of time, all was found"
+    assert on_demand or store.summaries.n_known == n_known, "ahead of time, all was found"
 
 
 @settings(max_examples=EXAMPLES // 2, deadline=None)

@@ -18,7 +18,7 @@ from equivalence.arrays.interning import Interned
 from hybrid import BatchGrammarMatcher, Budget, GrammarMatcher, allocate_token_bitmask
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.rows import Rows
-from hybrid.classifier.steps import Steps
+from hybrid.classifier.step_cache import StepCache
 from hybrid.classifier.store import Store
 from hybrid.classifier.summaries import summaries_of
 from tests.classifiers import LETTERS, NESTED, STOP, compiled_of, walk, words_of
@@ -124,7 +124,7 @@ def test_bytes_that_are_used_up_leave_tables_whole() -> None:
 
 
 def test_remembered_steps_and_rows() -> None:
-    steps: Steps = Steps()
+    steps: StepCache = StepCache()
     wanted: dict[tuple[int, int], int] = {}
     rng = random.Random(4)
     for _ in range(3_000):
@@ -167,9 +167,9 @@ def test_what_a_complete_automaton_lacks_is_never_guessed() -> None:
     """If an automaton claims to be complete but lacks summaries, matchers continue with another strategy."""
     fresh, compiled = GrammarMatcher(compiled_of(NESTED)), compiled_of(NESTED)
     classifier = compiled.classifier
-    assert classifier is not None and classifier._known.complete and classifier._known.n_known > 0
-    known = classifier._known
-    classifier._known = summaries_of(
+    assert classifier is not None and classifier._summaries.complete and classifier._summaries.n_known > 0
+    known = classifier._summaries
+    classifier._summaries = summaries_of(
         known.first_rows(), np.empty((0, 4), np.int64), known.pendings.lists(), known.masks.lists(),
         known.units.lists(), known.n_words, True,
     )  # fmt: skip

@@ -30,7 +30,7 @@ from hybrid import (
     allocate_token_bitmask,
 )
 from hybrid.completion import plans as plans_module
-from hybrid.completion.reading import Reading, Tables
+from hybrid.completion.costed_configurations import CostedConfigurations, Tables
 from hybrid.healing import HealingMatcher
 from tests.conftest import load_cases
 from tests.matchers import STRATEGIES, allowed
@@ -88,8 +88,8 @@ def spelled(matcher: GrammarMatcher, tokens: list[int]) -> bytes:
     return b"".join(matcher.compiled_grammar.vocabulary.tokens[token] for token in tokens)
 
 
-def closing(matcher: GrammarMatcher, left: int) -> list[int]:
-    """Return the ids of the closing mask."""
+def limited(matcher: GrammarMatcher, left: int) -> list[int]:
+    """Return the ids of the limited mask."""
     size = matcher.compiled_grammar.vocabulary.size
     needed, ids = allowed(matcher, size, left)
     assert needed == (len(ids) < size)
@@ -104,7 +104,7 @@ def expected(matcher: GrammarMatcher, left: int) -> list[int]:
         after = matcher.fork()
         assert after.accept_token(token)
         rest = after.shortest_completion()
-        closes = after.closes_within(left - 1, brief=True)
+        closes = after.can_complete_within(left - 1, brief=True)
         assert closes or rest is None or len(rest) >= left
         if closes:
             kept.append(token)
@@ -112,10 +112,10 @@ def expected(matcher: GrammarMatcher, left: int) -> list[int]:
 
 
 def walk(matcher: GrammarMatcher, left: int, seed: int) -> int:
-    """Read random tokens under closing masks until none is left; return how many were read."""
+    """Read random tokens under limited masks until none is left; return how many were read."""
     draw, taken = random.Random(seed), 0
     while taken < left and not matcher.is_terminated():
-        token = draw.choice(closing(matcher, left - taken))
+        token = draw.choice(limited(matcher, left - taken))
         assert matcher.accept_token(token)
         taken += 1
     return taken
@@ -196,7 +196,7 @@ def test_closing_masks_are_exact_and_never_stuck(
     # a search that times out on a busy machine finds less than the next search does
     with mock.patch.multiple(plans_module, SECONDS_HERE=60.0, SECONDS_AT_TOKENS=60.0):
         while left and not matcher.is_terminated():
-            ids = closing(matcher, left)
+            ids = limited(matcher, left)
             assert ids == expected(matcher, left)
             matcher.accept_token(draw.choice(ids))
             left -= 1
@@ -261,9 +261,9 @@ def test_cases_are_completed_wherever_they_stand(case: Case) -> None:
             plain.reset()
             assert plain.accept_string(text[:at] + whole) and plain.is_completed()
             left = max(len(matcher.shortest_completion()), 1)
-            assert set(closing(matcher, left)) <= set(allowed(matcher, VOCABULARY.size)[1])
+            assert set(limited(matcher, left)) <= set(allowed(matcher, VOCABULARY.size)[1])
             if at < len(text) and len(text) < 100:
-                assert closing(matcher, left + 1) == expected(matcher, left + 1)
+                assert limited(matcher, left + 1) == expected(matcher, left + 1)
 
 
 # --- by hand ---------------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ def test_a_worked_example(strategy: str) -> None:
     matcher.accept_string(", ")
     assert spelled(matcher, matcher.shortest_completion()) == b"0]}"
     matcher.rollback()
-    assert closing(matcher, 2) == expected(matcher, 2) == [ord("]")]
+    assert limited(matcher, 2) == expected(matcher, 2) == [ord("]")]
     assert matcher.accept_string('], "c')
     assert spelled(matcher, matcher.shortest_completion()) == b'":"x"}'
     matcher.reset()
@@ -296,7 +296,7 @@ def test_a_plan_that_the_masks_of_xgrammar_leave_out_stays_open(strategy: str) -
     matcher = GrammarMatcher(compiled)
     matcher.accept_string('[{"a":"x"')
     assert matcher.shortest_completion() == [256]
-    assert closing(matcher, 1) == [256]
+    assert limited(matcher, 1) == [256]
     assert matcher.accept_token(256) and matcher.is_completed()
 
 
@@ -308,21 +308,21 @@ def test_batches_have_a_limit_for_each() -> None:
         len(matcher.shortest_completion()) + more for matcher, more in zip(matchers, (0, 9, 1), strict=True)
     ]
     batch, bitmask = BatchGrammarMatcher(), allocate_token_bitmask(5, VOCABULARY.size)
-    batch.batch_fill_closing_bitmask(matchers, bitmask, left, [4, 0, 2])
+    batch.batch_fill_limited_bitmask(matchers, bitmask, left, [4, 0, 2])
     single = allocate_token_bitmask(1, VOCABULARY.size)
     for matcher, count, row in zip(matchers, left, (4, 0, 2), strict=True):
-        matcher.fill_closing_bitmask(single, count)
+        matcher.fill_limited_bitmask(single, count)
         assert bool((bitmask[row] == single[0]).all())
-    batch.batch_fill_closing_bitmask(matchers, bitmask, 100)
+    batch.batch_fill_limited_bitmask(matchers, bitmask, 100)
     bitmask.fill_(7)
     with pytest.raises(MatcherError, match="cannot be completed within 1 tokens"):
-        batch.batch_fill_closing_bitmask(matchers, bitmask, [100, 100, 1])
+        batch.batch_fill_limited_bitmask(matchers, bitmask, [100, 100, 1])
     with pytest.raises(
         BatchError, match=r"tokens_left must have one element for each matcher \(3\), but has 2"
     ):
-        batch.batch_fill_closing_bitmask(matchers, bitmask, [3, 3])
+        batch.batch_fill_limited_bitmask(matchers, bitmask, [3, 3])
     with pytest.raises(ArgumentError, match="tokens_left"):
-        batch.batch_fill_closing_bitmask(matchers, bitmask, 0)
+        batch.batch_fill_limited_bitmask(matchers, bitmask, 0)
     assert bool((bitmask == 7).all())
 
 
@@ -332,28 +332,28 @@ def test_a_text_that_cannot_end_in_time_is_an_error() -> None:
     bitmask = allocate_token_bitmask(1, VOCABULARY.size)
     bitmask.fill_(5)
     with pytest.raises(MatcherError, match="within 1 tokens: the shortest completion needs 2"):
-        matcher.fill_closing_bitmask(bitmask, 1)
+        matcher.fill_limited_bitmask(bitmask, 1)
     assert bool((bitmask == 5).all())
     for wrong in (0, -1, 1.5, True, None):
         with pytest.raises(ArgumentError, match="tokens_left"):
-            matcher.fill_closing_bitmask(bitmask, wrong)
+            matcher.fill_limited_bitmask(bitmask, wrong)
     assert walk(matcher, 2, 0) == 2
     assert matcher.shortest_completion() == []
-    assert STOP in closing(matcher, 1) and TOKENS.index(b"ab") in closing(matcher, 1)
+    assert STOP in limited(matcher, 1) and TOKENS.index(b"ab") in limited(matcher, 1)
     assert matcher.accept_token(STOP)
     assert matcher.shortest_completion() == []
     with pytest.raises(MatcherError, match="terminated"):
-        matcher.fill_closing_bitmask(bitmask, 1)
+        matcher.fill_limited_bitmask(bitmask, 1)
 
 
 def test_what_nothing_ends_has_no_completion() -> None:
     matcher = matcher_of('root ::= "a" never | "b"\nnever ::= "x" never')
     assert spelled(matcher, matcher.shortest_completion()) == b"b"
-    assert closing(matcher, 100) == [ord("b")]  # no text that starts with "a" ever ends
+    assert limited(matcher, 100) == [ord("b")]  # no text that starts with "a" ever ends
     matcher.accept_string("a")
     assert matcher.shortest_completion() is None
     with pytest.raises(MatcherError, match="no tokens complete it"):
-        closing(matcher, 100)
+        limited(matcher, 100)
 
 
 def test_bytes_that_no_token_spells_are_avoided_and_stop_tokens_spell_nothing() -> None:
@@ -383,7 +383,7 @@ def test_a_prefix_does_not_count_as_a_part_of_the_completion(monkeypatch: pytest
         matcher = HealingMatcher(compiled, b"0" * length)
         tokens = matcher.shortest_completion()
         assert tokens is not None and b"".join(TOKENS[token] for token in tokens) == b"0" * (length + 18)
-        assert matcher.closes_within(length + 18)
+        assert matcher.can_complete_within(length + 18)
     longer = HealingMatcher(COMPILER.compile_grammar("root ::= [0-9]{21}"), b"0")
     with pytest.raises(BudgetExceeded, match="21 bytes"):
         longer.shortest_completion()
@@ -392,12 +392,12 @@ def test_a_prefix_does_not_count_as_a_part_of_the_completion(monkeypatch: pytest
 def test_tables_that_are_full_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
 
-    class Small(Reading):
+    class Small(CostedConfigurations):
         def __init__(self, tables: Tables, vocabulary: Vocabulary, most_bytes: int) -> None:
             made.append(1)
             super().__init__(tables, vocabulary, 1 << 19)
 
-    monkeypatch.setattr(plans_module, "Reading", Small)
+    monkeypatch.setattr(plans_module, "CostedConfigurations", Small)
     matcher = matcher_of('root ::= "(" root ")" | "[" root "]" | "x"')
     draw, closer = random.Random(1), {"(": ")", "[": "]"}
     for _ in range(60):  # each leads to other stacks
@@ -439,7 +439,7 @@ def test_threads_share_what_is_known() -> None:
 def test_there_are_no_frames_of_a_tail_that_is_not_there() -> None:
     matcher = matcher_of(NESTED)
     matcher.shortest_completion()
-    stacks = matcher.compiled_grammar.completions.of((STOP,))._reading._space.stacks
+    stacks = matcher.compiled_grammar.completions.of((STOP,))._configurations._space.stacks
     assert [number for number, *_ in stacks.frames_of(0)] == [0]
     for wrong in (-1, stacks.tails.count, 1 << 40):
         with pytest.raises(IndexError, match="there is no tail"):

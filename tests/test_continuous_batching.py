@@ -79,7 +79,7 @@ def _ids(text):
 
 def test_each_request_has_its_own_grammar():
     manager = _manager()
-    BatchingGrammarProcessor(tokenizer=VOCABULARY, closing=True).join(manager)
+    BatchingGrammarProcessor(tokenizer=VOCABULARY, limit_tokens=True).join(manager)
     manager.start()
     try:
         grammars = {}
@@ -179,7 +179,7 @@ def test_requests_that_cannot_go_on_are_ended(caplog):
 
 
 def test_a_limit_that_is_too_small_is_said_and_the_mask_stays_plain(caplog):
-    processor = BatchingGrammarProcessor(DEEP, closing=True)
+    processor = BatchingGrammarProcessor(DEEP, limit_tokens=True)
     opening, closing = _ids("["), _ids("]")
     assert _allowed(processor, _state("a", opening * 2, limit=4)) == [closing]
     with caplog.at_level(logging.WARNING, "adapters"):

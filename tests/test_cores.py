@@ -33,7 +33,7 @@ builtins.open = lambda path, *rest, **more: (
     io.StringIO(files[path]) if path in files else opened(path, *rest, **more)
 )
 from adapters.engines.cores import Cores, pool, usable
-from adapters.engines.serving import BoundedCompiler
+from adapters.engines.bounded_compiler import BoundedCompiler
 from adapters.engines.settings import Settings
 from hybrid.guard import worker
 import xgrammar

@@ -409,7 +409,7 @@ def test_a_sequence_that_outgrows_its_budget_goes_on_by_bitmask() -> None:
     for matchers in (both.matchers, both.twins):
         matcher = matchers[0]
         assert matcher is not None
-        matcher._follower = matcher._follower._fallback_follower(matcher._follower.made)
+        matcher._follower = matcher._follower._fallback_follower(matcher._follower.n_steps)
     assert compiled.fallback.strategy == "engine"
     before = both.gather.rows_by_bitmask
     both.walk(40)

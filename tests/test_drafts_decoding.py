@@ -3,7 +3,7 @@
 What: `generate` of transformers on a tiny random model, with drafts and without, token by token, and how
 often the model was called; sampling by exact enumeration of all draws, and by chi-squared tests on 100,000
 texts; an engine's requests.
-When: after a change of `adapters.drafts`, `adapters.engines.drafting` or `hybrid.drafts`.
+When: after a change of `adapters.drafts`, `adapters.engines.proposer` or `hybrid.drafts`.
 Limits: the model's texts mean nothing; grammars are small, so that all their texts can be listed.
 """
 
@@ -22,7 +22,7 @@ import torch
 from transformers import StopStringCriteria
 
 from adapters.drafts import GrammarDrafts
-from adapters.engines.drafting import Proposer
+from adapters.engines.proposer import Proposer
 from adapters.transformers import GrammarLogitsProcessor
 from equivalence.errors import ArgumentError, BatchError
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary

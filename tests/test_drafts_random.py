@@ -1,4 +1,4 @@
-"""Drafts, healed prompts and closing masks on random grammars: texts are the same as without them.
+"""Drafts, healed prompts and limited masks on random grammars: texts are the same as without them.
 
 What: a model that is a hash of the text, decoded token by token, with chains, with trees and after prefixes;
 masks after prefixes, compared with filtering all tokens.
@@ -127,7 +127,7 @@ def test_prefixes_of_random_grammars(strategy: str, case: GrammarCase, data: st.
             twins = {token: matcher.fork() for token in found}
             assert all(twin.accept_token(token) for token, twin in twins.items())
             for left in (len(plan), len(plan) + 2):
-                closing = [t for t in found if twins[t].closes_within(left - 1, brief=True)]
+                closing = [t for t in found if twins[t].can_complete_within(left - 1, brief=True)]
                 assert plan[0] in closing and mask_of(matcher, left) == closing
         if not found:
             break

@@ -24,8 +24,8 @@ from bench.workloads import load_schema_files, render_instance
 from equivalence import UnsupportedGrammar, Vocabulary
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.testing.comparison import Comparison
+from hybrid.testing.mask_comparison import compare_along, compare_walk
 from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
-from hybrid.testing.verify import compare_along, compare_walk
 from tests.conftest import load_cases
 
 STRATEGIES = ("representatives", "engine", "auto")

@@ -23,7 +23,7 @@ from lark import Lark
 from bench.cases import Case
 from equivalence import UnsupportedGrammar, Vocabulary
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
-from hybrid.cli.shipped import shipped_grammar
+from hybrid.cli.shipped_grammars import shipped_grammar
 from hybrid.explain import Expected, Explanation
 from hybrid.explain.characters import first_bytes
 from tests.conftest import load_cases

@@ -10,7 +10,7 @@ import pytest
 from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
 from equivalence.deadline import Deadline
 from hybrid import Budget, GrammarCompiler, GrammarMatcher
-from hybrid.explain import words as words_module
+from hybrid.explain import explainer as explainer_module
 from hybrid.explain.rules import Rules
 from tests.matchers import STRATEGIES
 from tests.tiny_grammars import tiny_grammar
@@ -61,7 +61,7 @@ def test_a_grammar_whose_names_take_long_has_them_later(monkeypatch: pytest.Monk
         time.sleep(0.5)
         return Rules(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(words_module, "Rules", slowly)
+    monkeypatch.setattr(explainer_module, "Rules", slowly)
     matcher = matcher_of('root ::= "abc" | "abd"', 0.1)
     told = matcher.explain()
     assert told.cut_short and "the time ran out" in str(told)

@@ -80,7 +80,7 @@ def walked(
     )  # fmt: skip
     known = first_outcomes(outcomes, 1 << 40, account, "too many outcomes")
     walks = Walks(space, trie.nodes, trie.suffix_parent, trie.group_suffix, trie.longest, known, False)
-    walk = walks.walk_all(network.contexts, follow.contexts)
+    walk = walks.walk_all(network.below().contexts, follow.contexts)
     starts, pool = known.lists()
     lists = [pool[starts[i] : starts[i + 1]].tolist() for i in range(known.count)]
     events = walk.events[: walk.event_starts[-1]]
@@ -185,33 +185,34 @@ def test_follow(name: str) -> None:
     first = byte_tables_of(automaton, call_ranks(automaton)).first
     found = follow_of(network, first)
     final, counted = net[0], net[5]
-    below: list[set[int]] = [set() for _ in network.below_bottom]
+    sets = network.below()
+    below: list[set[int]] = [set() for _ in sets.below_bottom]
 
     def own(symbol: int) -> set[int]:
         return set(np.flatnonzero(first[symbol if symbol >= 0 else counted[-1 - symbol, 0]]).tolist())
 
     def occurs(k: int) -> set[int]:
-        symbol = int(network.below_symbols[k])
+        symbol = int(sets.below_symbols[k])
         returns = symbol < 0 or final[symbol]
-        return own(symbol) | (below[network.below_of_symbol[k]] if returns else set())
+        return own(symbol) | (below[sets.below_of_symbol[k]] if returns else set())
 
     before = None
     while before != (before := sum(map(len, below))):
         for i, row in enumerate(below):
-            for k in range(network.below_starts[i], network.below_starts[i + 1]):
+            for k in range(sets.below_starts[i], sets.below_starts[i + 1]):
                 row |= occurs(k)
     assert [set(np.flatnonzero(row).tolist()) for row in found.below] == below
-    n = len(network.below_symbols)
+    n = len(sets.below_symbols)
     assert [set(np.flatnonzero(row).tolist()) for row in found.occurrences] == [occurs(k) for k in range(n)]
-    assert np.array_equal(found.symbols[found.symbol_index], network.below_symbols)
+    assert np.array_equal(found.symbols[found.symbol_index], sets.below_symbols)
     for i, row in enumerate(found.returns):
         wanted: set[int] = set()
         for k in np.flatnonzero(found.symbol_index == i):
-            wanted |= below[network.below_of_symbol[k]]
+            wanted |= below[sets.below_of_symbol[k]]
         assert set(np.flatnonzero(row).tolist()) == wanted
     for i, row in enumerate(found.contexts):
-        sets = network.context_below[network.context_starts[i] : network.context_starts[i + 1]]
-        assert set(np.flatnonzero(row).tolist()) == set().union(*(below[k] for k in sets))
+        beneath = sets.context_below[sets.context_starts[i] : sets.context_starts[i + 1]]
+        assert set(np.flatnonzero(row).tolist()) == set().union(*(below[k] for k in beneath))
 
 
 def test_what_comes_before_a_walk_stops() -> None:

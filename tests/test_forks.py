@@ -3,7 +3,7 @@
 What: hundreds of children of a busy process; locks that a fork gets, waits for or fails to get, and the state
 that is then created anew; calls, futures, promotions and processes in progress; deadlines and the alarm in a
 child.
-When: after any change of `equivalence.forking`, or of code that makes a lock, a thread or a table of calls.
+When: after any change of `equivalence.forks`, or of code that makes a lock, a thread or a table of calls.
 Limits: needs fork. A child that does not end in time prints where its thread is and is killed.
 """
 
@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 
-from equivalence import BudgetExceeded, Vocabulary, forking
+from equivalence import BudgetExceeded, Vocabulary, forks
 from equivalence.deadline import Deadline
 from hybrid import Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.compile import statistics
@@ -125,8 +125,8 @@ def held(lock: Any) -> Iterator[None]:
 
 @pytest.fixture
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in forking.WAIT_SECONDS:
-        monkeypatch.setitem(forking.WAIT_SECONDS, kind, 0.01)
+    for kind in forks.WAIT_SECONDS:
+        monkeypatch.setitem(forks.WAIT_SECONDS, kind, 0.01)
 
 
 class Held:
@@ -278,7 +278,7 @@ def test_what_a_fork_cannot_wait_for_is_begun_anew(short_waits: None) -> None:
 
 def every_lock() -> list[Any]:
     return [
-        lock for kind in forking.Order for lock in forking._alive(forking._listed[kind])
+        lock for kind in forks.Order for lock in forks._alive(forks._registered[kind])
         if type(lock) is type(threading.Lock())
     ]  # fmt: skip
 
@@ -317,18 +317,18 @@ def test_no_lock_stays_held(short_waits: None, tmp_path: Path) -> None:
                 in_a_child(work)
 
 
-def test_every_lock_is_listed() -> None:
-    """A lock that is not registered with `forking` can hang a child."""
-    root = Path(forking.__file__).parents[1]
+def test_every_lock_is_registered() -> None:
+    """A lock that is not registered with `forks` can hang a child."""
+    root = Path(forks.__file__).parents[1]
     for package in ("equivalence", "hybrid", "adapters"):
         for path in (root / package).rglob("*.py"):
-            if path.name in ("forking.py", "process.py"):
+            if path.name in ("forks.py", "process.py"):
                 continue
             for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
                 for name in ("threading.Lock(", "threading.RLock(", "threading.Condition("):
                     if name in line:
                         known = (
-                            "listed(",
+                            "registered(",
                             "Condition(_lock)",
                             "Condition(_free_lock)",
                             "Condition()  # a thread",
@@ -336,10 +336,10 @@ def test_every_lock_is_listed() -> None:
                         assert any(one in line for one in known), f"{path}:{number}"
 
 
-def test_locks_of_properties_are_listed() -> None:
+def test_locks_of_properties_are_registered() -> None:
     """Before Python 3.12, `cached_property` holds a lock of its class while it computes the value."""
 
-    @forking.with_listed_properties
+    @forks.with_registered_properties
     class Slow:
         @cached_property
         def value(self) -> int:
@@ -355,7 +355,7 @@ def test_locks_of_properties_are_listed() -> None:
     for owner in (Vocabulary, type(GrammarCompiler(VOCABULARY).compile_regex("a"))):
         locks = [value.lock for value in vars(owner).values() if hasattr(value, "lock")]
         assert all(
-            any(lock is one for one in forking._alive(forking._listed[forking.Order.SLOW])) for lock in locks
+            any(lock is one for one in forks._alive(forks._registered[forks.Order.SLOW])) for lock in locks
         )
 
 
@@ -373,11 +373,11 @@ def test_two_threads_may_fork_at_once() -> None:
 
 
 def test_locks_that_are_gone_are_forgotten() -> None:
-    before = sum(map(len, forking._listed.values())), len(forking._in_child)
+    before = sum(map(len, forks._registered.values())), len(forks._in_child)
     for _ in range(50):
-        forking.listed(threading.Lock(), forking.Order.BRIEF)
+        forks.registered(threading.Lock(), forks.Order.BRIEF)
     Child(lambda: None).wait()
-    assert (sum(map(len, forking._listed.values())), len(forking._in_child)) == before
+    assert (sum(map(len, forks._registered.values())), len(forks._in_child)) == before
 
 
 # --- What is under way -------------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ import xgrammar
 
 from equivalence import BudgetExceeded, GrammarError
 from equivalence.deadline import Deadline
+from equivalence.network.grammar_reader import read_grammar
 from equivalence.network.optimised import Wanted, optimised_text
-from equivalence.network.reading import read_grammar
 from hybrid import Budget, GrammarCompiler, Vocabulary
 from hybrid import guard as guard_module
 from hybrid.compile.schema_request import JsonSchemaRequest

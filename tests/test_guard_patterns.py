@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from bench.forked import in_a_fork
 from equivalence import BudgetExceeded, GrammarError, Vocabulary
-from equivalence.network.reading import read_grammar
+from equivalence.network.grammar_reader import read_grammar
 from hybrid import Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.guard import worker
 from hybrid.guard.estimate import grammar_estimate, pattern_estimate, schema_estimate

@@ -19,8 +19,8 @@ import torch
 from equivalence import ArgumentError, BitmaskError, MatcherError, UnsupportedGrammar
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
 from hybrid.healing import HealingMatcher, heal
-from hybrid.healing.beginnings import beginnings_of
 from hybrid.healing.matcher import MOST_PREFIX
+from hybrid.healing.token_prefixes import prefixes_of
 from tests.generating import TOKENIZER, VOCABULARY
 from tests.matchers import STRATEGIES, bits_of, mask_of
 
@@ -61,7 +61,7 @@ def reference(compiled: CompiledGrammar, left: bytes) -> list[int]:
 def allowed(matcher, tokens_left: int = 0) -> list[int]:
     bitmask = torch.full((2, (VOCABULARY.size + 31) // 32), 0x5A5A5A5A, dtype=torch.int32)
     if tokens_left:
-        assert matcher.fill_closing_bitmask(bitmask, tokens_left, 1)
+        assert matcher.fill_limited_bitmask(bitmask, tokens_left, 1)
     else:
         assert matcher.fill_next_token_bitmask(bitmask, 1) in (True, False)
     assert (bitmask[0] == 0x5A5A5A5A).all()
@@ -154,7 +154,7 @@ def test_prompts_cut_at_every_byte() -> None:
 
 def segment(data: bytes) -> list[int]:
     """Tokenise greedily: take the longest token that fits, again and again."""
-    beginnings, found = beginnings_of(VOCABULARY), []
+    beginnings, found = prefixes_of(VOCABULARY), []
     while data:
         found.append(beginnings.longest(data))
         data = data[len(VOCABULARY.tokens[found[-1]]) :]
@@ -287,8 +287,8 @@ def test_a_tree_of_drafts(kind: str) -> None:
 
 def test_beginnings() -> None:
     vocabulary = Vocabulary.from_bytes([b"b", b"a", b"ab", b"abc", b"", b"ab", b"ac"], stop_token_ids=4)
-    found = beginnings_of(vocabulary)
-    assert found is beginnings_of(vocabulary)
+    found = prefixes_of(vocabulary)
+    assert found is prefixes_of(vocabulary)
     assert found.longer(b"a").tolist() == [2, 5, 3, 6] and found.longer(b"").tolist() == [1, 2, 5, 3, 6, 0]
     assert found.longer(b"ab").tolist() == [3] and found.longer(b"x").size == found.longer(b"abcd").size == 0
     assert found.within(b"abd") == [1, 2, 5] and found.within(b"x") == []

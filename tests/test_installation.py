@@ -47,7 +47,7 @@ class Without:
 """Wraps a finder of modules, and hides some packages from it."""
 
 CORE = """
-import adapters.engines.serving, adapters.mlx_lm, adapters.opportunistic, adapters.outlines
+import adapters.engines.bounded_compiler, adapters.mlx_lm, adapters.opportunistic, adapters.outlines
 import adapters.transformers, adapters.xgrammar
 import hybrid, hybrid.device, hybrid.drafts, hybrid.healing
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary

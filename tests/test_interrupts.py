@@ -32,7 +32,7 @@ from typing import Any
 import pytest
 import xgrammar
 
-from equivalence import BudgetExceeded, compute_classes, forking
+from equivalence import BudgetExceeded, compute_classes, forks
 from equivalence.deadline import Deadline, interrupts
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.lark import FactoredClassifier
@@ -69,7 +69,7 @@ def text_of(matcher: GrammarMatcher) -> bytes:
     """The text that a matcher has read."""
     follower = matcher._follower
     parts = (matcher.compiled_grammar.vocabulary.tokens[one] if isinstance(one, int) else one or b""
-             for one in follower.read(follower.made))  # fmt: skip
+             for one in follower.read(follower.n_steps))  # fmt: skip
     return b"".join(parts)
 
 
@@ -136,8 +136,8 @@ def interrupted(begin: Callable[[], Callable[[], Any]], most: int, seed: int = 0
 
 
 def assert_nothing_is_locked() -> None:
-    for kind in forking.Order:
-        for lock in forking._alive(forking._listed[kind]):
+    for kind in forks.Order:
+        for lock in forks._alive(forks._registered[kind]):
             assert lock.acquire(True, 5), kind
             lock.release()
 
@@ -355,7 +355,7 @@ def test_a_matcher_is_before_or_after_what_was_interrupted(name: str) -> None:
         mask = mask_of(ours)
         allowed = [token for token in range(VOCABULARY.size) if mask[token >> 5] >> (token & 31) & 1]
         token = rng.choice([token for token in allowed if token not in VOCABULARY.stop_token_ids] or [0])
-        steps = ours._follower.made
+        steps = ours._follower.n_steps
         act, *arguments = rng.choice([
             (ours.accept_token, token), (ours.accept_token, token), (mask_of, ours),
             (ours.accept_string, TOKENS[token]), (ours.rollback, rng.randrange(steps + 1)),

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from equivalence import BudgetExceeded, UnsupportedGrammar
 from equivalence.network import build_network
-from equivalence.network.reading import read_grammar
+from equivalence.network.grammar_reader import read_grammar
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, SchemaRefused, StrategyError
 from hybrid.compile import schema_request
 from hybrid.completion.completions import Completions
@@ -203,7 +203,7 @@ def test_there_are_no_classes(tmp_path: Path) -> None:
     assert list((tmp_path / "cache").glob("*.equimask")) == []
     network = build_network(grammar_of_schema(SLUG).counted, token_bytes=64)
     with pytest.raises(UnsupportedGrammar, match=r"lengths .* are counted"):
-        network.finish()
+        network.below()
 
 
 def test_other_strategies_have_a_state_for_each_length() -> None:
@@ -224,8 +224,8 @@ def test_completions_cost_what_they_do_with_a_state_for_each_length(name: str, i
     """Also near both bounds; the plans begin with the same bytes."""
     compiled = GrammarCompiler(VOCABULARY, semantics="json-schema").compile_json_schema(SCHEMAS[name])
     stops = VOCABULARY.stop_token_ids
-    ours = compiled.completions.of(stops)._reading
-    theirs = Completions(read_grammar(compiled.grammar), VOCABULARY).of(stops)._reading
+    ours = compiled.completions.of(stops)._configurations
+    theirs = Completions(read_grammar(compiled.grammar), VOCABULARY).of(stops)._configurations
     assert ours._distances.counted is not None and theirs._distances.counted is None
     rng = random.Random(name)
     matcher, here, there = GrammarMatcher(compiled), ours.start, theirs.start
@@ -244,7 +244,7 @@ def test_completions_cost_what_they_do_with_a_state_for_each_length(name: str, i
 
 def matcher_text(matcher: GrammarMatcher) -> bytes:
     follower = matcher._follower
-    return b"".join(VOCABULARY.tokens[one] for one in follower.read(follower.made) if isinstance(one, int))
+    return b"".join(VOCABULARY.tokens[one] for one in follower.read(follower.n_steps) if isinstance(one, int))
 
 
 def test_texts_are_completed_within_a_number_of_tokens() -> None:

@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 
 from bench.tools import tool, tool_choice
-from hybrid.json_schema import splitting
+from hybrid.json_schema import cases
 from tests.test_json_schema_meaning import compiled_bytes, written
 
 VALUES: list[Any] = ["a", "b", "ab", 1, 1.5, 10, True, False, None, "1", "true", 0, "", "c"]
@@ -67,7 +67,7 @@ def test_the_split_at_once_says_what_the_one_by_one_says(monkeypatch: pytest.Mon
         texts = [json.dumps({"kind": one, "of": other}) for one, other in product(VALUES, VALUES)]
         taken = []
         for most in (8, 1 << 30):
-            monkeypatch.setattr(splitting, "MANY_LISTED", most)
+            monkeypatch.setattr(cases, "MANY_LISTED", most)
             grammar = compiled_bytes(schema)
             taken.append([written(grammar, text) for text in texts])
         assert taken[0] == taken[1]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from adapters.engines.serving import BoundedCompiler
+from adapters.engines.bounded_compiler import BoundedCompiler
 from adapters.engines.settings import Settings
 from adapters.transformers import GrammarLogitsProcessor
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarError, GrammarMatcher

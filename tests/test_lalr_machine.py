@@ -14,7 +14,7 @@ from equivalence.errors import UnsupportedGrammar
 from equivalence.lark.lalr import LalrMachine, may_follow, read_machine
 from equivalence.lark.lalr.reference import shift, takes
 from equivalence.lark.lexer import terminal_names
-from hybrid.cli.shipped import shipped_grammar
+from hybrid.cli.shipped_grammars import shipped_grammar
 from tests.lark_machines import (
     SHIPPED,
     SMALL,

@@ -144,10 +144,10 @@ def test_tables_that_begin_tiny_say_the_same(name: str) -> None:
     machine, rng = built(name).machine, random.Random(5)
     sequences = some_sequences(machine, some_stacks(machine, 12, 14, rng), 12 if name in SMALL else 200, rng)
     usual, tiny = SequenceTable(machine), small_table(machine)
-    before = tiny.numbering.nbytes
+    before = tiny.sequence_numbers.nbytes
     found = numbers_of(usual, sequences)
     assert np.array_equal(numbers_of(tiny, sequences), found)
-    assert tiny.numbering.nbytes > before
+    assert tiny.sequence_numbers.nbytes > before
     (one, kinds), (other, same_kinds) = stack_automaton(usual, found), stack_automaton(tiny, found)
     assert np.array_equal(kinds, same_kinds)
     assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
@@ -161,14 +161,16 @@ def test_too_many_sequences_are_an_error() -> None:
     enough = SequenceTable(machine)
     numbers_of(enough, sequences)
     with pytest.raises(BudgetExceeded, match=r"bytes"):
-        numbers_of(SequenceTable(machine, max_bytes=enough.numbering.nbytes // 4, initial=1), sequences)
+        numbers_of(
+            SequenceTable(machine, max_bytes=enough.sequence_numbers.nbytes // 4, initial=1), sequences
+        )
 
 
 @pytest.mark.kernels
 def test_bounds_of_bytes_do_not_refuse_what_tables_begin_with() -> None:
     machine = built("dangling else").machine
     table = small_table(machine, max_bytes=1 << 10)
-    assert table.numbering.nbytes > 1 << 10 and number_of(table, ()) == PASS
+    assert table.sequence_numbers.nbytes > 1 << 10 and number_of(table, ()) == PASS
     sequences = list(itertools.product(range(len(machine.terminals) - 1), repeat=8))
     with pytest.raises(BudgetExceeded, match=r"more than 1024 bytes; raise Budget\.bytes"):
         numbers_of(table, sequences)

@@ -38,7 +38,7 @@ from hybrid import (
     UnsupportedGrammar,
     allocate_token_bitmask,
 )
-from hybrid.cli.shipped import shipped_grammar
+from hybrid.cli.shipped_grammars import shipped_grammar
 from hybrid.files import to_bytes
 from hybrid.lark import FactoredClassifier
 from tests.lark_oracle import SMALL_GRAMMARS, SmallGrammar

@@ -17,7 +17,7 @@ import pytest
 from lark.load_grammar import _parse_grammar, load_grammar
 
 from equivalence import BudgetExceeded, GrammarError
-from hybrid.cli.shipped import shipped_grammars
+from hybrid.cli.shipped_grammars import shipped_grammars
 from hybrid.guard.lark_construction import read
 from hybrid.guard.lark_estimate import (
     MOST_ACTIONS,

@@ -20,11 +20,11 @@ import pytest
 from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
 from equivalence.deadline import Deadline
 from hybrid import Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
-from hybrid.cli.shipped import shipped_grammar
+from hybrid.cli.shipped_grammars import shipped_grammar
 from hybrid.guard import Guard, worker
 from hybrid.guard import lark_construction as construction
 from hybrid.guard.lark_construction import answer, construct
-from hybrid.guard.lark_packing import ARRAYS, packed, unpacked
+from hybrid.guard.lark_serialisation import ARRAYS, deserialised, serialised
 from hybrid.guard.process import is_lost_for_memory
 from tests.lark_oracle import SMALL_GRAMMARS
 
@@ -147,8 +147,8 @@ def test_the_other_process_raises_the_same_errors() -> None:
 def test_parsers_with_too_many_states_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(construction, "MOST_STATES", 30)
     with pytest.raises(BudgetExceeded, match="Lark's parser has more than 30 states"):
-        unpacked(answer(doubled(8), "start", 1000))
-    assert unpacked(answer('start: "a"', "start", 1000)).machine.n_states < 30
+        deserialised(answer(doubled(8), "start", 1000))
+    assert deserialised(answer('start: "a"', "start", 1000)).machine.n_states < 30
 
 
 def test_without_another_process_it_is_made_here(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,7 @@ def test_it_is_the_same_wherever_it_is_made() -> None:
 def test_what_does_not_fit_is_not_believed() -> None:
     """Answers of the other process are refused if their numbers would take kernels out of range."""
     made = construct(shipped_grammar("arithmetic.lark").text, "start", 50_000)
-    data = packed(made)
+    data = serialised(made)
     begin = 8 + int.from_bytes(data[:8], "little")
     content = json.loads(data[8:begin])
     sizes = [4 * int(np.prod(shape)) for shape in content["shapes"]]
@@ -192,7 +192,7 @@ def test_what_does_not_fit_is_not_believed() -> None:
             if name == "rule_length" and value > 0:
                 continue  # a long rule, which is refused later
             with pytest.raises(ValueError):
-                unpacked(bytes(forged))
+                deserialised(bytes(forged))
         at += size
     changes: tuple[dict[str, Any], ...] = (
         {"shapes": content["shapes"][:-1]}, {"shapes": [[-1]] * len(ARRAYS)}, {"sequences": 0},
@@ -205,10 +205,10 @@ def test_what_does_not_fit_is_not_believed() -> None:
         text = json.dumps({**content, **change}).encode()
         forged_text = len(text).to_bytes(8, "little") + text + data[begin:]
         if change == {"error": "SystemExit"}:
-            assert unpacked(forged_text).machine.start == 0
+            assert deserialised(forged_text).machine.start == 0
             continue
         with pytest.raises(ValueError):
-            unpacked(forged_text)
+            deserialised(forged_text)
     for forged_data in (b"", data[:5], data[:-1], data + b"\0", b"\xff" * 40, b"\2" + bytes(7) + b"[]"):
         with pytest.raises(ValueError):
-            unpacked(forged_data)
+            deserialised(forged_data)

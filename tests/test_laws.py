@@ -25,7 +25,7 @@ from equivalence.classes.explore import Capacity
 from equivalence.classes.reference import ReferenceGrammar
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 from equivalence.network.features import features_of
-from equivalence.network.reading import read_grammar
+from equivalence.network.grammar_reader import read_grammar
 from equivalence.vocabulary import Vocabulary
 from hybrid.testing.segmentation import tokenize_random
 from tests.conftest import load_cases

@@ -31,8 +31,8 @@ MOST_LINES, MOST_LINES_A_FUNCTION = 500, 120
 PACKAGE_ORDER = ("equivalence, tools", "hybrid", "adapters", "bench", "tests")
 
 EQUIVALENCE_ORDER = (
-    "errors, built, context_values, weak_methods",
-    "forking, store",
+    "errors, source_check, context_values, weak_methods",
+    "forks, store",
     "arguments, arrays, bounds, deadline, json_text, runs",
     "network, parser, trie",
     "walks",

@@ -8,8 +8,8 @@ import pytest
 import xgrammar
 
 from equivalence.errors import UnsupportedGrammar
-from equivalence.network import dialect, reading, serial
-from equivalence.network.reading import read_grammar
+from equivalence.network import dialect, grammar_reader, serial
+from equivalence.network.grammar_reader import read_grammar
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
 
 
@@ -65,9 +65,9 @@ BYTES = Vocabulary.from_bytes([*(bytes([one]) for one in range(256)), b""], stop
 def unknown_layout(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(dialect, "LAYOUT", "v77")
     monkeypatch.setattr(serial, "SERIALIZATION_VERSION", "v77")
-    reading._prints_as_known.cache_clear()
+    grammar_reader._prints_as_known.cache_clear()
     yield
-    reading._prints_as_known.cache_clear()
+    grammar_reader._prints_as_known.cache_clear()
 
 
 @pytest.mark.usefixtures("unknown_layout")
@@ -102,10 +102,10 @@ def test_what_needs_no_grammar_of_xgrammars_has_classes_all_the_same() -> None:
 def later_version(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(dialect, "_installed", lambda: "0.3.0")
     dialect._read_otherwise.cache_clear()
-    reading._prints_as_known.cache_clear()
+    grammar_reader._prints_as_known.cache_clear()
     yield
     dialect._read_otherwise.cache_clear()
-    reading._prints_as_known.cache_clear()
+    grammar_reader._prints_as_known.cache_clear()
 
 
 def test_this_version_reads_what_is_known() -> None:

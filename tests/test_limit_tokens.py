@@ -1,10 +1,10 @@
-"""A matcher with a limit of tokens gives the masks of `fill_closing_bitmask`, in batches and trees of drafts
+"""A matcher with a limit of tokens gives the masks of `fill_limited_bitmask`, in batches and trees of drafts
 too.
 
 What: walks with rollbacks over random grammars and schemas, compared with a matcher without a limit that is
-asked for each closing mask.
+asked for each limited mask.
 When: after a change of `hybrid.completion.follower`, or of code that counts steps.
-Limits: ``test_completion.py`` checks the closing masks themselves.
+Limits: ``test_completion.py`` checks the limited masks themselves.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.test_completion import (
     SCHEMA,
     STOP,
     VOCABULARY,
-    closing,
+    limited,
     matcher_of,
     refuse_what_has_no_network,
 )
@@ -51,7 +51,7 @@ def wanted(matcher: GrammarMatcher, left: int, stop: int | None = None) -> list[
     for for_stop in (1, 0) if stop is not None else (0,):
         if left > for_stop:
             try:
-                return closing(matcher, left - for_stop)
+                return limited(matcher, left - for_stop)
             except MatcherError:
                 pass
     return mask_of(matcher)
@@ -243,7 +243,7 @@ def test_a_limit_that_no_text_fits_into_is_told_and_masks_are_plain() -> None:
     assert mask_of(matcher) == mask_of(plain)
     assert matcher.limit_tokens(0) is False and mask_of(matcher) == mask_of(plain)
     assert matcher.limit_tokens(len(plan)) is True
-    assert mask_of(matcher) == closing(plain, len(plan)) != mask_of(plain)
+    assert mask_of(matcher) == limited(plain, len(plan)) != mask_of(plain)
 
 
 @pytest.mark.parametrize("value", [-1, 2.5, "9", True])
@@ -274,10 +274,10 @@ def test_a_limit_that_takes_too_much_is_lost_by_name(monkeypatch: pytest.MonkeyP
 
     matcher, plain = matcher_of(SCHEMA), matcher_of(SCHEMA)
     matcher.limit_tokens(15)
-    assert matcher.lost_limit is None
+    assert matcher.limit_error is None
     monkeypatch.setattr(Completion, "restrict", fail)
     assert mask_of(matcher) == mask_of(plain)
-    assert matcher.tokens_left is None and "more than 9 bytes" in str(matcher.lost_limit)
+    assert matcher.tokens_left is None and "more than 9 bytes" in str(matcher.limit_error)
     monkeypatch.undo()
     assert matcher.accept_token(TOKEN[b'{"']) and plain.accept_token(TOKEN[b'{"'])
     assert mask_of(matcher) == mask_of(plain)

@@ -66,7 +66,7 @@ class StopAt:
     def __init__(self, n: int) -> None:
         self.cell, self.left = np.ones(1, np.int64), n
 
-    def look(self) -> None:
+    def check(self) -> None:
         self.left -= 1
         if self.left < 0:
             raise MaskTooSlow

@@ -14,7 +14,7 @@ import pytest
 import xgrammar
 
 from hybrid import GrammarCompiler, Vocabulary
-from hybrid.testing.verify import compare_along
+from hybrid.testing.mask_comparison import compare_along
 from tests.model_tags import FAMILIES, OF_TOKENS, path_of, pieces_of, tag_of
 
 IDS = (307, 308, 309, 310)

@@ -16,7 +16,7 @@ from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
 from equivalence.network import Network, build_network
 from equivalence.network.edge_types import BYTES, CALL, EMPTY
-from equivalence.network.making import Making, unpacked
+from equivalence.network.pipeline import Pipeline, unpacked
 from equivalence.vocabulary import Vocabulary
 from tests.versions import whole_repeats
 
@@ -149,7 +149,7 @@ def test_unused_and_equal_rules_cost_nothing() -> None:
     lean = network('root ::= "[" x* "]"\nx ::= "a" root "b"')
     unused = network('root ::= "[" x* "]"\nx ::= "a" root "b"\nunused ::= "never" root')
     assert unused.n_states == lean.n_states
-    assert unused.n_rules == lean.n_rules
+    assert unused.below().n_rules == lean.below().n_rules
     twice = network('root ::= "[" x* "]" | "(" y* ")"\nx ::= "a" root "b"\ny ::= "a" root "b"')
     once = network('root ::= "[" x* "]" | "(" x* ")"\nx ::= "a" root "b"')
     assert twice.n_states == once.n_states
@@ -195,7 +195,7 @@ def test_states_that_pass_on_are_the_states_they_pass_on_to() -> None:
         lone = call_starts[state + 1] - call_starts[state] == 1 and not final[state]
         if lone and edge_starts[state + 1] == edge_starts[state]:
             assert calls[call_starts[state], 1] >= 0  # something follows the call
-    assert len(passing.contexts) == len(plain.contexts)
+    assert len(passing.below().contexts) == len(plain.below().contexts)
 
 
 @pytest.mark.parametrize("length", [1, 2, 30])
@@ -276,7 +276,7 @@ def assert_coarsest(final: set[int], edges: Any, calls: Any, begins: list[int]) 
             rows += [(base + node, BYTES, low, high, base + target) for low, high, target in edges[node]]
             rows += [(base + node, CALL, callee, 0, base + back) for callee, back in calls[node]]
         rows += [(base + node, EMPTY, 0, 0, 2 * rule + 1) for node in final]
-    making, none = Making(), np.zeros(0, np.int64)
+    making, none = Pipeline(), np.zeros(0, np.int64)
     n_states = len(begins) * (2 + len(edges))
     stop = Stop(Deadline(), "a test")
     bodies = np.full(len(begins), -1)
@@ -409,7 +409,7 @@ def test_a_serialised_grammar_gives_the_same_network(ebnf: str) -> None:
     grammar = xgrammar.Grammar.from_ebnf(ebnf)
     ours = build_network(grammar, token_bytes=8)
     theirs = build_network(json.loads(grammar.serialize_json()), token_bytes=8)
-    both = zip((*ours.automaton, *ours.finish()), (*theirs.automaton, *theirs.finish()), strict=True)
+    both = zip((*ours.automaton, *ours.below()), (*theirs.automaton, *theirs.below()), strict=True)
     for mine, other in both:
         assert np.array_equal(mine, other)
     assert (ours.start, ours.start_final) == (theirs.start, theirs.start_final)

@@ -19,7 +19,7 @@ import xgrammar
 from equivalence.classes import compute_classes
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 from equivalence.network import build, build_network, foreign, optimised
-from equivalence.network.reading import read_grammar
+from equivalence.network.grammar_reader import read_grammar
 from equivalence.vocabulary import Vocabulary
 from tests.test_network import SMALL, assert_same_classes, network, strings
 
@@ -128,7 +128,7 @@ def test_tables_of_grammars_before_do_not_matter() -> None:
 
     def arrays(one: Any) -> list[Any]:
         network = build_network(one, token_bytes=9)
-        return [*network.automaton, network.start, network.start_final, *network.finish()]
+        return [*network.automaton, network.start, network.start_final, *network.below()]
 
     def alike(found: list[Any], wanted: list[Any]) -> bool:
         return all(map(np.array_equal, found, wanted))

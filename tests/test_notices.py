@@ -131,4 +131,4 @@ def test_a_field_of_an_answer_is_bounded_json():
     assert field["not_writable"][0] == {
         "keyword": "maxLength", "pointer": "/properties/a/maxLength", "reason": "no escape can be written",
     }  # fmt: skip
-    assert field["not_closing"] == "too short" and Notice("sglang", "r").as_field() == {}
+    assert field["limit_error"] == "too short" and Notice("sglang", "r").as_field() == {}

@@ -175,7 +175,7 @@ def test_limits_of_tokens(model, strategy: str, prefix: str) -> None:
         'root ::= "{" ("\\"yes\\":" ("true" | root)) "}" | [a-z]{3,9} "x"'
     )
     matcher = GrammarLogitsProcessor(grammar, prefix=prefix).new_matcher()
-    shortest = next(n for n in range(100) if matcher.closes_within(n))
+    shortest = next(n for n in range(100) if matcher.can_complete_within(n))
     with pytest.raises(ArgumentError, match=f"needs {shortest} tokens"):
         GrammarLogitsProcessor(grammar, prefix=prefix, max_new_tokens=shortest - 1)
     for limit in (shortest, shortest + 1, shortest + 4):

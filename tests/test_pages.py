@@ -20,7 +20,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from bench import explaining
+from bench import explain_pages
 from equivalence import Vocabulary
 from hybrid import GrammarCompiler
 from hybrid.cli.commands import app
@@ -248,11 +248,11 @@ def test_pages_are_timed(tmp_path: Path, spec: str) -> None:
     tests = [{"valid": False, "data": {}}, {"valid": True, "data": {"name": "x"}}]
     (tmp_path / "schemas" / "one.json").write_text(json.dumps({"schema": SCHEMA, "tests": tests}))
     timed = typer.Typer()
-    timed.command()(explaining.command)
+    timed.command()(explain_pages.command)
     record = tmp_path / "record.json"
     options = ["--vocabulary", spec, "--schemas", str(tmp_path / "schemas"), "--json", str(record)]
     result = CliRunner().invoke(timed, options)
     assert result.exit_code == 0, result.output
     rows = json.loads(record.read_text())["rows"]
-    assert [row["refused"] for row in rows] == [""] * (len(explaining.LANGUAGES) + 1)
+    assert [row["refused"] for row in rows] == [""] * (len(explain_pages.LANGUAGES) + 1)
     assert max(row["bytes"] for row in rows) <= MOST_BYTES

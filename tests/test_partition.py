@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from equivalence import BudgetExceeded
 from equivalence.arrays.account import Account
 from equivalence.arrays.interning import Interned
+from equivalence.classes.block_sets import outright_sets
+from equivalence.classes.class_merging import Blocks, Features, merge_classes
 from equivalence.classes.colors import color_queries
-from equivalence.classes.merging import Blocks, Features, merge_classes
-from equivalence.classes.outright import outright_sets
 from equivalence.classes.queries import FIRST, find_queries
-from equivalence.classes.splitting import split_classes
+from equivalence.classes.refinement import split_classes
 from tests.test_network_steps import stopped
 
 pytestmark = pytest.mark.kernels

@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equivalence import GrammarError
-from equivalence.network import build_network, reading, serial
-from equivalence.network.reading import ReadGrammar, read_grammar, read_printed, read_rules
+from equivalence.network import build_network, grammar_reader, serial
+from equivalence.network.grammar_reader import ParsedGrammar, read_grammar, read_printed, read_rules
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.compile.schema_request import JsonSchemaRequest
 from hybrid.compile.settings import Settings
@@ -41,7 +41,7 @@ def request_of(schema: Any, **options: Any) -> JsonSchemaRequest:
     return JsonSchemaRequest(json.dumps(schema), options, settings=Settings("auto", Budget()))
 
 
-def same_network(read: ReadGrammar, grammar: xgrammar.Grammar) -> bool:
+def same_network(read: ParsedGrammar, grammar: xgrammar.Grammar) -> bool:
     ours = build_network(read, token_bytes=9)
     whole = build_network(read_grammar(grammar), token_bytes=9)
     same = all(map(np.array_equal, ours.automaton, whole.automaton))
@@ -60,7 +60,7 @@ def is_read(schema: Any, **options: Any) -> bool:
     return True
 
 
-def printed(ebnf: str, has_caret: bool = True) -> ReadGrammar | None:
+def printed(ebnf: str, has_caret: bool = True) -> ParsedGrammar | None:
     grammar = xgrammar.Grammar.from_ebnf(ebnf)
     read = read_printed(grammar, has_caret)
     assert read is None or same_network(read, grammar)
@@ -238,14 +238,14 @@ def test_an_xgrammar_that_prints_otherwise_is_serialised(monkeypatch: pytest.Mon
     grammar = xgrammar.Grammar.from_json_schema('{"type": "integer"}')
     assert read_printed(grammar, False) is not None
     for module, name, value in (
-        (reading, "_PROBE", reading._PROBE.replace("{2, 3}", "{2,3}")),
+        (grammar_reader, "_PROBE", grammar_reader._PROBE.replace("{2, 3}", "{2,3}")),
         (serial, "SERIALIZATION_VERSION", "v17"),
     ):
         with monkeypatch.context() as patched:
             patched.setattr(module, name, value)
-            reading._prints_as_known.cache_clear()
+            grammar_reader._prints_as_known.cache_clear()
             assert read_printed(grammar, False) is None
-    reading._prints_as_known.cache_clear()
+    grammar_reader._prints_as_known.cache_clear()
     assert read_printed(grammar, False) is not None
 
 

@@ -21,12 +21,12 @@ from typing import Any
 
 import pytest
 
-from equivalence import Vocabulary, built
+from equivalence import Vocabulary, source_check
 from hybrid import GrammarCompiler
 from tests.test_artifact import TOKENS, masks_along
 from tests.test_forks import Child, in_a_child
 
-CHECKOUT = Path(built.__file__).parents[1]
+CHECKOUT = Path(source_check.__file__).parents[1]
 NOBODY = 65534
 NESTED = 'root ::= ("(" root ")" | "[" [0-9]{2,9} "]" | "{" root "}" root)*'
 
@@ -74,11 +74,11 @@ compiler = GrammarCompiler(VOCABULARY, n_jobs=2, budget=budget)
 
 AT_WORK = """
 import tempfile
-from hybrid.classifier import completing
+from hybrid.classifier import promotion
 from tests.test_artifact import grammar_of
 
 # a promotion in small pieces, in a thread of the program's own
-completing.PIECE = completing.CONTEXTS = 1
+promotion.PIECE = promotion.CONTEXTS = 1
 compiled = compiler.compile_grammar(grammar_of("sql_like"))
 assert compiled.classes
 threading.Thread(target=compiled.promote, daemon=True).start()

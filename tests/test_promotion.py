@@ -1,7 +1,7 @@
 """Promotion: masks never change, matchers continue, and grammars are promoted only on request.
 
 What: static grammars, `promote`, budgets, files and forked processes; compilers that decide without a clock.
-When: after any change of `hybrid.compile.pipeline.promote_static` or of `hybrid.classifier.completing`.
+When: after any change of `hybrid.compile.pipeline.promote_static` or of `hybrid.classifier.promotion`.
 Limits: times are measured, not tested (docs/strategies.md).
 """
 

@@ -18,8 +18,8 @@ import xgrammar
 
 from equivalence import TokenClasses, Vocabulary, compute_classes
 from equivalence.runs import ClassRuns, Members, members_of, tokens_of
-from equivalence.runs.cutting import cut_groups
-from equivalence.runs.numbering import NOBODY, Minima, least_tree, number_runs, tokens_of_runs
+from equivalence.runs.boundaries import divide_into_runs
+from equivalence.runs.class_numbers import NOBODY, Minima, least_tree, number_runs, tokens_of_runs
 from hybrid.classifier import distinct_classes
 from hybrid.values.gather import members_by_class
 
@@ -52,7 +52,7 @@ def test_cut_groups(seed: int) -> None:
     ranges = np.sort(rng.integers(0, n_groups + 1, (int(rng.integers(0, 9)), 2)), axis=1)
     groups = rng.integers(0, n_groups, int(rng.integers(0, 9)))
     events = np.stack([groups, rng.integers(0, 99, len(groups))], axis=1)
-    starts, first, of_ranges, of_events = cut_groups(ranges, events, byte_starts, first_byte)
+    starts, first, of_ranges, of_events = divide_into_runs(ranges, events, byte_starts, first_byte)
     cuts = {0, n_groups, *byte_starts.tolist(), *ranges.flatten().tolist(), *groups.tolist()}
     assert starts.tolist() == sorted(cuts | {group + 1 for group in groups.tolist()})
     assert first.tolist() == first_byte[starts[:-1]].tolist()
@@ -68,7 +68,7 @@ def test_least_of_runs(size: int) -> None:
     minima = Minima(least_tree(ids), least_tree(sizes))
     for begin in range(size + 1):
         for end in range(begin, size + 1):
-            minima.look(begin, end)
+            minima.find(begin, end)
             assert minima.id == min(ids[begin:end].tolist(), default=NOBODY)
             assert minima.size == min(sizes[begin:end].tolist(), default=NOBODY)
     with pytest.raises(ValueError, match="different sizes"):
@@ -158,4 +158,4 @@ def test_arrays_of_other_types_are_refused() -> None:
         tokens_of_runs(classes, starts.astype(np.int32), starts, classes, 1)
     pairs = np.zeros((3, 4), np.int64)
     with pytest.raises(ValueError):
-        cut_groups(pairs[:, :2], pairs[:0], np.zeros(257, np.int64), np.zeros(0, np.uint8))
+        divide_into_runs(pairs[:, :2], pairs[:0], np.zeros(257, np.int64), np.zeros(0, np.uint8))

@@ -13,9 +13,9 @@ import xgrammar
 
 from equivalence.network import serial
 from equivalence.network.expressions import endless_rule, types_among
+from equivalence.network.grammar_reader import read_grammar
 from equivalence.network.optimised import Wanted
-from equivalence.network.read_back import read_back
-from equivalence.network.reading import read_grammar
+from equivalence.network.optimised_grammar import optimised_grammar
 
 DISPATCH = (
     'root ::= TagDispatch(("<a>", one), ("<b>", two), loop_after_dispatch=false)\none ::= "1"\ntwo ::= "2"'
@@ -128,7 +128,7 @@ def test_types_of_edges() -> None:
     text = (
         'root ::= "a" one{3,200} one | Token(0) | ExcludeToken(0)\none ::= "(" root ")" | "b" one one | "c"'
     )
-    made = read_back(Wanted(json.dumps(serialized(text)), 10**8))
+    made = optimised_grammar(Wanted(json.dumps(serialized(text)), 10**8))
     assert made is not None
     grammar, edges = made.grammar, made.rows.tolist()
     types = {first for first, _, _ in edges if first < 0}

@@ -53,7 +53,7 @@ def test_stop_tokens_of_a_request_come_at_the_end_only(parser):
 @pytest.mark.parametrize("thoughts", [0, 7])
 @pytest.mark.parametrize("in_trees", [False, True])
 def test_texts_end_within_the_tokens_of_a_request(monkeypatch, parser, thoughts, in_trees):
-    monkeypatch.setenv("EQUIMASK_SGLANG_CLOSE", "1")
+    monkeypatch.setenv("EQUIMASK_SGLANG_TOKEN_LIMITS", "1")
     ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, reasoning_parser=parser)
     thinks = parser is not None
     for more in (1, 2, 6, 30):

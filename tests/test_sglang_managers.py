@@ -69,7 +69,7 @@ STOP, CALL, END, THINK, UNTHINK = TOKENIZER.convert_tokens_to_ids(
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
     """Register the adapter in an unmodified SGLang, and restore SGLang after the test."""
-    for name in ("", "_COMPILE_SECONDS", "_CACHE_DIR", "_CACHE_MB", "_CLOSE", "_NOTICES"):
+    for name in ("", "_COMPILE_SECONDS", "_CACHE_DIR", "_CACHE_MB", "_TOKEN_LIMITS", "_NOTICES"):
         monkeypatch.delenv(f"EQUIMASK_SGLANG{name}", raising=False)
     choices, registry = [*GRAMMAR_BACKEND_CHOICES], dict(base_grammar_backend.GRAMMAR_BACKEND_REGISTRY)
     adapters.sglang.register()
@@ -383,7 +383,7 @@ def test_a_tokenizer_that_xgrammar_refuses(monkeypatch):
 
     overridden = []
     monkeypatch.setattr(
-        "adapters.sglang.creating.get_context",
+        "adapters.sglang.backend_factory.get_context",
         lambda: type("Context", (), {"override": lambda _, name, **new: overridden.append((name, new))})(),
     )
     ours = Scheduler("equimask", Odd(), SIZE, {STOP})

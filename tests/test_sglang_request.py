@@ -166,7 +166,7 @@ def test_the_operators_hook_is_found_when_the_scheduler_starts(serve, monkeypatc
     monkeypatch.setitem(sys.modules, "operators_own", module)
     serve(NOTICES="operators_own:hook")("a", "json", LOOSE)
     assert [notice.request_id for notice in seen] == ["a"]
-    for name, value in (("NOTICES", "nowhere:hook"), ("CLOSE", "yes")):
+    for name, value in (("NOTICES", "nowhere:hook"), ("TOKEN_LIMITS", "yes")):
         with pytest.raises(ValueError, match=f"EQUIMASK_SGLANG_{name} must be .*, but is '{value}'"):
             serve(**{name: value})
         monkeypatch.delenv(f"EQUIMASK_SGLANG_{name}")
@@ -203,7 +203,7 @@ def draw_ids(grammar, draw) -> int:
 @pytest.mark.parametrize("thoughts", [0, 5])
 @pytest.mark.parametrize("more", [1, 2, 9, 40])
 def test_texts_end_within_the_tokens_of_a_request(serve, parser, thoughts, more):
-    ask = serve(parser, CLOSE="1")
+    ask = serve(parser, TOKEN_LIMITS="1")
     thinks = parser is not None
     most = SHORTEST + more + (thoughts + 1 if thinks else 0)
     for seed in range(6):
@@ -236,7 +236,7 @@ def masks_of_tree(request, child, sibling, tokens, by_sglang=False):
 @pytest.mark.parametrize("by_sglang", [False, True])
 def test_trees_of_drafts_leave_room_where_they_stand(serve, by_sglang):
     """One path has two thoughts, the end of thinking and two tokens; on the other, thinking ends at once."""
-    ask = serve("bang", speculates="EAGLE", CLOSE="1")
+    ask = serve("bang", speculates="EAGLE", TOKEN_LIMITS="1")
     most = SHORTEST + 6
     request = ask("a", "json", TWO, max_new_tokens=most, reasoning=True)
     tokens = [0, ord("h"), ord("h"), THINK_END, ord("{"), ord('"'), THINK_END, ord("{"), ord('"')]
@@ -254,7 +254,7 @@ def test_trees_of_drafts_leave_room_where_they_stand(serve, by_sglang):
 
 
 def test_drafts_of_thoughts_that_leave_no_room_lose_nothing(serve, caplog):
-    ask = serve("bang", speculates="EAGLE", CLOSE="1")
+    ask = serve("bang", speculates="EAGLE", TOKEN_LIMITS="1")
     request = ask("a", "json", TWO, max_new_tokens=SHORTEST + 2, reasoning=True)
     masks_of_tree(request, [1, 2, 3, 4, 5, 6, -1], [-1] * 7, [0, *b"hhhh", THINK_END, ord("{")])
     assert not caplog.records
@@ -266,7 +266,7 @@ def test_drafts_of_thoughts_that_leave_no_room_lose_nothing(serve, caplog):
 
 
 def test_grammars_that_are_not_closed_go_on_by_name(serve, caplog):
-    ask = serve("bang", CLOSE="1")
+    ask = serve("bang", TOKEN_LIMITS="1")
     named = ask("named", "ebnf", f'root ::= [a-z]* Token({EOT}) "b"')
     short = ask("short", "json", TWO, max_new_tokens=SHORTEST - 6)
     late = ask("late", "json", TWO, max_new_tokens=SHORTEST + 6, reasoning=True)
@@ -287,7 +287,7 @@ def test_grammars_that_are_not_closed_go_on_by_name(serve, caplog):
             assert mask_of(request.grammar)
     assert caplog.text.count("Request late: the text may be cut off at its token limit") == 1
     for request in (named, short, late):
-        assert request.customized_info["equimask"][0]["not_closing"]
+        assert request.customized_info["equimask"][0]["limit_error"]
 
 
 def test_a_limit_that_takes_too_much_is_told_once(serve, monkeypatch, caplog):
@@ -297,7 +297,7 @@ def test_a_limit_that_takes_too_much_is_told_once(serve, monkeypatch, caplog):
     def fail(*_):
         raise BudgetExceeded("a token limit needs more than 9 bytes")
 
-    request = serve(CLOSE="1")("a", "json", TWO, max_new_tokens=SHORTEST + 2)
+    request = serve(TOKEN_LIMITS="1")("a", "json", TWO, max_new_tokens=SHORTEST + 2)
     monkeypatch.setattr(Completion, "restrict", fail)
     for _ in range(3):
         assert mask_of(request.grammar)
@@ -310,7 +310,7 @@ def test_a_limit_that_takes_too_much_is_told_once(serve, monkeypatch, caplog):
 
 
 def test_ebnf_is_closed_too(serve):
-    request = serve(CLOSE="1")("a", "ebnf", EBNF, max_new_tokens=4)  # "a1b" and a stop token
+    request = serve(TOKEN_LIMITS="1")("a", "ebnf", EBNF, max_new_tokens=4)  # "a1b" and a stop token
     request.take(ord("a"))
     assert mask_of(request.grammar) == DIGITS
     request.take(ord("7"))

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from equivalence import GrammarError
 from hybrid.cli.commands import app
-from hybrid.cli.shipped import shipped_grammar, shipped_grammars
+from hybrid.cli.shipped_grammars import shipped_grammar, shipped_grammars
 
 LARK_NAMES = [grammar.name for grammar in shipped_grammars() if grammar.kind == "lark"]
 

@@ -33,7 +33,7 @@ LIMIT = 1 << 28
 
 class Built(NamedTuple):
     fixed: Fixed
-    known: Summaries
+    summaries: Summaries
 
 
 def build(grammar: xgrammar.Grammar, vocabulary: Vocabulary) -> Built:
@@ -66,14 +66,14 @@ def walk(stores: list[Store], fixed: Fixed, tokens: list[int], rng: random.Rando
 
 
 def check(built: Built, vocabulary: Vocabulary, seed: int, steps: int) -> None:
-    trimmed = built.known.completed()
-    n_known = [known.n_known for known in (built.known, trimmed)]
-    stores = [Store(built.fixed, LIMIT, known) for known in (built.known, trimmed, None)]
+    trimmed = built.summaries.completed()
+    n_known = [known.n_known for known in (built.summaries, trimmed)]
+    stores = [Store(built.fixed, LIMIT, known) for known in (built.summaries, trimmed, None)]
     tokens = [i for i, token in enumerate(vocabulary.tokens) if token]
     walk(stores, built.fixed, tokens, random.Random(seed), steps)
     # stacks need no pending set that was not built
-    assert [store.known.n_known for store in stores[:2]] == n_known and trimmed.complete
-    assert trimmed.nbytes <= built.known.nbytes
+    assert [store.summaries.n_known for store in stores[:2]] == n_known and trimmed.complete
+    assert trimmed.nbytes <= built.summaries.nbytes
 
 
 @pytest.mark.kernels

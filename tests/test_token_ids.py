@@ -19,7 +19,7 @@ import pytest
 import xgrammar
 
 from equivalence import StrategyError, UnsupportedGrammar
-from equivalence.network.reading import read_grammar
+from equivalence.network.grammar_reader import read_grammar
 from equivalence.network.token_ids import MOST_GROUPS, Symbols, escaped_edges, ids_as_bytes
 from hybrid import (
     BatchGrammarMatcher,
@@ -30,9 +30,9 @@ from hybrid import (
     Vocabulary,
     allocate_token_bitmask,
 )
-from hybrid.classifier.completing import reachable_again
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.named_ids import MOST_ESCAPED, NamedIds, text_ids
+from hybrid.classifier.promotion import reachable_again
 from hybrid.files import can_be_written
 from tests.matchers import bits_of, mask_of
 from tests.test_token_level import EBNF, STOPS, TOKENS, parse, random_grammar, walk

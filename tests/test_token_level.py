@@ -16,7 +16,7 @@ import xgrammar
 
 from equivalence import GrammarError, UnsupportedGrammar
 from equivalence.network.features import features_of
-from equivalence.network.reading import read_grammar
+from equivalence.network.grammar_reader import read_grammar
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
 from tests.matchers import bits_of
 

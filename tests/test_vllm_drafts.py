@@ -11,7 +11,7 @@ import pytest
 from adapters.engines.continuations import Continuations, encode_of
 from equivalence import Vocabulary
 from hybrid import GrammarCompiler, GrammarMatcher
-from tests.test_vllm_checking import vllm as stand_in_fixture  # noqa: F401 - a fixture
+from tests.test_vllm_schema_check import vllm as stand_in_fixture  # noqa: F401 - a fixture
 from tests.vllm_stand_in import MODULES, config
 
 TEXTS = [bytes([byte]) for byte in range(256)] + [b"</s>", b"ab", b"cde"]
@@ -224,7 +224,7 @@ def test_an_engine_without_a_place_for_them_does_not_start(plugin, monkeypatch, 
 
 def test_it_is_loud_where_the_scheduler_is_another(plugin):
     kind, _, adapter = plugin(SCHEDULER.replace("spec_token_ids", "drafted"))
-    with pytest.raises(adapter.CannotRebind, match="updates drafts in an unknown way"):
+    with pytest.raises(adapter.CannotRegister, match="updates drafts in an unknown way"):
         kind(settings_of(OURS))
 
 

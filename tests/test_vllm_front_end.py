@@ -17,8 +17,8 @@ from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1.structured_output import backend_xgrammar
 
 import adapters.vllm
-from tests.test_vllm_checking import LONG, NEVER, SERVED
 from tests.test_vllm_managers import TOKENIZER, manager_of, request_of, vllm  # noqa: F401 - a fixture
+from tests.test_vllm_schema_check import LONG, NEVER, SERVED
 
 UNSUPPORTED_BY_XGRAMMAR = ("multipleOf", "uniqueItems", "contains", "allOf", "pattern and length")
 

@@ -173,7 +173,7 @@ def test_matchers_are_ours():
     adapters.vllm.register()
     manager = manager_of()
     request = request_of(manager, "a", TEXTS["json"][0])
-    assert type(request.structured_output_request.grammar.matcher).__module__ == "adapters.vllm.serving"
+    assert type(request.structured_output_request.grammar.matcher).__module__ == "adapters.vllm.compiler"
     assert structured_output.XgrammarBackend.warm is None  # the warm backend is now in use
     assert manager.backend.compiler.hybrid.stats()["compilations"] > 3
 
@@ -373,7 +373,7 @@ def test_beam_search_and_other_readers_of_the_backend_get_ours():
     adapters.vllm.register()
     settings = manager_of().vllm_config
     made = backend_xgrammar.XgrammarBackend(settings, tokenizer=TOKENIZER, vocab_size=SIZE)
-    assert type(made.compiler).__module__ == "adapters.vllm.serving"
+    assert type(made.compiler).__module__ == "adapters.vllm.compiler"
     assert not isinstance(made.compiler, xgrammar.GrammarCompiler)
 
 
@@ -453,7 +453,7 @@ def generate(manager, request, draw, n_spec: int, thoughts: int = 0) -> None:
 @pytest.mark.parametrize("n_spec", [0, 1, 4])
 @pytest.mark.parametrize("thoughts", [None, 0, 6, 11])
 def test_texts_end_within_the_tokens_of_a_request(monkeypatch, n_spec, thoughts):
-    monkeypatch.setenv("EQUIMASK_VLLM_CLOSE", "1")
+    monkeypatch.setenv("EQUIMASK_VLLM_TOKEN_LIMITS", "1")
     adapters.vllm.register()
     manager = manager_of(n_spec)
     manager.reasoner_cls = None if thoughts is None else Thinks
@@ -472,7 +472,7 @@ def test_texts_end_within_the_tokens_of_a_request(monkeypatch, n_spec, thoughts)
 
 
 def test_the_models_length_is_a_limit_too(monkeypatch):
-    monkeypatch.setenv("EQUIMASK_VLLM_CLOSE", "1")
+    monkeypatch.setenv("EQUIMASK_VLLM_TOKEN_LIMITS", "1")
     adapters.vllm.register()
     manager = manager_of()
     manager.vllm_config.model_config.max_model_len = 100

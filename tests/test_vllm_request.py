@@ -97,14 +97,14 @@ def test_texts_are_not_closed_unless_the_operator_says_so(engine):
     manager = engine()
     request = manager.grammar_init("json", TWO, request_id="a", max_tokens=3)
     assert request.structured_output_request.grammar.matcher.tokens_left is None
-    with pytest.raises(ValueError, match=r"EQUIMASK_VLLM_CLOSE must be 0 .*, but is 'yes'"):
-        engine(CLOSE="yes")
+    with pytest.raises(ValueError, match=r"EQUIMASK_VLLM_TOKEN_LIMITS must be 0 .*, but is 'yes'"):
+        engine(TOKEN_LIMITS="yes")
 
 
 @pytest.mark.parametrize("more", [1, 2, 9, 60])
 @pytest.mark.parametrize("n_drafts", [0, 3])
 def test_texts_end_within_the_tokens_of_a_request(engine, more, n_drafts):
-    manager = engine(CLOSE="1")
+    manager = engine(TOKEN_LIMITS="1")
     most = SHORTEST + more
     for seed in range(8):
         draw = random.Random(seed)
@@ -150,14 +150,14 @@ def helpers(monkeypatch):
 
 
 def test_the_models_length_is_a_limit_too(engine):
-    manager = engine(CLOSE="1")
+    manager = engine(TOKEN_LIMITS="1")
     request = manager.grammar_init("json", TWO, request_id="a", max_tokens=900, num_prompt_tokens=950)
     assert request.structured_output_request.grammar.matcher.tokens_left == 50
 
 
 def test_tokens_of_thoughts_count(engine):
     """A grammar begins when the model has finished thinking, which may be in the middle of drafts."""
-    manager = engine(CLOSE="1")
+    manager = engine(TOKEN_LIMITS="1")
     manager.reasoner_cls = object
     most = SHORTEST + 30
     request = manager.grammar_init("json", TWO, request_id="a", max_tokens=most)
@@ -183,7 +183,7 @@ def test_tokens_of_thoughts_count(engine):
 
 
 def test_thoughts_that_leave_too_little_room_are_told(engine, caplog):
-    manager = engine(CLOSE="1")
+    manager = engine(TOKEN_LIMITS="1")
     manager.reasoner_cls = object
     request = manager.grammar_init("json", TWO, request_id="a", max_tokens=60)
     request.structured_output_request.reasoning_ended = True
@@ -202,14 +202,14 @@ def test_thoughts_that_leave_too_little_room_are_told(engine, caplog):
 
 def test_grammars_that_are_not_closed_go_on_by_name(engine, caplog):
     told: list[notices.Notice] = []
-    manager = engine(CLOSE="1", SEMANTICS="json-schema")
+    manager = engine(TOKEN_LIMITS="1", SEMANTICS="json-schema")
     notices.add_hook(told.append)
     unique = manager.grammar_init("json", UNIQUE, request_id="unique", max_tokens=20)
     short = manager.grammar_init("json", TWO, request_id="short", max_tokens=SHORTEST - 6)
     fits = manager.grammar_init("json", TWO, request_id="fits", max_tokens=SHORTEST)
     assert [(one.request_id, one.relaxed) for one in told] == [("unique", ()), ("short", ())]
-    assert "must not be repeated" in str(told[0].not_closing)
-    assert "fits into 7 tokens" in str(told[1].not_closing)
+    assert "must not be repeated" in str(told[0].limit_error)
+    assert "fits into 7 tokens" in str(told[1].limit_error)
     assert (
         "Request unique: the text may be cut off at its token limit: token limits are not supported for "
         in caplog.text
@@ -226,7 +226,7 @@ def test_a_limit_that_takes_too_much_is_told_once(engine, monkeypatch, caplog):
     def fail(*_):
         raise BudgetExceeded("a token limit needs more than 9 bytes")
 
-    manager = engine(CLOSE="1")
+    manager = engine(TOKEN_LIMITS="1")
     request = manager.grammar_init("json", TWO, request_id="a", max_tokens=SHORTEST + 2)
     monkeypatch.setattr(Completion, "restrict", fail)
     for _ in range(3):

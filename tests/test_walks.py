@@ -166,7 +166,7 @@ def test_told_to_stop() -> None:
     class Stop:
         cell = np.ones(1, np.int64)
 
-        def look(self) -> None:
+        def check(self) -> None:
             raise BudgetExceeded("told to stop")
 
     walks = walks_of(space_of([NAMES, []], [False, False], Account(Stop())), [b"a"])

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import adapters.xgrammar
-from adapters.engines.serving import BoundedCompiler
+from adapters.engines.bounded_compiler import BoundedCompiler
 from adapters.engines.settings import Settings
 from adapters.transformers import GrammarLogitsProcessor
 from equivalence.errors import ArgumentError

@@ -82,7 +82,8 @@ class Example:
         ranks = call_ranks(automaton)
         self.byte_tables = byte_tables_of(automaton, ranks)
         self.follow = follow_of(self.network, self.byte_tables.first)
-        self.contexts = [symbol for symbol, _ in self.network.contexts.tolist()]
+        self.below = self.network.below()
+        self.contexts = [symbol for symbol, _ in self.below.contexts.tolist()]
         self.contexts_in_order = sorted(self.contexts, key=lambda one: ORDER.index(self.name(one)))
         self.space = Space(automaton, tuple(self.byte_tables), ranks, absorbing_states(automaton), 64, 64)
 
@@ -125,13 +126,13 @@ class Example:
 
     def below_text(self) -> str:
         """What may lie directly below each possible top."""
-        network, lines = self.network, []
+        below_sets, lines = self.below, []
         for symbol in self.contexts_in_order:
             i = self.contexts.index(symbol)
             allowed: list[str] = []
-            for below in part(network.context_starts, network.context_below, i):
-                allowed += map(self.name, part(network.below_starts, network.below_symbols, below))
-                allowed += ["nothing"] * bool(network.below_bottom[below])
+            for below in part(below_sets.context_starts, below_sets.context_below, i):
+                allowed += map(self.name, part(below_sets.below_starts, below_sets.below_symbols, below))
+                allowed += ["nothing"] * bool(below_sets.below_bottom[below])
             lines.append(f"{self.name(symbol)}    over {' or '.join(allowed)}\n")
         return "".join(lines)
 
@@ -227,8 +228,8 @@ class Example:
 
     def features_text(self) -> str:
         """The features of each token: in each context, whether it is read outright, or a color above 0."""
-        trie, network = VOCABULARY.trie, self.network
-        found = explore(network, trie)
+        trie = VOCABULARY.trie
+        found = explore(self.network, trie)
         queries = map(tuple, found.queries.lists()[1].reshape(-1, 2).tolist())
         color = dict(zip(queries, found.colors.tolist(), strict=True))
         features: dict[str, dict[str, str]] = {token: {} for token in TOKENS}
@@ -237,7 +238,7 @@ class Example:
                 name = self.name(self.contexts[context])
                 if any(begin <= group < end for begin, end in part(found.range_starts, found.ranges, block)):
                     features[token][name] = "read"
-                (below,) = part(network.context_starts, network.context_below, context)
+                (below,) = part(self.below.context_starts, self.below.context_below, context)
                 outcomes = dict(part(found.event_starts, found.events, block))
                 if group in outcomes and color[outcomes[group], below]:
                     features[token][name] = f"color {color[outcomes[group], below]}"

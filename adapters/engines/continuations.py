@@ -14,7 +14,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from adapters.engines.drafting import Proposer
+from adapters.engines.proposer import Proposer
 from hybrid import GrammarMatcher
 from hybrid.drafts.forced import Encode
 from hybrid.drafts.model import MOST_DRAFT
@@ -48,7 +48,7 @@ class Continuations(Proposer):
     Args:
         most: most tokens of a draft.
         encode: the model's tokenizer, for forced text; None takes the longest token that fits.
-        options: as for `adapters.engines.drafting.Proposer`.
+        options: as for `adapters.engines.proposer.Proposer`.
     """
 
     key_of = staticmethod(lambda grammar: grammar)  # a key of its text may take seconds

@@ -25,10 +25,10 @@ def limited(matcher: GrammarMatcher, tokens: int) -> str | None:
         if tokens < 1:
             why = "no tokens are left"
         else:
-            closes = matcher.limit_tokens(tokens, with_stop_token=True)
-            if closes is False:
+            is_completable = matcher.limit_tokens(tokens, with_stop_token=True)
+            if is_completable is False:
                 why = f"no text of the grammar fits into {tokens} tokens"
-            elif closes is None:
+            elif is_completable is None:
                 why = f"could not find out whether a text of the grammar fits into {tokens} tokens"
     except (UnsupportedGrammar, BudgetExceeded) as error:
         why = str(error)

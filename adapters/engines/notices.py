@@ -36,7 +36,7 @@ class Notice:
         engine: "vllm" or "sglang".
         request_id: the engine's id of the request.
         relaxed: keywords of its JSON schema that masks do not enforce.
-        not_closing: why its text may be cut off at its token limit, if it should not be; else None.
+        limit_error: why its text may be cut off at its token limit, if it should not be; else None.
         narrowed: keywords of its JSON schema for which masks forbid some valid values, without restrictions
             that nearly every schema has.
     """
@@ -44,12 +44,12 @@ class Notice:
     engine: str
     request_id: str
     relaxed: tuple[Relaxation, ...] = ()
-    not_closing: str | None = None
+    limit_error: str | None = None
     narrowed: tuple[Narrowing, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether there is anything to report."""
-        return bool(self.relaxed or self.narrowed or self.not_closing)
+        return bool(self.relaxed or self.narrowed or self.limit_error)
 
     @property
     def sentence(self) -> str:
@@ -59,8 +59,8 @@ class Notice:
             parts.append(f"schema keywords that are not enforced: {_named(self.relaxed)}")
         if self.narrowed:
             parts.append(f"schema keywords that forbid some valid values: {_named(self.narrowed)}")
-        if self.not_closing:
-            parts.append(f"the text may be cut off at its token limit: {_short(self.not_closing)}")
+        if self.limit_error:
+            parts.append(f"the text may be cut off at its token limit: {_short(self.limit_error)}")
         return f"Request {_short(self.request_id)}: {'; '.join(parts)}"
 
     def as_field(self) -> dict[str, Any]:
@@ -72,8 +72,8 @@ class Notice:
         if self.narrowed:
             found["not_writable"] = _listed(self.narrowed)
             found["n_not_writable"] = len(self.narrowed)
-        if self.not_closing:
-            found["not_closing"] = _short(self.not_closing)
+        if self.limit_error:
+            found["limit_error"] = _short(self.limit_error)
         return found
 
 
@@ -82,17 +82,17 @@ Hook = Callable[[Notice], object]
 _hooks: list[Hook] = []
 
 
-def notice_of(engine: str, request_id: str, compiled: CompiledGrammar, not_closing: str | None) -> Notice:
+def notice_of(engine: str, request_id: str, compiled: CompiledGrammar, limit_error: str | None) -> Notice:
     """Return the notice for a request and its grammar."""
     narrowed = tuple(one for one in compiled.narrowed if not one.is_general)
-    return Notice(engine, request_id, compiled.relaxed, not_closing, narrowed)
+    return Notice(engine, request_id, compiled.relaxed, limit_error, narrowed)
 
 
 def tell(notice: Notice, logger: logging.Logger) -> None:
     """Log a notice and pass it to all hooks, unless it is empty."""
     if not notice:
         return
-    logger.log(logging.WARNING if notice.not_closing else logging.INFO, "%s", notice.sentence)
+    logger.log(logging.WARNING if notice.limit_error else logging.INFO, "%s", notice.sentence)
     for hook in tuple(_hooks):
         try:
             hook(notice)

@@ -76,10 +76,10 @@ class Settings:
         """Whether to serve metrics together with the engine's; the default is 1."""
         return switch(f"{self.enabled}_METRICS", True, "to serve no metrics")
 
-    def closes(self) -> bool:
+    def keeps_limits(self) -> bool:
         """Whether masks leave room for the end of the text within the tokens of a request; the default is
         0."""
-        return switch(f"{self.enabled}_CLOSE", False, "to complete texts within their token limits")
+        return switch(f"{self.enabled}_TOKEN_LIMITS", False, "to complete texts within their token limits")
 
     def hook(self) -> str | None:
         """Return the operator's hook as ``module:function``; None if there is none."""

@@ -16,6 +16,6 @@ if importlib.util.find_spec("sglang") is None:
         'SGLang is not installed: pip install "equimask[sglang]", in an environment of its own', name="sglang"
     )
 
-from adapters.sglang.registering import NAME, CannotRegister, is_registered, register
+from adapters.sglang.registration import NAME, CannotRegister, is_registered, register
 
 __all__ = ["NAME", "CannotRegister", "is_registered", "register"]

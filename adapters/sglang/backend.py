@@ -3,7 +3,7 @@
 What: `Backend` is SGLang's XGrammar backend with our compilers and grammars. SGLang's code still decides what
 a request may ask for, and what is refused. `ReasoningBackend` is SGLang's wrapper for models that think
 first.
-When: made by `adapters.sglang.creating`, one for each scheduler.
+When: made by `adapters.sglang.backend_factory`, one for each scheduler.
 Limits: those of `hybrid.Budget`.
 """
 
@@ -19,8 +19,8 @@ from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBacke
 from sglang.srt.constrained.xgrammar_backend import XGrammarGrammarBackend
 
 import adapters.xgrammar
+from adapters.engines.bounded_compiler import BoundedCompiler
 from adapters.engines.cores import pool
-from adapters.engines.serving import BoundedCompiler
 from adapters.sglang.grammar import Grammar, ReasoningGrammar, matcher_of, wrapped_anew
 from adapters.sglang.grammar_cache import GrammarCache, Key
 from adapters.sglang.settings import SETTINGS, cache_bytes
@@ -64,7 +64,7 @@ def prepare(matcher: adapters.xgrammar.GrammarMatcher) -> None:
     compiled = matcher.compiled_grammar
     try:
         len(compiled.relaxed)
-        if SETTINGS.closes():
+        if SETTINGS.keeps_limits():
             matcher.shortest_completion()
     except (UnsupportedGrammar, BudgetExceeded):
         pass  # each request gets a notice

@@ -19,8 +19,8 @@ from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarObjec
 from sglang.srt.constrained.xgrammar_backend import XGrammarGrammar
 
 import adapters.xgrammar
+from adapters.engines.bounded_compiler import allow_only_stops
 from adapters.engines.limits import limited
-from adapters.engines.serving import allow_only_stops
 
 logger = logging.getLogger("sglang.equimask")
 
@@ -112,7 +112,7 @@ class Grammar(XGrammarGrammar):
         impossible, or None."""
         if self.most_tokens is None or self.failed_at is not None:
             return None
-        why = self.matcher.lost_limit
+        why = self.matcher.limit_error
         left = self.most_tokens - self.thoughts - len(self.accepted_tokens)
         if why is None and self.matcher.tokens_left != left:
             why = limited(self.matcher, left)
@@ -132,7 +132,7 @@ class Grammar(XGrammarGrammar):
             logger.exception("A text may be cut off at its token limit, because of an error")
             return
         if why is not None and not self.in_drafts and self.served_request is not None:
-            self.served_request.report_lost_limit(why)
+            self.served_request.report_limit_error(why)
 
     def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:
         """Overwrite a row with the mask of the next token; after an error, with the stop tokens."""

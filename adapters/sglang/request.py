@@ -3,7 +3,7 @@ tokens.
 
 What: `bind` makes SGLang's grammar manager call `attach` for each request when its grammar is ready. Then the
 request's stop tokens end the grammar and are forbidden elsewhere, masks report what they do not enforce
-(`adapters.engines.notices`), and leave room for the end of the text under ``EQUIMASK_SGLANG_CLOSE=1``.
+(`adapters.engines.notices`), and leave room for the end of the text under ``EQUIMASK_SGLANG_TOKEN_LIMITS=1``.
 When: once, before a scheduler's first request.
 Limits: none of its own.
 """
@@ -26,7 +26,7 @@ from adapters.sglang.grammar import Grammar, ReasoningGrammar
 from adapters.sglang.settings import SETTINGS
 from equivalence import GrammarError
 from equivalence.network.features import features_of
-from equivalence.network.reading import read_grammar
+from equivalence.network.grammar_reader import read_grammar
 
 logger = logging.getLogger("sglang.equimask")
 
@@ -113,7 +113,7 @@ def attach(request: Any) -> None:
     more = stops_of(request) - set(grammar.matcher.stop_token_ids)
     if more:
         grammar.end_by(more - named_ids(grammar.ctx))
-    if SETTINGS.closes():
+    if SETTINGS.keeps_limits():
         grammar.most_tokens = request.sampling_params.max_new_tokens
     why = grammar.keep_limit()
     grammar.served_request.tell(notice_of("sglang", request.rid, grammar.ctx.hybrid, why))
@@ -140,7 +140,7 @@ class ServedRequest:
         if hasattr(request, "customized_info"):
             request.customized_info = {**(request.customized_info or {}), FIELD: [self._told]}
 
-    def report_lost_limit(self, why: str) -> None:
+    def report_limit_error(self, why: str) -> None:
         """Report that the text may be cut off at its token limit from now on."""
         request = self._request()
         if request is not None:

@@ -19,6 +19,6 @@ if importlib.util.find_spec("vllm") is None:
         name="vllm",
     )
 
-from adapters.vllm.rebinding import CannotRebind, is_registered, register
+from adapters.vllm.registration import CannotRegister, is_registered, register
 
-__all__ = ["CannotRebind", "is_registered", "register"]
+__all__ = ["CannotRegister", "is_registered", "register"]

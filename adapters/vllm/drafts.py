@@ -4,7 +4,7 @@ What: vLLM's scheduler gets the drafts of each step from the workers, and cuts o
 grammar refuses. `continue_drafts` makes it append the tokens that the grammar forces or makes likely. The
 scheduler has the grammars, and the workers check these tokens like any draft. `GrammarDrafts` is a proposer
 that proposes nothing itself, for engines that only want these drafts.
-When: `adapters.vllm.rebinding` calls it when an engine is made, if drafts are wanted
+When: `adapters.vllm.registration` calls it when an engine is made, if drafts are wanted
 (``EQUIMASK_VLLM_DRAFTS=1``, or `GrammarDrafts`).
 Limits: only proposers whose drafts are tokens without a distribution that go through the scheduler (ngram,
 suffix, custom_class, on model runner V1). With others, drafts stay inside of vLLM's workers.

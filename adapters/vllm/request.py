@@ -2,8 +2,8 @@
 tokens.
 
 What: `bind` makes the manager report what a request's masks do not enforce (`adapters.engines.notices`), and
-leave room for the end of its text under ``EQUIMASK_VLLM_CLOSE=1``.
-When: used by `adapters.vllm.rebinding` in every process. The methods run in the process of the engine.
+leave room for the end of its text under ``EQUIMASK_VLLM_TOKEN_LIMITS=1``.
+When: used by `adapters.vllm.registration` in every process. The methods run in the process of the engine.
 Limits: vLLM's answers have no field for notices. Offline beam search has no manager, and no limit.
 
 **The number of tokens left** is the request's limit, minus its output, minus the drafts before the first
@@ -42,7 +42,7 @@ def bind(kind: Any) -> None:
         ValueError: an environment variable has a wrong value.
     """
     kind._create_grammar = _telling(kind._create_grammar)
-    if SETTINGS.closes():
+    if SETTINGS.keeps_limits():
         kind.grammar_bitmask = _limiting(kind.grammar_bitmask)
 
 
@@ -84,7 +84,7 @@ def _guarded(act: Callable[..., None], manager: Any, request: Any, *arguments: A
 
 
 def _attach(manager: Any, request: Any, matcher: Any) -> None:
-    why = _limit(matcher, most_tokens(manager, request)) if SETTINGS.closes() else None
+    why = _limit(matcher, most_tokens(manager, request)) if SETTINGS.keeps_limits() else None
     tell(notice_of("vllm", request.request_id, matcher.compiled_grammar, why), logger)
 
 
@@ -92,7 +92,7 @@ def _keep_limit(manager: Any, request: Any, drafts: Sequence[int]) -> None:
     """Tell the matcher how many tokens are left, if it does not know."""
     asked = request.structured_output_request
     matcher = getattr(asked.grammar, "matcher", None)
-    left, lost = getattr(matcher, "tokens_left", None), getattr(matcher, "lost_limit", None)
+    left, lost = getattr(matcher, "tokens_left", None), getattr(matcher, "limit_error", None)
     if matcher is None or (left is None and lost is None):
         return
     if lost is not None:

@@ -4,7 +4,7 @@ What: `in_one_call` replaces the manager's ``grammar_bitmask``. For requests who
 the rows, and those after their drafts, are filled like `hybrid.BatchGrammarMatcher` does, which neither reads
 drafts nor takes them back. All other rows (of another backend, while a model thinks, after an error, at the
 end) are filled by vLLM's own loop, and so are all rows if the call fails. The workers get the same bits.
-When: bound by `adapters.vllm.rebinding`.
+When: bound by `adapters.vllm.registration`.
 Limits: only if the sources of vLLM's loop and of its grammar class are in `KNOWN`; otherwise vLLM's loop
 stays.
 """
@@ -120,7 +120,7 @@ def _step_of(
     scheduled: dict[str, list[int]],
 ) -> _Step:  # fmt: skip
     """Find which requests have which rows. None are ours if a request has more drafts than rows."""
-    from adapters.vllm.serving import GrammarMatcher  # slow to import, and needed only in the engine
+    from adapters.vllm.compiler import GrammarMatcher  # slow to import, and needed only in the engine
 
     found = _Step([], [], [], [], [], 0)
     stride = manager.vllm_config.num_speculative_tokens + 1

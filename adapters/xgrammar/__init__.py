@@ -17,14 +17,14 @@ from typing import Any
 import xgrammar
 
 from adapters.xgrammar import contrib, testing
+from adapters.xgrammar.base_compiler import configure
 from adapters.xgrammar.batch import BatchGrammarMatcher
 from adapters.xgrammar.compiled import CompiledGrammar
 from adapters.xgrammar.compiler import GrammarCompiler
-from adapters.xgrammar.compiling import configure
 from adapters.xgrammar.contrib import hf
+from adapters.xgrammar.conversion import wrap
 from adapters.xgrammar.matcher import GrammarMatcher
 from adapters.xgrammar.modules import pass_through
-from adapters.xgrammar.wrapping import wrap
 
 pass_through()
 

@@ -15,16 +15,16 @@ from typing import Any
 import xgrammar
 
 import hybrid
-from adapters.xgrammar.compiling import Compiling
+from adapters.xgrammar.base_compiler import BaseCompiler
 from adapters.xgrammar.errors import with_its_errors
-from equivalence import GrammarError, forking
+from equivalence import GrammarError, forks
 from equivalence.network.features import features_of
-from equivalence.network.reading import read_grammar
+from equivalence.network.grammar_reader import read_grammar
 from hybrid.json_schema import in_xgrammar
 from hybrid.lark import LarkGrammar
 
 
-@forking.with_listed_properties
+@forks.with_registered_properties
 class CompiledGrammar(xgrammar.CompiledGrammar):
     """A grammar ready for matchers. `GrammarCompiler` makes them.
 
@@ -135,5 +135,5 @@ def taken_over(
     """
     info = plain.tokenizer_info if tokenizer_info is None else tokenizer_info
     grammar = plain.grammar
-    compiled = Compiling(info, options)._compile(lambda compiler: compiler.compile_grammar(grammar))
+    compiled = BaseCompiler(info, options)._compile(lambda compiler: compiler.compile_grammar(grammar))
     return CompiledGrammar(compiled, info, plain)

@@ -1,6 +1,6 @@
 """The compiler, with XGrammar's arguments and defaults, and our options as keywords.
 
-What: `GrammarCompiler` checks XGrammar's arguments; `adapters.xgrammar.compiling` compiles.
+What: `GrammarCompiler` checks XGrammar's arguments; `adapters.xgrammar.base_compiler` compiles.
 When: one for each tokenizer; thread-safe.
 Limits: the bounds are those of `hybrid.Budget`. A grammar that would crash XGrammar is an error.
 """
@@ -15,8 +15,8 @@ from typing import Any
 import xgrammar
 
 import hybrid
+from adapters.xgrammar.base_compiler import BaseCompiler
 from adapters.xgrammar.compiled import CompiledGrammar
-from adapters.xgrammar.compiling import Compiling
 from adapters.xgrammar.errors import with_its_errors
 from adapters.xgrammar.modules import of_package
 from hybrid.api.parallel import MOST_JOBS
@@ -26,7 +26,7 @@ __getattr__ = partial(of_package, __name__)  # XGrammar's module has more names
 Compile = Callable[[hybrid.GrammarCompiler], hybrid.CompiledGrammar]
 
 
-class GrammarCompiler(Compiling):
+class GrammarCompiler(BaseCompiler):
     """Compiles grammars for one tokenizer. Its `hybrid` is our compiler, with `stats` and so on.
 
     Args:

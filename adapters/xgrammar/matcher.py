@@ -27,9 +27,9 @@ from xgrammar import (
 
 import hybrid
 from adapters.xgrammar.compiled import CompiledGrammar
+from adapters.xgrammar.conversion import grammar_of
 from adapters.xgrammar.errors import with_its_errors
 from adapters.xgrammar.modules import of_package
-from adapters.xgrammar.wrapping import grammar_of
 from equivalence.arguments import integer
 from hybrid.api.bitmask import Rows
 from hybrid.representatives.follower import EngineFollower

@@ -2,7 +2,7 @@
 
 What: `summarise` computes from kept results what is written to a record. `reason` finds the words under which
 a refusal is counted.
-When: after `bench.json_schema.running`.
+When: after `bench.json_schema.runner`.
 Limits: an instance counts as valid by the judge's verdict, or by its label if there is none. If an engine
 refuses a schema, or was killed on it, there are no verdicts.
 """

@@ -1,7 +1,7 @@
 """The process in which one engine, or the judge, works: it reads a line of JSON and writes a line.
 
 What: `main` answers questions until there are no more.
-When: started by `bench.json_schema.running`, which kills it if it takes too long.
+When: started by `bench.json_schema.runner`, which kills it if it takes too long.
 Limits: everything that an engine prints goes to the standard error, which is ignored.
 """
 
@@ -18,7 +18,7 @@ from dataclasses import asdict
 from typing import IO, Any
 
 from bench import workloads
-from bench.json_schema import measuring
+from bench.json_schema import measurement
 from bench.json_schema.judge import Judge
 from bench.workloads import Labelled
 
@@ -66,10 +66,10 @@ def engine(name: str, arguments: Mapping[str, Any]) -> Answers:
 
     def answers(file: Labelled) -> Iterator[Mapping[str, Any]]:
         if arguments["quick"]:
-            found = measuring.check(own, file.schema, file.instances)
+            found = measurement.check(own, file.schema, file.instances)
         else:
             own.start({**workloads.OTHER_SCHEMA, "title": file.name})
-            found = measuring.measure(own, tokens, file.schema, file.instances)
+            found = measurement.measure(own, tokens, file.schema, file.instances)
         yield from map(asdict, found)
 
     return answers

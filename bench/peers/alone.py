@@ -24,7 +24,7 @@ from bench.forked import in_a_fork
 from bench.peers import llguidance
 from bench.request import Start, hybrid_start, plain_start
 from hybrid.testing.comparison import Comparison
-from hybrid.testing.verify import compare_along
+from hybrid.testing.mask_comparison import compare_along
 
 OURS, EXACT, PLAIN, GUIDANCE = "equimask", "equimask, JSON Schema", "XGrammar", "llguidance"
 ENGINES = (OURS, EXACT, PLAIN, GUIDANCE)

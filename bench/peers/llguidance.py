@@ -23,7 +23,7 @@ import numpy as np
 import xgrammar
 
 from bench.request import Calls, Start, start
-from bench.serving import Begin, beginning, timed
+from bench.server_times import Begin, beginning, timed
 from hybrid.testing.segmentation import tokenize_greedy
 
 HEADER = '%llguidance {"allow_initial_skip": true}\n'

@@ -42,7 +42,7 @@ class Managers:
 
     def ours(self, compiled: Any, vocabulary: Any) -> Any:
         """Make a matcher of our compiled grammar, as the adapter does."""
-        from adapters.vllm.serving import GrammarMatcher
+        from adapters.vllm.compiler import GrammarMatcher
         from adapters.xgrammar.compiled import CompiledGrammar
 
         return GrammarMatcher(CompiledGrammar(compiled, vocabulary.tokenizer_info))

@@ -2,7 +2,7 @@
 
 What: `often` makes tables of EBNF grammars, with XGrammar; `often_lark` of Lark grammars, with llguidance.
 When: in ``python -m bench report`` and for the README's numbers.
-Limits: the numbers are means of calm calls (`bench.serving`), with the 99th percentile in brackets.
+Limits: the numbers are means of calm calls (`bench.server_times`), with the 99th percentile in brackets.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ cdef class Account:
     cdef int[::1] ints
     cdef Py_ssize_t n_ints
 
-    cdef int look(self) except -1 nogil
+    cdef int check(self) except -1 nogil
     cpdef int stop_by(self, object stop) except -1
     cdef Py_ssize_t[::1] new_integers(self, Py_ssize_t size)
     cdef int[::1] new_ints(self, Py_ssize_t size)

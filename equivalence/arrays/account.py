@@ -14,7 +14,7 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.errors import BudgetExceeded
 
@@ -60,15 +60,15 @@ class Account:
         self.most = most
         self.excess = excess
 
-    def look(self):
+    def check(self):
         """Check whether the computation must stop.
 
         Raises:
-            BudgetExceeded, KeyboardInterrupt: it must; see `Stop.look`.
+            BudgetExceeded, KeyboardInterrupt: it must; see `Stop.check`.
         """
         if self.cell[0]:
             with cython.gil:
-                self.stop.look()
+                self.stop.check()
 
     def stop_by(self, stop: Any) -> None:
         """Use another `Stop` from now on; None: nothing stops the computation."""

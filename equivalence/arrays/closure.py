@@ -28,13 +28,13 @@ def close_backwards(values: list[bool], before: Sequence[Collection[int]]) -> No
                 pending.append(source)
 
 
-def components_of(after: Sequence[Collection[int]], look: Callable[[], object]) -> list[int]:
+def components_of(after: Sequence[Collection[int]], check: Callable[[], object]) -> list[int]:
     """The strongly connected component of each node. Its successors are in the same component, or in one with
     a lower number.
 
     Args:
         after: for each node, its successors.
-        look: called for each node; may raise an error to stop the search.
+        check: called for each node; may raise an error to stop the search.
     """
     n = len(after)
     component, low, order = [-1] * n, [0] * n, [0] * n
@@ -47,7 +47,7 @@ def components_of(after: Sequence[Collection[int]], look: Callable[[], object]) 
         while path:
             node, rest = path[-1]
             if not order[node]:
-                look()
+                check()
                 n_seen += 1
                 order[node] = low[node] = n_seen
                 open_nodes.append(node)

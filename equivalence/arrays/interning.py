@@ -21,11 +21,11 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import list_hash
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.libc.string import memcpy
 from numpy.typing import NDArray
 
-from equivalence.arrays.growing import filled
+from equivalence.arrays.dynamic_arrays import filled
 from equivalence.errors import BudgetExceeded
 
 check_source(__name__)
@@ -37,7 +37,7 @@ SMALL = cython.declare(cython.Py_ssize_t, 4096)
 
 
 def longer(old, size, used):
-    """`equivalence.arrays.growing.bigger` for these tables: it takes a quarter of the instructions. A
+    """`equivalence.arrays.dynamic_arrays.bigger` for these tables: it takes a quarter of the instructions. A
     document grows 25 of them."""
     made: cython.Py_ssize_t[::1] = np.empty(size, np.int64)
     memcpy(cython.address(made[0]), cython.address(old[0]), 8 * used)

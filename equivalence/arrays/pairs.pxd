@@ -4,7 +4,7 @@ from equivalence.arrays.account cimport Account
 cdef struct Pair:
     int first
     int second
-    int found
+    int result
 
 
 cdef class Pairs:

@@ -16,14 +16,14 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import pair_hash
 from cython.cimports.equivalence.arrays.records import zeros
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.arrays.records import Kind
 
 check_source(__name__)
 
-PAIR = Kind("first second found", np.int32)
+PAIR = Kind("first second result", np.int32)
 
 ROW_BYTES = cython.declare(cython.Py_ssize_t, 20)
 """Bytes for each pair: its row, and two slots of the table."""
@@ -82,7 +82,7 @@ class Pairs:
         number = self.count
         self.rows[number].first = cython.cast(cython.int, first)
         self.rows[number].second = cython.cast(cython.int, second)
-        self.rows[number].found = -1
+        self.rows[number].result = -1
         self.table[slot] = cython.cast(cython.int, number)
         self.count = number + 1
         return number

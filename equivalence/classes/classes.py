@@ -21,10 +21,10 @@ from equivalence.classes.token_classes import TokenClasses
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded, HybridError
 from equivalence.network import Network, build_network
-from equivalence.network.reading import read_grammar
+from equivalence.network.grammar_reader import read_grammar
 from equivalence.network.sizes import too_large
 from equivalence.runs import ClassRuns, tokens_of
-from equivalence.runs.numbering import number_runs
+from equivalence.runs.class_numbers import number_runs
 from equivalence.vocabulary import Vocabulary
 
 Relation = Literal["acceptance", "displacement"]
@@ -99,7 +99,7 @@ def classes_and_network(
     """
     began = time.perf_counter()
     network = network_within(grammar, vocabulary, relation, capacity, max_states, deadline)
-    network.finish(deadline)
+    network.below(deadline)
     built = time.perf_counter()
     classes = classes_of_network(network, vocabulary, relation, capacity, deadline)
     classes.seconds["network"] = built - began
@@ -148,7 +148,7 @@ def classes_of_network(
         BudgetExceeded: as for `compute_classes`.
     """
     trie = vocabulary.trie
-    network.finish(deadline)
+    below = network.below(deadline)
     built = time.perf_counter()
     exploration = explore(
         network, trie, displacement=relation == "displacement", capacity=capacity, deadline=deadline,
@@ -171,7 +171,7 @@ def classes_of_network(
     phases = {"network": 0.0, "explore": explored - built, "partition": done - explored}
     sizes = {
         "states": network.n_states,
-        "contexts": len(network.contexts),
+        "contexts": len(below.contexts),
         "configurations": exploration.n_configurations,
         "items": exploration.n_items,
         "outcomes": exploration.n_outcomes,

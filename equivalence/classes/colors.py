@@ -19,7 +19,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 check_source(__name__)
@@ -81,7 +81,7 @@ class Coloring:
             i = self.n_items - 1 - k
             if self.color[i]:
                 continue
-            self.account.look()
+            self.account.check()
             for r in range(self.starts[i], self.starts[i + 1]):
                 tag = self.rows[r, 0]
                 value = self.rows[r, 1]
@@ -102,7 +102,7 @@ class Coloring:
             i = self.n_items - 1 - k
             if self.color[i] != 2 or self.bottom[self.below[i]]:
                 continue
-            self.account.look()
+            self.account.check()
             if self.is_sure(i):
                 self.color[i] = 1
                 found = 1
@@ -131,7 +131,7 @@ class Coloring:
             if self.color[i] < 2:
                 self.renewed[i] = self.color[i]
                 continue
-            self.account.look()
+            self.account.check()
             length = self.write_key(self.below[i], self.starts[i], self.starts[i + 1])
             self.renewed[i] = 2 + self.keys.intern(length)
         self.color[:] = self.renewed
@@ -184,7 +184,7 @@ class Coloring:
         self.make_keys(n_queries, starts[n_queries] - starts[0])
         with cython.nogil:
             for q in range(n_queries):
-                self.account.look()
+                self.account.check()
                 length = self.write_key(queries[q, 1], starts[q], starts[q + 1])
                 if length == 1:
                     continue

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from equivalence.arrays.account import Account
 from equivalence.arrays.interning import Interned
+from equivalence.classes.block_sets import outright_sets
 from equivalence.classes.colors import color_queries
 from equivalence.classes.items import Items, read_items
-from equivalence.classes.outright import outright_sets
 from equivalence.classes.queries import find_queries
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
@@ -173,26 +173,27 @@ def _explore(
     capacity: Capacity,
 ) -> Exploration:
     account: Account = space.account
+    below = network.below()
     outcomes = first_outcomes(
         min(FIRST_LISTS, capacity.outcomes), capacity.outcomes, account, _excess(capacity)
     )
     flat = (trie.nodes, trie.suffix_parent, trie.group_suffix, trie.longest)
-    found = Walks(space, *flat, outcomes, displacement).walk_all(network.contexts, follow.contexts)
+    found = Walks(space, *flat, outcomes, displacement).walk_all(below.contexts, follow.contexts)
     if outcomes.count > MANY_OUTCOMES:
         twin = _suffix_twins(trie, follow, space, outcomes, displacement)
         outcomes = rewrite_outcomes(outcomes, twin, found.event_starts, found.events, account)
         account.claim(0, twin.nbytes)
     queries = find_queries(
-        found.event_starts, found.events, outcomes.count, found.users, network.context_starts,
-        network.context_below, account,
+        found.event_starts, found.events, outcomes.count, found.users, below.context_starts,
+        below.context_below, account,
     )  # fmt: skip
     query_rows = queries.lists()[1].reshape(-1, 2)
     account.claim(query_rows.nbytes)
     suffixes = (trie.suffix_parent, trie.suffix_byte)
-    items = Items(space, network, follow, suffixes, outcomes, displacement, capacity.items)
+    items = Items(space, below, follow, suffixes, outcomes, displacement, capacity.items)
     read = read_items(query_rows, items)
     colors = color_queries(
-        read.rows, query_rows, read.query_starts, read.item_starts, read.below_of_item, network.below_bottom,
+        read.rows, query_rows, read.query_starts, read.item_starts, read.below_of_item, below.below_bottom,
         displacement, account,
     )  # fmt: skip
     account.claim(0, query_rows.nbytes)

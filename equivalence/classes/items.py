@@ -22,12 +22,12 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import zeros
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.classes.symbols import Symbols
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
 
@@ -90,8 +90,9 @@ class Items:
 
     Args:
         space: the configurations.
-        network: an `equivalence.network.Network`. Below set i contains the symbols ``below_symbols[k]``, for
-            k from ``below_starts[i]`` on; below each of them lies the set ``below_of_symbol[k]``.
+        below: what may lie below each state (`Network.below`). Below set i contains the symbols
+            ``below_symbols[k]``, for k from ``below_starts[i]`` on; below each of them lies the set
+            ``below_of_symbol[k]``.
         follow: the bytes that can come next in it (`equivalence.walks.follow.Follow`).
         suffixes: for each suffix, the suffix without its first byte, int32[S], and that byte, uint8[S].
         outcomes: the outcomes of tokens; those of suffixes on symbols are added.
@@ -113,7 +114,7 @@ class Items:
     def __init__(
         self,
         space: Space,
-        network: Any,
+        below: Any,
         follow: Any,
         suffixes: tuple[NDArray[np.int32], NDArray[np.uint8]],
         outcomes: Interned,
@@ -124,8 +125,8 @@ class Items:
         self.account = space.account
         self.outcomes = outcomes
         self.most = most
-        self.below_starts = network.below_starts
-        self.below_of_symbol = network.below_of_symbol
+        self.below_starts = below.below_starts
+        self.below_of_symbol = below.below_of_symbol
         self.symbol_index = follow.symbol_index
         self.first = follow.below
         self.symbol_first = follow.occurrences
@@ -160,7 +161,7 @@ class Items:
         with cython.nogil:
             self.item_starts[0] = self.n_rows
             while item < self.items.count:
-                self.account.look()
+                self.account.check()
                 self.read_item(item)
                 item += 1
                 if item >= self.item_starts.shape[0]:

@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.arrays.account import Account
+from equivalence.classes.block_sets import outright_sets
+from equivalence.classes.class_merging import Blocks, Features, merge_classes
 from equivalence.classes.explore import Capacity, Exploration, array_bytes, out_of_bytes
-from equivalence.classes.merging import Blocks, Features, merge_classes
-from equivalence.classes.outright import outright_sets
-from equivalence.classes.splitting import split_classes
+from equivalence.classes.refinement import split_classes
 from equivalence.deadline import Deadline
 from equivalence.network import Network
 from equivalence.runs import ClassRuns
-from equivalence.runs.cutting import cut_groups
+from equivalence.runs.boundaries import divide_into_runs
 from equivalence.trie import Trie
 
 PHASE = "the partition"
@@ -63,7 +63,7 @@ def _partition(
     account.claim(array_bytes(network) + array_bytes(found) + found.queries.nbytes)
     # two numbers for each group here, and three when ids get their classes
     account.claim(40 * trie.n_groups + 16 * (n_ranges + n_events))
-    starts, first_byte, ranges, events = cut_groups(
+    starts, first_byte, ranges, events = divide_into_runs(
         found.ranges[:n_ranges], found.events[:n_events], byte_starts, trie.first_byte
     )
     range_sets, words = outright_sets(first_byte, found.block_starts, found.range_starts, ranges, account)
@@ -71,6 +71,7 @@ def _partition(
         range_sets, len(words), first_byte, found.event_starts, events, account
     )
     blocks = Blocks(classes, range_sets, words, first_byte, found.block_starts, found.event_starts, events)
-    features = Features(found.queries, found.colors, network.context_starts, network.context_below, account)
+    below = network.below()
+    features = Features(found.queries, found.colors, below.context_starts, below.context_below, account)
     result = merge_classes(n_classes, blocks, features, found.user_starts, found.users, account)
     return ClassRuns(starts, result)

@@ -4,7 +4,7 @@
 
 What: a query (outcome, below set) asks which stacks of the below set accept the outcome. `find_queries`
 numbers the distinct queries that some context needs.
-When: once for each exploration, after the walk. `equivalence.classes.merging` looks up their colors.
+When: once for each exploration, after the walk. `equivalence.classes.class_merging` looks up their colors.
 Limits: they are charged to an `Account`.
 """
 
@@ -14,7 +14,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
 check_source(__name__)
 
@@ -84,7 +84,7 @@ class Search:
             outcome = self.events[e, 1]
             if self.answered[outcome] > block:
                 continue
-            self.account.look()
+            self.account.check()
             self.answered[outcome] = block + 1
             for k in range(self.n_belows):
                 self.queries.pair(outcome, self.belows[k])

@@ -16,9 +16,9 @@ import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.pairs import Pairs
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.dynamic_arrays import bigger
 
 check_source(__name__)
 
@@ -73,9 +73,9 @@ class Symbols:
     def outcome_of(self, suffixes, symbol):
         """The outcome of a set of suffixes on a symbol, computed once."""
         number = self.memo.number(suffixes, symbol)
-        if self.memo.rows[number].found < 0:
-            self.memo.rows[number].found = cython.cast(cython.int, self.read_symbol(suffixes, symbol))
-        return self.memo.rows[number].found
+        if self.memo.rows[number].result < 0:
+            self.memo.rows[number].result = cython.cast(cython.int, self.read_symbol(suffixes, symbol))
+        return self.memo.rows[number].result
 
     def read_symbol(self, suffixes, symbol):
         """Compute the outcome of a set of suffixes on a symbol."""

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import forking
+from equivalence import forks
 from equivalence.runs.order import ByteOrder, ClassRuns, tokens_of
 
 
-@forking.with_listed_properties
+@forks.with_registered_properties
 @dataclass(frozen=True, eq=False)
 class TokenClasses:
     """The token classes of a grammar for a vocabulary.

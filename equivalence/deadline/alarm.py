@@ -21,7 +21,7 @@ import time
 import weakref
 from typing import Protocol
 
-from equivalence import forking
+from equivalence import forks
 from equivalence.deadline import clock
 
 AWAKE_SECONDS = 3600.0
@@ -52,7 +52,7 @@ class Rings(Protocol):
 # weak references: a deadline that nobody uses any more should be freed before its end
 _Entry = tuple[float, int, "weakref.ref[Rings]"]
 
-_lock = forking.listed(threading.RLock(), forking.Order.BRIEF)  # of what stands below
+_lock = forks.registered(threading.RLock(), forks.Order.BRIEF)  # of what stands below
 _changed = threading.Condition(_lock)
 _waiting: list[_Entry] = []
 _thread: threading.Thread | None = None
@@ -124,4 +124,4 @@ def _in_child() -> None:
     _changed, _thread, is_running = threading.Condition(_lock), None, False
 
 
-forking.in_child(_in_child)
+forks.in_child(_in_child)

@@ -22,11 +22,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import forking
+from equivalence import forks
 from equivalence.deadline import alarm, clock, interrupts
 from equivalence.errors import BudgetExceeded
 
-_lock = forking.listed(threading.RLock(), forking.Order.BRIEF)
+_lock = forks.registered(threading.RLock(), forks.Order.BRIEF)
 """Protects the state of all deadlines; it is held for a microsecond. It is reentrant, because a signal
 handler may run in between, and compile."""
 
@@ -219,14 +219,14 @@ class Stop:
 
     def __enter__(self) -> Stop:
         if self.cell[0]:
-            self.look()
+            self.check()
         return self
 
     def __exit__(self, error: type[BaseException] | None, *others: object) -> None:
         if error is None and self.cell[0]:
-            self.look()
+            self.check()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check that no kernel was stopped, so that its results may be used.
 
         Raises:

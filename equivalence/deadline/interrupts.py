@@ -22,11 +22,11 @@ import sys
 import threading
 from collections.abc import Callable
 
-from equivalence import forking
+from equivalence import forks
 
 NOBODY = -1
 
-_lock = forking.listed(threading.RLock(), forking.Order.BRIEF)  # of the two below
+_lock = forks.registered(threading.RLock(), forks.Order.BRIEF)  # of the two below
 _call: Callable[[], object] | None = None  # stops the computation of the main thread
 _owner = NOBODY  # the wake-up file of somebody else
 
@@ -159,4 +159,4 @@ def _in_child() -> None:
     _is_running, _main_thread = False, threading.main_thread().ident
 
 
-forking.in_child(_in_child)
+forks.in_child(_in_child)

@@ -1,6 +1,6 @@
 from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
-from equivalence.network.codes cimport Codes
+from equivalence.network.sorted_set cimport SortedSet
 from equivalence.network.edges cimport Edges
 
 cdef struct Todo:
@@ -8,7 +8,7 @@ cdef struct Todo:
 
 
 cdef class Rules:
-    cdef unsigned char[::1] known, known_room
+    cdef unsigned char[::1] is_reached, is_reached_room
     cdef Py_ssize_t[::1] queue
     cdef Py_ssize_t head, tail
 
@@ -22,9 +22,9 @@ cdef class Builder:
     cdef Edges edges
     cdef Rules rules
     cdef Interned counted
-    cdef Codes ranges
+    cdef SortedSet ranges
     cdef Todo[::1] stack
-    cdef Py_ssize_t depth, at, length, source, target, max_states
+    cdef Py_ssize_t depth, position, length, source, target, max_states
     cdef Account account
 
     cdef int prepare(self, const Py_ssize_t[::1] data, const Py_ssize_t[::1] starts, const Py_ssize_t[::1] bodies, Py_ssize_t max_states, Account account) except -1

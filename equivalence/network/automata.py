@@ -17,14 +17,14 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network import serial as types
-from cython.cimports.equivalence.network.codes import Codes
 from cython.cimports.equivalence.network.edge_types import BYTES, CALL, EMPTY
 from cython.cimports.equivalence.network.edges import Edges
+from cython.cimports.equivalence.network.sorted_set import SortedSet
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-from equivalence.arrays.growing import bigger, record_type
+from equivalence.arrays.dynamic_arrays import bigger, record_type
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import dialect, serial
 from equivalence.network.counted_automata import MARK
@@ -55,27 +55,27 @@ class Rules:
     """Rules to visit, each once, in the order in which they are found.
 
     Attributes:
-        known: uint8[n], the rules found so far.
+        is_reached: uint8[n], the rules found so far.
     """
 
     def __init__(self) -> None:
-        self.known = self.known_room = np.empty(0, np.uint8)
+        self.is_reached = self.is_reached_room = np.empty(0, np.uint8)
         self.queue = np.empty(0, np.int64)
 
     def prepare(self, n):
         """Start with n rules, none of which is found yet."""
         if n > self.queue.shape[0]:
             self.queue = np.empty(n + n // 2, np.int64)
-            self.known_room = np.empty(n + n // 2, np.uint8)
-        self.known = self.known_room[:n]
-        self.known[:] = 0
+            self.is_reached_room = np.empty(n + n // 2, np.uint8)
+        self.is_reached = self.is_reached_room[:n]
+        self.is_reached[:] = 0
         self.head = 0
         self.tail = 0
 
     def find(self, rule):
         """Add a rule, unless it is known."""
-        if not self.known[rule]:
-            self.known[rule] = 1
+        if not self.is_reached[rule]:
+            self.is_reached[rule] = 1
             self.queue[self.tail] = rule
             self.tail += 1
 
@@ -105,7 +105,7 @@ class Builder:
         self.edges = Edges(0, 16)
         self.rules = Rules()
         self.counted = Interned(16, 3)
-        self.ranges = Codes()
+        self.ranges = SortedSet()
         self.stack = np.empty(32, TODO)
 
     def prepare(self, data, starts, bodies, max_states, account):
@@ -130,7 +130,7 @@ class Builder:
             if self.bodies[rule] >= 0:
                 self.follow(self.bodies[rule], 2 * rule, 2 * rule + 1)
                 while self.depth > 0:
-                    self.account.look()
+                    self.account.check()
                     self.expand()
             rule = self.rules.next()
 
@@ -153,8 +153,8 @@ class Builder:
         """
         self.depth -= 1
         self.source, self.target = self.stack[self.depth].source, self.stack[self.depth].target
-        self.at = self.starts[self.stack[self.depth].expression] + 2
-        expression_type, self.length = self.data[self.at - 2], self.data[self.at - 1]
+        self.position = self.starts[self.stack[self.depth].expression] + 2
+        expression_type, self.length = self.data[self.position - 2], self.data[self.position - 1]
         if self.edges.n_states > self.max_states or self.edges.count > 8 * self.max_states:
             with cython.gil:
                 raise too_large(self.max_states)
@@ -173,10 +173,12 @@ class Builder:
         if expression_type in (types.SEQUENCE, types.CHOICES):
             return self.parts(expression_type == types.SEQUENCE)
         if expression_type in (types.RULE, types.REPEAT):
-            self.rules.find(self.data[self.at])
+            self.rules.find(self.data[self.position])
             if expression_type == types.RULE:
-                return self.edges.add(self.source, CALL, self.data[self.at], 0, self.target)
-            return self.repeat(self.data[self.at], self.data[self.at + 1], self.data[self.at + 2])
+                return self.edges.add(self.source, CALL, self.data[self.position], 0, self.target)
+            return self.repeat(
+                self.data[self.position], self.data[self.position + 1], self.data[self.position + 2]
+            )
         with cython.gil:
             self.refuse_type(expression_type)
         return 0
@@ -197,7 +199,7 @@ class Builder:
         source = self.source
         for i in range(self.length):
             following = self.edges.state() if i + 1 < self.length else self.target
-            byte = self.data[self.at + i] & 255
+            byte = self.data[self.position + i] & 255
             self.edges.add(source, BYTES, byte, byte, following)
             source = following
         return 0
@@ -208,12 +210,12 @@ class Builder:
         A negative class is the complement over all code points, as XGrammar's binary reads it; see
         `equivalence.network.dialect` for older versions.
         """
-        negative = self.data[self.at]
+        negative = self.data[self.position]
         n_ranges = (self.length - 1) // 2
         self.ranges.count = 0
         for i in range(n_ranges):
-            low = self.data[self.at + 1 + 2 * i]
-            high = min(self.data[self.at + 2 + 2 * i], LAST)
+            low = self.data[self.position + 1 + 2 * i]
+            high = min(self.data[self.position + 2 + 2 * i], LAST)
             if negative:
                 if LOOSE and high > LAST_ASCII:
                     with cython.gil:
@@ -238,7 +240,7 @@ class Builder:
         source = self.source
         for i in range(self.length):
             following = self.edges.state() if sequence and i + 1 < self.length else self.target
-            self.follow(self.data[self.at + i], source, following)
+            self.follow(self.data[self.position + i], source, following)
             if sequence:
                 source = following
         return 0
@@ -282,7 +284,7 @@ def reachable(
     their expressions, uint8[expressions].
 
     Args:
-        data, starts, bodies, root: as for `making.Making.begin`; every rule has a body.
+        data, starts, bodies, root: as for `pipeline.Pipeline.begin`; every rule has a body.
 
     Raises:
         IndexError: an expression refers to something that does not exist.
@@ -319,4 +321,4 @@ def reachable(
                     for i in range(at + 2, at + 2 + 2 * data[at], 2):
                         rules.find(data[i])
             rule = rules.next()
-    return np.array(rules.known), found
+    return np.array(rules.is_reached), found

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.graph import Graph
 from cython.cimports.equivalence.network.signatures import Signatures
+from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import record_type
+from equivalence.arrays.dynamic_arrays import record_type
 
 check_source(__name__)
 
@@ -194,7 +194,7 @@ class Refinement:
     def group_queue(self):
         """Group the examined states by block and key."""
         for i in range(self.n_queue):
-            self.account.look()
+            self.account.check()
             s = self.queue[i].state
             b = self.graph.name[s]
             length = self.graph.write_key(s, -1)

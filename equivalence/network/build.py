@@ -45,13 +45,13 @@ from equivalence.deadline import Deadline, Stop
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import dialect, edge_types, serial
 from equivalence.network.automata import reachable
-from equivalence.network.below import MergedStates
+from equivalence.network.below_sets import MergedStates
 from equivalence.network.contexts import contexts_and_below
 from equivalence.network.counted_automata import limits_of, refuse_counted_automata
 from equivalence.network.foreign import ForeignRule, foreign_rule
+from equivalence.network.grammar_reader import ParsedGrammar, PlainRules, read_grammar
 from equivalence.network.left_recursion import left_recursive, remove_left_recursion
-from equivalence.network.making import Making, unpacked
-from equivalence.network.reading import PlainRules, ReadGrammar, read_grammar
+from equivalence.network.pipeline import Pipeline, unpacked
 from equivalence.network.token_ids import escaped_edges
 
 MOST_KEPT, MOST_KEPT_STATES = 4, 25_000
@@ -60,7 +60,7 @@ states together. A state takes 1.3 to 2.7 KB, so all of them take at most about 
 JSON schema). With new tables, the first mask of a schema of 12,471 states takes 38 ms instead of 24: the
 system clears each page of new memory."""
 
-_waiting: list[Making] = []
+_waiting: list[Pipeline] = []
 """Tables that are not in use."""
 
 PHASE = "the grammar's network"
@@ -70,7 +70,18 @@ Integers = NDArray[np.int64]
 
 
 class Below(NamedTuple):
-    """What may lie below each state of a network; see `Network`."""
+    """What may lie below each state of a network.
+
+    Attributes:
+        contexts: what may be on top of a stack, int64[C, 2], rows (symbol, counted class below or -1).
+        context_starts: int64[C + 1], where the below sets of each context begin in `context_below`.
+        context_below: int64, the below sets of each context.
+        below_starts: int64[B + 1], where the symbols of each below set begin in `below_symbols`.
+        below_symbols: int64, the symbols of each below set.
+        below_of_symbol: int64, the below set below each of `below_symbols`.
+        below_bottom: bool[B], the sets that may be at the bottom of the stack.
+        n_rules: number of the grammar's rules that the network uses.
+    """
 
     contexts: Integers
     context_starts: Integers
@@ -88,8 +99,8 @@ class Network:
     A *symbol* is what lies on the stack: a state to return to, or -1 - k, the frame of counted class k. A
     *below set* contains the symbols that may lie directly below a rule's states.
 
-    `finish`, or the first access, computes what lies below; masks before there are classes do not need it.
-    Two threads may compute it twice, with equal results.
+    The first call of `below` computes what may lie below each state; masks before there are classes do not
+    need it. Two threads may compute it twice, with equal results.
 
     Attributes:
         automaton: (final uint8[n], edge starts int64[n + 1], edges int64[k, 3], call starts int64[n + 1],
@@ -113,8 +124,8 @@ class Network:
         self._below: Below | None = None
         self._counted: tuple[Below | None, int] = None, 0
 
-    def finish(self, deadline: Deadline | None = None) -> Below:
-        """Compute what may lie below each state.
+    def below(self, deadline: Deadline | None = None) -> Below:
+        """What may lie below each state. It is computed once.
 
         Raises:
             BudgetExceeded: the sets are larger than the bound on states allows, or the deadline has passed.
@@ -134,53 +145,13 @@ class Network:
         return below
 
     @property
-    def contexts(self) -> Integers:
-        """What may be on top of a stack, int64[C, 2], rows (symbol, counted class below or -1)."""
-        return self.finish().contexts
-
-    @property
-    def context_starts(self) -> Integers:
-        """int64[C + 1], where the below sets of each context begin in `context_below`."""
-        return self.finish().context_starts
-
-    @property
-    def context_below(self) -> Integers:
-        """int64, the below sets of each context."""
-        return self.finish().context_below
-
-    @property
-    def below_starts(self) -> Integers:
-        """int64[B + 1], where the symbols of each below set begin in `below_symbols`."""
-        return self.finish().below_starts
-
-    @property
-    def below_symbols(self) -> Integers:
-        """int64, the symbols of each below set."""
-        return self.finish().below_symbols
-
-    @property
-    def below_of_symbol(self) -> Integers:
-        """int64, the below set below each of `below_symbols`."""
-        return self.finish().below_of_symbol
-
-    @property
-    def below_bottom(self) -> NDArray[np.bool_]:
-        """The sets that may be at the bottom of the stack, bool[B]."""
-        return self.finish().below_bottom
-
-    @property
-    def n_rules(self) -> int:
-        """Number of the grammar's rules that the network uses."""
-        return self.finish().n_rules
-
-    @property
     def n_states(self) -> int:
         """Number of states after merging."""
         return int(self.automaton[0].size)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays; counted once, and again after `finish`."""
+        """Bytes of all arrays; counted once, and again when `below` has been computed."""
         below, size = self._counted
         if not size or below is not self._below:
             below, unfinished = self._below, self._unfinished
@@ -217,7 +188,7 @@ def build_network(
         return _build(read, token_bytes, max_states, deadline, stop)
 
 
-def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadline, stop: Stop) -> Network:
+def _build(read: ParsedGrammar, token_bytes: int, max_states: int, deadline: Deadline, stop: Stop) -> Network:
     root, bodies = read.root, read.bodies
     data, starts = read.data, read.starts
     n_rules = len(bodies)
@@ -236,37 +207,37 @@ def _build(read: ReadGrammar, token_bytes: int, max_states: int, deadline: Deadl
         if read.is_escaped:
             edges, n_states = escaped_edges(edges, n_states)
         n_rules = len(bodies)
-    making = _making()
+    pipeline = _pipeline()
     rules = read.rules
     is_plain = isinstance(rules, PlainRules)
-    is_left = making.begin(data, starts, bodies, root, max_states, edges, n_states, stop, merge=is_plain)
+    is_left = pipeline.begin(data, starts, bodies, root, max_states, edges, n_states, stop, merge=is_plain)
     if not is_plain:
-        _refuse_rule_features(rules, read.features, making.is_reached()[: len(rules)])
+        _refuse_rule_features(rules, read.features, pipeline.is_reached()[: len(rules)])
     if is_left:
-        pairs, edges, rule_of_state, begins, ends, nullable = making.left_recursive()
+        pairs, edges, rule_of_state, begins, ends, nullable = pipeline.left_recursive()
         cyclic = left_recursive(pairs, n_rules, stop)
         edges, n_states = remove_left_recursion(
             cyclic, edges, rule_of_state, begins, ends, nullable, max_states, stop
         )
-        making.without_left_recursion(edges, n_states, begins, ends)
-    automaton, start, is_empty = making.merge(token_bytes)
+        pipeline.without_left_recursion(edges, n_states, begins, ends)
+    automaton, start, is_empty = pipeline.merge(token_bytes)
     if read.automata:
-        rules, classes = making.counted_rules()
+        rules, classes = pipeline.counted_rules()
         automaton = limits_of(automaton, rules, classes, read.automata)
-    network = Network(automaton, start, is_empty, (*making.packed(), root, max_states))
-    making.forget()
-    held = sum(one.largest for one in _waiting) + making.largest
+    network = Network(automaton, start, is_empty, (*pipeline.packed(), root, max_states))
+    pipeline.forget()
+    held = sum(one.largest for one in _waiting) + pipeline.largest
     if held <= MOST_KEPT_STATES and len(_waiting) < MOST_KEPT:
-        _waiting.append(making)  # only now: after an error, the tables must not be used again
+        _waiting.append(pipeline)  # only now: after an error, the tables must not be used again
     return network
 
 
-def _making() -> Making:
+def _pipeline() -> Pipeline:
     """The tables of an earlier grammar, or new ones."""
     try:
         return _waiting.pop()
     except IndexError:
-        return Making()
+        return Pipeline()
 
 
 def _add_foreign(

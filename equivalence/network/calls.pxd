@@ -1,12 +1,12 @@
 from equivalence.arrays.account cimport Account
-from equivalence.network.edges cimport Ordered
+from equivalence.network.edges cimport SortedEdges
 
 cdef struct Rule:
     Py_ssize_t first, next, caller
 
 
 cdef class Calls:
-    cdef Ordered ordered
+    cdef SortedEdges ordered
     cdef Py_ssize_t[::1] begins, ends, counted
     cdef Py_ssize_t n_rules, total
     cdef Rule[::1] rules

@@ -6,19 +6,19 @@ What: `Calls` reads the automata of all rules; their edges must be sorted by sou
 When: third step of `build_network`, and again after left recursion was removed.
 Limits: counted rules are numbered after the plain ones, and call only their unit.
 
-Indices are not checked here, because `edges.Ordered` has checked the states of all edges, and `automata` the
-rules that they call. Checks would add a quarter to the time.
+Indices are not checked here, because `edges.SortedEdges` has checked the states of all edges, and `automata`
+the rules that they call. Checks would add a quarter to the time.
 """
 
 from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.edge_types import BYTES, CALL, EMPTY
-from cython.cimports.equivalence.network.edges import Ordered
+from cython.cimports.equivalence.network.edges import SortedEdges
+from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import record_type
+from equivalence.arrays.dynamic_arrays import record_type
 
 check_source(__name__)
 
@@ -49,7 +49,7 @@ class Calls:
         stack: states or rules to visit.
     """
 
-    def __init__(self, ordered: Ordered) -> None:
+    def __init__(self, ordered: SortedEdges) -> None:
         self.ordered = ordered
         self.owner = self.owner_room = self.seen = self.stack = np.empty(0, np.int64)
         self.order = self.order_room = self.callees = np.empty(0, np.int64)
@@ -182,7 +182,7 @@ class Calls:
         while changed:
             changed = 0
             for position in range(self.n_found):
-                self.account.look()
+                self.account.check()
                 rule = self.order[position]
                 if not self.empty[rule] and self.may_be_empty(rule):
                     self.empty[rule] = 1

@@ -10,9 +10,9 @@ Limits: only well-formed UTF-8: surrogates are left out of every range.
 from __future__ import annotations
 
 import cython
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.edge_types import BYTES
 from cython.cimports.equivalence.network.edges import Edges
+from cython.cimports.equivalence.source_check import check_source
 
 check_source(__name__)
 

@@ -1,6 +1,6 @@
-from equivalence.network.codes cimport Codes
+from equivalence.network.sorted_set cimport SortedSet
 from equivalence.network.deterministic cimport Deterministic
-from equivalence.network.edges cimport Edge, Ordered
+from equivalence.network.edges cimport Edge, SortedEdges
 
 cdef struct Copied:
     Py_ssize_t state, back
@@ -14,7 +14,7 @@ cdef class Closures:
     cdef Edge[::1] edges
     cdef const Py_ssize_t[::1] begins, ends
     cdef const unsigned char[::1] nullable
-    cdef Deterministic made
+    cdef Deterministic automata
     cdef Py_ssize_t n_states
     cdef Copied[::1] copies
     cdef Py_ssize_t n_copies
@@ -24,7 +24,7 @@ cdef class Closures:
     cdef Py_ssize_t stamp
     cdef Py_ssize_t[::1] stack
     cdef Py_ssize_t depth
-    cdef Codes members
+    cdef SortedSet members
     cdef bint ends_here
     cdef Py_ssize_t[::1] path
 
@@ -38,4 +38,4 @@ cdef class Closures:
     cdef bint is_tail(self, Py_ssize_t k) noexcept nogil
     cdef bint is_pure_end(self, Py_ssize_t state) noexcept nogil
     cdef int grow_copies(self, Py_ssize_t wanted) except -1
-    cdef int prepare(self, Ordered ordered, const Py_ssize_t[::1] begins, const Py_ssize_t[::1] ends, const unsigned char[::1] nullable) except -1 nogil
+    cdef int prepare(self, SortedEdges ordered, const Py_ssize_t[::1] begins, const Py_ssize_t[::1] ends, const unsigned char[::1] nullable) except -1 nogil

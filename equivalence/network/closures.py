@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
-from cython.cimports.equivalence.network.codes import Codes
 from cython.cimports.equivalence.network.deterministic import Deterministic
 from cython.cimports.equivalence.network.edge_types import BYTES, EMPTY
+from cython.cimports.equivalence.network.sorted_set import SortedSet
+from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import bigger, record_type
+from equivalence.arrays.dynamic_arrays import bigger, record_type
 
 check_source(__name__)
 
@@ -38,10 +38,10 @@ class Closures:
     """Closures of elements, one after another, for the current rule.
 
     Args:
-        made: the deterministic automata of earlier rules.
+        automata: the deterministic automata of earlier rules.
 
     Attributes:
-        starts, edges: the automata as they are read, by source (`edges.Ordered`).
+        starts, edges: the automata as they are read, by source (`edges.SortedEdges`).
         begins, ends, nullable: the first and the last state of each rule, and whether it may be empty; the
             counted rules are numbered after the others.
         n_states: number of elements that are states; the others are copies.
@@ -56,14 +56,14 @@ class Closures:
         ends_here: whether it contains the rule's end.
     """
 
-    def __init__(self, made: Deterministic) -> None:
-        self.made = made
+    def __init__(self, automata: Deterministic) -> None:
+        self.automata = automata
         self.copies = np.empty(256, COPIED)
         self.copy_of_edge = np.empty(0, np.int64)
         self.elements = np.zeros(256, ELEMENT)
         self.stamp = 0
         self.stack = np.empty(256, np.int64)
-        self.members = Codes()
+        self.members = SortedSet()
         self.path = np.empty(PATH, np.int64)
 
     def prepare(self, ordered, begins, ends, nullable):
@@ -143,9 +143,9 @@ class Closures:
         is_member: cython.int = 0
         if element >= self.n_states:
             state = self.copies[element - self.n_states].state
-            if self.made.final[state]:
+            if self.automata.final[state]:
                 self.push(self.copies[element - self.n_states].back)
-            return self.made.edge_starts[state + 1] > self.made.edge_starts[state]
+            return self.automata.edge_starts[state + 1] > self.automata.edge_starts[state]
         if element == self.end:
             is_member = 1
             self.ends_here = True
@@ -162,7 +162,7 @@ class Closures:
         """Add what a call leads to without a byte. Return whether it stays a call."""
         rule = self.edges[k].a
         inner: cython.Py_ssize_t = -1
-        if self.made.copied[rule]:
+        if self.automata.copied[rule]:
             inner = self.copied(k)
         elif self.is_tail(k):
             inner = self.begins[rule]
@@ -177,12 +177,12 @@ class Closures:
         """The first element of the copy of the rule that an edge calls."""
         if self.copy_of_edge[k] == 0:
             rule = self.edges[k].a
-            width = self.made.rule_last[rule] - self.made.rule_first[rule]
+            width = self.automata.rule_last[rule] - self.automata.rule_first[rule]
             if self.n_copies + width > self.copies.shape[0]:
                 with cython.gil:
                     self.grow_copies(width)
             for i in range(width):
-                self.copies[self.n_copies + i].state = self.made.rule_first[rule] + i
+                self.copies[self.n_copies + i].state = self.automata.rule_first[rule] + i
                 self.copies[self.n_copies + i].back = self.edges[k].target
                 self.elements[self.n_states + self.n_copies + i].subset = 0
             self.copy_of_edge[k] = self.n_states + self.n_copies

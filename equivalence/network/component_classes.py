@@ -36,9 +36,9 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.bisimulation import Refinement
 from cython.cimports.equivalence.network.graph import INSIDE, Graph
+from cython.cimports.equivalence.source_check import check_source
 
 check_source(__name__)
 

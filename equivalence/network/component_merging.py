@@ -4,7 +4,7 @@
 
 What: `ComponentMerging` gives equivalent states one class. It finds the strongly connected components of a
 graph, each after all components to which it leads, and `component_classes.py` gives them classes.
-When: called by `equivalence.network.merging`.
+When: called by `equivalence.network.state_merging`.
 Limits: if it is not certain that states of different classes are never equivalent, all classes are merged
 again (`equivalence.network.bisimulation`).
 Source: Tarjan, Depth-first search and linear graph algorithms, 1972.
@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.component_classes import ComponentClasses
 from cython.cimports.equivalence.network.graph import Graph
+from cython.cimports.equivalence.source_check import check_source
 
 check_source(__name__)
 
@@ -79,7 +79,7 @@ class ComponentMerging:
             if successor >= 0:
                 self.visit(successor)
                 continue
-            self.account.look()
+            self.account.check()
             self.depth -= 1
             if self.earliest[s] == self.order[s]:
                 self.take_component(s)

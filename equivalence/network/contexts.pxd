@@ -1,7 +1,7 @@
 from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
-from equivalence.network.below cimport BelowSets, MergedStates
-from equivalence.network.codes cimport Codes
+from equivalence.network.below_sets cimport BelowSets, MergedStates
+from equivalence.network.sorted_set cimport SortedSet
 
 
 cdef class Contexts:
@@ -16,7 +16,7 @@ cdef class Contexts:
     cdef Py_ssize_t[::1] frames  # by set: its number of counter frames, which come first in it
     cdef Py_ssize_t[::1] rest  # by set: the set without its frames, -2 if empty, -1 if not known
     cdef Py_ssize_t[::1] seen  # by rule: the symbol for which it was last visited
-    cdef Codes codes
+    cdef SortedSet codes
     cdef Py_ssize_t base
     cdef Py_ssize_t[:, ::1] rows
     cdef Py_ssize_t[::1] row_starts, row_sets

@@ -5,7 +5,7 @@
 What: the part of a `Network` that describes stacks (section 3 of docs/theory.md), made from its merged
 states.
 When: last step of `build_network`.
-Limits: those of `equivalence.network.below`, whose sets it uses.
+Limits: those of `equivalence.network.below_sets`, whose sets it uses.
 
 Every index is always checked, as there.
 """
@@ -15,9 +15,9 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.built import check_source
-from cython.cimports.equivalence.network.below import BelowSets, MergedStates
-from cython.cimports.equivalence.network.codes import Codes
+from cython.cimports.equivalence.network.below_sets import BelowSets, MergedStates
+from cython.cimports.equivalence.network.sorted_set import SortedSet
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 from equivalence.deadline import Stop
@@ -63,7 +63,7 @@ class Contexts:
         self.frames = np.empty(below.n_sets, np.int64)
         self.rest = np.empty(below.n_sets, np.int64)
         self.seen = np.empty(below.total, np.int64)
-        self.codes = Codes()
+        self.codes = SortedSet()
         self.base = 2 * below.n_sets + 1
         with cython.nogil:
             self.note_tops(states, below)
@@ -77,7 +77,7 @@ class Contexts:
         self.n_row_sets = 0
         with cython.nogil:
             for symbol in range(self.n_symbols):
-                self.account.look()
+                self.account.check()
                 self.collect(symbol)
                 self.write(symbol)
         self.flat = (

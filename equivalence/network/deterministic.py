@@ -4,7 +4,7 @@
 
 What: `Deterministic` owns the tables of all rules, and decides which rules are small enough to be copied
 into their callers.
-When: filled by `equivalence.network.subsets`, read by `equivalence.network.merging`.
+When: filled by `equivalence.network.subsets`, read by `equivalence.network.state_merging`.
 Limits: states must be added in the order of their numbers, and ended in that order.
 """
 
@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import bigger, record_type
+from equivalence.arrays.dynamic_arrays import bigger, record_type
 
 check_source(__name__)
 

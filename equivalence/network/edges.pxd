@@ -1,4 +1,4 @@
-from equivalence.network.codes cimport Codes
+from equivalence.network.sorted_set cimport SortedSet
 
 
 cdef struct Edge:
@@ -20,13 +20,13 @@ cdef class Edges:
     cdef int behind(self, Py_ssize_t byte, Py_ssize_t low, Py_ssize_t high, Py_ssize_t length, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef Py_ssize_t continued(self, Py_ssize_t length, Py_ssize_t target) except -1 nogil
     cdef int loosely(self, Py_ssize_t source, Py_ssize_t target) except -1 nogil
-    cdef int others(self, Codes ranges, Py_ssize_t source, Py_ssize_t target) except -1 nogil
+    cdef int others(self, SortedSet ranges, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef int make_rows(self, Py_ssize_t room) except -1
     cdef int grow(self) except -1
     cdef int renew(self, Py_ssize_t n_states, Py_ssize_t room) except -1
 
 
-cdef class Ordered:
+cdef class SortedEdges:
     cdef Py_ssize_t[::1] starts, starts_room
     cdef Edge[::1] rows, rows_room
 

@@ -3,7 +3,7 @@
 """Edges of byte automata: a growing table, and characters as edges.
 
 What: `Edges` owns the edges and counts the states of all automata of a network; characters become chains of
-byte ranges. `Ordered` has them by source.
+byte ranges. `SortedEdges` has them by source.
 When: while a network is built; `equivalence.network.automata` fills the table.
 Limits: the automata are not deterministic, and states have no order.
 
@@ -16,11 +16,11 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import of_array
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.edge_types import BYTES
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-from equivalence.arrays.growing import record_type
+from equivalence.arrays.dynamic_arrays import record_type
 from equivalence.arrays.records import Kind
 from equivalence.errors import GrammarError, UnsupportedGrammar
 from equivalence.network import dialect
@@ -223,7 +223,7 @@ class Edges:
 
 @cython.final
 @cython.cclass
-class Ordered:
+class SortedEdges:
     """Edges sorted by source; edges of one source keep their order.
 
     Attributes:

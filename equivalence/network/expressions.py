@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network import serial as types
+from cython.cimports.equivalence.source_check import check_source
 
 check_source(__name__)
 
@@ -25,7 +25,7 @@ def types_among(
     """The types of all expressions.
 
     Args:
-        data, starts: as of `equivalence.network.reading.ReadGrammar`.
+        data, starts: as of `equivalence.network.grammar_reader.ParsedGrammar`.
     """
     one: cython.ulonglong = 1
     met: cython.ulonglong = 0
@@ -53,7 +53,7 @@ def endless_rule(
     """A rule that is only a repeat of itself, perhaps through others (``p ::= p{2}``); -1 if there is none.
 
     Args:
-        data, starts: as in `equivalence.network.reading.ReadGrammar`.
+        data, starts: as in `equivalence.network.grammar_reader.ParsedGrammar`.
         bodies: int64, the expression of each rule.
 
     Raises:

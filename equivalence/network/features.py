@@ -14,7 +14,7 @@ import numpy as np
 from equivalence.network import serial
 from equivalence.network.automata import reachable
 from equivalence.network.expressions import types_among
-from equivalence.network.reading import ReadGrammar
+from equivalence.network.grammar_reader import ParsedGrammar
 from equivalence.network.serial import CAPTURE, IS_LAZY, MAX_CHARS, MAX_TOKENS
 
 
@@ -59,7 +59,7 @@ PLAIN = Features((), False, False, False, False, False, False, False)
 """A grammar of bytes and stacks only."""
 
 
-def features_of(read: ReadGrammar) -> Features:
+def features_of(read: ParsedGrammar) -> Features:
     """The constructs beyond bytes and stacks of a grammar."""
     if read.printed is not None:  # a printed grammar with other constructs is not read
         return PLAIN
@@ -87,7 +87,7 @@ def features_of(read: ReadGrammar) -> Features:
     )
 
 
-def _named(read: ReadGrammar) -> tuple[int, ...]:
+def _named(read: ParsedGrammar) -> tuple[int, ...]:
     """The ids that a grammar names, ascending."""
     data, starts = read.data, read.starts
     named: set[int] = set()

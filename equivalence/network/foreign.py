@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import edge_types, serial
+from equivalence.network.grammar_reader import ParsedGrammar
 from equivalence.network.optimised import Wanted
-from equivalence.network.reached import reached_edges
-from equivalence.network.read_back import read_back
-from equivalence.network.reading import ReadGrammar
+from equivalence.network.optimised_grammar import optimised_grammar
+from equivalence.network.reachable_part import reachable_edges
 
 MAX_SERIALIZED_BYTES = 32_000_000
 """Larger texts are refused: reading 8 MB takes about 0.25 s (the repeat {3,500} in one pattern)."""
@@ -49,7 +49,7 @@ class ForeignRule(NamedTuple):
     repeats: tuple[tuple[int, int, int], ...]
 
 
-def foreign_rule(read: ReadGrammar, rule: int) -> ForeignRule:
+def foreign_rule(read: ParsedGrammar, rule: int) -> ForeignRule:
     """The automata of rule number ``rule`` of a grammar, as XGrammar makes them."""
     expression_type, body = _expression(read, read.rules[rule][serial.BODY])
     if expression_type != serial.TAGS:  # regex and substring rules call no other rule
@@ -77,7 +77,7 @@ def foreign_rule(read: ReadGrammar, rule: int) -> ForeignRule:
     return _called(known_tags(tags, body[-2], excluded), callees)
 
 
-def _expression(read: ReadGrammar, number: int) -> tuple[int, list[int]]:
+def _expression(read: ParsedGrammar, number: int) -> tuple[int, list[int]]:
     """The type and the body of an expression."""
     at = int(read.starts[number])
     expression_type, length = read.data[at : at + 2].tolist()
@@ -201,7 +201,7 @@ def _context_free(expression_type: int, body: tuple[int, ...]) -> ForeignRule:
 
 
 def _rule_of(sub: dict[str, Any], names: dict[str, int], pattern: str = "") -> ForeignRule:
-    made = read_back(Wanted(json.dumps(sub), MAX_SERIALIZED_BYTES, pattern))
+    made = optimised_grammar(Wanted(json.dumps(sub), MAX_SERIALIZED_BYTES, pattern))
     if made is None:
         raise UnsupportedGrammar(
             "a pattern whose repeats XGrammar unrolls into too many rules to read back; "
@@ -216,7 +216,7 @@ def _rule_of(sub: dict[str, Any], names: dict[str, int], pattern: str = "") -> F
     automata = []
     for number in own:
         _, begin, ends = grammar[serial.AUTOMATA_OF_RULES][number][0][:3]
-        edges, n_states = reached_edges(made.rows, made.starts, begin, np.array(ends, np.int64))
+        edges, n_states = reachable_edges(made.rows, made.starts, begin, np.array(ends, np.int64))
         for place in np.flatnonzero(edges[:, 1] < 0).tolist():
             kind, about = edges[place, 1:3].tolist()
             if kind == serial.EDGE_RULE:

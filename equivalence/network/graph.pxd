@@ -1,5 +1,5 @@
 from equivalence.arrays.interning cimport Interned
-from equivalence.network.codes cimport Codes
+from equivalence.network.sorted_set cimport SortedSet
 from equivalence.network.deterministic cimport Span
 
 cdef enum:
@@ -23,7 +23,7 @@ cdef class Graph:
     cdef readonly Py_ssize_t n_bounds
     cdef Py_ssize_t shift
     cdef Py_ssize_t[::1] name, name_room, example
-    cdef Codes codes
+    cdef SortedSet codes
     cdef Interned keys
 
     cdef Py_ssize_t n_successors(self, Py_ssize_t s) noexcept nogil

@@ -4,7 +4,7 @@
 
 What: a `Graph` of states, whose calls lead to first states instead of rules; a name for each state, given
 by merging; and keys: lists of integers that describe what a state does next, with its successors by name.
-When: made by `equivalence.network.merging`, first of states, then of their classes.
+When: made by `equivalence.network.state_merging`, first of states, then of their classes.
 Limits: indices are not checked.
 """
 
@@ -13,10 +13,10 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import check_source
-from cython.cimports.equivalence.network.codes import Codes
+from cython.cimports.equivalence.network.sorted_set import SortedSet
+from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import record_type
+from equivalence.arrays.dynamic_arrays import record_type
 
 check_source(__name__)
 
@@ -50,7 +50,7 @@ class Graph:
         self.example = np.empty(0, np.int64)
         self.own_final = np.empty(0, np.uint8)
         self.own_edge_starts = self.own_call_starts = np.empty(0, np.int64)
-        self.codes = Codes()
+        self.codes = SortedSet()
         self.keys = Interned(64, 8)
 
     def prepare(self, final, edge_starts, n_edges, call_starts, n_calls, n_bounds, n_named):

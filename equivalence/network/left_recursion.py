@@ -33,11 +33,11 @@ def left_recursive(pairs: Integers, n_rules: int, stop: Stop) -> list[set[int]]:
     """
     callees: list[list[int]] = [[] for _ in range(int(pairs.max(initial=-1)) + 1)]
     for begin in range(0, len(pairs), ROWS_PER_CHECK):
-        stop.look()
+        stop.check()
         for caller, callee in pairs[begin : begin + ROWS_PER_CHECK].tolist():
             callees[caller].append(callee)
     members: dict[int, set[int]] = {}
-    for rule, number in enumerate(components_of(callees, stop.look)):
+    for rule, number in enumerate(components_of(callees, stop.check)):
         members.setdefault(number, set()).add(rule)
     found = [
         some for some in members.values() if len(some) > 1 or any(rule in callees[rule] for rule in some)
@@ -73,7 +73,7 @@ def remove_left_recursion(
     outgoing: dict[int, list[list[int]]] = {}
     own = edges[is_member[rule_of_state[edges[:, 0]]]]
     for first in range(0, len(own), ROWS_PER_CHECK):
-        stop.look()
+        stop.check()
         for row in own[first : first + ROWS_PER_CHECK].tolist():
             outgoing.setdefault(row[0], []).append(row)
     tables = [edges]
@@ -86,7 +86,7 @@ def remove_left_recursion(
             rows: list[list[int]] = []
             name: dict[tuple[int, int], int] = {}
             for rule in members:
-                stop.look()
+                stop.check()
                 for state in states[rule]:
                     name[rule, state] = n_states
                     n_states += 1
@@ -95,13 +95,13 @@ def remove_left_recursion(
             if n_states > max_states:
                 raise too_large(max_states)
             for rule in members:
-                stop.look()
+                stop.check()
                 for state in states[rule]:
                     for _, edge_type, a, b, target in outgoing.get(state, ()):
                         rows.append([name[rule, state], edge_type, a, b, name[rule, target]])
             corner, queue = {goal}, [goal]
             for rule in queue:  # the rules whose first part may begin the goal
-                stop.look()
+                stop.check()
                 for state in _without_bytes(old[rule][0], outgoing, nullable):
                     for _, edge_type, a, b, target in outgoing.get(state, ()):
                         if edge_type == CALL and a in component:

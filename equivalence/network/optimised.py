@@ -1,8 +1,8 @@
 """The result of XGrammar's optimiser for a grammar: its rules and their automata, as text.
 
 What: `optimised_text` compiles a serialised grammar with XGrammar, over empty tokens, and writes the
-result. `optimised_by` lets another function do that during one call. `equivalence.network.read_back` reads
-the text.
+result. `optimised_by` lets another function do that during one call. `equivalence.network.optimised_grammar`
+reads the text.
 When: for automata that XGrammar makes itself: of patterns and tag dispatches
 (`equivalence.network.foreign`).
 Limits: the serialised form repeats all automata once for each rule; each byte of it takes 70 ns and 20
@@ -90,6 +90,6 @@ def optimised_by(optimise: Optimise, call: Callable[[], Result]) -> Result:
     return with_value(_optimise, optimise, call)
 
 
-def asked_for(wanted: Wanted) -> str | None:
+def text_of(wanted: Wanted) -> str | None:
     """Call the function that currently does the work of `optimised_text`."""
     return _optimise.get()(wanted)

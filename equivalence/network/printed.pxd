@@ -3,7 +3,7 @@ from equivalence.arrays.interning cimport Interned
 
 cdef class Printed:
     cdef const unsigned char[::1] text
-    cdef Py_ssize_t at
+    cdef Py_ssize_t position
     cdef Interned names
     cdef Py_ssize_t[:, ::1] places
     cdef Py_ssize_t[::1] bodies

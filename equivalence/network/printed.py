@@ -3,7 +3,7 @@
 """Grammars as XGrammar prints them.
 
 What: from the text of `str(grammar)`, `Printed.read` makes the expressions that the serialised form has, in
-another order. `equivalence.network.reading` accepts both.
+another order. `equivalence.network.grammar_reader` accepts both.
 When: for grammars whose printed text is complete (`hybrid.compile.request` says which), before any mask.
 XGrammar prints the median JSON schema in 30 us and serialises it in 200; the text is a third as long.
 Limits: rules of choices between sequences of texts, classes, rules and repeats, and rules that are a
@@ -31,8 +31,8 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network import serial as types
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 check_source(__name__)
@@ -57,7 +57,7 @@ class Printed:
     Attributes:
         text: the current text.
         has_caret: whether the first character of a class may be a caret.
-        at: the place that is read next.
+        position: the place that is read next.
         names: the names of the rules, with their numbers.
         places: for each rule, where its name begins and ends.
         bodies: for each rule, its expression.
@@ -80,7 +80,7 @@ class Printed:
         n_rules: cython.Py_ssize_t = text.count(b"\n")
         self.text = text
         self.has_caret = has_caret
-        self.at = self.n_data = self.n_starts = self.n_rules = self.types = 0
+        self.position = self.n_data = self.n_starts = self.n_rules = self.types = 0
         self.names.clear(n_rules)
         if n_rules + 1 > self.bodies.shape[0]:
             self.places = np.empty((2 * n_rules + 1, 2), np.int64)
@@ -94,7 +94,7 @@ class Printed:
             self.chosen = np.empty(size + 16, np.int64)
 
     def read(self, text: bytes, has_caret: bool, first: bytes) -> Any:
-        """The fields of `reading.ReadRules`; None if not all rules have the form that is read here.
+        """The fields of `grammar_reader.ParsedRules`; None if not all rules have the form that is read here.
 
         Args:
             text: the ASCII text that XGrammar prints.
@@ -142,26 +142,26 @@ class Printed:
     def find_rules(self):
         """Find the names of all rules. Return whether they have the form that is read here."""
         end: cython.Py_ssize_t = self.text.shape[0]
-        while self.at < end:
+        while self.position < end:
             n = self.n_rules
-            begin = self.at
+            begin = self.position
             self.skip_name()
             self.places[n, 0] = begin
-            self.places[n, 1] = self.at
+            self.places[n, 1] = self.position
             if self.named(begin, True) != n:
                 return 0
             self.n_rules = n + 1
             while not self.takes(ord("\n")):
-                self.at += 1
+                self.position += 1
         return 1
 
     def read_bodies(self):
         """Read the expressions of all rules. Return whether they have the form that is read here."""
         for rule in range(self.n_rules):
-            self.at = self.places[rule, 1]
+            self.position = self.places[rule, 1]
             body = NONE
             if self.takes_all(b" ::= "):
-                body = self.pattern() if self.text[self.at] == ord("R") else self.choices()
+                body = self.pattern() if self.text[self.position] == ord("R") else self.choices()
             # a lookahead assertion may follow
             if body == NONE or not (self.takes(ord("\n")) or self.takes_all(b" (=")):
                 return 0
@@ -176,10 +176,10 @@ class Printed:
         if not self.takes(ord("(")):
             return NONE
         while True:
-            if self.text[self.at] == ord('"'):
-                if self.text[self.at + 1] != ord('"'):
+            if self.text[self.position] == ord('"'):
+                if self.text[self.position + 1] != ord('"'):
                     return NONE
-                self.at += 2
+                self.position += 2
                 number = self.ended(types.EMPTY, 0)
             else:
                 number = self.sequence()
@@ -214,7 +214,7 @@ class Printed:
         while not (n and self.takes(ord(")"))):
             if not self.takes(ord(" ") if n else ord("(")):
                 return NONE
-            c = self.text[self.at]
+            c = self.text[self.position]
             number = self.quoted() if c == ord('"') else self.range() if c == ord("[") else self.called()
             if number == NONE:
                 return NONE
@@ -225,7 +225,7 @@ class Printed:
     def quoted(self):
         """Read a text in quotes, as bytes."""
         n = self.n_data + 2
-        self.at += 1
+        self.position += 1
         while not self.takes(ord('"')):
             code = self.character(False)
             if code < 0x80:
@@ -257,10 +257,10 @@ class Printed:
     def range(self):
         """Read a class of characters, or the star of one."""
         n = self.n_data + 3
-        self.at += 1
+        self.position += 1
         excludes: cython.bint = self.takes(ord("^"))
         if excludes and self.has_caret:
-            if self.text[self.at] != ord("\\") or self.text[self.at + 1] != ord("0"):
+            if self.text[self.position] != ord("\\") or self.text[self.position + 1] != ord("0"):
                 return NONE
         self.data[self.n_data + 2] = excludes
         while not self.takes(ord("]")):
@@ -277,7 +277,7 @@ class Printed:
 
     def called(self):
         """Read a rule name, or a repeat of a rule."""
-        begin = self.at
+        begin = self.position
         self.skip_name()
         rule = self.named(begin, False)
         if rule == NONE:
@@ -316,9 +316,9 @@ class Printed:
 
     def takes(self, wanted):
         """Read a character if it is the next one. Return whether it was."""
-        if self.text[self.at] != wanted:
+        if self.text[self.position] != wanted:
             return 0
-        self.at += 1
+        self.position += 1
         return 1
 
     def takes_all(self, wanted):
@@ -333,17 +333,17 @@ class Printed:
     def skip_name(self):
         """Read to the end of the name that begins here."""
         while True:
-            c = self.text[self.at]
+            c = self.text[self.position]
             is_letter: cython.bint = 97 <= c | 32 <= 122
             is_sign: cython.bint = c in (ord("_"), ord("-"), ord("."))
             if not (is_letter or is_sign or 48 <= c <= 57):
                 return 0
-            self.at += 1
+            self.position += 1
 
     def named(self, begin, is_new):
         """The number of the name between `begin` and here; `NONE` if it is empty, or if it is unknown and not
         `is_new`."""
-        length = self.at - begin
+        length = self.position - begin
         if length == 0:
             return NONE
         at = self.names.room(length)
@@ -354,20 +354,20 @@ class Printed:
     def integer(self):
         """Read a number without sign; `NONE` if there is none, or if it needs more than 31 bits."""
         value: cython.Py_ssize_t = 0
-        begin = self.at
-        while 48 <= self.text[self.at] <= 57 and value < TOO_LARGE:
-            value = 10 * value + self.text[self.at] - 48
-            self.at += 1
-        return value if begin < self.at and value < TOO_LARGE else NONE
+        begin = self.position
+        while 48 <= self.text[self.position] <= 57 and value < TOO_LARGE:
+            value = 10 * value + self.text[self.position] - 48
+            self.position += 1
+        return value if begin < self.position and value < TOO_LARGE else NONE
 
     def character(self, in_class):
         """Read a character, escaped or not, and return its code."""
-        c: cython.Py_ssize_t = self.text[self.at]
-        self.at += 1
+        c: cython.Py_ssize_t = self.text[self.position]
+        self.position += 1
         if c != ord("\\"):
             return c if 0x20 <= c < 0x7F else NONE
-        c = self.text[self.at]
-        self.at += 1
+        c = self.text[self.position]
+        self.position += 1
         if c == ord("x"):
             return self.hexadecimal(2)
         if c == ord("u"):
@@ -382,8 +382,8 @@ class Printed:
         """Read a hexadecimal number with this many digits."""
         value: cython.Py_ssize_t = 0
         for _ in range(digits):
-            c: cython.Py_ssize_t = self.text[self.at]
-            self.at += 1
+            c: cython.Py_ssize_t = self.text[self.position]
+            self.position += 1
             if 48 <= c <= 57:
                 value = 16 * value + c - 48
             elif 97 <= c <= 102:

@@ -17,10 +17,10 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.hashing import hashed
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.graph import Graph
+from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import record_type
+from equivalence.arrays.dynamic_arrays import record_type
 
 check_source(__name__)
 
@@ -82,7 +82,7 @@ class Signatures:
             work -= self.n_left
             before = self.n_groups
             for i in range(self.n_left):
-                self.account.look()
+                self.account.check()
                 self.following[i] = self.signature(self.left[i])
             for i in range(self.n_left):
                 self.signatures[self.left[i]] = self.following[i]

@@ -10,7 +10,7 @@ cdef struct Called:
 
 cdef class Subsets:
     cdef Closures closures
-    cdef Deterministic made
+    cdef Deterministic automata
     cdef Py_ssize_t max_states
     cdef Account account
     cdef Py_ssize_t n_rules

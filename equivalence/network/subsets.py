@@ -4,7 +4,7 @@
 
 What: `Subsets` turns automata with empty edges into deterministic ones. Small rules without calls are
 copied into their callers, and a tail call of a rule to itself becomes a loop.
-When: called only by `equivalence.network.making`, once for each grammar.
+When: called only by `equivalence.network.pipeline`, once for each grammar.
 Limits: indices in the arrays are not checked, because `build` has made them, or read and checked them.
 
 Rules share no element (`equivalence.network.closures`), so subsets are numbered for all rules together, and
@@ -16,13 +16,13 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.closures import Closures
 from cython.cimports.equivalence.network.deterministic import Deterministic
 from cython.cimports.equivalence.network.edge_types import BYTES, CALL
 from cython.cimports.equivalence.network.transitions import Transitions
+from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import record_type
+from equivalence.arrays.dynamic_arrays import record_type
 from equivalence.network.sizes import too_large
 
 check_source(__name__)
@@ -44,7 +44,7 @@ class Subsets:
 
     Args:
         closures: the closures of the automata as they are read.
-        made: the deterministic automata.
+        automata: the deterministic automata.
 
     Attributes:
         max_states: bound on the subsets.
@@ -57,9 +57,9 @@ class Subsets:
         call_head: by rule, the first of its calls; 0: there is none. All entries are 0 between two subsets.
     """
 
-    def __init__(self, closures: Closures, made: Deterministic) -> None:
+    def __init__(self, closures: Closures, automata: Deterministic) -> None:
         self.closures = closures
-        self.made = made
+        self.automata = automata
         self.sets = Interned(64, 4)
         self.ways = Transitions()
         self.called = np.empty(1, CALLED)
@@ -68,7 +68,7 @@ class Subsets:
     def prepare(self, max_states):
         """Start with the automata of `closures`."""
         self.max_states = max_states
-        self.n_rules = self.made.rule_first.shape[0]
+        self.n_rules = self.automata.rule_first.shape[0]
         self.sets.clear(self.closures.n_states + 64)
         self.members_seen = 0
         n_callees: cython.Py_ssize_t = self.closures.nullable.shape[0]
@@ -90,7 +90,7 @@ class Subsets:
             self.ways.add(self.closures.edges[k].a, self.closures.edges[k].b, self.closures.edges[k].target)
         elif edge_type == CALL:
             rule = self.closures.edges[k].a
-            if self.made.copied[rule] or self.closures.is_tail(k):
+            if self.automata.copied[rule] or self.closures.is_tail(k):
                 return  # the closure has followed it already
             self.called[self.n_called].rule = rule
             self.called[self.n_called].back = self.closures.edges[k].target
@@ -105,16 +105,16 @@ class Subsets:
             end = self.closures.starts[element + 1]
         else:
             state = self.closures.copies[element - n_states].state
-            begin = self.made.edge_starts[state]
-            end = self.made.edge_starts[state + 1]
+            begin = self.automata.edge_starts[state]
+            end = self.automata.edge_starts[state + 1]
         self.ways.make_room(end - begin)
         if element < n_states:
             for k in range(begin, end):
                 self.add_edge_of(k)
         else:
             for k in range(begin, end):
-                target = element - state + self.made.edges[k].target
-                self.ways.add(self.made.edges[k].first, self.made.edges[k].last, target)
+                target = element - state + self.automata.edges[k].target
+                self.ways.add(self.automata.edges[k].first, self.automata.edges[k].last, target)
 
     def collect(self, subset):
         """Collect the transitions by bytes, and the calls, of a subset."""
@@ -159,7 +159,7 @@ class Subsets:
         known = self.sets.count
         subset = self.sets.intern(length)
         if subset == known:
-            self.made.add_state(subset, self.closures.ends_here)
+            self.automata.add_state(subset, self.closures.ends_here)
         return subset
 
     def following(self):
@@ -182,7 +182,7 @@ class Subsets:
         """Add the edges of the current subset: between two bounds, the transitions are the same for all
         bytes."""
         for i in range(self.ways.n_bounds - 1):
-            self.account.look()
+            self.account.check()
             self.ways.activate(self.ways.bounds[i])
             if self.ways.n_active == 0:
                 continue
@@ -190,7 +190,7 @@ class Subsets:
             for k in range(self.ways.n_active):
                 self.closures.push(self.ways.rows[self.ways.active[k]].target)
             target = self.following()
-            self.made.add_edge(subset, self.ways.bounds[i], self.ways.bounds[i + 1] - 1, target)
+            self.automata.add_edge(subset, self.ways.bounds[i], self.ways.bounds[i + 1] - 1, target)
 
     def add_only_edge(self, subset):
         """Add the edge of a subset that has one member with one edge, over bytes, as inside a literal.
@@ -208,15 +208,15 @@ class Subsets:
             target = self.closures.edges[k].target
         else:
             state = self.closures.copies[element - n_states].state
-            k = self.made.edge_starts[state]
-            if self.made.edge_starts[state + 1] - k != 1:
+            k = self.automata.edge_starts[state]
+            if self.automata.edge_starts[state + 1] - k != 1:
                 return False
-            first, last = self.made.edges[k].first, self.made.edges[k].last
-            target = element - state + self.made.edges[k].target
-        self.account.look()
+            first, last = self.automata.edges[k].first, self.automata.edges[k].last
+            target = element - state + self.automata.edges[k].target
+        self.account.check()
         self.closures.begin()
         self.closures.push(target)
-        self.made.add_edge(subset, first, last, self.following())
+        self.automata.add_edge(subset, first, last, self.following())
         return True
 
     def add_calls(self):
@@ -225,19 +225,19 @@ class Subsets:
             rule = self.called[c].rule
             if self.call_head[rule] != c:
                 continue  # done with an earlier call of the same rule
-            self.account.look()
+            self.account.check()
             self.closures.begin()
             way: cython.Py_ssize_t = c
             while way > 0:
                 self.closures.push(self.called[way].back)
                 way = self.called[way].next
-            self.made.add_call(rule, self.following())
+            self.automata.add_call(rule, self.following())
 
     def add_rule(self, rule):
         """Make the automaton of a rule, after those of the rules that it may copy."""
-        self.account.look()
+        self.account.check()
         subset = self.sets.count
-        self.made.rule_first[rule] = subset
+        self.automata.rule_first[rule] = subset
         self.closures.begin_rule(rule)
         self.closures.close()
         self.closures.ends_here = False  # callers handle the empty text: see `nullable`
@@ -251,9 +251,9 @@ class Subsets:
             if self.sets.count > self.max_states:
                 with cython.gil:
                     raise too_large(self.max_states)
-            self.made.end_state(subset)
+            self.automata.end_state(subset)
             subset += 1
-        self.made.end_rule(rule, subset)
+        self.automata.end_rule(rule, subset)
 
     def add_rules(self, order):
         """Make the automata of all rules in an order. Return the number of their states.

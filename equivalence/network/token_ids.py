@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import edge_types, serial
 from equivalence.network.expressions import types_among
-from equivalence.network.reading import ReadGrammar
+from equivalence.network.grammar_reader import ParsedGrammar
 
 MARKER = 255
 """The byte with which symbols begin; in a text it is read twice."""
@@ -66,7 +66,7 @@ def escaped(text: bytes) -> bytes:
     return text.replace(b"\xff", b"\xff\xff")
 
 
-def ids_as_bytes(read: ReadGrammar) -> tuple[ReadGrammar, Symbols]:
+def ids_as_bytes(read: ParsedGrammar) -> tuple[ParsedGrammar, Symbols]:
     """A grammar that reads symbols instead of ids, and the symbol of each id.
 
     Raises:
@@ -137,7 +137,7 @@ def _grouped(sets: list[list[set[int]]]) -> Symbols:
 class _Writer:
     """Appends expressions to those of a grammar."""
 
-    def __init__(self, read: ReadGrammar, symbols: Symbols) -> None:
+    def __init__(self, read: ParsedGrammar, symbols: Symbols) -> None:
         self._read = read
         self._symbols = symbols
         self._data: list[int] = []
@@ -195,12 +195,12 @@ class _Writer:
         self._rules.append(serial.plain_rule(f"ids {number}", expression))
         return self.add(serial.REPEAT, [number, 0, -1])
 
-    def finished(self, starts: NDArray[np.int64]) -> ReadGrammar:
+    def finished(self, starts: NDArray[np.int64]) -> ParsedGrammar:
         """The grammar with the added expressions, given where its own expressions begin now."""
         features = {**self._read.features, serial.RULES: [*self._read.rules, *self._rules]}
         data = np.concatenate([self._read.data, np.array(self._data, np.int64)])
         starts = np.concatenate([starts, np.array(self._starts, np.int64)])
-        return ReadGrammar(features, data, starts, types_among(data, starts), is_escaped=True)
+        return ParsedGrammar(features, data, starts, types_among(data, starts), is_escaped=True)
 
 
 def escaped_edges(edges: NDArray[np.int64], n_states: int) -> tuple[NDArray[np.int64], int]:

@@ -13,9 +13,9 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import bigger, record_type
+from equivalence.arrays.dynamic_arrays import bigger, record_type
 
 check_source(__name__)
 

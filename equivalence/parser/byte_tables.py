@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.automaton import Automaton
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.libc.string import memset
 from numpy.typing import NDArray
 
@@ -151,7 +151,7 @@ def first_classes(
         by_rank(ranks, order, room[n:])  # callees first
         for i in range(n):
             state = order[i]
-            account.look()
+            account.check()
             memset(cython.address(first[state, 0]), 0, n_classes)
             for k in range(automaton.edge_starts[state], automaton.edge_starts[state + 1]):
                 low = class_of_byte[automaton.edges[k].first]

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.equivalence.arrays.utf8 import utf8_step
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.character_loops import BYTE_LOOP
+from cython.cimports.equivalence.source_check import check_source
 
 check_source(__name__)
 

@@ -27,14 +27,14 @@ import cython
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.automaton import Automaton
 from cython.cimports.equivalence.parser.configurations import Configurations
 from cython.cimports.equivalence.parser.frames import counting, relative_of, unit_of
 from cython.cimports.equivalence.parser.ports import Ports
 from cython.cimports.equivalence.parser.stacks import Stacks
+from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.arrays.records import Kind
 
 check_source(__name__)
@@ -186,7 +186,7 @@ class Space(Configurations):
 
     def step(self, configuration, byte_class):
         """Compute and record the configuration after a byte of a class."""
-        self.account.look()
+        self.account.check()
         byte = self.byte_classes[byte_class].byte
         self.stamp += 1
         self.n_links = 0

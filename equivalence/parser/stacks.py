@@ -27,11 +27,11 @@ from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.automaton import Automaton
 from cython.cimports.equivalence.parser.frames import relative_of, unit_of
+from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import bigger, filled
+from equivalence.arrays.dynamic_arrays import bigger, filled
 from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.runs.numbering import NOBODY, least_tree, pieces_of_runs, tokens_of_runs
+from equivalence.runs.class_numbers import NOBODY, least_tree, pieces_of_runs, tokens_of_runs
 
 Integers = NDArray[np.int64]
 

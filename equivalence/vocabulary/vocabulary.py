@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import forking
+from equivalence import forks
 from equivalence.arguments import folder_of, integer, integer_from, integers, one_or_more, path_of, shown
 from equivalence.errors import VocabularyError
 from equivalence.runs import ByteOrder, byte_order
@@ -46,7 +46,7 @@ FILE_BYTES = {"data": 2**26, "lens": 2**24, "stop_ids": 2**24, "special_ids": 2*
 262,144 ids. A compressed file of 200 KB may contain that much."""
 
 
-@forking.with_listed_properties
+@forks.with_registered_properties
 class Vocabulary:
     """The bytes of each token id, with stop ids, special ids and the padding of the logits.
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 check_source(__name__)
@@ -56,14 +56,15 @@ def follow_of(network: Any, state_first: NDArray[np.uint8], stop: Any = None) ->
     Raises:
         BudgetExceeded: told to stop.
     """
-    symbols, index = np.unique(network.below_symbols, return_inverse=True)
-    spread = Spread(network, index, state_first, Account(stop))
-    contexts = np.zeros((len(network.contexts), state_first.shape[1]), np.uint8)
+    below = network.below()
+    symbols, index = np.unique(below.below_symbols, return_inverse=True)
+    spread = Spread(network, below, index, state_first, Account(stop))
+    contexts = np.zeros((len(below.contexts), state_first.shape[1]), np.uint8)
     returns = np.zeros((len(symbols), state_first.shape[1]), np.uint8)
     spread.begin()
     spread.add_below_returning()
     spread.after_symbols(returns)
-    spread.below_contexts(network.context_starts, network.context_below, contexts)
+    spread.below_contexts(below.context_starts, below.context_below, contexts)
     return Follow(contexts, np.asarray(spread.below), np.asarray(spread.occurrences), symbols, index, returns)
 
 
@@ -82,20 +83,20 @@ class Spread:
         below, occurrences: see `Follow`.
     """
 
-    def __init__(self, network: Any, symbol: Any, first: Any, account: Account) -> None:
-        self.set_starts = network.below_starts
-        self.set_below = network.below_of_symbol
+    def __init__(self, network: Any, below: Any, symbol: Any, first: Any, account: Account) -> None:
+        self.set_starts = below.below_starts
+        self.set_below = below.below_of_symbol
         self.symbol = symbol
         self.first = first
         self.account = account
-        self.n_sets = len(network.below_starts) - 1
+        self.n_sets = len(below.below_starts) - 1
         self.n_classes = first.shape[1]
         self.begins = np.empty(len(symbol), np.int64)
         self.returning = np.empty(len(symbol), np.uint8)
         self.below = np.zeros((self.n_sets, self.n_classes), np.uint8)
         self.occurrences = np.zeros((len(symbol), self.n_classes), np.uint8)
         final, counted = network.automaton[0], network.automaton[5]
-        self.find_begins(network.below_symbols, final.view(np.uint8), counted)
+        self.find_begins(below.below_symbols, final.view(np.uint8), counted)
 
     def find_begins(self, symbols, final, counted):
         """Find the state in which each occurrence reads, and whether it may return."""
@@ -124,7 +125,7 @@ class Spread:
                 changed = False
                 for i in range(self.n_sets):
                     for k in range(self.set_starts[i], self.set_starts[i + 1]):
-                        self.account.look()
+                        self.account.check()
                         if self.returning[k] and self.unite(i, self.set_below[k]):
                             changed = True
 
@@ -140,7 +141,7 @@ class Spread:
         """Compute what can be read after symbols have returned, for each occurrence and for each symbol."""
         with cython.nogil:
             for k in range(self.set_below.shape[0]):
-                self.account.look()
+                self.account.check()
                 for c in range(self.n_classes):
                     returns[self.symbol[k], c] |= self.below[self.set_below[k], c]
                     if self.returning[k]:
@@ -150,7 +151,7 @@ class Spread:
         """Compute what can be read below contexts, each on some sets."""
         with cython.nogil:
             for i in range(contexts.shape[0]):
-                self.account.look()
+                self.account.check()
                 for k in range(context_starts[i], context_starts[i + 1]):
                     for c in range(self.n_classes):
                         contexts[i, c] |= self.below[context_below[k], c]

@@ -22,8 +22,8 @@ cdef class Twins:
     cdef const Py_ssize_t[::1] round_of
     cdef const int[::1] range_sets
     cdef const Py_ssize_t[:, ::1] words, block_starts, user_starts, users
-    cdef Py_ssize_t[::1] own_starts
-    cdef Py_ssize_t[:, ::1] own
+    cdef Py_ssize_t[::1] suffix_event_starts
+    cdef Py_ssize_t[:, ::1] suffix_events
     cdef Interned by_block
     cdef Py_ssize_t[::1] class_of
     cdef Interned full

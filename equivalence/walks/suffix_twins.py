@@ -21,7 +21,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 check_source(__name__)
@@ -145,7 +145,7 @@ class Rewriting:
     def number_of(self, outcome):
         """The number of the rewritten outcome; the twins of its suffixes must be known."""
         if self.numbers[outcome] < 0:
-            self.account.look()
+            self.account.check()
             self.numbers[outcome] = self.rewritten(outcome)
         return self.numbers[outcome]
 
@@ -179,7 +179,7 @@ class Twins:
     and rounds are equal.
 
     Attributes:
-        own_starts, own: for each suffix its events, rows (block, outcome).
+        suffix_event_starts, suffix_events: for each suffix its events, rows (block, outcome).
         by_block: lists [round and first byte, set of blocks that read it completely, (block, outcome) ...].
         class_of: for each of these, the number of its list in `full`.
         full: lists [(symbol, what it does) ...].
@@ -212,25 +212,25 @@ class Twins:
     def sort_events(self, owners, events):
         """List the events of each suffix in the order of their blocks."""
         n: cython.Py_ssize_t = self.suffixes.shape[0]
-        self.own = np.empty((owners.shape[0], 2), np.int64)
-        self.own_starts = np.zeros(n + 2, np.int64)
+        self.suffix_events = np.empty((owners.shape[0], 2), np.int64)
+        self.suffix_event_starts = np.zeros(n + 2, np.int64)
         with cython.nogil:
             for e in range(owners.shape[0]):
-                self.own_starts[events[e, 0] + 2] += 1
+                self.suffix_event_starts[events[e, 0] + 2] += 1
             for i in range(n):
-                self.own_starts[i + 2] += self.own_starts[i + 1]
+                self.suffix_event_starts[i + 2] += self.suffix_event_starts[i + 1]
             # while events are listed, each start moves to its end, which is the start of the next one
             for e in range(owners.shape[0]):
-                at = self.own_starts[events[e, 0] + 1]
-                self.own[at, 0] = owners[e]
-                self.own[at, 1] = events[e, 1]
-                self.own_starts[events[e, 0] + 1] = at + 1
+                at = self.suffix_event_starts[events[e, 0] + 1]
+                self.suffix_events[at, 0] = owners[e]
+                self.suffix_events[at, 1] = events[e, 1]
+                self.suffix_event_starts[events[e, 0] + 1] = at + 1
 
     def find(self, order):
         """Find the twin of each suffix, in the order of their numbers."""
         with cython.nogil:
             for i in range(order.shape[0]):
-                self.account.look()
+                self.account.check()
                 place = order[i]
                 n = self.by_block.count
                 listed = self.list_by_block(place)
@@ -240,15 +240,15 @@ class Twins:
 
     def list_by_block(self, place):
         """The number of the list of what blocks do with a suffix."""
-        begin = self.own_starts[place]
-        n_own = self.own_starts[place + 1] - begin
+        begin = self.suffix_event_starts[place]
+        n_own = self.suffix_event_starts[place + 1] - begin
         at = self.by_block.room(2 + 2 * n_own)
         byte: cython.Py_ssize_t = self.first_byte[self.suffixes[place]]
         self.by_block.pool[at] = 256 * self.round_of[place] + byte
         self.by_block.pool[at + 1] = self.range_sets[place]
         for k in range(n_own):
-            self.by_block.pool[at + 2 + 2 * k] = self.own[begin + k, 0]
-            self.by_block.pool[at + 3 + 2 * k] = self.rewriting.number_of(self.own[begin + k, 1])
+            self.by_block.pool[at + 2 + 2 * k] = self.suffix_events[begin + k, 0]
+            self.by_block.pool[at + 3 + 2 * k] = self.rewriting.number_of(self.suffix_events[begin + k, 1])
         return self.by_block.intern(2 + 2 * n_own)
 
     def list_in_full(self, place):
@@ -260,8 +260,10 @@ class Twins:
         words = self.range_sets[place]
         for i in range(self.block_starts[turn, byte + 1] - first_block):
             self.value[i] = (self.words[words, i >> 5] >> (i & 31)) & 1
-        for e in range(self.own_starts[place], self.own_starts[place + 1]):
-            self.value[self.own[e, 0] - first_block] = 2 + self.rewriting.number_of(self.own[e, 1])
+        for e in range(self.suffix_event_starts[place], self.suffix_event_starts[place + 1]):
+            self.value[self.suffix_events[e, 0] - first_block] = 2 + self.rewriting.number_of(
+                self.suffix_events[e, 1]
+            )
         begin = self.user_starts[turn, byte]
         end = self.user_starts[turn, byte + 1]
         start = self.full.room(2 * (end - begin))

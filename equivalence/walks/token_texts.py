@@ -14,7 +14,7 @@ from typing import Any
 
 import cython
 from cython.cimports.equivalence.arrays.records import of_array
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.trie.nodes import TRIE_NODE
 

@@ -19,14 +19,14 @@ import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import of_array, zeros
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.character_loops import find_character_loop
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.equivalence.walks.subtrees import loops_below
 from numpy.typing import NDArray
 
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
 from equivalence.trie.nodes import TRIE_NODE
@@ -157,7 +157,7 @@ class Walks:
         self.first = first
         with cython.nogil:
             for i in range(n):
-                self.account.look()
+                self.account.check()
                 # room for everything that this block can add, so that later additions need no check
                 room = self.nodes[nodes[i]].group_end - self.nodes[nodes[i]].group
                 if self.n_ranges + room > self.ranges.shape[0] or self.n_events + room > self.events.shape[0]:

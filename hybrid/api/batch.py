@@ -114,13 +114,13 @@ class BatchGrammarMatcher:
             raise
 
     @staticmethod
-    def batch_fill_closing_bitmask(
+    def batch_fill_limited_bitmask(
         matchers: Sequence[GrammarMatcher],
         bitmask: torch.Tensor,
         tokens_left: int | Iterable[int],
         indices: Iterable[int] | None = None,
     ) -> None:
-        """Fill row ``indices[i]`` (default: i) for matcher i, as `GrammarMatcher.fill_closing_bitmask` does.
+        """Fill row ``indices[i]`` (default: i) for matcher i, as `GrammarMatcher.fill_limited_bitmask` does.
 
         Args:
             tokens_left: one number for all matchers, or a list with one for each.
@@ -136,7 +136,7 @@ class BatchGrammarMatcher:
         ]
         masks = [np.empty(len(target), np.uint32) for target in targets]
         for matcher, mask, count in zip(matchers, masks, left, strict=True):
-            matcher._fill_closing(mask, count)
+            matcher._fill_limited(mask, count)
         for target, mask in zip(targets, masks, strict=True):
             target[:] = mask
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.api.calls import Calls
 from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence, take
 from cython.cimports.hybrid.classifier.rows import Rows, address_of_words, copy_row, source_of
@@ -25,7 +25,7 @@ def are_known(matchers: list) -> bool:
     """Whether all of some matchers use classifiers."""
     for matcher in matchers:
         calls: Calls = matcher
-        if calls.known is None:
+        if calls.sequence is None:
             return False
     return True
 
@@ -59,8 +59,8 @@ def stage_classes(
         calls: Calls = matchers[i]
         source: cython.Py_ssize_t = 0
         line: cython.Py_ssize_t = -1
-        if calls.known is not None and not calls.known.ended:
-            known: CachedSequence = calls.known
+        if calls.sequence is not None and not calls.sequence.ended:
+            known: CachedSequence = calls.sequence
             found = known.session.class_rows
             if found is not None:
                 rows: Rows = found
@@ -94,7 +94,7 @@ def known_steps(matchers: list, tokens: list) -> list | None:
     for i in range(len(matchers)):
         calls: Calls = matchers[i]
         token = tokens[i]
-        found = take(calls.known, token if 0 <= token < 1 << 31 else -1)
+        found = take(calls.sequence, token if 0 <= token < 1 << 31 else -1)
         if found < 0:
             break
         taken.append(found > 0)
@@ -103,5 +103,5 @@ def known_steps(matchers: list, tokens: list) -> list | None:
     for i in range(len(taken) - 1, -1, -1):
         if taken[i]:
             calls = matchers[i]
-            calls.known.go_back(calls.known.made - 1)
+            calls.sequence.go_back(calls.sequence.n_steps - 1)
     return None

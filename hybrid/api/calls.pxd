@@ -17,7 +17,7 @@ cdef class CheckedBitmask:
 
 
 cdef class Calls(CheckedBitmask):
-    cdef ComputingSequence known
+    cdef ComputingSequence sequence
     cdef object bitmask
     cdef Py_ssize_t filled
     cdef object follower

@@ -20,13 +20,13 @@ from typing import Any
 import cython
 import torch
 from cython.cimports.equivalence.arrays.atomic import count, published
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.api.calls import number_of
 from cython.cimports.hybrid.classifier.cached_sequence import mask_of, take
 from cython.cimports.hybrid.classifier.computing_sequence import ComputingSequence
 from cython.cimports.hybrid.classifier.rows import copy_row, fetch_row
 
-from equivalence import forking
+from equivalence import forks
 from hybrid.api.bitmask import TensorRows
 from hybrid.api.tensor_layout import find_layout
 
@@ -131,7 +131,7 @@ class Calls(CheckedBitmask):
     """Base class of `GrammarMatcher`: the two calls of every step, and their data.
 
     Attributes:
-        known: the follower, if it runs on a classifier; else `None`.
+        sequence: the follower, if it runs on a classifier; else `None`.
         bitmask: the tensor of the last mask; `None` if the next one must be checked.
         filled: place of its count among `FILLED`.
         follower: follows the sequence.
@@ -147,7 +147,7 @@ class Calls(CheckedBitmask):
 
     @_follower.setter
     def _follower(self, follower: Any) -> None:
-        self.known = follower if isinstance(follower, ComputingSequence) else None
+        self.sequence = follower if isinstance(follower, ComputingSequence) else None
         self.follower = follower
 
     def remember(self, bitmask: Any, rows: TensorRows | None) -> None:
@@ -209,21 +209,23 @@ class Calls(CheckedBitmask):
                 allowed.
         """
         if (
-            self.known is not None
+            self.sequence is not None
             and type(index) is int
             and bitmask is not None
             and (bitmask is self.bitmask or self.remembered(bitmask) is not None)
         ):
             row = number_of(index)
-            source = mask_of(self.known)
+            source = mask_of(self.sequence)
             if source == 0:
-                if not self.known.compute_mask():
+                if not self.sequence.compute_mask():
                     self._find_mask()
                 # Python code ran, and may have changed everything: check again
-                source = mask_of(self.known) if self.known is not None and bitmask is self.bitmask else 0
+                source = (
+                    mask_of(self.sequence) if self.sequence is not None and bitmask is self.bitmask else 0
+                )
             if source != 0 and 0 <= row < self.count:
                 address = self.address + row * self.row_stride
-                n_bytes = self.known.rows.n_bytes
+                n_bytes = self.sequence.rows.n_bytes
                 fetch_row(source, address, n_bytes)
                 if self.is_same(self.bitmask):
                     copy_row(source, address, n_bytes)
@@ -239,11 +241,11 @@ class Calls(CheckedBitmask):
             ArgumentError: `token_id` is not an integer. Integers of numpy and 0-dimensional tensors are
                 allowed, bools are not.
         """
-        if type(token_id) is int and self.known is not None:
+        if type(token_id) is int and self.sequence is not None:
             token = number_of(token_id)
-            taken = take(self.known, token)
+            taken = take(self.sequence, token)
             if taken < 0 <= token:
-                taken = self.known.compute_step(token)
+                taken = self.sequence.compute_step(token)
             if taken >= 0:
                 return taken == 1
         return self._accept(token_id, debug_print)
@@ -260,7 +262,7 @@ def forget_masks() -> None:
         FILLED[i * COUNTER_STRIDE] = 0
 
 
-forking.in_child(forget_masks)
+forks.in_child(forget_masks)
 
 
 def masks_filled() -> int:

@@ -16,7 +16,7 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.api.calls import Calls
 from cython.cimports.hybrid.classifier.computing_sequence import ComputingSequence
 from cython.cimports.hybrid.classifier.lookup import Lookup
@@ -85,7 +85,7 @@ def fill_drafts(
             rows.checked(last)
         calls = matchers[i]
         if can_serve(calls, n_bytes, last > number):
-            add_chain(lookup, calls.known, tokens, first + row_stride * number, row_stride)
+            add_chain(lookup, calls.sequence, tokens, first + row_stride * number, row_stride)
         else:
             matchers[i]._rows_of(bitmask)  # checks its width
             can_serve_all = False
@@ -118,7 +118,7 @@ def can_serve(calls: Calls, n_bytes: cython.Py_ssize_t, with_drafts: cython.bint
     Raises:
         MatcherError: it has terminated.
     """
-    known: ComputingSequence = calls.known
+    known: ComputingSequence = calls.sequence
     if known is None or known.rows.n_bytes != n_bytes or (with_drafts and known.ends_without_stop):
         return False
     if known.ended:
@@ -198,7 +198,7 @@ def fill_trees(
     i: cython.Py_ssize_t
     for i in range(trees):
         calls: Calls = matchers[i]
-        known: ComputingSequence = calls.known
+        known: ComputingSequence = calls.sequence
         if known is None or known.rows.n_bytes != n_bytes or known.ends_without_stop:
             left.append(i)
             continue

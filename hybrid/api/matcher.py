@@ -27,8 +27,8 @@ from hybrid.api.draft_tree import traverse
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.compiled import CompiledGrammar
 from hybrid.completion import Place
-from hybrid.completion.follower import ClosingFollower
-from hybrid.explain import Explanation, Refusal, Words, explain, find_refusal
+from hybrid.completion.follower import LimitedFollower
+from hybrid.explain import Explanation, Refusal, TextExplainer, explain, find_refusal
 from hybrid.remembering import RememberingFollower
 from hybrid.representatives.follower import EngineFollower
 from hybrid.values.arguments import encoded, stop_ids, temperature_of
@@ -99,7 +99,7 @@ class GrammarMatcher(Calls):
         self._size, self._width = vocabulary.size, (vocabulary.size + 31) // 32
         self.remember(None, None)
         self._place: Place | None = None
-        self._words: Words | None = None
+        self._explainer: TextExplainer | None = None
         self._follower = follower_of(
             compiled_grammar, self._stops, ends_without_stop, temperature_of(default_temperature)
         )
@@ -223,7 +223,7 @@ class GrammarMatcher(Calls):
         twin._compiled, twin._stops = self._compiled, self._stops
         twin._size, twin._width = self._size, self._width
         twin._place = self._place
-        twin._words = None
+        twin._explainer = None
         twin.remember(None, None)
         twin._follower = self._follower.fork()
         return twin
@@ -282,34 +282,36 @@ class GrammarMatcher(Calls):
         tokens, self._place = completion.shortest(self._follower.text_read(), self._place)
         return tokens
 
-    def closes_within(self, tokens_left: int, *, brief: bool = False) -> bool | None:
+    def can_complete_within(self, tokens_left: int, *, brief: bool = False) -> bool | None:
         """Whether `tokens_left` tokens are enough to complete the text from here. The state does not change.
 
         Args:
             tokens_left: 0 or more; the stop token is not counted.
-            brief: use the shorter search that a closing mask makes after each of its tokens.
+            brief: use the shorter search that a limited mask makes after each of its tokens.
 
         Returns:
-            None if the search was given up without an answer. A closing mask is then the plain mask.
+            None if the search was given up without an answer. A limited mask is then the plain mask.
 
         Raises:
-            UnsupportedGrammar, BudgetExceeded, ArgumentError: as `fill_closing_bitmask`.
+            UnsupportedGrammar, BudgetExceeded, ArgumentError: as `fill_limited_bitmask`.
         """
         left, brief = integer_from(0, tokens_left, "tokens_left"), flag(brief, "brief")
         if self.is_terminated():
             return True
         completion = self._compiled.completions.of(self._stops)
-        closes, self._place = completion.closes(self._follower.text_read(), self._place, left, brief)
-        return closes
+        is_completable, self._place = completion.can_complete(
+            self._follower.text_read(), self._place, left, brief
+        )
+        return is_completable
 
-    def fill_closing_bitmask(self, bitmask: torch.Tensor, tokens_left: int, index: int = 0) -> bool:
+    def fill_limited_bitmask(self, bitmask: torch.Tensor, tokens_left: int, index: int = 0) -> bool:
         """`fill_next_token_bitmask`, without the tokens after which the text can no longer be completed in
         time.
 
-        A token's bit is 1 if and only if the grammar allows it here and `closes_within(tokens_left - 1)`
-        holds after it (docs/completion.md says how far it searches). A sequence that follows such masks from
-        its start ends with a complete text. If `closes_within(tokens_left)` is None, the mask is the plain
-        one.
+        A token's bit is 1 if and only if the grammar allows it here and `can_complete_within(tokens_left -
+        1)` holds after it (docs/completion.md says how far it searches). A sequence that follows such masks
+        from its start ends with a complete text. If `can_complete_within(tokens_left)` is None, the mask is
+        the plain one.
 
         Args:
             bitmask: as in `fill_next_token_bitmask`.
@@ -329,12 +331,12 @@ class GrammarMatcher(Calls):
         left = integer_from(1, tokens_left, "tokens_left")
         row = self._row(bitmask, index)
         mask = np.empty(self._width, np.uint32)
-        needed = self._fill_closing(mask, left)
+        needed = self._fill_limited(mask, left)
         row[:] = mask
         return needed
 
-    def _fill_closing(self, words: NDArray[np.uint32], left: int) -> bool:
-        """Write the closing mask to private memory; return whether it forbids anything."""
+    def _fill_limited(self, words: NDArray[np.uint32], left: int) -> bool:
+        """Write the limited mask to private memory; return whether it forbids anything."""
         completion = self._compiled.completions.of(self._stops)
         needed = self._fill(words)
         count_masks(1)
@@ -344,7 +346,7 @@ class GrammarMatcher(Calls):
     def limit_tokens(self, tokens_left: int | None, *, with_stop_token: bool = False) -> bool | None:
         """Limit how many tokens may follow: all later masks leave room for the rest of the text.
 
-        Later masks are those of `fill_closing_bitmask`, in batches and in trees of drafts, too. The number of
+        Later masks are those of `fill_limited_bitmask`, in batches and in trees of drafts, too. The number of
         tokens left falls by one with each step, and rises again with each step that is taken back. If none is
         left and the text is complete, only stop tokens are allowed. If the text cannot be completed in time,
         masks are plain ones (docs/completion.md).
@@ -358,34 +360,35 @@ class GrammarMatcher(Calls):
             Whether the text can be completed in time; None if that is unknown, or if the limit was removed.
 
         Raises:
-            UnsupportedGrammar, BudgetExceeded, ArgumentError: as `closes_within`; the previous limit stays.
+            UnsupportedGrammar, BudgetExceeded, ArgumentError: as `can_complete_within`; the previous limit
+                stays.
         """
         follower = self._follower
-        if isinstance(follower, ClosingFollower):
+        if isinstance(follower, LimitedFollower):
             follower = follower.inner
         if tokens_left is None:
             self._follower = follower
             return None
         left = integer_from(0, tokens_left, "tokens_left")
         with_stop = flag(with_stop_token, "with_stop_token")
-        closes = self.closes_within(left)
+        is_completable = self.can_complete_within(left)
         completion = self._compiled.completions.of(self._stops)
-        self._follower = ClosingFollower(follower, completion, left, self._stops, with_stop)
-        return closes
+        self._follower = LimitedFollower(follower, completion, left, self._stops, with_stop)
+        return is_completable
 
     @property
     def tokens_left(self) -> int | None:
         """How many tokens are left of the limit, negative after it was exceeded; None if there is no limit,
-        or if it can no longer be kept (`lost_limit`)."""
+        or if it can no longer be kept (`limit_error`)."""
         follower = self._follower
-        is_kept = isinstance(follower, ClosingFollower) and follower.trouble is None
+        is_kept = isinstance(follower, LimitedFollower) and follower.limit_error is None
         return follower.left if is_kept else None
 
     @property
-    def lost_limit(self) -> str | None:
+    def limit_error(self) -> str | None:
         """Why the limit of tokens can no longer be kept: a completion was too long or too expensive to
         find."""
-        return self._follower.trouble if isinstance(self._follower, ClosingFollower) else None
+        return self._follower.limit_error if isinstance(self._follower, LimitedFollower) else None
 
     # explanations
 
@@ -399,20 +402,20 @@ class GrammarMatcher(Calls):
         Raises:
             BudgetExceeded: as `fill_next_token_bitmask`.
         """
-        return self.explain_within(self._deadline_of_words())
+        return self.explain_within(self._deadline_of_explanations())
 
-    def _deadline_of_words(self) -> Deadline:
+    def _deadline_of_explanations(self) -> Deadline:
         seconds = self._compiled.mask_seconds
         return Deadline(EXPLAINED_WITHIN if seconds is None else seconds)
 
     def explain_within(self, deadline: Deadline) -> Explanation:
         """`explain`, within a deadline."""
-        return explain(self, self._known_words(), deadline)
+        return explain(self, self._text_explainer(), deadline)
 
-    def _known_words(self) -> Words:
-        if self._words is None:
-            self._words = Words(self._compiled.wording)
-        return self._words
+    def _text_explainer(self) -> TextExplainer:
+        if self._explainer is None:
+            self._explainer = TextExplainer(self._compiled.explainer)
+        return self._explainer
 
     def explain_refusal(self, text: str | bytes, *, is_whole: bool = False) -> Refusal | None:
         """Find the first byte of a text that is not allowed from here, and say what was expected in its
@@ -434,8 +437,8 @@ class GrammarMatcher(Calls):
         """
         whole, data = flag(is_whole, "is_whole"), encoded(text)
         twin = self.fork()
-        twin._words = self._known_words()  # the two share a cache
-        return find_refusal(twin, data, whole, self._deadline_of_words())
+        twin._explainer = self._text_explainer()  # the two share a cache
+        return find_refusal(twin, data, whole, self._deadline_of_explanations())
 
     def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
         """Return the names and texts of captured rules so far, as XGrammar does.

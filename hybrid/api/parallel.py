@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xgrammar
 
-from equivalence import ArgumentError, HybridError, StrategyError, Vocabulary, forking
+from equivalence import ArgumentError, HybridError, StrategyError, Vocabulary, forks
 from equivalence.arguments import integer_from, shown
 from equivalence.trie.trie import stored_trie
 from hybrid.compile.request import METHODS
@@ -199,7 +199,7 @@ class _Shared:
         self.compiler = compiler
         self.is_in_worker = is_in_worker
         self.is_over = False  # after an error, threads skip the remaining tasks
-        self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)
+        self._lock = forks.registered(threading.Lock(), forks.Order.SLOW)
         self._parcel: _Parcel | None = None
         self._temporary = ""
 
@@ -233,7 +233,7 @@ class _Shared:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
 
-_lock = forking.listed(threading.Lock(), forking.Order.SLOW)
+_lock = forks.registered(threading.Lock(), forks.Order.SLOW)
 _last: list[tuple[Any, Any]] = []
 """The compiler of the last parcel that this process received."""
 

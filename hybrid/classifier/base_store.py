@@ -11,7 +11,7 @@ Limits: two threads must not use it at once: `hybrid.classifier.classifier` hold
 from __future__ import annotations
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
 check_source(__name__)
 

@@ -1,5 +1,5 @@
 from hybrid.classifier.rows cimport Rows
-from hybrid.classifier.steps cimport Steps
+from hybrid.classifier.step_cache cimport StepCache
 
 
 # The fields that a known step and a known mask read come first, so that they share few cache lines.
@@ -7,9 +7,9 @@ cdef class CachedSequence:
     cdef readonly Py_ssize_t config
     cdef Py_ssize_t first_stop
     cdef Py_ssize_t last_stop
-    cdef readonly Steps steps
+    cdef readonly StepCache steps
     cdef readonly Rows rows
-    cdef readonly Py_ssize_t made
+    cdef readonly Py_ssize_t n_steps
     cdef readonly bint ended
     cdef int[::1] history
     cdef readonly Py_ssize_t first_known
@@ -21,36 +21,36 @@ cdef class CachedSequence:
 
 
 from hybrid.classifier.rows cimport source_in
-from hybrid.classifier.steps cimport following_in
+from hybrid.classifier.step_cache cimport following_in
 
 
 # Tables are read through the sequence. As arguments of a call they would be counted as references: in free-threaded Python all
 # threads with one grammar would then write to one place of memory, which stands beside the numbers that they read.
-cdef inline Py_ssize_t mask_of(CachedSequence known) noexcept:
-    return 0 if known.ended else source_in(&known.rows.address, &known.rows.size, known.config)
+cdef inline Py_ssize_t mask_of(CachedSequence sequence) noexcept:
+    return 0 if sequence.ended else source_in(&sequence.rows.address, &sequence.rows.size, sequence.config)
 
 
-cdef inline void note(CachedSequence known, Py_ssize_t read, Py_ssize_t after) noexcept:
-    known.history[2 * known.made] = <int>known.config
-    known.history[2 * known.made + 1] = <int>read
-    known.made += 1
-    known.config = after
+cdef inline void note(CachedSequence sequence, Py_ssize_t read, Py_ssize_t after) noexcept:
+    sequence.history[2 * sequence.n_steps] = <int>sequence.config
+    sequence.history[2 * sequence.n_steps + 1] = <int>read
+    sequence.n_steps += 1
+    sequence.config = after
 
 
-cdef inline int take(CachedSequence known, Py_ssize_t token) noexcept:
-    if known.ended:
+cdef inline int take(CachedSequence sequence, Py_ssize_t token) noexcept:
+    if sequence.ended:
         return 0
     cdef Py_ssize_t i
     if token < 0:
         return -1
-    if known.first_stop <= token <= known.last_stop:
-        for i in range(known.rows.stops.shape[0]):
-            if known.rows.stops[i] == token:
+    if sequence.first_stop <= token <= sequence.last_stop:
+        for i in range(sequence.rows.stops.shape[0]):
+            if sequence.rows.stops[i] == token:
                 return -1
-    cdef Py_ssize_t after = following_in(&known.steps.address, &known.steps.last, known.config, token)
+    cdef Py_ssize_t after = following_in(&sequence.steps.address, &sequence.steps.last, sequence.config, token)
     if after <= 0:
         return <int>after
-    if 2 * known.made >= known.history.shape[0]:
+    if 2 * sequence.n_steps >= sequence.history.shape[0]:
         return -1
-    note(known, token, after)
+    note(sequence, token, after)
     return 1

@@ -16,13 +16,13 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.cached_sequence import note
 from cython.cimports.hybrid.classifier.rows import Rows
-from cython.cimports.hybrid.classifier.steps import Steps
+from cython.cimports.hybrid.classifier.step_cache import StepCache
 
 from equivalence import MatcherError
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.dynamic_arrays import bigger
 from hybrid.values.follower import ENDED
 
 check_source(__name__)
@@ -46,7 +46,7 @@ class CachedSequence:
         config: the configuration.
         first_stop, last_stop: the smallest and the largest stop id.
         steps, rows: the cached steps and masks of the session.
-        made: number of steps that were made.
+        n_steps: number of steps that were made.
         ended: whether the stop token was read.
         history: for each step, the configuration before it and what was read; it may be longer than needed.
         first_known: configurations of steps before this one belonged to earlier sessions, and are not known
@@ -67,21 +67,21 @@ class CachedSequence:
 
     def make_room(self) -> cython.void:
         """Make room for a step in the history."""
-        if 2 * self.made >= self.history.shape[0]:
-            self.history = bigger(self.history, 4 * self.made, 2 * self.made)
+        if 2 * self.n_steps >= self.history.shape[0]:
+            self.history = bigger(self.history, 4 * self.n_steps, 2 * self.n_steps)
 
-    def begin(self, session: Any, start: cython.Py_ssize_t, steps: Steps, rows: Rows) -> None:
+    def begin(self, session: Any, start: cython.Py_ssize_t, steps: StepCache, rows: Rows) -> None:
         """Start a sequence in a session, at the session's first configuration."""
         history = np.empty(2 * FIRST_STEPS, np.int32)
         self.session, self.steps, self.rows, self.config = session, steps, rows, start
         self.history, self.texts = history, []
-        self.made = self.first_known = 0
+        self.n_steps = self.first_known = 0
         self.ended = False
 
-    def enter(self, session: Any, config: cython.Py_ssize_t, steps: Steps, rows: Rows) -> None:
+    def enter(self, session: Any, config: cython.Py_ssize_t, steps: StepCache, rows: Rows) -> None:
         """Move to a session, given the configuration in it; the history is unchanged."""
         self.session, self.steps, self.rows, self.config = session, steps, rows, config
-        self.first_known = self.made
+        self.first_known = self.n_steps
 
     def advance(self, token: cython.Py_ssize_t, after: cython.Py_ssize_t) -> None:
         """Advance by a token."""
@@ -109,17 +109,17 @@ class CachedSequence:
             config: the configuration there; needed if the history has only that of an earlier session. The
                 history then starts again at this place.
         """
-        if steps == self.made:
+        if steps == self.n_steps:
             return
         if config >= 0:
             self.config, self.first_known = config, steps
         else:
             self.config = self.history[2 * steps]
         texts: cython.Py_ssize_t = len(self.texts)
-        for i in range(steps, self.made):
+        for i in range(steps, self.n_steps):
             texts -= self.history[2 * i + 1] < STOP
         del self.texts[texts:]
-        self.made, self.ended = steps, False
+        self.n_steps, self.ended = steps, False
 
     def read(self, steps: cython.Py_ssize_t) -> list:
         """What the first steps have read: ids, bytes, and `None` for the stop token."""
@@ -138,4 +138,4 @@ class CachedSequence:
             other.session, other.steps, other.rows, other.config
         )  # fmt: skip
         self.history, self.first_known = history, other.first_known
-        self.made, self.ended = other.made, other.ended
+        self.n_steps, self.ended = other.n_steps, other.ended

@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from equivalence import BudgetExceeded, TokenClasses, Vocabulary, forking
+from equivalence import BudgetExceeded, TokenClasses, Vocabulary, forks
 from equivalence.deadline import Deadline
 from equivalence.runs import Members, members_of
 from hybrid.classifier.base_store import NO_BYTE
-from hybrid.classifier.pieces import PieceGather
+from hybrid.classifier.mask_pieces import PieceGather
 from hybrid.classifier.reachable import Reachable
 from hybrid.classifier.rows import Rows
-from hybrid.classifier.steps import Steps
+from hybrid.classifier.step_cache import StepCache
 from hybrid.classifier.store import Store
 from hybrid.classifier.summaries import Summaries
 from hybrid.classifier.tables import Fixed
@@ -56,7 +56,7 @@ class Session:
     def __init__(self, serial: int, store: Any, start: int, left: int, gather: Gather) -> None:
         self.serial = serial
         self.store = store
-        self.steps = Steps()
+        self.steps = StepCache()
         self.rows: dict[tuple[int, ...], Rows] = {}
         self.class_rows: Rows | None = None
         self.start = start
@@ -106,8 +106,8 @@ class Classifier:
             (`distinct_classes`); ``None``: there are none yet, and masks come from walks.
         vocabulary: the vocabulary of the classes.
         limit: bytes that tables and cached steps and masks may take together.
-        known: summaries computed ahead of time; ``None``: all are computed on demand.
-        reachable: which stacks the network allows; `completing` needs it. ``None``: it builds the network
+        summaries: summaries computed ahead of time; ``None``: all are computed on demand.
+        reachable: which stacks the network allows; `promotion` needs it. ``None``: it builds the network
             again.
 
     Attributes:
@@ -128,10 +128,10 @@ class Classifier:
 
     def __init__(
         self, fixed: Fixed | WalkTables, classes: Members | None, vocabulary: Vocabulary, limit: int,
-        known: Summaries | None = None, reachable: Reachable | None = None,
+        summaries: Summaries | None = None, reachable: Reachable | None = None,
     ) -> None:  # fmt: skip
         self._fixed = fixed
-        self._known = known
+        self._summaries = summaries
         self.reachable = reachable
         self._count_kept()
         self._begin(classes, vocabulary, limit)
@@ -140,22 +140,22 @@ class Classifier:
         self.gather = None if classes is None else Gather(classes, vocabulary.size)
         self.vocabulary = vocabulary
         self.limit = limit
-        self.lock = forking.listed(threading.Lock(), forking.Order.TABLES, self._after_torn_fork)
+        self.lock = forks.registered(threading.Lock(), forks.Order.TABLES, self._after_torn_fork)
         self.is_used = False
         self.is_refused = False
         self.session = self._new_session(0)
 
     @property
-    def known(self) -> Summaries:
+    def summaries(self) -> Summaries:
         """The summaries with which sessions start."""
-        if self._known is None:
+        if self._summaries is None:
             return Summaries(len(self._fixed.net[0]), self._fixed.n_words)
-        return self._known
+        return self._summaries
 
     @property
     def is_complete(self) -> bool:
         """Whether sessions start with every state that stacks can need."""
-        return self._known is not None and self._known.complete
+        return self._summaries is not None and self._summaries.complete
 
     @property
     def is_walked(self) -> bool:
@@ -175,14 +175,14 @@ class Classifier:
         self._count_kept()
         self.renew()
 
-    def complete_with(self, known: Summaries) -> None:
+    def complete_with(self, summaries: Summaries) -> None:
         """Let later sessions start with these summaries; the current one keeps its own."""
-        self._known, self.reachable = known, None
+        self._summaries, self.reachable = summaries, None
         self._count_kept()
 
     def _new_session(self, serial: int) -> Session:
         """A session with empty tables."""
-        store = Store(self._fixed, self.limit // 2, self._known)
+        store = Store(self._fixed, self.limit // 2, self._summaries)
         start = store.start(self._fixed.start, self._fixed.start_final)
         gather = self.gather or PieceGather(store.summariser, self.vocabulary.size)
         return Session(serial, store, start, self.limit // 2, gather)
@@ -196,8 +196,8 @@ class Classifier:
 
     def _count_kept(self) -> None:
         """Count what does not grow, once, because caches ask for the size at each call."""
-        known = 0 if self._known is None else self._known.nbytes
-        self._kept_bytes = known + (0 if self.reachable is None else self.reachable.nbytes)
+        n_bytes = 0 if self._summaries is None else self._summaries.nbytes
+        self._kept_bytes = n_bytes + (0 if self.reachable is None else self.reachable.nbytes)
 
     # the lock must be held for the methods below
 

@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.base_store import BaseStore
 from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence, note
 from cython.cimports.hybrid.classifier.named_ids import NamedIds

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 
-from equivalence import BudgetExceeded, TokenClasses, UnsupportedGrammar, forking
+from equivalence import BudgetExceeded, TokenClasses, UnsupportedGrammar, forks
 from equivalence.classes.classes import classes_of_network
 from equivalence.deadline import Deadline
 from equivalence.network import Network
@@ -22,7 +22,7 @@ from hybrid.classifier.reachable import reachable_of
 from hybrid.classifier.tables import fixed_tables
 from hybrid.values.budget import Budget
 
-_making = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of each one's own lock
+_making = forks.registered(threading.Lock(), forks.Order.BRIEF)  # of each one's own lock
 
 
 class DeferredClasses:
@@ -64,7 +64,7 @@ class DeferredClasses:
             return self.found
         with _making:
             if self._lock is None:
-                self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)
+                self._lock = forks.registered(threading.Lock(), forks.Order.SLOW)
         with self._lock:
             if self.found is None:
                 self.found = self._find(deadline)

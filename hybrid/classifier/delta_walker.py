@@ -18,8 +18,8 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import zeros
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.classifier.walker import Walker
@@ -60,8 +60,8 @@ class DeltaWalker(Walker):
         closed: nodes at which the other's known stack may be used up, but not the state's.
     """
 
-    def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
-        Walker.__init__(self, space, known, fixed)
+    def __init__(self, space: Space, summaries: Summaries, fixed: Any) -> None:
+        Walker.__init__(self, space, summaries, fixed)
         self.levels = None
         self.n_compared = 0
         self.loop_mask = self.loop_pending = 0
@@ -118,15 +118,15 @@ class DeltaWalker(Walker):
             below = self.frame_of(tail)
             if below < 0 or self.space.facts[loop].n_ports > 0:
                 return False
-        if self.known.first[other].mask < 0:
+        if self.summaries.first[other].mask < 0:
             # by a plain walk: otherwise two states could be compared with each other forever
             Walker.read_top(self, other)
-        self.loop_mask = self.known.first[other].mask
-        self.loop_pending = self.known.first[other].pending
+        self.loop_mask = self.summaries.first[other].mask
+        self.loop_pending = self.summaries.first[other].pending
         if below >= 0:
             slot = self.summary(self.loop_pending, below)
-            self.loop_mask = self.known.united(self.loop_mask, self.known.rows[slot].mask)
-            self.loop_pending = self.known.rows[slot].below
+            self.loop_mask = self.summaries.united(self.loop_mask, self.summaries.rows[slot].mask)
+            self.loop_pending = self.summaries.rows[slot].below
         return True
 
     def frame_of(self, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -161,17 +161,17 @@ class DeltaWalker(Walker):
         if self.n_removed + self.n_closed > 0:
             with cython.gil:
                 self.subtract()
-        mask = self.known.united(self.loop_mask, mask)
+        mask = self.summaries.united(self.loop_mask, mask)
         pending = self.with_nodes(self.loop_pending, n)
-        self.known.first[state].mask = cython.cast(cython.int, mask)
-        self.known.first[state].pending = cython.cast(cython.int, pending)
+        self.summaries.first[state].mask = cython.cast(cython.int, mask)
+        self.summaries.first[state].pending = cython.cast(cython.int, pending)
         return True
 
     def subtract(self) -> cython.int:
         """Remove from `loop_mask` and `loop_pending` what the state does not read."""
         removed = np.asarray(self.removed)[: 2 * self.n_removed].reshape(-1, 2)
-        at: cython.Py_ssize_t = self.known.masks.starts[self.loop_mask]
-        words = np.array(np.asarray(self.known.masks.pool)[at : at + self.known.n_words])
+        at: cython.Py_ssize_t = self.summaries.masks.starts[self.loop_mask]
+        words = np.array(np.asarray(self.summaries.masks.pool)[at : at + self.summaries.n_words])
         bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little")
         smaller = []
         for piece in np.flatnonzero(bits).tolist():
@@ -181,20 +181,20 @@ class DeltaWalker(Walker):
                 self.space.account.claim(left.nbytes)
                 self.record_read(Read(left.ravel(), _NO_NODES))
                 smaller.append(self.mask_of_ranges())
-        self.loop_mask = self.known.masks.add(words)
+        self.loop_mask = self.summaries.masks.add(words)
         for mask in smaller:
-            self.loop_mask = self.known.united(self.loop_mask, mask)
+            self.loop_mask = self.summaries.united(self.loop_mask, mask)
         first, end = (
-            self.known.pendings.starts[self.loop_pending],
-            self.known.pendings.starts[self.loop_pending + 1],
+            self.summaries.pendings.starts[self.loop_pending],
+            self.summaries.pendings.starts[self.loop_pending + 1],
         )
-        nodes = np.array(np.asarray(self.known.pendings.pool)[first:end])
+        nodes = np.array(np.asarray(self.summaries.pendings.pool)[first:end])
         closed = np.isin(nodes, np.asarray(self.closed)[: self.n_closed])
         if len(removed):
             groups, ends = self.fixed.texts.nodes[nodes, 1:3].T
             before = np.searchsorted(removed[:, 0], groups, side="right") - 1
             closed |= (before >= 0) & (ends <= removed[before, 1])
-        self.loop_pending = self.known.pendings.add(nodes[~closed])
+        self.loop_pending = self.summaries.pendings.add(nodes[~closed])
         return 0
 
     def ranges_of(self, piece: cython.Py_ssize_t) -> object:
@@ -206,8 +206,8 @@ class DeltaWalker(Walker):
 
     def with_nodes(self, pending: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The number of a pending set with n recorded nodes added. Most often it contains them already."""
-        begin = self.known.pendings.starts[pending]
-        m: cython.Py_ssize_t = self.known.pendings.starts[pending + 1] - begin
+        begin = self.summaries.pendings.starts[pending]
+        m: cython.Py_ssize_t = self.summaries.pendings.starts[pending + 1] - begin
         n = self.sorted_nodes(n)
         n_new: cython.Py_ssize_t = 0
         j: cython.Py_ssize_t = 0
@@ -215,7 +215,7 @@ class DeltaWalker(Walker):
         for i in range(n):
             node = self.pairs[i]
             j = self.place_from(begin, j, m, node)
-            if j == m or self.known.pendings.pool[begin + j] != node:
+            if j == m or self.summaries.pendings.pool[begin + j] != node:
                 self.pairs[n_new] = node
                 n_new += 1
         if n_new == 0:
@@ -226,11 +226,11 @@ class DeltaWalker(Walker):
         i = n_new - 1
         j = m - 1
         while j >= 0:  # from the end, where there is room
-            if i >= 0 and self.pairs[i] > self.known.pendings.pool[begin + j]:
+            if i >= 0 and self.pairs[i] > self.summaries.pendings.pool[begin + j]:
                 self.pairs[i + j + 1] = self.pairs[i]
                 i -= 1
             else:
-                self.pairs[i + j + 1] = self.known.pendings.pool[begin + j]
+                self.pairs[i + j + 1] = self.summaries.pendings.pool[begin + j]
                 j -= 1
         return self.pending_set(n_new + m)
 
@@ -238,7 +238,7 @@ class DeltaWalker(Walker):
         """The first place, in a range of a list of pending nodes, whose node is not smaller than another."""
         while low < high:
             middle = (low + high) >> 1
-            if self.known.pendings.pool[begin + middle] < node:
+            if self.summaries.pendings.pool[begin + middle] < node:
                 low = middle + 1
             else:
                 high = middle

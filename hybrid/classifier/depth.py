@@ -26,10 +26,10 @@ def depths_read(store: Store, configs: Iterable[int]) -> dict[int, int]:
         store: the tables in which `Store.class_mask` was computed for all of these.
         configs: configurations.
     """
-    rows = {(p, s): below for p, s, _, below in store.known.used_rows()[0].tolist()}
+    rows = {(p, s): below for p, s, _, below in store.summaries.used_rows()[0].tolist()}
     known: Reads = {}
     stacks = _Stacks(store)
-    first = store.known.first_rows()
+    first = store.summaries.first_rows()
     found = {}
     for config in set(configs):
         values = store.space.list_of(config).tolist()
@@ -71,7 +71,7 @@ class _Stacks:
         self._frames = store.space.stacks.known_frames()
         self._starts, self._pool = store.space.stacks.tails.lists()
         self._n_states, self._counted = len(store.fixed.net[0]), store.fixed.net[5]
-        units = store.known.units.lists()[1].reshape(-1, 2).tolist()
+        units = store.summaries.units.lists()[1].reshape(-1, 2).tolist()
         self._numbers = {(unit, count): self._n_states + k for k, (unit, count) in enumerate(units)}
         self._reach = store.fixed.longest + 1
 

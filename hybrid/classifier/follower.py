@@ -19,7 +19,7 @@ from equivalence import BudgetExceeded, MatcherError
 from equivalence.deadline import Deadline
 from hybrid.classifier.classifier import Session, forced_text
 from hybrid.classifier.computing_sequence import ComputingSequence
-from hybrid.classifier.pieces import PieceGather
+from hybrid.classifier.mask_pieces import PieceGather
 from hybrid.classifier.rows import Rows
 from hybrid.classifier.token_ids import ReadBothWays
 from hybrid.representatives.follower import EngineFollower
@@ -145,7 +145,7 @@ class ClassifierFollower(ComputingSequence, Follower):
             return self._ask(lambda session: self.classifier.step(session, self.config, token))
         except ReadBothWays:
             self.compiled.note("a matcher read a token both as text and as an id")
-            other = self._fallback_follower(self.made)
+            other = self._fallback_follower(self.n_steps)
             self.classifier.has_handed_over = True  # there is another strategy
             raise ReplaceFollower(other) from None
 
@@ -182,7 +182,7 @@ class ClassifierFollower(ComputingSequence, Follower):
         except MaskTooSlow:
             raise
         except BudgetExceeded:
-            raise ReplaceFollower(self._fallback_follower(self.made)) from None
+            raise ReplaceFollower(self._fallback_follower(self.n_steps)) from None
 
     def _answer(self, question: Callable[[Session], Answer]) -> Answer:
         with self.classifier.lock:
@@ -212,13 +212,13 @@ class ClassifierFollower(ComputingSequence, Follower):
 
     def check_made(self, steps: int) -> None:
         """See `Follower.check_made`."""
-        if steps > self.made:
-            raise MatcherError(f"cannot roll back {steps} steps: only {self.made} were made")
+        if steps > self.n_steps:
+            raise MatcherError(f"cannot roll back {steps} steps: only {self.n_steps} were made")
 
     def rollback(self, steps: int) -> None:
         """See `Follower.rollback`."""
         self.check_made(steps)
-        left = self.made - steps
+        left = self.n_steps - steps
         if left >= self.first_known:
             self.go_back(left)
             return
@@ -232,7 +232,7 @@ class ClassifierFollower(ComputingSequence, Follower):
 
     def text_read(self) -> bytes:
         """See `Follower.text_read`."""
-        return joined(self.read(self.made), self.tokens)
+        return joined(self.read(self.n_steps), self.tokens)
 
     # everything else
 

@@ -18,5 +18,5 @@ cdef class Lookup:
     cdef Py_ssize_t step_from_parent(self, Py_ssize_t node) noexcept nogil
     cdef void plan_copies(self, Py_ssize_t full, Py_ssize_t refused) noexcept nogil
     cdef void copy(self, Py_ssize_t n_bytes) noexcept nogil
-    cdef int look(self, bint copies, Py_ssize_t full, Py_ssize_t refused, Py_ssize_t n_bytes) except -1
+    cdef int look_up_unknown(self, bint copies, Py_ssize_t full, Py_ssize_t refused, Py_ssize_t n_bytes) except -1
     cdef bint find_once(self) except -1

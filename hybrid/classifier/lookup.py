@@ -19,7 +19,7 @@ import contextlib
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.atomic import published
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.computing_sequence import ComputingSequence
 from cython.cimports.hybrid.classifier.rows import (
     Rows,
@@ -32,7 +32,7 @@ from cython.cimports.hybrid.classifier.rows import (
     source_at,
     source_of,
 )
-from cython.cimports.hybrid.classifier.steps import Steps, following, following_at
+from cython.cimports.hybrid.classifier.step_cache import StepCache, following, following_at
 
 from equivalence import BudgetExceeded
 
@@ -54,8 +54,8 @@ REFUSED = cython.declare(cython.Py_ssize_t, 0)
 ENDED = cython.declare(cython.Py_ssize_t, -2)
 BELOW = cython.declare(cython.Py_ssize_t, -3)
 
-# the numbers of a sequence, for `look`: where its steps are, and their last slot; where the masks of
-# configurations are, and how many; its stop ids, and how many; its configuration; bits of a row
+# the numbers of a sequence, for `look_up_unknown`: where its steps are, and their last slot; where the masks
+# of configurations are, and how many; its stop ids, and how many; its configuration; bits of a row
 STEPS = cython.declare(cython.Py_ssize_t, 0)
 LAST_SLOT = cython.declare(cython.Py_ssize_t, 1)
 MASKS = cython.declare(cython.Py_ssize_t, 2)
@@ -163,13 +163,13 @@ class Lookup:
                 has ended; 0: such rows are unchanged; or `REPEATS`.
             n_bytes: bytes of a row.
         """
-        self.look(True, full, refused, n_bytes)
+        self.look_up_unknown(True, full, refused, n_bytes)
         return self.n_left == 0
 
     def find(self) -> None:
         """Compute what is new, as far as possible."""
         while self.n_left and self.find_once():
-            self.look(False, 0, 0, 0)
+            self.look_up_unknown(False, 0, 0, 0)
 
     def left(self) -> list[int]:
         """The sequences that are not completely known; their nodes are ignored from now on."""
@@ -188,7 +188,7 @@ class Lookup:
         config = self.nodes[NODE * node + CONFIG]
         return config == UNKNOWN or (config > 0 and self.nodes[NODE * node + SOURCE] == 0)
 
-    def look(self, copies, full, refused, n_bytes):
+    def look_up_unknown(self, copies, full, refused, n_bytes):
         """Look up what is not known yet. Copy if `copies` is set and everything is known."""
         n: cython.Py_ssize_t = len(self.followers)
         i: cython.Py_ssize_t
@@ -196,7 +196,7 @@ class Lookup:
             if self.followers[i] is None:
                 continue
             follower: ComputingSequence = self.followers[i]
-            steps: Steps = follower.steps
+            steps: StepCache = follower.steps
             rows: Rows = follower.rows
             self.held.append(steps)
             self.held.append(rows)
@@ -217,7 +217,7 @@ class Lookup:
         return 0
 
     def look_and_copy(self, copies, full, refused, n_bytes):
-        """`look` without the interpreter."""
+        """`look_up_unknown` without the interpreter."""
         self.look_up()
         if copies and self.n_left == 0:
             self.plan_copies(full, refused)

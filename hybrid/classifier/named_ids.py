@@ -20,14 +20,14 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.rows import Rows
 from cython.cimports.hybrid.classifier.store import Store
 from numpy.typing import NDArray
 
 from equivalence import TokenClasses, UnsupportedGrammar, Vocabulary
 from equivalence.network.token_ids import MARKER, MOST_GROUPS, Symbols, escaped
-from equivalence.runs.numbering import number_keys
+from equivalence.runs.class_numbers import number_keys
 
 check_source(__name__)
 

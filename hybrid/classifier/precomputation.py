@@ -13,10 +13,10 @@ from __future__ import annotations
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.network import Network
-from hybrid.classifier.building import Builder
 from hybrid.classifier.reachable import reachable_of
 from hybrid.classifier.store import Store
 from hybrid.classifier.summaries import Summaries
+from hybrid.classifier.summary_closure import SummaryClosure
 from hybrid.classifier.tables import Fixed
 
 STATES = 256
@@ -40,13 +40,14 @@ def build_summaries(
     """
     store = Store(fixed, limit)
     deadline = deadline or Deadline()
-    builder = Builder(store, reachable_of(network))
+    n_contexts = len(network.below().contexts)
+    closure = SummaryClosure(store, reachable_of(network))
     try:
-        while builder.run(STATES, len(network.contexts)):
-            if store.known.n_known > states:
-                return store.known, f"they need more than {states} summaries"
+        while closure.run(STATES, n_contexts):
+            if store.summaries.n_known > states:
+                return store.summaries, f"they need more than {states} summaries"
             if deadline.is_over:
-                return store.known, "the time limit was reached"
+                return store.summaries, "the time limit was reached"
     except BudgetExceeded:
-        return store.known, f"they need more than {limit} bytes"
-    return store.known, ""
+        return store.summaries, f"they need more than {limit} bytes"
+    return store.summaries, ""

@@ -18,7 +18,7 @@ Integers = NDArray[np.int64]
 
 
 class Reachable(NamedTuple):
-    """The arrays that `hybrid.classifier.building.Builder` reads.
+    """The arrays that `hybrid.classifier.summary_closure.SummaryClosure` reads.
 
     Attributes:
         contexts: int64[C, 2]: (state, counter frame or -1) that may be on top of a stack.
@@ -42,7 +42,6 @@ class Reachable(NamedTuple):
 
 def reachable_of(network: Network) -> Reachable:
     """Copy the contexts and the below sets of a network."""
-    below = np.stack([network.below_symbols, network.below_of_symbol], axis=1)
-    return Reachable(
-        network.contexts, network.context_starts, network.context_below, below, network.below_starts
-    )
+    below = network.below()
+    pairs = np.stack([below.below_symbols, below.below_of_symbol], axis=1)
+    return Reachable(below.contexts, below.context_starts, below.context_below, pairs, below.below_starts)

@@ -20,7 +20,7 @@ cdef struct Level:
 cdef class Reader:
     cdef readonly Summariser summariser
     cdef Space space
-    cdef Summaries known
+    cdef Summaries summaries
     cdef Summary[::1] reads
     cdef readonly Py_ssize_t n_reads
     cdef Union[::1] unions

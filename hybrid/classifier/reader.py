@@ -16,11 +16,11 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.records import absent, zeros
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.summaries import doubled, slot_in
 from cython.cimports.hybrid.classifier.summariser import Summariser
 
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.arrays.records import Kind
 from hybrid.classifier.summaries import SUMMARY
 
@@ -67,12 +67,12 @@ class Reader:
     ) -> None:
         self.summariser = summariser
         self.space = summariser.space
-        self.known = summariser.known
+        self.summaries = summariser.summaries
         size: cython.Py_ssize_t = 16
         while size < reads:
             size *= 2
         configurations: cython.Py_ssize_t = self.space.steps.shape[0]
-        self.space.account.claim(16 * size + 16 * unions + 4 * configurations + 8 * self.known.n_words)
+        self.space.account.claim(16 * size + 16 * unions + 4 * configurations + 8 * self.summaries.n_words)
         self.reads = absent(SUMMARY, size)
         self.n_reads = 0
         self.unions = zeros(UNION, unions)
@@ -81,7 +81,7 @@ class Reader:
         account: Account = self.space.account
         self.masks = account.new_ints(configurations)
         self.masks[:] = -1
-        self.row = account.new_integers(self.known.n_words)
+        self.row = account.new_integers(self.summaries.n_words)
         self.row[:] = 0
 
     # ---------------------------------------------------------------- configurations
@@ -101,16 +101,16 @@ class Reader:
         self.only = 0
         for i in range(begin, end, 2):
             state = self.space.configurations.pool[i]
-            if self.known.first[state].mask < 0:
+            if self.summaries.first[state].mask < 0:
                 self.summariser.read_top(state)
             self.add(self.mask_on(state, self.space.configurations.pool[i + 1]))
-            self.add(self.known.first[state].mask)
+            self.add(self.summaries.first[state].mask)
         mask = self.only
         if mask < 0:
-            at = self.known.masks.room(self.known.n_words)
-            for w in range(self.known.n_words):
-                self.known.masks.pool[at + w] = self.row[w]
-            mask = self.known.masks.intern(self.known.n_words)
+            at = self.summaries.masks.room(self.summaries.n_words)
+            for w in range(self.summaries.n_words):
+                self.summaries.masks.pool[at + w] = self.row[w]
+            mask = self.summaries.masks.intern(self.summaries.n_words)
         found = 2 * mask + (1 if self.space.facts[configuration].n_ports > 0 else 0)
         if configuration >= self.masks.shape[0]:
             with cython.gil:
@@ -134,13 +134,13 @@ class Reader:
 
     def add_row(self, mask: cython.Py_ssize_t) -> cython.void:
         """Add the words of another mask to those of the mask that is being computed."""
-        begin = self.known.masks.starts[mask]
+        begin = self.summaries.masks.starts[mask]
         for w in range(self.row.shape[0]):
-            self.row[w] |= self.known.masks.pool[begin + w]
+            self.row[w] |= self.summaries.masks.pool[begin + w]
 
     def mask_on(self, state: cython.Py_ssize_t, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The mask of what a state leaves pending, on the stacks of the tail below it."""
-        pending: cython.Py_ssize_t = self.known.first[state].pending
+        pending: cython.Py_ssize_t = self.summaries.first[state].pending
         if pending == 0 or tail == 0:
             return 0
         slot = slot_in(self.reads, pending, tail)
@@ -176,11 +176,11 @@ class Reader:
         symbol = self.space.stacks.frames[frame].state
         if symbol < 0:
             symbol = self.summariser.symbol_of(symbol, self.space.stacks.frames[frame].count)
-        slot = self.known.slot(pending, symbol)
-        if self.known.rows[slot].pending < 0:
+        slot = self.summaries.slot(pending, symbol)
+        if self.summaries.rows[slot].pending < 0:
             slot = self.summariser.read_below(pending, symbol)
-        mask: cython.Py_ssize_t = self.known.rows[slot].mask
-        left: cython.Py_ssize_t = self.known.rows[slot].below
+        mask: cython.Py_ssize_t = self.summaries.rows[slot].mask
+        left: cython.Py_ssize_t = self.summaries.rows[slot].below
         if mask != 0:
             self.levels[depth].mask = self.united(self.levels[depth].mask, mask)
         deeper = self.space.stacks.frames[frame].tail
@@ -239,7 +239,7 @@ class Reader:
         self, first: cython.Py_ssize_t, second: cython.Py_ssize_t, slot: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         """Compute the union of two masks, and store it in a slot."""
-        mask = self.known.united(first, second)
+        mask = self.summaries.united(first, second)
         self.unions[slot].first = cython.cast(cython.int, first)
         self.unions[slot].second = cython.cast(cython.int, second)
         self.unions[slot].mask = cython.cast(cython.int, mask)

@@ -10,7 +10,7 @@ from hybrid.classifier.summariser cimport Summariser
 @cython.no_gc
 cdef class Store(BaseStore):
     cdef readonly Space space
-    cdef readonly Summaries known
+    cdef readonly Summaries summaries
     cdef readonly Summariser summariser
     cdef readonly Reader reader
 

@@ -18,8 +18,8 @@ from typing import Any
 import cython
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.walks.token_texts import TokenTexts
 from cython.cimports.hybrid.classifier.base_store import BaseStore
 from cython.cimports.hybrid.classifier.reader import Reader
@@ -59,17 +59,17 @@ class Store(BaseStore):
     Args:
         fixed: the constant data (`hybrid.classifier.tables.Fixed`).
         limit: bytes that all tables may take; the initial tables may exceed it.
-        known: the initial summaries, which are copied. ``None``: there are none.
+        summaries: the initial summaries, which are copied. ``None``: there are none.
 
     Attributes:
         space: the stacks.
-        known: the summaries.
+        summaries: the summaries.
         nbytes: bytes of the tables.
     """
 
-    def __init__(self, fixed: Any, limit: cython.Py_ssize_t, known: Any = None) -> None:
+    def __init__(self, fixed: Any, limit: cython.Py_ssize_t, summaries: Any = None) -> None:
         self.fixed = fixed
-        large: cython.bint = known is not None and known.complete and limit >= LARGE_LIMIT
+        large: cython.bint = summaries is not None and summaries.complete and limit >= LARGE_LIMIT
         walked: cython.bint = isinstance(fixed, WalkTables)
         frames: cython.Py_ssize_t = 8192 if large else FEW if walked else 4096
         configurations: cython.Py_ssize_t = 4096 if large else FEW if walked else 1024
@@ -82,14 +82,14 @@ class Store(BaseStore):
             fixed.automaton, fixed.byte_tables, fixed.rank, fixed.absorbing, frames, configurations,
             account=self.account, excess=excess,
         )  # fmt: skip
-        if known is None:
+        if summaries is None:
             rows, lists, width = (FEW, FEW, 8) if walked else (2048, 128, 64)
             n_states = len(fixed.net[0])
-            self.known = Summaries(n_states, fixed.n_words, self.account, rows, lists, lists, width)
+            self.summaries = Summaries(n_states, fixed.n_words, self.account, rows, lists, lists, width)
         else:
-            self.known = known.copied(self.account, 2048 if large else 0)
-        self.masks = self.known.masks
-        self.summariser = fixed.summariser(self.space, self.known)
+            self.summaries = summaries.copied(self.account, 2048 if large else 0)
+        self.masks = self.summaries.masks
+        self.summariser = fixed.summariser(self.space, self.summaries)
         reads: cython.Py_ssize_t = 16384 if large else 2 * FEW if walked else 4096
         self.reader = Reader(self.summariser, reads, FEW_UNIONS if walked else UNIONS)
         if walked:
@@ -111,7 +111,7 @@ class Store(BaseStore):
     @property
     def n_found(self) -> int:
         """Number of the automaton's states that are known: at the top of stacks and below."""
-        return self.known.n_known + self.known.n_first
+        return self.summaries.n_known + self.summaries.n_first
 
     def bound(self, limit: cython.Py_ssize_t) -> int:
         """Set a new limit of bytes, and return the former one."""

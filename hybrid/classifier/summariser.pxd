@@ -19,7 +19,7 @@ cdef struct Suffix:
 @cython.no_gc
 cdef class Summariser:
     cdef readonly Space space
-    cdef readonly Summaries known
+    cdef readonly Summaries summaries
     cdef const Node[::1] nodes
     cdef const Suffix[::1] suffixes
     cdef const int[::1] whole

@@ -6,7 +6,7 @@ What: `Summariser` reads every representative on a state over an unknown stack (
 suffix on a symbol (`read_below`). The result is a mask of the classes that are read completely, and a pending
 set of suffixes that are left when the known part of the stack is used up.
 When: when a stack first asks for it (`hybrid.classifier.reader`), or ahead of time
-(`hybrid.classifier.building`).
+(`hybrid.classifier.summary_closure`).
 Limits: if the account is exhausted, all results so far are kept, so each call gets further.
 """
 
@@ -17,9 +17,9 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import of_array
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.frames import unit_of
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.summaries import Summaries
 
 from equivalence.arrays.records import Kind
@@ -43,7 +43,7 @@ class Summariser:
 
     Args:
         space: the stacks.
-        known: the summaries that are extended.
+        summaries: the summaries that are extended.
         fixed: the representatives, and what may follow (`hybrid.classifier.tables.Fixed`).
 
     Attributes:
@@ -57,9 +57,9 @@ class Summariser:
         longest: bytes of the longest representative.
     """
 
-    def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
+    def __init__(self, space: Space, summaries: Summaries, fixed: Any) -> None:
         self.space = space
-        self.known = known
+        self.summaries = summaries
         self.nodes = of_array(fixed.nodes, NODE)
         self.suffixes = of_array(fixed.suffixes, SUFFIX)
         self.whole = fixed.whole
@@ -109,14 +109,14 @@ class Summariser:
             if self.nodes[i].group == group:
                 continue
             if following != REJECT:
-                self.known.masks.pool[mask_at + (group >> 5)] |= one << (group & 31)
+                self.summaries.masks.pool[mask_at + (group >> 5)] |= one << (group & 31)
             else:
                 n = self.note_pending(n, group, pops)
-        mask = self.known.masks.intern(self.known.n_words)
+        mask = self.summaries.masks.intern(self.summaries.n_words)
         self.sort_pairs(0, n)
         pending = self.pending_set(n)
-        self.known.first[state].mask = cython.cast(cython.int, mask)
-        self.known.first[state].pending = cython.cast(cython.int, pending)
+        self.summaries.first[state].mask = cython.cast(cython.int, mask)
+        self.summaries.first[state].pending = cython.cast(cython.int, pending)
         return 0
 
     def note_pending(self, n, group, pops):
@@ -142,38 +142,40 @@ class Summariser:
         unit = unit_of(state)
         least = self.space.automaton.counted[unit].least
         most = self.space.automaton.counted[unit].most
-        return self.n_states + self.known.units.pair(
+        return self.n_states + self.summaries.units.pair(
             unit, equivalent_count(count, least, most, self.longest + 1)
         )
 
     @cython.final
     def summary(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The place in `known.rows` of what a pending set reads on a symbol."""
-        slot = self.known.slot(pending, symbol)
-        return slot if self.known.rows[slot].pending >= 0 else self.read_below(pending, symbol)
+        """The place in `summaries.rows` of what a pending set reads on a symbol."""
+        slot = self.summaries.slot(pending, symbol)
+        return slot if self.summaries.rows[slot].pending >= 0 else self.read_below(pending, symbol)
 
     def read_below(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Read a pending set on a symbol with an unknown stack below. Return the place of the result in
-        `known.rows`.
+        `summaries.rows`.
 
         Raises:
             BudgetExceeded: there is no room; or the automaton is complete (a bug of ours, which must not
                 become a wrong mask).
         """
-        if self.known.complete:
+        if self.summaries.complete:
             with cython.gil:
                 raise BudgetExceeded("a stack needs a summary that is missing, although all should be there")
         one: cython.Py_ssize_t = 1
         own = symbol
         if symbol >= self.n_states:
-            own = self.n_states + self.known.units.pool[self.known.units.starts[symbol - self.n_states]]
+            own = (
+                self.n_states + self.summaries.units.pool[self.summaries.units.starts[symbol - self.n_states]]
+            )
         begin = self.begin_on(symbol)
         mask_at = self.empty_mask()
         n: cython.Py_ssize_t = 0
-        i = self.known.pendings.starts[pending]
-        end = self.known.pendings.starts[pending + 1]
+        i = self.summaries.pendings.starts[pending]
+        end = self.summaries.pendings.starts[pending + 1]
         while i < end:
-            suffix = self.known.pendings.pool[i] // self.n_groups
+            suffix = self.summaries.pendings.pool[i] // self.n_groups
             following = begin
             rest = suffix
             pops: cython.Py_ssize_t = 0
@@ -188,10 +190,10 @@ class Summariser:
                 following = after
                 rest = self.suffixes[rest].parent
             first = suffix * self.n_groups
-            while i < end and self.known.pendings.pool[i] < first + self.n_groups:
-                group = self.known.pendings.pool[i] - first
+            while i < end and self.summaries.pendings.pool[i] < first + self.n_groups:
+                group = self.summaries.pendings.pool[i] - first
                 if following != REJECT:
-                    self.known.masks.pool[mask_at + (group >> 5)] |= one << (group & 31)
+                    self.summaries.masks.pool[mask_at + (group >> 5)] |= one << (group & 31)
                 else:
                     for p in range(pops):
                         self.pairs[n] = self.popped[p] * self.n_groups + group
@@ -199,24 +201,24 @@ class Summariser:
                 i += 1
         self.sort_pairs(0, n)
         n = self.distinct_pairs(n, mask_at)
-        mask = self.known.masks.intern(self.known.n_words)
+        mask = self.summaries.masks.intern(self.summaries.n_words)
         below = self.pending_set(n)
-        return self.known.add(pending, symbol, mask, below)
+        return self.summaries.add(pending, symbol, mask, below)
 
     def begin_on(self, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The configuration of a symbol with an unknown stack below."""
         if symbol < self.n_states:
             return self.space.context(symbol, -1)
-        at = self.known.units.starts[symbol - self.n_states]
-        return self.space.after_unit(self.known.units.pool[at], self.known.units.pool[at + 1])
+        at = self.summaries.units.starts[symbol - self.n_states]
+        return self.space.after_unit(self.summaries.units.pool[at], self.summaries.units.pool[at + 1])
 
     # ---------------------------------------------------------------- sets
 
     def empty_mask(self) -> cython.Py_ssize_t:
         """Write an empty mask where the next mask goes. Return its place in the pool of masks."""
-        at = self.known.masks.room(self.known.n_words)
-        for w in range(self.known.n_words):
-            self.known.masks.pool[at + w] = 0
+        at = self.summaries.masks.room(self.summaries.n_words)
+        for w in range(self.summaries.n_words):
+            self.summaries.masks.pool[at + w] = 0
         return at
 
     def distinct_pairs(self, n: cython.Py_ssize_t, mask_at: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -231,7 +233,7 @@ class Summariser:
                 suffix = pair // self.n_groups
                 first = suffix * self.n_groups
             group = pair - first
-            if (self.known.masks.pool[mask_at + (group >> 5)] >> (group & 31)) & 1 == 0:
+            if (self.summaries.masks.pool[mask_at + (group >> 5)] >> (group & 31)) & 1 == 0:
                 if length == 0 or self.pairs[length - 1] != pair:
                     self.pairs[length] = pair
                     length += 1
@@ -239,10 +241,10 @@ class Summariser:
 
     def pending_set(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The number of the pending set of the first n pairs."""
-        at = self.known.pendings.room(n)
+        at = self.summaries.pendings.room(n)
         for i in range(n):
-            self.known.pendings.pool[at + i] = self.pairs[i]
-        return self.known.pendings.intern(n)
+            self.summaries.pendings.pool[at + i] = self.pairs[i]
+        return self.summaries.pendings.intern(n)
 
     def sort_pairs(self, low: cython.Py_ssize_t, high: cython.Py_ssize_t) -> cython.void:
         """Sort ``pairs[low:high]``: quicksort with the median of three, looping over the larger part."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.arrays.uniting import unite_rows
+from equivalence.arrays.row_unions import unite_rows
 from equivalence.classes.explore import SharedTables
 from equivalence.deadline import Deadline, Stop
 from equivalence.network import Network
@@ -76,9 +76,9 @@ class Fixed(NamedTuple):
         """The automata."""
         return Automaton(self.net)
 
-    def summariser(self, space: Any, known: Any) -> Any:
+    def summariser(self, space: Any, summaries: Any) -> Any:
         """A `Summariser`, which reads the representatives."""
-        return Summariser(space, known, self)
+        return Summariser(space, summaries, self)
 
 
 def fixed_tables(
@@ -126,7 +126,7 @@ def follow_sets_of(
     counted = network.automaton[5]
     follow = follow_of(network, first, stop) if shared is None else shared.follow
     follow_sets = np.zeros((network.n_states + len(counted), len(example)), np.uint8)
-    contexts, unit = network.contexts[:, 0], network.contexts[:, 1]
+    contexts, unit = network.below().contexts.T
     # below a state that is explored together with a counter frame, the next unit may begin as well
     on_frame = unit >= 0
     follows = follow.contexts.copy()

@@ -17,14 +17,14 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import OTHERS_AT
 from cython.cimports.equivalence.walks.token_texts import TokenTexts
 from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.classifier.summariser import Summariser
 
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.dynamic_arrays import bigger
 
 check_source(__name__)
 
@@ -55,7 +55,8 @@ class WalkOutput(Summariser):
 
     Args:
         space: the stacks.
-        known: the summaries that are extended; their masks have a bit for each piece, in words of 64 bits.
+        summaries: the summaries that are extended; their masks have a bit for each piece, in words of 64
+            bits.
         fixed: the trie, and what may follow (`hybrid.classifier.walk_tables.WalkTables`), which is only
             computed when walks have entered enough nodes to make it worthwhile.
 
@@ -73,9 +74,9 @@ class WalkOutput(Summariser):
         n_entered: number of nodes entered so far, as a measure of work.
     """
 
-    def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
+    def __init__(self, space: Space, summaries: Summaries, fixed: Any) -> None:
         self.space = space
-        self.known = known
+        self.summaries = summaries
         texts: TokenTexts = fixed.texts
         self.trie = texts.trie
         self.fixed = fixed
@@ -87,7 +88,7 @@ class WalkOutput(Summariser):
         self.pairs = account.new_integers(FIRST_NODES)
         self.ranges = account.new_integers(2 * FIRST_NODES)
         self.n_ranges = 0
-        most: cython.Py_ssize_t = 32 * known.n_words
+        most: cython.Py_ssize_t = 32 * summaries.n_words
         excess = f"a mask needs more than {most} pieces of walks at a time"
         self.pieces = Interned(FIRST_PIECES, FIRST_WIDTH, most, space.account, excess)
         self.n_entered = 0
@@ -120,8 +121,8 @@ class WalkOutput(Summariser):
             self.pieces.pool[at + k] = self.ranges[k]
         piece = self.pieces.intern(self.n_ranges)
         at = self.empty_mask()
-        self.known.masks.pool[at + (piece >> 5)] = one << (piece & 31)
-        return self.known.masks.intern(self.known.n_words)
+        self.summaries.masks.pool[at + (piece >> 5)] = one << (piece & 31)
+        return self.summaries.masks.intern(self.summaries.n_words)
 
     # ---------------------------------------------------------------- what may follow
 

@@ -62,15 +62,15 @@ class WalkTables(NamedTuple):
         one that may follow. Then walks enter more nodes, and find the same masks."""
         try:
             with Deadline(FOLLOW_SETS_SECONDS).stopping(PHASE) as stop:
-                self.network.finish(Deadline(FOLLOW_SETS_SECONDS))
+                self.network.below(Deadline(FOLLOW_SETS_SECONDS))
                 return follow_sets_of(self.network, self.byte_tables, stop)
         except (BudgetExceeded, UnsupportedGrammar):
             n_symbols = self.network.n_states + len(self.net[5])
             return np.ones((n_symbols, len(self.byte_tables.example)), np.uint8)
 
-    def summariser(self, space: Any, known: Any) -> Any:
+    def summariser(self, space: Any, summaries: Any) -> Any:
         """A `hybrid.classifier.walker.Walker`, which walks the vocabulary."""
-        return DeltaWalker(space, known, self)
+        return DeltaWalker(space, summaries, self)
 
 
 def walk_tables(network: Network, vocabulary: Vocabulary, deadline: Deadline | None = None) -> WalkTables:

@@ -21,9 +21,9 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.prefetch import fetch
 from cython.cimports.equivalence.arrays.records import empty
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.parser.character_loops import find_character_loop
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.equivalence.walks.subtrees import loops_below
 from cython.cimports.equivalence.walks.token_texts import TokenTexts
@@ -60,7 +60,7 @@ class Walker(WalkOutput):
 
     Args:
         space: the stacks.
-        known: the summaries that are extended.
+        summaries: the summaries that are extended.
         fixed: the trie, and what may follow (`hybrid.classifier.walk_tables.WalkTables`).
 
     Attributes:
@@ -76,8 +76,8 @@ class Walker(WalkOutput):
         mask: the last mask that was found.
     """
 
-    def __init__(self, space: Space, known: Summaries, fixed: Any) -> None:
-        WalkOutput.__init__(self, space, known, fixed)
+    def __init__(self, space: Space, summaries: Summaries, fixed: Any) -> None:
+        WalkOutput.__init__(self, space, summaries, fixed)
         texts: TokenTexts = fixed.texts
         self.height = texts.height
         self.counters = Counters(space)
@@ -102,17 +102,19 @@ class Walker(WalkOutput):
         """See `Summariser`. If a state may be popped at once, the configuration contains what lies below
         it."""
         pending = self.read_from(-1, state, state, self.space.context(state, -1))
-        self.known.first[state].mask = cython.cast(cython.int, self.mask)
-        self.known.first[state].pending = cython.cast(cython.int, pending)
+        self.summaries.first[state].mask = cython.cast(cython.int, self.mask)
+        self.summaries.first[state].pending = cython.cast(cython.int, pending)
         return 0
 
     def read_below(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """See `Summariser`."""
         own = symbol
         if symbol >= self.n_states:
-            own = self.n_states + self.known.units.pool[self.known.units.starts[symbol - self.n_states]]
+            own = (
+                self.n_states + self.summaries.units.pool[self.summaries.units.starts[symbol - self.n_states]]
+            )
         below = self.read_from(pending, symbol, own, self.begin_on(symbol))
-        return self.known.add(pending, symbol, self.mask, below)
+        return self.summaries.add(pending, symbol, self.mask, below)
 
     def read_from(self, pending, symbol, own, begin):
         """Read what is below the nodes of a pending set, or with -1 the whole trie, starting in a
@@ -147,8 +149,8 @@ class Walker(WalkOutput):
             return self.walk(0, begin, 0)
         may_return: cython.bint = self.space.facts[begin].n_ports > 0
         n: cython.Py_ssize_t = 0
-        for i in range(self.known.pendings.starts[pending], self.known.pendings.starts[pending + 1]):
-            node = self.known.pendings.pool[i]
+        for i in range(self.summaries.pendings.starts[pending], self.summaries.pendings.starts[pending + 1]):
+            node = self.summaries.pendings.pool[i]
             if may_return and self.may_follow(node):
                 n = self.note_node(node, n)
             n = self.walk(node, begin, n)
@@ -162,7 +164,10 @@ class Walker(WalkOutput):
         """Whether a walk is probably long. Then it is looked up in the cache before it begins: that takes 5
         us, and saves 50 if it is found."""
         if pending >= 0:
-            return self.known.pendings.starts[pending + 1] - self.known.pendings.starts[pending] >= WIDE_NODES
+            return (
+                self.summaries.pendings.starts[pending + 1] - self.summaries.pendings.starts[pending]
+                >= WIDE_NODES
+            )
         if symbol >= self.n_states:
             return False
         n: cython.Py_ssize_t = 0
@@ -183,7 +188,9 @@ class Walker(WalkOutput):
             with cython.gil:
                 n = self.from_cached_units(pending, symbol)
             if n >= 0:
-                self.follow_unit(self.known.units.pool[self.known.units.starts[symbol - self.n_states]])
+                self.follow_unit(
+                    self.summaries.units.pool[self.summaries.units.starts[symbol - self.n_states]]
+                )
         if n < 0:
             self.follow_all()
             self.most_entered = ANY_LENGTH
@@ -201,15 +208,15 @@ class Walker(WalkOutput):
         if symbol < self.n_states:
             content = self.contents.of_state(symbol)
         else:
-            at = self.known.units.starts[symbol - self.n_states]
-            content = self.contents.of_unit(self.known.units.pool[at], self.known.units.pool[at + 1])
+            at = self.summaries.units.starts[symbol - self.n_states]
+            content = self.contents.of_unit(self.summaries.units.pool[at], self.summaries.units.pool[at + 1])
         self.key = None
         if content is None:
             return -1
         nodes = b""
         if pending >= 0:
-            first, end = self.known.pendings.starts[pending], self.known.pendings.starts[pending + 1]
-            nodes = np.asarray(self.known.pendings.pool)[first:end].tobytes()
+            first, end = self.summaries.pendings.starts[pending], self.summaries.pendings.starts[pending + 1]
+            nodes = np.asarray(self.summaries.pendings.pool)[first:end].tobytes()
         self.key = (content, nodes)
         read = self.walk_cache.find(self.key)
         if read is None:
@@ -219,11 +226,11 @@ class Walker(WalkOutput):
     def from_cached_units(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The same for the frame of a counted rule, computed from the cached number of units that each
         string begins, which serves all counts. -1 if the units do not allow that."""
-        at = self.known.units.starts[symbol - self.n_states]
-        if self.space.automaton.is_limited(self.known.units.pool[at]):
+        at = self.summaries.units.starts[symbol - self.n_states]
+        if self.space.automaton.is_limited(self.summaries.units.pool[at]):
             return -1
-        counted = self.space.automaton.counted[self.known.units.pool[at]]
-        begun = self.known.units.pool[at + 1] + 1  # one unit has been read when the frame is on top
+        counted = self.space.automaton.counted[self.summaries.units.pool[at]]
+        begun = self.summaries.units.pool[at + 1] + 1  # one unit has been read when the frame is on top
         most: cython.Py_ssize_t = ANY_LENGTH if counted.most < 0 else counted.most - begun
         if counted.start not in self.unit_tables:
             self.unit_tables[counted.start] = unit_table(self.space.automaton, counted.start)
@@ -236,8 +243,8 @@ class Walker(WalkOutput):
             n_groups = self.token_starts.shape[0] - 1
             found = unit_reads(self.fixed.texts.nodes, n_groups, self.longest, table)
             self.walk_cache.keep(key, found)
-        first, end = self.known.pendings.starts[pending], self.known.pendings.starts[pending + 1]
-        nodes = np.asarray(self.known.pendings.pool)[first:end]
+        first, end = self.summaries.pendings.starts[pending], self.summaries.pendings.starts[pending + 1]
+        nodes = np.asarray(self.summaries.pendings.pool)[first:end]
         read = read_units(found, self.fixed.texts.nodes, nodes, counted.least - begun, most)
         return -1 if read is None else self.use_cached(read)
 

@@ -46,7 +46,7 @@ SUFFIX = ".equimask"
 """Suffix of the files that are written into a folder."""
 
 BY_KIND = 0.5
-"""How often a random walk leaves strings; see `hybrid.testing.verify.compare_walk`."""
+"""How often a random walk leaves strings; see `hybrid.testing.mask_comparison.compare_walk`."""
 
 
 def compile_files(

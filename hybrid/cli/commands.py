@@ -26,11 +26,11 @@ from rich.table import Table
 from equivalence import HybridError, TokenClasses, Vocabulary, compute_classes
 from equivalence.errors import NotInstalled
 from hybrid.cli.artifacts import SUFFIX, compile_files, inspect_file
-from hybrid.cli.explaining import explain_grammar
+from hybrid.cli.explain_command import explain_grammar
 from hybrid.cli.grammar_source import ALLOWED as GRAMMARS
 from hybrid.cli.grammar_source import COMPILED, read_grammar, read_named
-from hybrid.cli.shipped import shipped_grammar, shipped_grammars
-from hybrid.cli.trying import try_grammar
+from hybrid.cli.shipped_grammars import shipped_grammar, shipped_grammars
+from hybrid.cli.try_command import try_grammar
 from hybrid.cli.vocabulary_spec import ALLOWED, load_vocabulary
 
 VocabularySpec = Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")]

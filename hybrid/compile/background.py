@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from functools import partial
 
-from equivalence import HybridError, forking
+from equivalence import HybridError, forks
 from equivalence.deadline import Deadline
 from hybrid.compile import shutdown
 from hybrid.compile.request import Request
@@ -36,7 +36,7 @@ class CompileFuture(Future[CompiledGrammar]):
 
     def __init__(self, call: Call) -> None:
         super().__init__()
-        self._own_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of the three below
+        self._own_lock = forks.registered(threading.Lock(), forks.Order.BRIEF)  # of the three below
         self._call: Call | None = call
         self._deadline: Deadline | None = None
         self._has_notified = False
@@ -115,11 +115,11 @@ class Background:
     ) -> None:  # fmt: skip
         self._n_jobs = n_jobs
         self._begin, self._run = begin, run
-        self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
+        self._lock = forks.registered(threading.Lock(), forks.Order.BRIEF)
         self._pool: ThreadPoolExecutor | None = None
         self._is_closed = False
         self._asked: weakref.WeakSet[CompileFuture] = weakref.WeakSet()
-        forking.in_child(self._in_child)
+        forks.in_child(self._in_child)
         shutdown.at_exit(self._stop)
 
     def _in_child(self) -> None:

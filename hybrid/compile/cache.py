@@ -33,7 +33,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from equivalence import ArtifactError, HybridError, Vocabulary, forking
+from equivalence import ArtifactError, HybridError, Vocabulary, forks
 from equivalence.arguments import folder_of, integer_from
 from equivalence.store import read_whole, write_whole
 from hybrid.compiled import CompiledGrammar
@@ -98,16 +98,16 @@ class DiskCache:
         self._budget = budget
         self._settings = settings
         self._count = count
-        self._is_looking = False  # whether a thread lists the folder
-        self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of all these
+        self._is_listing = False  # whether a thread lists the folder
+        self._lock = forks.registered(threading.Lock(), forks.Order.BRIEF)  # of all these
         self._bytes = 0
         self._uncounted = -1  # bytes written since the folder was listed; -1 if it never was
         self._warned = False
-        forking.in_child(self._in_child)
+        forks.in_child(self._in_child)
 
     def _in_child(self) -> None:
         """A forked process does not have the thread that lists the folder."""
-        self._is_looking = False
+        self._is_listing = False
 
     def entry(self, key: Any) -> bytes | None:
         """The digest that identifies a request; None if its key has no meaning in other processes."""
@@ -185,24 +185,24 @@ class DiskCache:
                 self._bytes += size
                 is_due = self._uncounted > self.limit_bytes // UNCOUNTED or self._bytes > self.limit_bytes
         if is_due:
-            self._look(path.name)
+            self._list_folder(path.name)
 
     @property
     def size_bytes(self) -> int:
         """Bytes of all entries when the folder was last listed, and of those that this process has written
         since."""
         if self._uncounted < 0:
-            self._look("")
+            self._list_folder("")
         return self._bytes
 
-    def _look(self, newest: str) -> None:
+    def _list_folder(self, newest: str) -> None:
         """List the folder; if it is too large, delete the least recently used entries, but not the newest."""
         mine = False
         try:
             with self._lock:
-                if self._is_looking:
+                if self._is_listing:
                     return  # another thread is doing it
-                mine = self._is_looking = True
+                mine = self._is_listing = True
             entries, total = self._entries()
             if total > self.limit_bytes:
                 least = self.limit_bytes - self.limit_bytes // ROOM
@@ -219,7 +219,7 @@ class DiskCache:
             self._failed("be listed", error)
         finally:
             if mine:
-                self._is_looking = False
+                self._is_listing = False
 
     def _entries(self) -> tuple[list[tuple[int, str, int]], int]:
         """The last use, name and size of all entries, and the bytes of entries and partial files."""

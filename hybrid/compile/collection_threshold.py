@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import gc
 
-from equivalence import forking
+from equivalence import forks
 
 NEW_OBJECTS = 50_000
 """The collector runs when this many more objects were made than freed."""
@@ -55,4 +55,4 @@ def _restore_in_child() -> None:
     restore_threshold(_usual)
 
 
-forking.in_child(_restore_in_child)
+forks.in_child(_restore_in_child)

@@ -20,8 +20,8 @@ from equivalence.classes.classes import TokenClasses, network_within
 from equivalence.deadline import Deadline
 from equivalence.network import Network, serial
 from equivalence.network.features import features_of
+from equivalence.network.grammar_reader import ParsedGrammar, read_grammar
 from equivalence.network.optimised import optimised_by
-from equivalence.network.reading import ReadGrammar, read_grammar
 from equivalence.network.token_ids import ids_as_bytes
 from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
 from hybrid.classifier.deferred_classes import DeferredClasses
@@ -47,7 +47,7 @@ class Compilation(EngineStrategies):
 
     def decide(
         self, grammar: xgrammar.Grammar | SchemaGrammar, parsing: float, deadline: Deadline,
-        printed: Callable[[Any], ReadGrammar | None],
+        printed: Callable[[Any], ParsedGrammar | None],
     ) -> CompiledGrammar:  # fmt: skip
         """Compile a parsed grammar on the chosen strategy, or on the next possible one.
 
@@ -143,7 +143,7 @@ class Compilation(EngineStrategies):
         )  # fmt: skip
 
     def _on_walks(
-        self, job: Job, read: ReadGrammar, ids: NamedIds | None, own: Deadline
+        self, job: Job, read: ParsedGrammar, ids: NamedIds | None, own: Deadline
     ) -> CompiledGrammar | str:
         """A classifier that gets its masks from walks until there are classes; or the reason why not."""
         budget = self.settings.budget

@@ -21,8 +21,8 @@ from equivalence.classes.classes import TokenClasses, classes_and_network
 from equivalence.deadline import Deadline
 from equivalence.network import Network, serial
 from equivalence.network.features import Features
+from equivalence.network.grammar_reader import ParsedGrammar, PlainRules
 from equivalence.network.optimised import optimised_by
-from equivalence.network.reading import PlainRules, ReadGrammar
 from hybrid.compile.settings import Settings
 from hybrid.compiled import CompiledGrammar, reason_of
 from hybrid.guard import Guard
@@ -43,7 +43,7 @@ class Job:
         read, features: what XGrammar's serialised form says, and what it needs; set as soon as it is read.
     """
 
-    read: ReadGrammar
+    read: ParsedGrammar
     features: Features
 
     def __init__(
@@ -85,7 +85,7 @@ class EngineStrategies:
             raise error
 
     def explored(
-        self, grammar: ReadGrammar | dict[str, Any], own: Deadline, deadline: Deadline
+        self, grammar: ParsedGrammar | dict[str, Any], own: Deadline, deadline: Deadline
     ) -> tuple[TokenClasses | None, Network | None, str]:
         """The explored classes and the network; or the reason why there are none."""
         budget = self.settings.budget

@@ -20,7 +20,7 @@ import threading
 import time
 from collections import deque
 
-from equivalence import HybridError, forking
+from equivalence import HybridError, forks
 from equivalence.deadline import Deadline
 from hybrid.compile import shutdown, single_flight
 from hybrid.compile.cache import DiskCache
@@ -53,12 +53,12 @@ class FileWriter:
     def __init__(self, disk: DiskCache, budget: Budget) -> None:
         self._disk = disk
         self._budget = budget
-        self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of the three below
+        self._lock = forks.registered(threading.Lock(), forks.Order.BRIEF)  # of the three below
         self._waiting: deque[tuple[OnWalks, bytes, float]] = deque()  # each with the time to begin
         self._thread: threading.Thread | None = None
         self._is_closed = False
         self._skip_pauses = threading.Event()
-        forking.in_child(self._in_child)
+        forks.in_child(self._in_child)
         shutdown.at_exit(self._at_exit)
 
     def _in_child(self) -> None:

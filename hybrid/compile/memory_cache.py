@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from equivalence import Vocabulary, forking
+from equivalence import Vocabulary, forks
 from equivalence.deadline import Deadline
 from hybrid.compiled import CompiledGrammar
 
@@ -73,13 +73,13 @@ class MemoryCache:
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
-        self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # of all below
+        self._lock = forks.registered(threading.Lock(), forks.Order.BRIEF)  # of all below
         # each with its size when it was last measured
         self._kept: OrderedDict[Any, tuple[CompiledGrammar, int]] = OrderedDict()
         self._bytes = 0
         self._to_measure: list[Any] = []  # keys that are measured next
         self._under_way: dict[Any, _UnderWay] = {}
-        forking.in_child(self._in_child)
+        forks.in_child(self._in_child)
 
     def _in_child(self) -> None:
         """Compilations that are running do not survive a fork: callers compile again."""
@@ -269,7 +269,7 @@ _caches: WeakKeyDictionary[Vocabulary, WeakValueDictionary[int, MemoryCache]] = 
 """The caches of each vocabulary, by bound. Only compilers keep them alive. The cached grammars refer to their
 vocabulary, so with strong references here neither would ever be freed."""
 
-_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)  # protects `_caches`
+_lock = forks.registered(threading.Lock(), forks.Order.BRIEF)  # protects `_caches`
 
 
 def shared_cache(vocabulary: Vocabulary, limit_bytes: int) -> MemoryCache:

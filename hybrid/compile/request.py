@@ -21,7 +21,7 @@ import xgrammar
 from equivalence import ArgumentError, GrammarError, HybridError, StrategyError, Vocabulary
 from equivalence.arguments import flag, shown
 from equivalence.deadline import Deadline
-from equivalence.network.reading import ReadGrammar
+from equivalence.network.grammar_reader import ParsedGrammar
 from hybrid.compile.compilation import Compilation
 from hybrid.compile.settings import Settings
 from hybrid.compiled import CompiledGrammar
@@ -137,7 +137,7 @@ class Parsed(Request):
         grammar, seconds = self.parse_timed(compilation.guard, deadline)
         return compilation.decide(grammar, seconds, deadline, self.read_printed)
 
-    def read_printed(self, grammar: xgrammar.Grammar) -> ReadGrammar | None:
+    def read_printed(self, grammar: xgrammar.Grammar) -> ParsedGrammar | None:
         """Read the grammar from XGrammar's printed form; None if that form may be incomplete."""
         return None
 

@@ -21,7 +21,7 @@ import xgrammar
 from equivalence import GrammarError
 from equivalence.arguments import flag
 from equivalence.deadline import Deadline
-from equivalence.network.reading import ReadGrammar, read_printed
+from equivalence.network.grammar_reader import ParsedGrammar, read_printed
 from hybrid.compile.compilation import Compilation
 from hybrid.compile.request import SCHEMA_OPTIONS, Converted, EbnfRequest, Request, require
 from hybrid.compile.settings import Settings
@@ -89,7 +89,7 @@ class JsonSchemaRequest(Converted):
         options = [self.options.get(name, absent) for name, (_, absent) in SCHEMA_OPTIONS.items()]
         return "from_json_schema", [self.schema, *options]
 
-    def read_printed(self, grammar: xgrammar.Grammar) -> ReadGrammar | None:
+    def read_printed(self, grammar: xgrammar.Grammar) -> ParsedGrammar | None:
         # XGrammar prints nothing of a text after a byte 0
         text = self.text.text
         if self.options.get("separators") is not None or "\0" in text:
@@ -197,7 +197,7 @@ def _converted(settings: Settings, guard: Guard, text: str) -> xgrammar.Grammar:
     return guard.convert(EbnfRequest(text, settings=settings), Deadline(settings.seconds))
 
 
-def _own_reading(grammar: SchemaGrammar) -> ReadGrammar:
+def _own_reading(grammar: SchemaGrammar) -> ParsedGrammar:
     """The part of a schema's grammar that the network is built from."""
     return grammar.counted
 

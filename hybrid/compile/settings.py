@@ -11,11 +11,11 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
-from equivalence import forking
+from equivalence import forks
 from hybrid.values.budget import Budget, OnBudget
 
 
-@forking.with_listed_properties
+@forks.with_registered_properties
 @dataclass(frozen=True)
 class Settings:
     """The settings of a compiler that its results depend on, besides the vocabulary.

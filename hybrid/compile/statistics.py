@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
-from equivalence import forking
+from equivalence import forks
 from hybrid.compile.durations import Durations
 from hybrid.compiled import CompiledGrammar
 from hybrid.json_schema import SchemaRefused
@@ -191,7 +191,7 @@ class Statistics:
             sums[phase] = sums.get(phase, 0.0) + seconds
 
 
-_lock = forking.listed(threading.RLock(), forking.Order.BRIEF)
+_lock = forks.registered(threading.RLock(), forks.Order.BRIEF)
 """Protects the counts of all statistics. It is reentrant, because the garbage collector may call code that
 counts."""
 
@@ -214,7 +214,7 @@ OF_PROCESS = Statistics()
 """The sums of all compilers of this process."""
 
 
-forking.in_child(OF_PROCESS.reset)
+forks.in_child(OF_PROCESS.reset)
 
 
 def semantics_of(compiled: CompiledGrammar) -> str:

@@ -3,7 +3,7 @@
 What: for any text of a grammar, `Completion` finds the tokens that complete it soonest, and removes from a
 mask the tokens after which no completion fits into the remaining tokens (docs/completion.md). It reads the
 grammar's network, which exists for every strategy, and has its own tables.
-When: by `hybrid.GrammarMatcher.shortest_completion` and `fill_closing_bitmask`; made on first use.
+When: by `hybrid.GrammarMatcher.shortest_completion` and `fill_limited_bitmask`; made on first use.
 Limits: grammars in XGrammar's notations that bytes and stacks decide; others are refused by name.
 """
 

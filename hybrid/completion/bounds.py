@@ -71,8 +71,8 @@ def bounds_of(
                 arcs[state].append((begin, added))
             if back >= 0:
                 arcs[state].append((back, 0.0))
-    stop.look()
-    component = components_of([[to for to, _ in some] for some in arcs], stop.look)
+    stop.check()
+    component = components_of([[to for to, _ in some] for some in arcs], stop.check)
     most = [0.0] * (max(component, default=-1) + 1)
     members: list[list[int]] = [[] for _ in most]
     for state, number in enumerate(component):
@@ -112,7 +112,7 @@ def _rises(
             if state in begins:
                 rows[state] = np.where(tables.first[state] > 0, 0.0, -math.inf)
             continue
-        stop.look()
+        stop.check()
         row = np.where(tables.first[state] > 0, 0.0, -math.inf)
         for begin, units, back, _ in network.calls[state]:
             if component[begin] == component[state]:

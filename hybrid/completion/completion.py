@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from equivalence import MatcherError, Vocabulary
 from hybrid.completion.bounds import MOST_RISE
+from hybrid.completion.costed_configurations import Tables
 from hybrid.completion.plans import READS_AT_TOKENS, READS_HERE, Place, Plans
-from hybrid.completion.reading import Tables
 from hybrid.completion.spelling import Spelling
 
 WORTH_KEEPING = 4096
@@ -60,7 +60,7 @@ class Completion(Plans):
         """Bytes of memory; the data stored beside the growing tables is counted as the same amount."""
         kept = sum(len(ids) for ids, _ in list(self._ends_known.values()))
         size = self._tables.nbytes + self._risky.nbytes + self._minus_rise.nbytes + 8 * kept
-        return size + 2 * self._reading.nbytes
+        return size + 2 * self._configurations.nbytes
 
     def shortest(self, text: bytes, before: Place | None) -> tuple[list[int] | None, Place]:
         """The tokens that complete the text soonest, and the place of the text.
@@ -78,7 +78,9 @@ class Completion(Plans):
         """
         return self._asked(text, before, self._tokens)
 
-    def closes(self, text: bytes, before: Place | None, left: int, brief: bool) -> tuple[bool | None, Place]:
+    def can_complete(
+        self, text: bytes, before: Place | None, left: int, brief: bool
+    ) -> tuple[bool | None, Place]:
         """Whether at most `left` tokens complete the text (None if the search was given up), and the place
         of the text.
 
@@ -91,7 +93,7 @@ class Completion(Plans):
             BudgetExceeded: as for `shortest`.
         """
         reads = READS_AT_TOKENS if brief else READS_HERE
-        return self._asked(text, before, lambda here: self._closes(here, left, reads))
+        return self._asked(text, before, lambda here: self._can_complete(here, left, reads))
 
     def restrict(
         self, text: bytes, before: Place | None, left: int, words: NDArray[np.uint32]
@@ -132,10 +134,10 @@ class Completion(Plans):
         """`shortest` if some bytes must be spelled before the first text of the grammar begins."""
         return self._asked_with_prefix(prefix, self._tokens)
 
-    def closes_with_prefix(self, prefix: bytes, tokens_left: int, brief: bool) -> bool | None:
-        """`closes` with such bytes."""
+    def can_complete_with_prefix(self, prefix: bytes, tokens_left: int, brief: bool) -> bool | None:
+        """`can_complete` with such bytes."""
         reads = READS_AT_TOKENS if brief else READS_HERE
-        return self._asked_with_prefix(prefix, lambda here: self._closes(here, tokens_left, reads))
+        return self._asked_with_prefix(prefix, lambda here: self._can_complete(here, tokens_left, reads))
 
     def restrict_with_prefix(self, prefix: bytes, tokens_left: int, words: NDArray[np.uint32]) -> bool:
         """`restrict` with such bytes; the mask has tokens that are prefixes of these bytes, or begin with
@@ -145,14 +147,14 @@ class Completion(Plans):
     # --- masks ---
 
     def _restrict(self, configuration: int, left: int, words: NDArray[np.uint32]) -> bool:
-        closes = self._closes(configuration, left, READS_HERE)
-        if not closes:
-            if closes is None:
+        is_completable = self._can_complete(configuration, left, READS_HERE)
+        if not is_completable:
+            if is_completable is None:
                 return False
             # an error if it is longer than any plan may be
             planned = self._cut(configuration).n_tokens
-            raise _too_few(left, planned, self._reading.fewest(configuration) == math.inf)
-        slack = left - 1 - self._reading.most(configuration)
+            raise _too_few(left, planned, self._configurations.fewest(configuration) == math.inf)
+        slack = left - 1 - self._configurations.most(configuration)
         n_risky = len(self._risky)
         if slack > -math.inf:
             n_risky = int(np.searchsorted(self._minus_rise, -slack, side="left"))
@@ -164,13 +166,13 @@ class Completion(Plans):
         least = int(ends.min(initial=0))  # below 0 before the first text
         is_late = np.zeros(int(ends.max(initial=0)) - least + 1, bool)
         for place in np.flatnonzero(np.bincount(ends - least)).tolist():
-            is_late[place] = not self._closes(place + least, left - 1, READS_AT_TOKENS)
+            is_late[place] = not self._can_complete(place + least, left - 1, READS_AT_TOKENS)
         late = ids[is_late[ends - least]]
         if len(late):
             bits = np.zeros(32 * len(words), np.uint8)
             bits[late] = 1
             words &= ~np.packbits(bits, bitorder="little").view(np.uint32)
-        if self._reading.cost(configuration) > left:
+        if self._configurations.cost(configuration) > left:
             # the engine's masks may lack accepted tokens; after the first token of a way, fewer are read
             if self._fits(configuration, left):
                 token = self._cut(configuration).token
@@ -180,7 +182,7 @@ class Completion(Plans):
         return len(late) > 0
 
     def _untouched(self, configuration: int, left: int) -> int:
-        most = self._reading.most(configuration)
+        most = self._configurations.most(configuration)
         if not -math.inf < most < math.inf:
             return 0
         dearest = -int(self._minus_rise[0]) if len(self._minus_rise) else 0
@@ -190,13 +192,16 @@ class Completion(Plans):
         """The configuration after each of some tokens. Long results are cached, because a string stays in
         the same configuration, and rows of a batch reach the same ones."""
         if len(ids) < WORTH_KEEPING:
-            return self._reading.read_tokens(configuration, ids)
+            return self._configurations.read_tokens(configuration, ids)
         known = self._ends_known.get(configuration)
         if known is None or not np.array_equal(known[0], ids):
             self._ends_known.pop(configuration, None)
             while len(self._ends_known) >= ENDS_KEPT:
                 del self._ends_known[next(iter(self._ends_known))]
-            known = ids.astype(np.int32), self._reading.read_tokens(configuration, ids).astype(np.int32)
+            known = (
+                ids.astype(np.int32),
+                self._configurations.read_tokens(configuration, ids).astype(np.int32),
+            )
             self._ends_known[configuration] = known
         return known[1]
 

@@ -13,15 +13,15 @@ import threading
 from functools import partial
 from typing import Any
 
-from equivalence import BudgetExceeded, HybridError, UnsupportedGrammar, Vocabulary, forking
+from equivalence import BudgetExceeded, HybridError, UnsupportedGrammar, Vocabulary, forks
 from equivalence.classes.classes import network_within
 from equivalence.deadline import Deadline
 from equivalence.network import Network
 from equivalence.network.features import features_of
+from equivalence.network.grammar_reader import read_grammar
 from equivalence.network.optimised import optimised_by
-from equivalence.network.reading import read_grammar
 from hybrid.completion.completion import Completion
-from hybrid.completion.reading import tables_of
+from hybrid.completion.costed_configurations import tables_of
 from hybrid.completion.spelling import Spelling, spelling_of
 from hybrid.guard import Guard
 from hybrid.lark import LarkGrammar
@@ -46,7 +46,7 @@ class Completions:
         self._network: Network | None = None
         self._made: dict[tuple[int, ...], Completion] = {}
         self._refusal: tuple[type[HybridError], str] | None = None
-        self._lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
+        self._lock = forks.registered(threading.Lock(), forks.Order.BRIEF)
 
     def of(self, stops: tuple[int, ...]) -> Completion:
         """The completion for some stop ids. Stop ids without text spell nothing, so they make no difference.

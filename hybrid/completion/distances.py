@@ -178,7 +178,7 @@ def _costs(network: Lists, column: int, stop: Stop, behind: Sequence[float] | No
         if cost[state] < math.inf:
             continue
         cost[state] = found
-        stop.look()
+        stop.check()
         for source, price in by_target[state]:
             if cost[source] == math.inf and price < math.inf:
                 heapq.heappush(heap, (found + price, source))
@@ -206,7 +206,7 @@ def _first_bytes(
     """For each state, the place of the smallest first byte of its cheapest texts."""
     first = [-1] * network.n_states
     for state in np.argsort(rank, kind="stable").tolist():  # callees before their callers
-        stop.look()
+        stop.check()
         total = cost[state]
         if not 0 < total < math.inf:
             continue

@@ -1,8 +1,8 @@
 """Follows a sequence whose text must be complete within a number of tokens.
 
-What: a `ClosingFollower` contains another follower, of any strategy. Its masks are those of the inner one
+What: a `LimitedFollower` contains another follower, of any strategy. Its masks are those of the inner one
 without the tokens after which no completion is known that fits into the remaining tokens: the masks of
-`hybrid.GrammarMatcher.fill_closing_bitmask`. If the text is complete and no token is left, only stop tokens
+`hybrid.GrammarMatcher.fill_limited_bitmask`. If the text is complete and no token is left, only stop tokens
 remain. It counts what is read and taken back, so that drafts, trees of drafts and batches get the masks of
 their places.
 When: used by `hybrid.GrammarMatcher.limit_tokens`.
@@ -28,7 +28,7 @@ from hybrid.values.follower import Follower
 from hybrid.values.gather import Gather
 
 
-class ClosingFollower(Follower):
+class LimitedFollower(Follower):
     """A follower with a limit of tokens.
 
     Args:
@@ -40,7 +40,7 @@ class ClosingFollower(Follower):
 
     Attributes:
         left: how many more tokens may follow; each step, by a token or a text, counts as one.
-        trouble: why closing has ended for good, in words; None while it continues.
+        limit_error: why the limit can no longer be kept; None while it is kept.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class ClosingFollower(Follower):
     ) -> None:
         super().__init__(inner)
         self._completion, self._stops, self._for_stop, self.left = completion, stops, int(with_stop), left
-        self.trouble: str | None = None
+        self.limit_error: str | None = None
         self._place: Place | None = None
         # masks are the inner one's while more tokens are left than the second, and at most the first
         self._untouched = (-1, -1)
@@ -63,17 +63,17 @@ class ClosingFollower(Follower):
     def fill(self, words: Any, debug_print: bool = False) -> bool:
         """See `Follower.fill`."""
         needed = super().fill(words, debug_print)
-        if self._is_untouched() or self.trouble is not None:
+        if self._is_untouched() or self.limit_error is not None:
             return needed
         try:
             return self._close(words) or needed
         except BudgetExceeded as error:
-            self.trouble = str(error)
+            self.limit_error = str(error)
         return needed
 
     def fill_by_class(self, words: Any) -> Gather | None:
         """See `Follower.fill_by_class`."""
-        if not self._is_untouched() and self.trouble is None:
+        if not self._is_untouched() and self.limit_error is None:
             return None
         found: Gather | None = self._delegate("fill_by_class", words)
         return found

@@ -16,9 +16,9 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from equivalence import BudgetExceeded, Vocabulary, forking
+from equivalence import BudgetExceeded, Vocabulary, forks
+from hybrid.completion.costed_configurations import CostedConfigurations, Tables
 from hybrid.completion.distances import UNSPELLED
-from hybrid.completion.reading import Reading, Tables
 from hybrid.completion.search import Way, search
 from hybrid.completion.spelling import LONGEST, Spelling
 
@@ -26,9 +26,9 @@ MOST_PLANNED = 1 << 16
 """Most bytes of a plan."""
 
 TABLE_BYTES = 32 * 2**20
-"""Bytes of the tables of one `Reading`; the data stored with their rows takes about as much again. A JSON
-text of 40 kB, with plans at 1,000 of its places, took 6 MiB of each; with a schema without `any`, 0.3
-MiB.
+"""Bytes of the tables of one `CostedConfigurations`; the data stored with their rows takes about as much
+again. A JSON text of 40 kB, with plans at 1,000 of its places, took 6 MiB of each; with a schema without
+`any`, 0.3 MiB.
 """
 
 READS_HERE = 1 << 18
@@ -53,9 +53,9 @@ class TooLong(BudgetExceeded):
 
 
 class Place(NamedTuple):
-    """The place of a text: the reading, the text before it, and the configuration."""
+    """The place of a text: the configurations, the text before it, and the configuration."""
 
-    reading: Reading
+    configurations: CostedConfigurations
     text: bytes
     configuration: int
 
@@ -83,12 +83,12 @@ class Plans:
 
     def __init__(self, tables: Tables, vocabulary: Vocabulary, spelling: Spelling) -> None:
         self._tables, self._vocabulary, self._spelling = tables, vocabulary, spelling
-        self._lock = forking.listed(threading.Lock(), forking.Order.TABLES, self._renew)
+        self._lock = forks.registered(threading.Lock(), forks.Order.TABLES, self._renew)
         self._renew()
 
     def _renew(self) -> None:
         """Start new tables."""
-        self._reading = Reading(self._tables, self._vocabulary, TABLE_BYTES)
+        self._configurations = CostedConfigurations(self._tables, self._vocabulary, TABLE_BYTES)
         self._steps: dict[int, tuple[int, int]] = {}  # first byte of each plan, and what follows
         self._cuts: dict[int, Cut] = {}
         self._ways: dict[tuple[int, float, int], Way] = {}
@@ -110,21 +110,21 @@ class Plans:
 
     def _asked_with_prefix(self, prefix: bytes, question: Callable[[int], Answer]) -> Answer:
         """The same for the place before a prefix, which must be spelled before the first text begins."""
-        return self._asked(b"", None, lambda _: question(self._reading.before(prefix)))[0]
+        return self._asked(b"", None, lambda _: question(self._configurations.before(prefix)))[0]
 
     def _find(self, text: bytes, before: Place | None) -> Place:
-        reading = self._reading
-        if before is None or before.reading is not reading or not text.startswith(before.text):
-            before = Place(reading, b"", reading.start)
-        configuration = reading.read(before.configuration, text[len(before.text) :])
-        return Place(reading, text, configuration)
+        configurations = self._configurations
+        if before is None or before.configurations is not configurations or not text.startswith(before.text):
+            before = Place(configurations, b"", configurations.start)
+        configuration = configurations.read(before.configuration, text[len(before.text) :])
+        return Place(configurations, text, configuration)
 
     # --- plans ---
 
     def _tokens(self, configuration: int) -> list[int] | None:
         """The tokens of the plan, or of another way; None if there is no way."""
         found = self._planned_tokens(configuration)
-        if found is not None or self._reading.fewest(configuration) == math.inf:
+        if found is not None or self._configurations.fewest(configuration) == math.inf:
             return found
         way = self._search(configuration, math.inf, READS_HERE)
         if way.n_tokens == math.inf:
@@ -151,8 +151,8 @@ class Plans:
         """The first byte of a plan that is not empty, and the configuration after it."""
         found = self._steps.get(configuration)
         if found is None:
-            byte = self._reading.first(configuration)
-            found = self._steps[configuration] = byte, self._reading.read(configuration, bytes([byte]))
+            byte = self._configurations.first(configuration)
+            found = self._steps[configuration] = byte, self._configurations.read(configuration, bytes([byte]))
         return found
 
     def _cut(self, configuration: int) -> Cut:
@@ -161,19 +161,19 @@ class Plans:
         found = self._cuts.get(configuration)
         if found is not None:
             return found
-        cost = self._reading.cost(configuration)
+        cost = self._configurations.cost(configuration)
         if cost == 0:
             return _NOTHING_LEFT
         if cost == math.inf:
             return Cut(math.inf, -1, 0)
-        length = cost - UNSPELLED * self._reading.prefix_left(configuration)
+        length = cost - UNSPELLED * self._configurations.prefix_left(configuration)
         if length % UNSPELLED + length // UNSPELLED > MOST_PLANNED:
             raise TooLong(
                 f"the shortest completion has {cost % UNSPELLED:.0f} bytes, but the limit is "
                 f"{MOST_PLANNED}; use masks without a token limit for this grammar"
             )
         plan, at = bytearray(), [configuration]
-        while self._reading.cost(at[-1]) > 0:
+        while self._configurations.cost(at[-1]) > 0:
             byte, following = self._step(at[-1])
             plan.append(byte)
             at.append(following)
@@ -187,9 +187,9 @@ class Plans:
 
     # --- ways other than plans ---
 
-    def _closes(self, configuration: int, left: int, reads: int) -> bool | None:
+    def _can_complete(self, configuration: int, left: int, reads: int) -> bool | None:
         """Whether at most `left` tokens complete what was read; None if the search was given up."""
-        if self._reading.fewest(configuration) > left:
+        if self._configurations.fewest(configuration) > left:
             return False
         if self._fits(configuration, left):
             return True
@@ -204,14 +204,20 @@ class Plans:
             most_read = min(reads // max(len(self._spelling.ids), 1), MOST_SEARCHED)
             seconds = SECONDS_HERE if reads == READS_HERE else SECONDS_AT_TOKENS
             found = self._ways[key] = search(
-                configuration, most, most_read, seconds, self._ends_of, self._planned, self._reading.fewest
+                configuration,
+                most,
+                most_read,
+                seconds,
+                self._ends_of,
+                self._planned,
+                self._configurations.fewest,
             )
         return found
 
     def _ends_of(self, configuration: int) -> Iterator[tuple[int, int]]:
         """For each configuration that one token leads to: the smallest such token, and the configuration."""
         ids = self._spelling.ids
-        ends, first = np.unique(self._reading.read_tokens(configuration, ids), return_index=True)
+        ends, first = np.unique(self._configurations.read_tokens(configuration, ids), return_index=True)
         order = np.argsort(first)  # by token: numbers of configurations depend on the history
         return zip(ids[first[order]].tolist(), ends[order].tolist(), strict=True)
 
@@ -224,7 +230,7 @@ class Plans:
 
     def _fits(self, configuration: int, left: int) -> bool:
         """Whether the plan has at most `left` tokens."""
-        cost = self._reading.cost(configuration)
+        cost = self._configurations.cost(configuration)
         if cost < UNSPELLED:
             if cost <= left:  # one token for each byte
                 return True

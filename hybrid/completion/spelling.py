@@ -15,12 +15,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import Vocabulary, forking
+from equivalence import Vocabulary, forks
 
 LONGEST = 64
 """Most bytes of a token that is looked for: longer tokens are runs of one character."""
 
-_lock = forking.listed(threading.Lock(), forking.Order.SLOW)
+_lock = forks.registered(threading.Lock(), forks.Order.SLOW)
 _made: weakref.WeakKeyDictionary[Vocabulary, dict[tuple[int, ...], Spelling]] = weakref.WeakKeyDictionary()
 
 KEPT = 4

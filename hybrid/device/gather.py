@@ -116,7 +116,14 @@ class DeviceGather:
         filled = rows.union(numbers)
         try:
             n_words, n_rows, left = stage_classes(
-                matchers, numbers, maps.known, self._words, self._entries, before, maps.last_steps, maps.step
+                matchers,
+                numbers,
+                maps.line_cache,
+                self._words,
+                self._entries,
+                before,
+                maps.last_steps,
+                maps.step,
             )
             self._taken = n_words, n_rows
             for i in left:

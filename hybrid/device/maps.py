@@ -44,8 +44,8 @@ class ClassMaps:
         table: int16[n_lines, V or more]: the number of each token's bit; -1: the token is never allowed.
         step: the number of the current step.
         last_steps: for each line, the step in which it was last used.
-        known: a cache from (class masks of a session, stop ids) to lines, for code that has a session; it may
-            be incomplete.
+        line_cache: a cache from (class masks of a session, stop ids) to lines, for code that has a session;
+            it may be incomplete.
         bytes_sent: bytes of the lines that were sent to the device.
     """
 
@@ -54,7 +54,7 @@ class ClassMaps:
         self.table = torch.full((n_lines, -(-vocab_size // 16) * 16), -1, dtype=torch.int16, device=device)
         self.step = 1
         self.last_steps = np.full(n_lines, -1, np.int64)
-        self.known: dict[tuple[Rows, tuple[int, ...]], int] = {}
+        self.line_cache: dict[tuple[Rows, tuple[int, ...]], int] = {}
         self.bytes_sent = 0
         self._vocab_size = vocab_size
         self._pairs: list[Pair | None] = [None] * n_lines
@@ -83,9 +83,9 @@ class ClassMaps:
 
     def remember_line(self, rows: Rows, stops: tuple[int, ...], line: int) -> None:
         """Remember the line for the class masks of a session."""
-        if len(self.known) > 4 * len(self._pairs):  # it also has entries of sessions that have ended
-            self.known.clear()
-        self.known[rows, stops] = line
+        if len(self.line_cache) > 4 * len(self._pairs):  # it also has entries of sessions that have ended
+            self.line_cache.clear()
+        self.line_cache[rows, stops] = line
 
     def _free_line(self) -> int:
         """Free the least recently used line for another pair and return it; `NO_LINE` if all are in use."""
@@ -94,7 +94,7 @@ class ClassMaps:
             return NO_LINE
         pair = self._pairs[line]
         if pair is not None:
-            self.known.clear()
+            self.line_cache.clear()
             self._pairs[line] = None
             del self._lines[pair]
         return line

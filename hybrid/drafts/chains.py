@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence
-from cython.cimports.hybrid.classifier.steps import following
+from cython.cimports.hybrid.classifier.step_cache import following
 from cython.cimports.hybrid.drafts.counts import Counts
 
 check_source(__name__)
@@ -33,17 +33,17 @@ TRIES = cython.declare(cython.Py_ssize_t, 3)
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def read_last(
-    known: CachedSequence, made: cython.Py_ssize_t, last: cython.pointer(cython.Py_ssize_t)
+    sequence: CachedSequence, made: cython.Py_ssize_t, last: cython.pointer(cython.Py_ssize_t)
 ) -> cython.int:
     """Write the ids that were read before a step, the last one first. Where there are no more ids, or text
     was read, write -1."""
     n: cython.Py_ssize_t = 0
     while n < RECENT and made > 0:
         made -= 1
-        read = known.history[2 * made + 1]
+        read = sequence.history[2 * made + 1]
         if read < -1:
             break
-        last[n] = read if read >= 0 else known.first_stop
+        last[n] = read if read >= 0 else sequence.first_stop
         n += 1
     while n < RECENT:
         last[n] = -1
@@ -52,50 +52,50 @@ def read_last(
 
 
 def learn(
-    counts: Counts, known: CachedSequence, new: cython.Py_ssize_t, begin: cython.Py_ssize_t, tops: dict,
+    counts: Counts, sequence: CachedSequence, new: cython.Py_ssize_t, begin: cython.Py_ssize_t, tops: dict,
     guide: object,
 ) -> None:  # fmt: skip
     """Count the last steps of a sequence.
 
     Args:
         counts: the counts, which are changed.
-        known: the sequence.
+        sequence: the sequence.
         new: how many of the last steps are counted. A number that is too large means all.
         begin: the first step whose configuration belongs to the session.
         tops: what `guide.top` returned for configurations of the session.
-        guide: has a method ``top(known, configuration)``, which finds what is not in `tops`.
+        guide: has a method ``top(sequence, configuration)``, which finds what is not in `tops`.
     """
     last = cython.declare(cython.Py_ssize_t[8])
-    first: cython.Py_ssize_t = max(known.made - new, 0)
-    end: cython.Py_ssize_t = known.made
+    first: cython.Py_ssize_t = max(sequence.n_steps - new, 0)
+    end: cython.Py_ssize_t = sequence.n_steps
     for i in range(first, end):
-        read = known.history[2 * i + 1]
+        read = sequence.history[2 * i + 1]
         if read < -1:
             continue
-        configuration: cython.Py_ssize_t = known.history[2 * i]
+        configuration: cython.Py_ssize_t = sequence.history[2 * i]
         top: cython.Py_ssize_t = 0
         if i >= begin:
             described = tops.get(configuration)
             if described is None:
-                described = guide.top(known, configuration)
+                described = guide.top(sequence, configuration)
             top = described
-        read_last(known, i, last)
-        counts.learn_one(last, top & (FORCED - 1), read if read >= 0 else known.first_stop)
+        read_last(sequence, i, last)
+        counts.learn_one(last, top & (FORCED - 1), read if read >= 0 else sequence.first_stop)
 
 
 def chain(
-    counts: Counts, known: CachedSequence, tops: dict, guide: object, most: cython.Py_ssize_t,
+    counts: Counts, sequence: CachedSequence, tops: dict, guide: object, most: cython.Py_ssize_t,
     threshold: cython.double,
 ) -> list:  # fmt: skip
     """Return likely next tokens, each allowed after those before it.
 
     Args:
         counts: the counts from which guesses are made.
-        known: the sequence, which does not move.
-        tops, guide: as for `learn`. ``guide.step(known, configuration, token)`` finds a step that is not
+        sequence: the sequence, which does not move.
+        tops, guide: as for `learn`. ``guide.step(sequence, configuration, token)`` finds a step that is not
             cached: the configuration, 0 if there is none, or -1 for a token that ends the sequence.
-            ``guide.forced(known, configuration, last, before)`` returns a token that begins forced text, and
-            its share.
+            ``guide.forced(sequence, configuration, last, before)`` returns a token that begins forced text,
+            and its share.
         most: most tokens.
         threshold: the chain ends before its probability falls below this.
     """
@@ -103,18 +103,18 @@ def chain(
     tokens = cython.declare(cython.Py_ssize_t[8])
     shares = cython.declare(cython.double[8])
     found: list = []
-    configuration: cython.Py_ssize_t = known.config
+    configuration: cython.Py_ssize_t = sequence.config
     together: cython.double = 1
-    read_last(known, known.made, last)
+    read_last(sequence, sequence.n_steps, last)
     for _ in range(most):
         described = tops.get(configuration)
         if described is None:
-            described = guide.top(known, configuration)
+            described = guide.top(sequence, configuration)
         top: cython.Py_ssize_t = described
         prior: cython.Py_ssize_t = -1
         share: cython.double = 0
         if top & FORCED:
-            prior, share = guide.forced(known, configuration, last[0], last[1])
+            prior, share = guide.forced(sequence, configuration, last[0], last[1])
         with cython.critical_section(counts):
             n: cython.Py_ssize_t = counts.guess(last, top & (FORCED - 1), prior, share)
             n = min(n, TRIES)
@@ -125,9 +125,9 @@ def chain(
         for k in range(n):
             if together * shares[k] < threshold:
                 break
-            after = following(known.steps, configuration, tokens[k])
-            if after < 0 or known.first_stop <= tokens[k] <= known.last_stop:
-                after = guide.step(known, configuration, tokens[k])
+            after = following(sequence.steps, configuration, tokens[k])
+            if after < 0 or sequence.first_stop <= tokens[k] <= sequence.last_stop:
+                after = guide.step(sequence, configuration, tokens[k])
             if after != 0:
                 together *= shares[k]
                 found.append(tokens[k])
@@ -141,14 +141,14 @@ def chain(
     return found
 
 
-def last_read(known: CachedSequence, most: cython.Py_ssize_t) -> list:
+def last_read(sequence: CachedSequence, most: cython.Py_ssize_t) -> list:
     """Return the last ids that were read, at most `most`, in order. Ids before the last text are left out."""
     found: list = []
-    at: cython.Py_ssize_t = known.made
+    at: cython.Py_ssize_t = sequence.n_steps
     while at > 0 and len(found) < most:
         at -= 1
-        read: Any = known.history[2 * at + 1]
+        read: Any = sequence.history[2 * at + 1]
         if read < -1:
             break
-        found.append(int(read) if read >= 0 else known.first_stop)
+        found.append(int(read) if read >= 0 else sequence.first_stop)
     return found[::-1]

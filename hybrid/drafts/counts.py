@@ -26,7 +26,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.prefetch import fetch
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
 check_source(__name__)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from equivalence import Vocabulary
-from hybrid.healing.beginnings import beginnings_of
+from hybrid.healing.token_prefixes import prefixes_of
 from hybrid.values.arguments import whole_characters
 
 Encode: TypeAlias = Callable[[str], Iterable[int]]
@@ -43,7 +43,7 @@ class Forced:
 
     def __init__(self, vocabulary: Vocabulary, stops: Iterable[int], encode: Encode | None) -> None:
         self._tokens, self._stops, self._encode = vocabulary.tokens, frozenset(stops), encode
-        self._beginnings = beginnings_of(vocabulary)
+        self._beginnings = prefixes_of(vocabulary)
         self._known: dict[tuple[bytes, bytes], tuple[int, float]] = {}
 
     def first_after(self, last: Iterable[int], text: bytes) -> tuple[int, float]:

@@ -33,7 +33,7 @@ from hybrid.classifier.classifier import forced_text
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.token_ids import ReadBothWays
 from hybrid.compiled import CompiledGrammar
-from hybrid.completion.follower import ClosingFollower
+from hybrid.completion.follower import LimitedFollower
 from hybrid.drafts import chains
 from hybrid.drafts.counts import FIRST_SLOTS, SLOT_BYTES, Counts, check_slots
 from hybrid.drafts.forced import Encode, Forced
@@ -156,7 +156,7 @@ class DraftModel:
         follower = _followed(own)
         if isinstance(follower, ClassifierFollower):
             session = follower.session
-            begin = follower.first_known if follower.is_current(session) else follower.made
+            begin = follower.first_known if follower.is_current(session) else follower.n_steps
             chains.learn(self._counts, follower, new, begin, session.tops, self._guide)
             return
         read = _last_read(follower, new + RECENT)
@@ -394,7 +394,7 @@ class _Guide:
 def _followed(matcher: GrammarMatcher) -> Follower:
     """Return the follower of the grammar, without the one that keeps a limit of tokens."""
     follower = matcher._follower
-    return follower.inner if isinstance(follower, ClosingFollower) else follower
+    return follower.inner if isinstance(follower, LimitedFollower) else follower
 
 
 def _goes_along(follower: Follower) -> TypeGuard[ClassifierFollower]:

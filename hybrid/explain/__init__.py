@@ -4,9 +4,9 @@ The matcher itself always decides what is allowed. The words come from reading t
 (docs/explain.md).
 """
 
+from hybrid.explain.explainer import Explainer, TextExplainer
 from hybrid.explain.explanation import Expected, Explanation, Refusal
 from hybrid.explain.position import explain
 from hybrid.explain.refusal import find_refusal
-from hybrid.explain.words import Wording, Words
 
-__all__ = ["Expected", "Explanation", "Refusal", "Wording", "Words", "explain", "find_refusal"]
+__all__ = ["Expected", "Explainer", "Explanation", "Refusal", "TextExplainer", "explain", "find_refusal"]

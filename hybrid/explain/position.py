@@ -1,8 +1,9 @@
 """Explain what a grammar allows where a matcher is.
 
 What: `explain` gets the mask from the matcher, and words from a reading of the same text
-(`hybrid.explain.words`). The matcher alone decides what may come next: words that it contradicts are dropped,
-and allowed bytes that no word covers are listed as bytes. If there are no words, literals are found by
+(`hybrid.explain.explainer`). The matcher alone decides what may come next: words that it contradicts are
+dropped, and allowed bytes that no word covers are listed as bytes. If there are no words, literals are found
+by
 probing: try a byte, and see what must follow it.
 When: used by `GrammarMatcher.explain`.
 Limits: at most `MOST_EXPECTED` things are listed. A literal or a key is allowed to its last byte; of a set,
@@ -21,8 +22,8 @@ from numpy.typing import NDArray
 
 from equivalence.deadline import Deadline
 from hybrid.explain.characters import spans
+from hybrid.explain.explainer import TextExplainer
 from hybrid.explain.explanation import ANY_CASE, Expected, Explanation, Located
-from hybrid.explain.words import Words
 
 MOST_EXPECTED = 64
 """Most things that an explanation lists."""
@@ -42,7 +43,7 @@ Matcher = Any
 """A `hybrid.GrammarMatcher`; its module imports this one."""
 
 
-def explain(matcher: Matcher, words: Words, deadline: Deadline) -> Explanation:
+def explain(matcher: Matcher, words: TextExplainer, deadline: Deadline) -> Explanation:
     """Explain what is allowed where a matcher is. The matcher's state does not change.
 
     Args:
@@ -52,7 +53,7 @@ def explain(matcher: Matcher, words: Words, deadline: Deadline) -> Explanation:
     """
     compiled, text = matcher.compiled_grammar, matcher._follower.text_read()
     tokens = compiled.vocabulary.tokens
-    singles = compiled.wording.singles(tokens, matcher._stops)
+    singles = compiled.explainer.singles(tokens, matcher._stops)
     size = len(tokens)
     pointer = None if compiled.schema is None else pointer_of(text)
     if matcher.is_terminated():

@@ -2,7 +2,7 @@
 
 What: `Rules` builds the automaton of a rule when it is first read. Literals stay whole and rules keep their
 names, unlike in the network that decides masks (`equivalence.network`), which merges them.
-When: used by `hybrid.explain.reading`, once for each compiled grammar.
+When: used by `hybrid.explain.earley_parser`, once for each compiled grammar.
 Limits: rules only give words, and never decide what is allowed. Lookahead assertions, token limits and lazy
 rules are ignored; the matcher checks all results (`hybrid.explain.position`). Grammars that name token ids
 raise `Unexplained`.
@@ -16,10 +16,10 @@ import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from equivalence import GrammarError, UnsupportedGrammar, forking
+from equivalence import GrammarError, UnsupportedGrammar, forks
 from equivalence.network import edge_types, serial
 from equivalence.network.foreign import foreign_rule
-from equivalence.network.reading import ReadGrammar, read_grammar
+from equivalence.network.grammar_reader import ParsedGrammar, read_grammar
 from hybrid.explain.characters import Ranges
 from hybrid.values.once import remembered
 
@@ -79,7 +79,7 @@ class Rules:
 
     def __init__(self, grammar: Any, makes_automata: bool) -> None:
         try:
-            read: ReadGrammar = read_grammar(grammar)
+            read: ParsedGrammar = read_grammar(grammar)
         except GrammarError as error:
             raise Unexplained(str(error)) from error
         if len(read.data) > MOST_EXPRESSIONS:
@@ -95,7 +95,7 @@ class Rules:
         self.edges: list[list[Edge]] = []
         self.patterns: dict[int, str] = {}
         self._ends: dict[int, tuple[int, int]] = {}
-        self._lock = forking.listed(threading.Lock(), forking.Order.SLOW)  # held while nodes are made
+        self._lock = forks.registered(threading.Lock(), forks.Order.SLOW)  # held while nodes are made
 
     def of(self, rule: int) -> tuple[int, int]:
         """The first and the last node of a rule's automaton.

@@ -4,8 +4,8 @@ What: `grammar_of` makes an `xgrammar.Grammar` from a text of unknown origin; `w
 grammar.
 When: by `hybrid.files.files`. The grammar is needed if a matcher outgrows its classifier, if a classifier is
 completed, and by callers who ask for it.
-Limits: one version of the layout (`equivalence.network.reading`). XGrammar's own reader checks types only: if
-a rule or an expression does not exist, the process crashes when the grammar is printed or compiled.
+Limits: one version of the layout (`equivalence.network.grammar_reader`). XGrammar's own reader checks types
+only: if a rule or an expression does not exist, the process crashes when the grammar is printed or compiled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from equivalence.errors import ArtifactError, GrammarError
 from equivalence.network import serial
 from equivalence.network.dialect import refuse_other_layout
-from equivalence.network.reading import read_grammar
+from equivalence.network.grammar_reader import read_grammar
 from hybrid.files.container import AGAIN, malformed
 from hybrid.xgrammar.sanitize import refuse_endless_rules
 

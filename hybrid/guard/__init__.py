@@ -24,10 +24,10 @@ from typing import Any
 
 import xgrammar
 
-from equivalence import BudgetExceeded, GrammarError, HybridError, forking
+from equivalence import BudgetExceeded, GrammarError, HybridError, forks
 from equivalence.deadline import Deadline
+from equivalence.network.grammar_reader import read_grammar
 from equivalence.network.optimised import N_TOKENS, Optimise, Wanted, optimised_text
-from equivalence.network.reading import read_grammar
 from hybrid.guard import worker
 from hybrid.guard.estimate import (
     DEEP_GRAMMAR_BYTES,
@@ -35,7 +35,7 @@ from hybrid.guard.estimate import (
     grammar_estimate,
     pattern_estimate,
 )
-from hybrid.guard.lark_packing import Construction, unpacked
+from hybrid.guard.lark_serialisation import Construction, deserialised
 from hybrid.values.budget import Budget
 from hybrid.xgrammar.messages import shortened
 
@@ -72,7 +72,7 @@ READ_SECONDS = 45e-9
 so that we can read it (31 ns). Neither can be interrupted. Measured for 1 to 13 MB."""
 
 _users: weakref.WeakSet[Guard] = weakref.WeakSet()
-_users_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
+_users_lock = forks.registered(threading.Lock(), forks.Order.BRIEF)
 
 
 class Guard:
@@ -147,7 +147,7 @@ class Guard:
         request = {"task": "lark", "text": text, "start": start, "max_states": most}
         task = worker.Task(request, (), CONVERT_BYTES, self.budget.bytes)
         try:
-            found = unpacked(self._run(task, deadline, phase))
+            found = deserialised(self._run(task, deadline, phase))
         except worker.Unavailable:
             from hybrid.guard.lark_construction import construct  # imported late: Lark is slow to import
 

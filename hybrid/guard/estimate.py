@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.network import serial
-from equivalence.network.reading import ReadGrammar
+from equivalence.network.grammar_reader import ParsedGrammar
 from hybrid.guard.patterns import Bound, Size, pattern_size, size_bound
 
 DEEP_BRACKETS = 1000
@@ -258,7 +258,7 @@ def _is_wide(option: Any) -> bool:
     return isinstance(option, (list, tuple)) and any(_is_wide(one) for one in option)
 
 
-def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
+def grammar_estimate(grammar: ParsedGrammar, n_tokens: int) -> Estimate:
     """Estimate the compilation of a grammar for a vocabulary of `n_tokens` ids.
 
     In each state that reads many characters, XGrammar tries every token, and in other states few. For 600
@@ -303,7 +303,7 @@ def grammar_estimate(grammar: ReadGrammar, n_tokens: int) -> Estimate:
     return Estimate(seconds, 4 * len(data) > DEEP_GRAMMAR_BYTES)
 
 
-def _written_patterns(grammar: ReadGrammar, n_tokens: int) -> float:
+def _written_patterns(grammar: ParsedGrammar, n_tokens: int) -> float:
     """Estimate the seconds for the automata to which patterns expand."""
     data, seconds = grammar.data, 0.0
     for at in grammar.starts[data[grammar.starts] == serial.PATTERN].tolist():
@@ -337,7 +337,7 @@ def _characters(data: NDArray[np.int64], classes: NDArray[np.int64]) -> NDArray[
     )
 
 
-def _written_out(grammar: ReadGrammar, shares: dict[int, float]) -> tuple[float, int, int]:
+def _written_out(grammar: ParsedGrammar, shares: dict[int, float]) -> tuple[float, int, int]:
     """Estimate what repeats expand to.
 
     Args:
@@ -368,7 +368,7 @@ def _written_out(grammar: ReadGrammar, shares: dict[int, float]) -> tuple[float,
     return states, all_rules, wide_rules
 
 
-def _n_left_recursive(grammar: ReadGrammar) -> int:
+def _n_left_recursive(grammar: ParsedGrammar) -> int:
     """Count the rules that lead to left recursion by their beginnings; 0 if no rule begins with itself. In
     grammars of few rules, parts that may be empty are not skipped."""
     data, starts, rules = grammar.data, grammar.starts, grammar.rules
@@ -406,7 +406,7 @@ def _n_left_recursive(grammar: ReadGrammar) -> int:
     return len(rules) - taken
 
 
-def _may_be_empty(grammar: ReadGrammar) -> list[bool]:
+def _may_be_empty(grammar: ParsedGrammar) -> list[bool]:
     """For each rule, whether it may be empty; rather too often than too rarely."""
     rules = [int(grammar.starts[rule[serial.BODY]]) for rule in grammar.rules]
     found = [False] * len(rules)
@@ -419,7 +419,7 @@ def _may_be_empty(grammar: ReadGrammar) -> list[bool]:
     return [True] * len(rules)
 
 
-def _is_empty(grammar: ReadGrammar, place: int, rules: list[bool], depth: int = 0) -> bool:
+def _is_empty(grammar: ParsedGrammar, place: int, rules: list[bool], depth: int = 0) -> bool:
     """Whether an expression may be empty, if these rules may."""
     data, starts = grammar.data, grammar.starts
     expression_type, length = data[place], data[place + 1]

@@ -1,7 +1,7 @@
 """From the text of a Lark grammar to its parser and its lexer: everything that needs no vocabulary.
 
 What: `read` lets Lark build its parser of a text, or raises the error that says why Lark refuses it.
-`construct` gives the parse table and the lexer automaton; `answer` gives the same, packed for another
+`construct` gives the parse table and the lexer automaton; `answer` gives the same, serialised for another
 process.
 When: by `hybrid.guard`, in a process that can be killed: Lark cannot be interrupted, tests
 patterns on texts, which may take `re` any time, and neither Lark nor the lexer bounds its memory. If there
@@ -26,7 +26,7 @@ from equivalence.lark.lalr.machine import may_follow, read_machine
 from equivalence.lark.lexer.machine import build_lexer
 from equivalence.lark.lexer.scanner import refuse_declared_terminals, terminal_names
 from hybrid.guard.lark_estimate import refuse_large_rules, refuse_large_terminals
-from hybrid.guard.lark_packing import Construction, packed, packed_error
+from hybrid.guard.lark_serialisation import Construction, serialised, serialised_error
 
 MOST_CHARACTERS = 1 << 20
 """Longest text of a grammar. Real ones have 10,000 to 50,000 characters."""
@@ -122,7 +122,7 @@ def construct(text: str, start: str, max_states: int, deadline: Deadline | None 
 
 
 def answer(text: str, start: str, max_states: int) -> bytes:
-    """The result of `construct`, or the error that it raises, packed.
+    """The result of `construct`, or the error that it raises, serialised.
 
     Lark's loop over the states that it makes is stopped at `MOST_STATES`.
     """
@@ -140,8 +140,8 @@ def answer(text: str, start: str, max_states: int) -> bytes:
 
     analysis.bfs = bounded
     try:
-        return packed(construct(text, start, max_states))
+        return serialised(construct(text, start, max_states))
     except HybridError as error:
-        return packed_error(error)
+        return serialised_error(error)
     finally:
         analysis.bfs = walk

@@ -28,7 +28,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from equivalence import forking
+from equivalence import forks
 from equivalence.deadline import Deadline
 from hybrid.guard import process as protocol
 
@@ -190,9 +190,9 @@ class _Process:
             self._process.returncode = 0  # so that nothing waits for it
 
 
-_lock = forking.listed(threading.Lock(), forking.Order.SLOW)
+_lock = forks.registered(threading.Lock(), forks.Order.SLOW)
 _process: _Process | None = None
-_opening = forking.listed(threading.Lock(), forking.Order.BRIEF)
+_opening = forks.registered(threading.Lock(), forks.Order.BRIEF)
 """The lock of the control socket, so that messages are sent whole. It is also held from the creation of
 sockets until the other process has its ends. After a fork in between, the child would have copies of these
 ends, and a thread here that waits for the other process to close them would wait for the child, too."""
@@ -200,7 +200,7 @@ _open: weakref.WeakSet[_Process | socket.socket] = weakref.WeakSet()
 """The processes and sockets that a forked process must not keep."""
 
 _running: set[object] = set()
-_free_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
+_free_lock = forks.registered(threading.Lock(), forks.Order.BRIEF)
 _free = threading.Condition(_free_lock)
 """Notifies waiting tasks when a running one leaves `_running`. Wherever Ctrl-C interrupts, a turn is either
 in that set or not."""
@@ -379,5 +379,5 @@ def _in_child() -> None:
     _running.clear()
 
 
-forking.in_child(_in_child)
+forks.in_child(_in_child)
 atexit.register(close)

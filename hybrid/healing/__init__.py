@@ -2,7 +2,7 @@
 starts.
 """
 
-from hybrid.healing.heal import Healed, heal
 from hybrid.healing.matcher import HealingMatcher
+from hybrid.healing.prompt import Healed, heal
 
 __all__ = ["Healed", "HealingMatcher", "heal"]

@@ -3,7 +3,7 @@ compiling anything.
 
 What: while bytes of the prefix are left, a token is allowed iff these bytes begin with it, or it begins with
 these bytes and the grammar reads the rest from its start. After that, the grammar's own matcher decides.
-When: after `hybrid.healing.heal`, or for a grammar that begins in the middle of a token.
+When: after `hybrid.healing.prompt`, or for a grammar that begins in the middle of a token.
 Limits: stop tokens cannot spell the prefix. If a token ends after the prefix, its rest is read as text, even
 if the grammar names token ids.
 
@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import ArgumentError, MatcherError, forking
+from equivalence import ArgumentError, MatcherError, forks
 from equivalence.arguments import flag, integer, integer_from
 from hybrid.api.bitmask import Rows, row_number
 from hybrid.api.calls import count_masks
@@ -30,7 +30,7 @@ from hybrid.api.draft_tree import traverse
 from hybrid.api.matcher import GrammarMatcher
 from hybrid.compiled import CompiledGrammar
 from hybrid.completion.completion import Completion
-from hybrid.healing.beginnings import beginnings_of
+from hybrid.healing.token_prefixes import prefixes_of
 from hybrid.values.arguments import encoded
 
 MOST_PREFIX = 4096
@@ -39,13 +39,13 @@ MOST_PREFIX = 4096
 MOST_KEPT = 64
 """Most masks that are cached for each grammar."""
 
-_lock = forking.listed(threading.Lock(), forking.Order.BRIEF)
+_lock = forks.registered(threading.Lock(), forks.Order.BRIEF)
 _kept: weakref.WeakKeyDictionary[CompiledGrammar, dict[Any, NDArray[np.uint32]]] = weakref.WeakKeyDictionary()
 
 
 class HealingMatcher:
     """Follows one sequence that begins with given bytes. The methods are those of `GrammarMatcher`, but
-    it has no `limit_tokens`, `tokens_left`, `lost_limit`, `explain`, `explain_refusal`, `get_captures` and
+    it has no `limit_tokens`, `tokens_left`, `limit_error`, `explain`, `explain_refusal`, `get_captures` and
     `max_rollback_tokens`, and batches do not take it. Once the prefix is spelled, `inner` has all of them.
 
     Args:
@@ -138,7 +138,7 @@ class HealingMatcher:
         return words
 
     def _find_words(self, left: bytes) -> NDArray[np.uint32]:
-        beginnings = beginnings_of(self._inner.compiled_grammar.vocabulary)
+        beginnings = prefixes_of(self._inner.compiled_grammar.vocabulary)
         stops = frozenset(self._inner.stop_token_ids)
         longer = [token for token in beginnings.longer(left).tolist() if token not in stops]
         rests = [self._tokens[token][len(left) :] for token in longer]
@@ -234,19 +234,19 @@ class HealingMatcher:
             return self._inner.shortest_completion()
         return self._completion().shortest_with_prefix(left)
 
-    def closes_within(self, tokens_left: int, *, brief: bool = False) -> bool | None:
-        """As `GrammarMatcher.closes_within`; tokens that spell the prefix count."""
+    def can_complete_within(self, tokens_left: int, *, brief: bool = False) -> bool | None:
+        """As `GrammarMatcher.can_complete_within`; tokens that spell the prefix count."""
         left = self.left
         if not left:
-            return self._inner.closes_within(tokens_left, brief=brief)
+            return self._inner.can_complete_within(tokens_left, brief=brief)
         most, brief = integer_from(0, tokens_left, "tokens_left"), flag(brief, "brief")
-        return self._completion().closes_with_prefix(left, most, brief)
+        return self._completion().can_complete_with_prefix(left, most, brief)
 
-    def fill_closing_bitmask(self, bitmask: Any, tokens_left: int, index: int = 0) -> bool:
-        """As `GrammarMatcher.fill_closing_bitmask`; tokens that spell the prefix count."""
+    def fill_limited_bitmask(self, bitmask: Any, tokens_left: int, index: int = 0) -> bool:
+        """As `GrammarMatcher.fill_limited_bitmask`; tokens that spell the prefix count."""
         left = self.left
         if not left:
-            return self._inner.fill_closing_bitmask(bitmask, tokens_left, index)
+            return self._inner.fill_limited_bitmask(bitmask, tokens_left, index)
         most = integer_from(1, tokens_left, "tokens_left")
         row = self._rows_of(bitmask).row(row_number(index))
         words = self._words(left).copy()

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.atoms import PropertySets
 from cython.cimports.hybrid.json_schema.formulas import Formula, Formulas
 from cython.cimports.hybrid.json_schema.keyword_values import (

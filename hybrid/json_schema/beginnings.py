@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hybrid.json_schema.automata import Nonterminal
-from hybrid.json_schema.counting import canonical_numbers
+from hybrid.json_schema.cardinality import canonical_numbers
 from hybrid.json_schema.languages.automaton import Automaton, ending_states, intersection, is_endless
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.limits import TooLarge

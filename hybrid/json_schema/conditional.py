@@ -10,11 +10,11 @@ Limits: an array is refused if it might have to repeat an item at once, or might
 from __future__ import annotations
 
 from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal
-from hybrid.json_schema.counting import Counts
+from hybrid.json_schema.cardinality import Counts
+from hybrid.json_schema.cases import split
 from hybrid.json_schema.derivatives import ArrayStates, after_item, may_end
 from hybrid.json_schema.formulas import Formula
 from hybrid.json_schema.nonterminals import Nonterminals
-from hybrid.json_schema.splitting import split
 
 
 def build_conditional(nonterminals: Nonterminals, automaton: ArrayAutomaton, start: Formula) -> None:

@@ -14,7 +14,7 @@ the parser follows in parallel.
 from __future__ import annotations
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.automata import (
     ArrayAutomaton,
     Nonterminal,

@@ -12,7 +12,7 @@ Limits: rules are identified by what they read: equal strings share one rule.
 from __future__ import annotations
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.automata import Nonterminal
 from cython.cimports.hybrid.json_schema.rows import Rows
 from cython.cimports.hybrid.json_schema.texts import TreeWriter

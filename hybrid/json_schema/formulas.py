@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
-from hybrid.json_schema.languages.limits import look
+from hybrid.json_schema.languages.limits import check_deadline
 
 check_source(__name__)
 
@@ -140,7 +140,7 @@ class Formulas:
         is_first: cython.bint = True
         while len(found) > 1:
             if not is_first:
-                look()  # in chains of implications, each round decides one atom
+                check_deadline()  # in chains of implications, each round decides one atom
             is_first = False
             literals = self._literals(found, zero, one)
             if literals is None:

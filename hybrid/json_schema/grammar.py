@@ -19,12 +19,12 @@ import xgrammar
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.json_text import fault_of
-from equivalence.network.reading import ReadGrammar
+from equivalence.network.grammar_reader import ParsedGrammar
 from hybrid.json_schema.arrays import bound_unique, build_array
 from hybrid.json_schema.assertions import Assertions
 from hybrid.json_schema.automata import Nonterminal
+from hybrid.json_schema.cardinality import Counts, always_ends
 from hybrid.json_schema.conditional import conditional_always_ends
-from hybrid.json_schema.counting import Counts, always_ends
 from hybrid.json_schema.dialects import dialect_of
 from hybrid.json_schema.ebnf import ebnf_of, least_bytes
 from hybrid.json_schema.emission import emit
@@ -33,11 +33,11 @@ from hybrid.json_schema.formulas import Formulas
 from hybrid.json_schema.instances import Instances
 from hybrid.json_schema.languages.limits import TooLarge, with_deadline
 from hybrid.json_schema.layout import Layout, layout_of
-from hybrid.json_schema.leaving_out import refuse_forbidding
 from hybrid.json_schema.locations import Locations
 from hybrid.json_schema.nonterminals import Bounds, Nonterminals
 from hybrid.json_schema.numbers import Numbers
 from hybrid.json_schema.objects import build_object
+from hybrid.json_schema.omission import refuse_forbidding
 from hybrid.json_schema.places import Places, places_of
 from hybrid.json_schema.productive import find_productive
 from hybrid.json_schema.references import Documents
@@ -239,14 +239,14 @@ class SchemaGrammar:
         self.__dict__.pop("counted", None)
 
     @cached_property
-    def counted(self) -> ReadGrammar:
+    def counted(self) -> ParsedGrammar:
         """The grammar in the form that `equivalence.network` reads, for walks: it may have counted
         automata."""
         whole = self.whole
         return whole.rows.reading(whole.root, self)
 
     @cached_property
-    def read(self) -> ReadGrammar:
+    def read(self) -> ParsedGrammar:
         """The same without counted automata. `xgrammar` is its complete form.
 
         Raises:

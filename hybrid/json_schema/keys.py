@@ -14,7 +14,7 @@ Limits: trees are immutable.
 from __future__ import annotations
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
 check_source(__name__)
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.locations import Location, are_texts
 
 from hybrid.json_schema.errors import SchemaRefused

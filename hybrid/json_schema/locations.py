@@ -14,7 +14,7 @@ import marshal
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
 from hybrid.json_schema.dialects import ALL_KEYWORDS, DEPENDENT_KEYWORDS, Dialect, draft_named
 from hybrid.json_schema.errors import TOO_DEEP, SchemaRefused

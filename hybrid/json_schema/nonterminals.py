@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.assertions import Assertions
 from cython.cimports.hybrid.json_schema.automata import Nonterminal, Structure
 from cython.cimports.hybrid.json_schema.declared import Declarations, Declared

@@ -18,7 +18,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.atoms import PropertySet, PropertySets
 from cython.cimports.hybrid.json_schema.automata import Nonterminal, ObjectAutomaton
 from cython.cimports.hybrid.json_schema.formulas import Formula, Formulas
@@ -26,9 +26,9 @@ from cython.cimports.hybrid.json_schema.nonterminals import Nonterminals
 
 from hybrid.json_schema.atoms import count_atom
 from hybrid.json_schema.automata import KeyClass
+from hybrid.json_schema.cases import split
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.languages.limits import TooLarge
-from hybrid.json_schema.splitting import split
 
 check_source(__name__)
 

@@ -15,7 +15,7 @@ section 7.1.)
 from __future__ import annotations
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.automata import Nonterminal, Structure
 
 from equivalence.arrays.closure import close_backwards

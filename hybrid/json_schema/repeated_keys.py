@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.automata import ArrayAutomaton, ObjectAutomaton
 from cython.cimports.hybrid.json_schema.nonterminals import Nonterminals
 

@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.network.characters import in_bytes
 from cython.cimports.equivalence.network.edges import Edges
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-from equivalence.arrays.growing import filled
+from equivalence.arrays.dynamic_arrays import filled
 from equivalence.network import edge_types, serial
 from equivalence.network.characters import CHARACTERS
 from equivalence.network.counted_automata import MARK, CountedAutomaton
-from equivalence.network.reading import PlainRules, ReadGrammar
+from equivalence.network.grammar_reader import ParsedGrammar, PlainRules
 
 check_source(__name__)
 
@@ -226,7 +226,7 @@ class Rows:
         """Return all edges, int64[n, 5]: source, type, a, b, target."""
         return self._edges.table().copy()
 
-    def reading(self, root: int, printed: Any) -> ReadGrammar:
+    def reading(self, root: int, printed: Any) -> ParsedGrammar:
         """Return the grammar in the form that `equivalence.network` reads.
 
         Args:
@@ -249,7 +249,7 @@ class Rows:
             serial.ROOT: root, serial.MARKERS: [],
         }  # fmt: skip
         starts = np.arange(0, len(data), 5, dtype=np.int64)
-        return ReadGrammar(
+        return ParsedGrammar(
             features, np.array(data, np.int64), starts, REPEATS if data else NO_TYPES, printed=printed,
             edges=edges, n_states=n_states, automata=tuple(self.automata),
         )  # fmt: skip

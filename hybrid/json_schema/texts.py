@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.keys import Branch, KeyTree
 from cython.cimports.hybrid.json_schema.rows import Rows
 

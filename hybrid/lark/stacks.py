@@ -19,7 +19,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.pairs import Pairs
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 check_source(__name__)
@@ -43,7 +43,7 @@ class Stacks:
 
     Attributes:
         nodes: pairs (state, node below), and for each the number of the set of kinds that the stack accepts
-            (`hybrid.lark.reading`).
+            (`hybrid.lark.reader`).
     """
 
     def __init__(self, fixed: Any, account: Account) -> None:

@@ -1,6 +1,6 @@
 from hybrid.classifier.base_store cimport BaseStore
 from equivalence.arrays.pairs cimport Pairs
-from hybrid.lark.reading cimport Reader
+from hybrid.lark.reader cimport Reader
 from hybrid.lark.stacks cimport Stacks
 
 

@@ -22,9 +22,9 @@ from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.pairs import Pairs
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.base_store import BaseStore
-from cython.cimports.hybrid.lark.reading import Reader
+from cython.cimports.hybrid.lark.reader import Reader
 from cython.cimports.hybrid.lark.stacks import Stacks
 from numpy.typing import NDArray
 
@@ -94,7 +94,7 @@ class Store(BaseStore):
 
     def known_mask(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """See `BaseStore`."""
-        return self.configurations.rows[configuration].found
+        return self.configurations.rows[configuration].result
 
     # ---------------------------------------------------------------- reading text
 
@@ -225,11 +225,11 @@ class Store(BaseStore):
 
     def mask_of(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """See `class_mask`."""
-        if self.configurations.rows[configuration].found < 0:
+        if self.configurations.rows[configuration].result < 0:
             kinds = self.reader.kinds_of(self.configurations.rows[configuration].second)
             found = self.decide(self.configurations.rows[configuration].first, kinds)
-            self.configurations.rows[configuration].found = cython.cast(cython.int, found)
-        return self.configurations.rows[configuration].found
+            self.configurations.rows[configuration].result = cython.cast(cython.int, found)
+        return self.configurations.rows[configuration].result
 
     def decide(self, state: cython.Py_ssize_t, kinds: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The result of `class_mask` for a lexer state and the kinds that a stack accepts.
@@ -237,8 +237,8 @@ class Store(BaseStore):
         Most classes of a lexer state ask for the same few sets, so each set is tested once.
         """
         row = self.decided.number(state, kinds)
-        if self.decided.rows[row].found >= 0:
-            return self.decided.rows[row].found
+        if self.decided.rows[row].result >= 0:
+            return self.decided.rows[row].result
         for k in range(self.used_start[state], self.used_start[state + 1]):
             self.allowed[self.used[k]] = self.takes(kinds, self.used[k])
         n_classes: cython.Py_ssize_t = self.set_of.shape[1]
@@ -253,7 +253,7 @@ class Store(BaseStore):
             self.masks.pool[at + w] = word
         mask = self.masks.intern(n_words)
         found = 2 * mask + (1 if self.takes(kinds, self.stop_set[state]) else 0)
-        self.decided.rows[row].found = cython.cast(cython.int, found)
+        self.decided.rows[row].result = cython.cast(cython.int, found)
         return found
 
     # ---------------------------------------------------------------- for inspection

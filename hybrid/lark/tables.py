@@ -4,7 +4,7 @@ What: `fixed_tables` makes a `Fixed` from these, in the form that compiled code 
 `used_sets` compute the parts that files do not contain.
 When: once for each compiled grammar; the `hybrid.lark.store.Store` of each session reads it.
 Limits: nothing is checked here. Numbers are checked when lexer and parser are made
-(`hybrid.guard.lark_packing`), and when an artefact is read (`hybrid.files.lark_files`).
+(`hybrid.guard.lark_serialisation`), and when an artefact is read (`hybrid.files.lark_files`).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from equivalence import forking
+from equivalence import forks
 from hybrid.compile import shutdown
 from hybrid.metrics.families import FAMILIES, Family, Sample, current_counts, record_schemas, samples
 
@@ -126,7 +126,7 @@ def encoded(rows: Iterable[tuple[Family, Sample]]) -> bytes:
     return struct.pack("i4x", 8 + len(body)) + body
 
 
-_lock = forking.listed(threading.Lock(), forking.Order.SLOW)
+_lock = forks.registered(threading.Lock(), forks.Order.SLOW)
 _publishers: dict[Path, Publisher] = {}
 
 
@@ -147,4 +147,4 @@ def _in_child() -> None:
     _publishers.clear()
 
 
-forking.in_child(_in_child)
+forks.in_child(_in_child)

@@ -11,13 +11,13 @@ from functools import cached_property
 
 import xgrammar
 
-from equivalence import TokenClasses, Vocabulary, forking
+from equivalence import TokenClasses, Vocabulary, forks
 from equivalence.deadline import Deadline
 from hybrid.guard import Guard
 from hybrid.xgrammar.sanitize import prefix_closed
 
 
-@forking.with_listed_properties
+@forks.with_registered_properties
 class Engines:
     """XGrammar's compiler for one vocabulary.
 

@@ -1,6 +1,6 @@
 """The result of a comparison with plain XGrammar: disagreements, counts and times.
 
-What: the records that `hybrid.testing.verify` fills, and that benchmarks and tests read and add up.
+What: the records that `hybrid.testing.mask_comparison` fills, and that benchmarks and tests read and add up.
 When: for every comparison; `Comparison.exact` is the verdict.
 Limits: only the first `KEEP` disagreements of each kind are kept; the counts are complete.
 """

@@ -2,7 +2,7 @@
 
 What: `Walker.draw` chooses one of the allowed ids: sometimes uniformly, sometimes by the kind of its first
 byte.
-When: in `hybrid.testing.verify.compare_walk`.
+When: in `hybrid.testing.mask_comparison.compare_walk`.
 Limits: the kinds suit programming languages and data formats. In any grammar, every allowed token has a
 chance.
 """

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from equivalence import forking
+from equivalence import forks
 
 Key = TypeVar("Key")
 Made = TypeVar("Made")
@@ -22,7 +22,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 def made_once(make: Callable[[Key], Made]) -> Callable[[Key], Made]:
     """Return a function that calls `make` for each object only once. Thread-safe."""
-    lock = forking.listed(threading.Lock(), forking.Order.SLOW)
+    lock = forks.registered(threading.Lock(), forks.Order.SLOW)
     known: weakref.WeakKeyDictionary[Key, Made] = weakref.WeakKeyDictionary()
 
     def of(key: Key) -> Made:

@@ -19,7 +19,7 @@ import xgrammar
 
 from equivalence import GrammarError
 from equivalence.network import serial
-from equivalence.network.reading import ReadGrammar
+from equivalence.network.grammar_reader import ParsedGrammar
 from equivalence.network.serial import BODY, IS_EXACT, LOOKAHEAD, NAME
 
 
@@ -190,7 +190,7 @@ def prefix_closed(tokens: list[bytes]) -> list[bytes]:
     return sorted({token[:end] for token in tokens for end in range(1, len(token))} - present)
 
 
-def refuse_endless_rules(read: ReadGrammar) -> None:
+def refuse_endless_rules(read: ParsedGrammar) -> None:
     """Refuse a rule that consists only of a repeat of itself, directly or through other rules (``p ::=
     p{2}``).
 

@@ -21,7 +21,7 @@ import xgrammar
 
 from bench import options, report, workloads
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
-from hybrid.testing.verify import compare_along
+from hybrid.testing.mask_comparison import compare_along
 from tests.model_tags import FAMILIES, OF_TOKENS, path_of, tag_of
 
 

@@ -19,8 +19,8 @@ import pytest
 import xgrammar
 
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
+from hybrid.testing.mask_comparison import compare_along
 from hybrid.testing.segmentation import tokenize_greedy
-from hybrid.testing.verify import compare_along
 
 WORDS = [b"foo", b"end", b'"}', b'{"', b'": ', b"true", b"aa", b"aaaa", b"((", b"))", b"[[", b"]]", b"else "]
 VOCABULARY = Vocabulary.from_bytes(

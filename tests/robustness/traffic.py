@@ -41,9 +41,9 @@ from bench.forked import in_a_fork
 from bench.memory import STATUS, give_back, status_bytes
 from bench.workloads import SchemaFile
 from hybrid import Budget, GrammarCompiler, GrammarMatcher, HybridError
+from hybrid.testing.mask_comparison import compare_along
 from hybrid.testing.random_walk import Walker
 from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
-from hybrid.testing.verify import compare_along
 from tests.robustness import hostile_schemas
 from tests.robustness.documents import mask_bits
 

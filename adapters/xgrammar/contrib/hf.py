@@ -15,7 +15,7 @@ import xgrammar
 
 from adapters.transformers import GrammarLogitsProcessor
 from adapters.xgrammar.compiled import CompiledGrammar
-from adapters.xgrammar.wrapping import grammar_of
+from adapters.xgrammar.conversion import grammar_of
 
 
 class LogitsProcessor(GrammarLogitsProcessor):

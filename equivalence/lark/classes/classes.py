@@ -123,7 +123,7 @@ def factored_classes(
     sizes = {
         "lexer states": len(lexer.step), "parser states": machine.n_states,
         "lexical classes": walks.pair.shape[1], "pairs": n_pairs, "texts": len(numbers),
-        "sequences": table.numbering.count, "kinds": automaton.n_kinds, "colors": automaton.n_colors,
+        "sequences": table.sequence_numbers.count, "kinds": automaton.n_kinds, "colors": automaton.n_colors,
         "sets": len(distinct_sets.start) - 1,
     }  # fmt: skip
     seconds_of = {"walk": walked - began, "sequences": numbered - walked, "partition": done - numbered}

@@ -1,6 +1,6 @@
 from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
-from equivalence.classes.splitting cimport Parts
+from equivalence.classes.refinement cimport Parts
 
 
 cdef class Residuals:

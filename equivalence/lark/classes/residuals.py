@@ -18,8 +18,8 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.built import check_source
-from cython.cimports.equivalence.classes.splitting import Parts
+from cython.cimports.equivalence.classes.refinement import Parts
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 check_source(__name__)
@@ -105,7 +105,7 @@ class Residuals:
         self.found = np.full(starts[n], -1, np.int32)
         with cython.nogil:
             for block in range(n):
-                self.account.look()
+                self.account.check()
                 self.read_block(block, states[block], self.top[first_bytes[block]])
 
     def read_block(self, block, state, root):
@@ -174,7 +174,7 @@ class Residuals:
         empty_pair: cython.int[::1] = empty
         with cython.nogil:
             for state in range(n):
-                self.account.look()
+                self.account.check()
                 number = self.pair_of(0, self.rests.pair(0, self.family[state]), group_of[state])
                 empty_pair[state] = cython.cast(cython.int, number)
                 for k in range(examples.shape[0]):

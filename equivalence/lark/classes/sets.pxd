@@ -7,7 +7,7 @@ cdef class Sets:
     cdef const int[:, ::1] alike
     cdef const Py_ssize_t[::1] cell_start
     cdef const Py_ssize_t[:, ::1] cells
-    cdef Interned known
+    cdef Interned kind_sets
     cdef Account account
 
     cdef Py_ssize_t without_covered(self, Py_ssize_t begin, Py_ssize_t count, Py_ssize_t group) noexcept nogil

@@ -15,8 +15,8 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.lark.lalr.outcomes import ALWAYS, PASS
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 check_source(__name__)
@@ -48,9 +48,9 @@ class Sets:
         self.alike = alike
         self.cell_start, self.cells = cell_start, cells
         self.account = account
-        self.known = Interned(4096, 8)
-        self.known.add(np.zeros(0, np.int64))
-        self.known.add(np.array([ALWAYS], np.int64))
+        self.kind_sets = Interned(4096, 8)
+        self.kind_sets.add(np.zeros(0, np.int64))
+        self.kind_sets.add(np.array([ALWAYS], np.int64))
 
     def number(
         self,
@@ -76,38 +76,38 @@ class Sets:
         numbers: cython.int[::1] = found
         with cython.nogil:
             for pair in range(n):
-                self.account.look()
+                self.account.check()
                 group = cython.cast(cython.Py_ssize_t, group_of[pair])
-                begin = self.known.room(pair_start[pair + 1] - pair_start[pair] + 1)
+                begin = self.kind_sets.room(pair_start[pair + 1] - pair_start[pair] + 1)
                 count: cython.Py_ssize_t = 0
                 for text in range(pair_start[pair], pair_start[pair + 1]):
                     kind: cython.Py_ssize_t = kinds[text]
                     if kind >= 0:
                         kind = self.alike[group, kind]
                     if kind == ALWAYS:
-                        self.known.pool[begin] = ALWAYS
+                        self.kind_sets.pool[begin] = ALWAYS
                         count = 1
                         break
                     if kind >= 0:
-                        count = insert_sorted(self.known.pool, begin, count, kind)
+                        count = insert_sorted(self.kind_sets.pool, begin, count, kind)
                 if count > 1:
                     count = self.without_covered(begin, count, group)
-                numbers[pair] = cython.cast(cython.int, self.known.intern(count))
+                numbers[pair] = cython.cast(cython.int, self.kind_sets.intern(count))
         return found
 
     def without_covered(self, begin, count, group):
         """Drop each kind of the set that another one covers. Return the number of kinds left."""
         for a in range(begin, begin + count):
             for b in range(begin, begin + count):
-                one = self.known.pool[a]
-                other = self.known.pool[b]
+                one = self.kind_sets.pool[a]
+                other = self.kind_sets.pool[b]
                 if a != b and other >= 0 and self.is_within(one, other, group):
-                    self.known.pool[a] = -1
+                    self.kind_sets.pool[a] = -1
                     break
         kept: cython.Py_ssize_t = 0
         for a in range(begin, begin + count):
-            if self.known.pool[a] >= 0:
-                self.known.pool[begin + kept] = self.known.pool[a]
+            if self.kind_sets.pool[a] >= 0:
+                self.kind_sets.pool[begin + kept] = self.kind_sets.pool[a]
                 kept += 1
         return kept
 
@@ -129,5 +129,5 @@ class Sets:
 
     def lists(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """(int32, the kinds of all sets; int64[sets + 1], where those of each set begin)."""
-        starts, kinds = self.known.lists()
+        starts, kinds = self.kind_sets.lists()
         return kinds.astype(np.int32), starts

@@ -8,7 +8,7 @@ cdef class Items:
     cdef Simulation simulation
     cdef Account account
     cdef const unsigned char[:, :, ::1] beneath
-    cdef Interned known
+    cdef Interned interned
     cdef readonly Interned lists
     cdef Pairs below
     cdef unsigned char[::1] status

@@ -6,7 +6,7 @@ What: an *item* is [the states that may be exposed after the pops, a nonterminal
 then]. It has an edge for each of these states; an edge dies, passes, or leads to an item further down. The
 status of an item says whether it can die and whether it can pass: an item that can only do one of both is
 decided.
-When: `equivalence.lark.lalr.numbering` needs items for the rows that it makes;
+When: `equivalence.lark.lalr.sequence_numbers` needs items for the rows that it makes;
 `equivalence.lark.lalr.stacks` makes an automaton of them.
 Limits: `beneath` says which states may be exposed, and allows more than occur in the parser.
 """
@@ -18,7 +18,6 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.pairs import Pairs
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.lark.lalr.outcomes import (
     CAN_DIE,
     CAN_PASS,
@@ -31,9 +30,10 @@ from cython.cimports.equivalence.lark.lalr.outcomes import (
     rest_of,
 )
 from cython.cimports.equivalence.lark.lalr.simulation import Simulation
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.dynamic_arrays import bigger
 
 check_source(__name__)
 
@@ -60,7 +60,7 @@ class Items:
         BudgetExceeded: too many bytes.
 
     Attributes:
-        known: the items as [list, nonterminal, sequence].
+        interned: the items as [list, nonterminal, sequence].
         lists: the sorted lists of states.
         kept: number of permanent items; those after them belong to the sequence that is being made.
         status: bits, the possible outcomes of an item: `CAN_DIE`, `CAN_PASS`.
@@ -80,7 +80,7 @@ class Items:
         capacity = 2 * room
         account.claim(beneath.shape[0] * beneath.shape[1] * beneath.shape[2] + 9 * (capacity + 3))
         account.claim(8 * EDGES * room)
-        self.known = Interned(capacity, 3, account=account)
+        self.interned = Interned(capacity, 3, account=account)
         self.lists = Interned(capacity, LIST_WIDTH, account=account)
         self.below = Pairs(capacity, account)
         self.status = np.zeros(capacity + 2, np.uint8)
@@ -95,17 +95,17 @@ class Items:
         pops = pops_of(outcome)
         nonterminal = nonterminal_of(outcome)
         states = self.exposed(pops, state, nonterminal)
-        begin = self.known.room(3)
-        self.known.pool[begin] = states
-        self.known.pool[begin + 1] = nonterminal
-        self.known.pool[begin + 2] = rest_of(outcome)
-        return edge_to(self.known.intern(3), pops)
+        begin = self.interned.room(3)
+        self.interned.pool[begin] = states
+        self.interned.pool[begin + 1] = nonterminal
+        self.interned.pool[begin + 2] = rest_of(outcome)
+        return edge_to(self.interned.intern(3), pops)
 
     def exposed(self, pops, state, nonterminal):
         """The number of the list of states, those with a goto, that may lie `pops` + 1 below a state."""
         asked = self.below.number(pops * self.beneath.shape[1] + state, nonterminal)
-        if self.below.rows[asked].found >= 0:
-            return self.below.rows[asked].found
+        if self.below.rows[asked].result >= 0:
+            return self.below.rows[asked].result
         begin = self.lists.room(self.beneath.shape[1])
         n: cython.Py_ssize_t = 0
         for octet in range(self.beneath.shape[2]):
@@ -118,7 +118,7 @@ class Items:
                 bits >>= 1
                 lower += 1
         number = self.lists.intern(n)
-        self.below.rows[asked].found = cython.cast(cython.int, number)
+        self.below.rows[asked].result = cython.cast(cython.int, number)
         return number
 
     def expand_all(self):
@@ -130,22 +130,22 @@ class Items:
             BudgetExceeded, KeyboardInterrupt: told to stop.
         """
         item = self.kept
-        while item < self.known.count:
-            self.account.look()
+        while item < self.interned.count:
+            self.account.check()
             if item >= self.status.shape[0]:
                 with cython.gil:
                     self.grow_items()
             self.expand(item)
             item += 1
         while self.said_more():
-            self.account.look()
+            self.account.check()
 
     def expand(self, item):
         """Find the edges of an item; those of all items before it must be known."""
-        begin = self.known.starts[item]
-        states = self.known.pool[begin]
-        nonterminal = self.known.pool[begin + 1]
-        rest = self.known.pool[begin + 2]
+        begin = self.interned.starts[item]
+        states = self.interned.pool[begin]
+        nonterminal = self.interned.pool[begin + 1]
+        rest = self.interned.pool[begin + 2]
         n_edges = self.edge_start[item]
         length = self.lists.starts[states + 1] - self.lists.starts[states]
         if n_edges + length > self.edge.shape[0]:
@@ -166,7 +166,7 @@ class Items:
         adds a bit to some status of two bits, or is the last one.
         """
         changed: cython.bint = False
-        item = self.known.count
+        item = self.interned.count
         while item > self.kept:
             item -= 1
             status: cython.int = self.status[item]
@@ -185,25 +185,25 @@ class Items:
 
     def keep(self):
         """Make all items permanent."""
-        self.kept = self.known.count
+        self.kept = self.interned.count
 
     def forget(self):
         """Remove the items that are not permanent, which were interned last.
 
-        When the last list of `known` is no longer counted, it is at the end of the pool, where `slot` looks
-        it up. It was the last to enter its run of the hash table, so no other list is lost with it.
+        When the last list of `interned` is no longer counted, it is at the end of the pool, where `slot`
+        looks it up. It was the last to enter its run of the hash table, so no other list is lost with it.
         """
-        item = self.known.count
+        item = self.interned.count
         while item > self.kept:
             item -= 1
-            self.known.count = item
-            self.known.used = self.known.starts[item]
-            self.known.table[self.known.slot(3)] = -1
+            self.interned.count = item
+            self.interned.used = self.interned.starts[item]
+            self.interned.table[self.interned.slot(3)] = -1
 
     def grow_items(self):
-        """Make room for the status of all items that `known` has room for."""
+        """Make room for the status of all items that `interned` has room for."""
         old = self.status.shape[0]
-        size = self.known.starts.shape[0]
+        size = self.interned.starts.shape[0]
         self.account.claim(9 * size, 9 * old)
         edge_start = bigger(self.edge_start, size + 1)
         self.status = bigger(self.status, size)  # only when there is memory for both
@@ -223,5 +223,5 @@ class Items:
         The arrays are not copied.
         """
         start = np.asarray(self.edge_start)[: self.kept + 1]
-        lists = np.asarray(self.known.pool)[: 3 * self.kept : 3]
+        lists = np.asarray(self.interned.pool)[: 3 * self.kept : 3]
         return lists, start, np.asarray(self.edge)[: start[self.kept]], np.asarray(self.status)[: self.kept]

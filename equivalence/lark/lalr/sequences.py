@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 from equivalence.lark.lalr.machine import LalrMachine
-from equivalence.lark.lalr.numbering import Numbering
 from equivalence.lark.lalr.outcomes import DEAD, PASS, SHIFT_POPS, SHIFT_REST
+from equivalence.lark.lalr.sequence_numbers import SequenceNumbers
 
 __all__ = ["DEAD", "PASS", "SequenceTable"]
 
@@ -82,14 +82,14 @@ class SequenceTable:
                 f"{needed} bytes, but the limit is {max_bytes}; shorten the longest rules, or raise "
                 "Budget.bytes"
             )
-        self.numbering = Numbering(
+        self.sequence_numbers = SequenceNumbers(
             machine,
             states_beneath(machine, self.deadline),
             initial,
             max_sequences,
             f"terminal sequences need more than {max_bytes} bytes; raise Budget.bytes",
         )
-        self.numbering.bound(max_bytes)
+        self.sequence_numbers.bound(max_bytes)
 
     def before(self, terminals: NDArray[np.integer[Any]], rests: NDArray[np.int32]) -> NDArray[np.int32]:
         """The number of each terminal followed by the sequence of a number, int32[n].
@@ -102,7 +102,7 @@ class SequenceTable:
         """
         found = np.empty(len(rests), np.int32)
         with self.deadline.stopping(PHASE) as stop:
-            self.numbering.find(terminals.astype(np.int32), rests, found, stop)
+            self.sequence_numbers.find(terminals.astype(np.int32), rests, found, stop)
         return found
 
     def numbers(

@@ -5,8 +5,8 @@
 What: a `Simulation` stores sequence i as terminal `first[i]`, then sequence `rest[i]`, with its *row*: its
 outcome on each state that has an action on its terminal. A longer sequence is run on a state until the
 terminal is shifted; the row of its rest has the outcome from there on.
-When: `equivalence.lark.lalr.numbering` simulates each new sequence, `equivalence.lark.lalr.items` what is
-left of one.
+When: `equivalence.lark.lalr.sequence_numbers` simulates each new sequence, `equivalence.lark.lalr.items` what
+is left of one.
 Limits: a reduction that goes on forever is an error; sequences and bytes are bounded.
 """
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.built import check_source
 from cython.cimports.equivalence.lark.lalr.outcomes import (
     DEAD,
     MOST_REDUCTIONS,
@@ -25,8 +24,9 @@ from cython.cimports.equivalence.lark.lalr.outcomes import (
     pops_of,
     rest_of,
 )
+from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import bigger
+from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 
 check_source(__name__)

@@ -85,7 +85,7 @@ def stack_automaton(
     plain = wanted[: len(wanted) - len(asked)]
     kinds = kind_of[np.concatenate([np.where(plain == DEAD, len(first) + 1, len(first)), kinds])[place]]
     lists, color_list = np.unique(color_list, return_inverse=True)
-    first_state, states = table.numbering.items.lists.lists()
+    first_state, states = table.sequence_numbers.items.lists.lists()
     list_start, list_place = ranges(first_state[lists], np.diff(first_state)[lists])
     automaton = StackAutomaton(
         np.concatenate([cell_start[:1], cell_start[1:][taken]]),
@@ -123,7 +123,7 @@ class Undecided(NamedTuple):
 
 def _cells(table: SequenceTable, asked: NDArray[np.int32]) -> tuple[Integers, Integers, Integers]:
     """Where the cells of each sequence begin; their states and edges, without tops on which it dies."""
-    start, state, edge = table.numbering.rows_of(asked)
+    start, state, edge = table.sequence_numbers.rows_of(asked)
     kept = (edge != DEAD) & table.machine.tops[state]
     owner = np.repeat(np.arange(len(asked)), np.diff(start))[kept]
     return np.searchsorted(owner, np.arange(len(asked) + 1)), state[kept].astype(np.int64), edge[kept]
@@ -131,7 +131,7 @@ def _cells(table: SequenceTable, asked: NDArray[np.int32]) -> tuple[Integers, In
 
 def _undecided(table: SequenceTable, edge: Integers) -> Undecided:
     """The undecided items that some edges lead to, and all that these lead to."""
-    lists, first_edge, every_edge, status = table.numbering.items.graph()
+    lists, first_edge, every_edge, status = table.sequence_numbers.items.graph()
     decision = np.full(4, -1)
     decision[[0, CAN_DIE, CAN_PASS]] = PASS, DEAD, PASS
     decision = decision[status]

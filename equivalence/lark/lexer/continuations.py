@@ -18,9 +18,9 @@ from collections.abc import Iterator
 
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
-from equivalence.lark.lexer.minimise import Continuations, Transducer
-from equivalence.lark.lexer.ordered import Edge
-from equivalence.lark.lexer.unreading import Fallback, Terminals, Unreading
+from equivalence.lark.lexer.lexeme_automaton import Edge
+from equivalence.lark.lexer.lexeme_transducer import Fallback, LexemeTransducer, Terminals
+from equivalence.lark.lexer.minimisation import Continuations, Transducer
 
 # Where the mark is in a state. For each conditional end and for the certain one: an integer if a lexeme
 # that the tail has emitted contains the mark (then this many terminals of the fallback come up to it),
@@ -33,8 +33,10 @@ Marked = tuple[int, Marks]
 class _Search:
     """Outcomes of marked states: a fixed point over the states that can be reached."""
 
-    def __init__(self, unreading: Unreading, live: list[bool], max_states: int, deadline: Deadline) -> None:
-        self._machine = unreading
+    def __init__(
+        self, transducer: LexemeTransducer, live: list[bool], max_states: int, deadline: Deadline
+    ) -> None:
+        self._machine = transducer
         self._deadline = deadline
         self._live = live
         self._max_states = max_states
@@ -192,11 +194,11 @@ class _Search:
 
 
 def find_continuations(
-    unreading: Unreading, machine: Transducer, states: list[int], max_states: int, deadline: Deadline
+    transducer: LexemeTransducer, machine: Transducer, states: list[int], max_states: int, deadline: Deadline
 ) -> dict[int, Continuations]:
     """The sets of states, sorted. Only the states that are reached are needed."""
     live: list[bool] = ((machine.at_end >= 0) | (machine.step >= 0).any(axis=1)).tolist()
-    search = _Search(unreading, live, max_states, deadline)
+    search = _Search(transducer, live, max_states, deadline)
     found: dict[int, frozenset[Terminals]] = {0: frozenset([()])}
     rest = []
     for state in states:

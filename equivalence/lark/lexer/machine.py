@@ -5,7 +5,8 @@ change them. `continuations` lists what may follow, up to the lexeme that contai
 When: to follow the lexer of a `lark.Lark` with tokens that begin and end anywhere.
 Limits: what cannot be kept exact is refused by name (`equivalence.lark.lexer.patterns`,
 `equivalence.lark.lexer.scanner`). Texts are dead if Lark can only lex them by giving back many lexemes, or
-after the opening of something that is never closed (`equivalence.lark.lexer.unreading` lists these cases).
+after the opening of something that is never closed (`equivalence.lark.lexer.lexeme_transducer` lists these
+cases).
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from numpy.typing import NDArray
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.lark.lexer.continuations import find_continuations
-from equivalence.lark.lexer.minimise import Continuations, advance_emissions, merge, tabulate
-from equivalence.lark.lexer.ordered import LexemeAutomaton
+from equivalence.lark.lexer.lexeme_automaton import LexemeAutomaton
+from equivalence.lark.lexer.lexeme_transducer import LexemeTransducer, Terminals
+from equivalence.lark.lexer.minimisation import Continuations, advance_emissions, merge, tabulate
 from equivalence.lark.lexer.scanner import read_scanner
-from equivalence.lark.lexer.unreading import Terminals, Unreading
 from equivalence.lark.lexer.utf8 import expand
 
 MAX_UNREAD = 100
@@ -105,24 +106,24 @@ def build_lexer(
         )
     deadline = deadline or Deadline()
     lexemes = LexemeAutomaton(scanner, max_states, deadline)
-    chosen = Unreading(lexemes, may_follow, unread_limit, max_states, deadline, bool(keep_unclosed))
+    chosen = LexemeTransducer(lexemes, may_follow, unread_limit, max_states, deadline, bool(keep_unclosed))
     if keep_unclosed is None:
         few = min(FEW_TIMES * len(chosen.places) + FEW_MORE, max_states)
         try:
-            kept = Unreading(lexemes, may_follow, unread_limit, few, deadline, keep_unclosed=True)
+            kept = LexemeTransducer(lexemes, may_follow, unread_limit, few, deadline, keep_unclosed=True)
             return _machine(kept, max_states, deadline)
         except BudgetExceeded:
             deadline.check("the lexer")
     return _machine(chosen, max_states, deadline)
 
 
-def _machine(unreading: Unreading, max_states: int, deadline: Deadline) -> LexerMachine:
+def _machine(transducer: LexemeTransducer, max_states: int, deadline: Deadline) -> LexerMachine:
     """Make the tables of everything that was explored."""
-    lexemes = unreading.lexemes
+    lexemes = transducer.lexemes
     scanner = lexemes.scanner
-    table = tabulate(unreading)
+    table = tabulate(transducer)
     reached = _reached(table.step)
-    found = find_continuations(unreading, table, reached, 4 * max_states, deadline)
+    found = find_continuations(transducer, table, reached, 4 * max_states, deadline)
     for state in reached:
         table.continuations[state] = found[state]
     machine = merge(advance_emissions(merge(table, deadline), deadline), deadline)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.lark.lexer.characters import Kinds
-from equivalence.lark.lexer.minimise import Transducer, common_prefix
-from equivalence.lark.lexer.unreading import Terminals
+from equivalence.lark.lexer.lexeme_transducer import Terminals
+from equivalence.lark.lexer.minimisation import Transducer, common_prefix
 
 SIZE = 64
 """Bytes that continue a character: 0x80 to 0xBF."""

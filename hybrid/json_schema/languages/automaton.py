@@ -19,11 +19,11 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-from hybrid.json_schema.languages.limits import look
-from hybrid.json_schema.languages.minimise import minimised, minimised_table
+from hybrid.json_schema.languages.limits import check_deadline
+from hybrid.json_schema.languages.minimisation import minimised, minimised_table
 from hybrid.json_schema.languages.product import product
 from hybrid.json_schema.languages.syntax import Ranges, joined
 
@@ -169,7 +169,7 @@ class Automaton:
 
 def minimal(rows: Sequence[Sequence[Edge]], accepting: Sequence[bool]) -> Automaton:
     """Return the canonical automaton of a deterministic one whose start is state 0."""
-    look()
+    check_deadline()
     return Automaton(*minimised(rows, accepting))
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 from hybrid.json_schema.languages.automaton import Automaton, edges_by_set, minimal
@@ -33,7 +33,7 @@ MOST_LOOKED_AT = 8_000_000
 
 MOST_LISTED = 10_000
 """A language with lengths that has at most this many texts is minimised, instead of having a state for each
-length; more texts need not be counted (`hybrid.json_schema.counting`)."""
+length; more texts need not be counted (`hybrid.json_schema.cardinality`)."""
 
 
 class Grid(NamedTuple):

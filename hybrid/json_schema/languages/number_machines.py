@@ -19,10 +19,10 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
-from hybrid.json_schema.languages.limits import TooLarge, look
-from hybrid.json_schema.languages.minimise import minimised_table
+from hybrid.json_schema.languages.limits import TooLarge, check_deadline
+from hybrid.json_schema.languages.minimisation import minimised_table
 
 check_source(__name__)
 
@@ -322,7 +322,7 @@ class _Reader:
         self.add(BEGIN, False, False)
         at: cython.Py_ssize_t = 0
         while at < len(self.configurations):
-            look()
+            check_deadline()
             content = cython.cast(cython.p_longlong, PyBytes_AS_STRING(self.configurations[at]))
             for i in range(self.n + 1):
                 self.inner[i] = content[i]
@@ -411,7 +411,7 @@ def read_numbers(
         bound: the maximum number of configurations.
 
     Returns:
-        Rows and accepting states, as in `hybrid.json_schema.languages.minimise.minimised`.
+        Rows and accepting states, as in `hybrid.json_schema.languages.minimisation.minimised`.
 
     Raises:
         TooLarge: there are more configurations than the bound.

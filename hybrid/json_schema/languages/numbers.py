@@ -21,7 +21,7 @@ from math import gcd, lcm
 from typing import Any, NamedTuple
 
 from hybrid.json_schema.languages.automaton import Automaton, combine, words
-from hybrid.json_schema.languages.limits import TooLarge, look
+from hybrid.json_schema.languages.limits import TooLarge, check_deadline
 from hybrid.json_schema.languages.number_machines import MOST_ATOMS, Bound, Machine, Residue, read_numbers
 from hybrid.json_schema.languages.pattern import pattern
 
@@ -258,7 +258,7 @@ def _texts(
     """Return the product of the machines of all atoms and the syntax of numbers."""
     if len(atoms) > MOST_ATOMS:
         return _product_of_minimal(tuple(atoms), accept, bound, integral)
-    look()
+    check_deadline()
     machines, always = _machines(atoms, bound, integral)
     is_signed = any(atom[0] in ("ge", "gt", "among") for atom in atoms)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from hybrid.json_schema.languages.automaton import Automaton, minimal
-from hybrid.json_schema.languages.limits import look
+from hybrid.json_schema.languages.limits import check_deadline
 from hybrid.json_schema.languages.syntax import (
     WORD,
     InvalidPattern,
@@ -152,7 +152,7 @@ class _Builder:
         key = parts, then, before
         found = self._known.get(key)
         if found is None:
-            look()
+            check_deadline()
             found = self._known[key] = self._find_looking_back(parts, then, before)
         return found
 

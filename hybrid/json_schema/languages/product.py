@@ -17,10 +17,10 @@ from collections.abc import Sequence
 import cython
 import numpy as np
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.growing import bigger
-from hybrid.json_schema.languages.limits import TooLarge, look
+from equivalence.arrays.dynamic_arrays import bigger
+from hybrid.json_schema.languages.limits import TooLarge, check_deadline
 
 check_source(__name__)
 
@@ -150,7 +150,7 @@ class Product:
         self.number()
         while state < self.n:
             if state % ROUND == 0:
-                look()
+                check_deadline()
             self.follow(state)
             starts.append(self.n_found)
             state += 1

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.equivalence.built import check_source
+from cython.cimports.equivalence.source_check import check_source
 
 from hybrid.json_schema.languages import limits
 from hybrid.json_schema.languages.syntax import LAST
@@ -366,7 +366,7 @@ class Terms:
         after_class: dict
         i: cython.Py_ssize_t = 0
         while i < len(states):
-            limits.look()
+            limits.check_deadline()
             term: cython.Py_ssize_t = states[i]
             i += 1
             relevant = self.first(term)

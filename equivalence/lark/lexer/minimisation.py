@@ -1,0 +1,223 @@
+"""Transducers over kinds of characters: drop dead states, emit early, merge states.
+
+What: `Transducer` is a plain table. `tabulate` makes one, without steps to states from which no text can end
+well. `advance_emissions` moves emissions that all texts from a state have in common to the steps into it.
+`merge` joins states that no text distinguishes.
+When: in this order, after `equivalence.lark.lexer.continuations`, whose sets also distinguish states.
+Limits: none; whole rows are compared.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivalence.deadline import Deadline
+from equivalence.lark.lexer.lexeme_transducer import LexemeTransducer, Terminals
+
+PHASE = "the lexer's merging of states"
+
+Continuations = tuple[Terminals, ...]
+
+
+class Transducer(NamedTuple):
+    """S states, K kinds. `sequences` numbers the sequences of terminals; 0 is the empty one.
+
+    Attributes:
+        step: int32[S, K], next state or -1.
+        emitted: int32[S, K], what the step emits; 0 if the step is -1.
+        at_end: int32[S], what is emitted at the end of the text; -1: dead.
+        sequences: the sequences.
+        continuations: for each state, the set that `equivalence.lark.lexer.continuations` defines; () before.
+    """
+
+    step: NDArray[np.int32]
+    emitted: NDArray[np.int32]
+    at_end: NDArray[np.int32]
+    sequences: list[Terminals]
+    continuations: list[Continuations]
+
+
+def tabulate(transducer: LexemeTransducer) -> Transducer:
+    """The table of all explored states. Dead states are in it, but no step leads to them."""
+    sequences: dict[Terminals, int] = {(): 0}
+    n_states, n_kinds = len(transducer.places), transducer.lexemes.kinds.number
+    step = np.full((n_states, n_kinds), -1, np.int32)
+    emitted = np.zeros((n_states, n_kinds), np.int32)
+    at_end = np.full(n_states, -1, np.int32)
+    for state in range(n_states):
+        row = transducer.row(state)
+        step[state] = [-1 if one is None else one.state for one in row]
+        emitted[state] = [
+            0 if one is None or not one.terminals else sequences.setdefault(one.terminals, len(sequences))
+            for one in row
+        ]
+        end = transducer.at_end[state]
+        if end is not None:
+            at_end[state] = sequences.setdefault(end, len(sequences))
+    live = at_end >= 0
+    while True:
+        more = live | live[step].any(1, where=step >= 0)
+        if (more == live).all():
+            break
+        live = more
+    dead = (step < 0) | ~live[step]
+    step[dead] = -1
+    emitted[dead] = 0
+    return Transducer(step, emitted, at_end, list(sequences), [()] * n_states)
+
+
+def common_prefix(one: Terminals, other: Terminals) -> Terminals:
+    """The longest sequence with which both begin."""
+    length = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        length += 1
+    return one[:length]
+
+
+def advance_emissions(machine: Transducer, deadline: Deadline) -> Transducer:
+    """Emit as early as possible: each step emits what all texts from there on would emit first.
+
+    The continuations of a state lose what was emitted before it; a continuation that was emitted completely
+    becomes empty.
+    """
+    n_states = len(machine.step)
+    edges: list[list[tuple[Terminals, int]]] = []
+    before: list[set[int]] = [set() for _ in range(n_states)]
+    for state in range(n_states):
+        pairs = {
+            pair for pair in zip(machine.emitted[state].tolist(), machine.step[state].tolist(), strict=True)
+            if pair[1] >= 0
+        }  # fmt: skip
+        edges.append([(machine.sequences[number], target) for number, target in pairs])
+        for _, target in pairs:
+            before[target].add(state)
+    ends = [None if number < 0 else machine.sequences[number] for number in machine.at_end.tolist()]
+    prefix: list[Terminals | None] = [None] * n_states  # None: not known yet, any sequence
+    pending = list(range(n_states))
+    waiting = [True] * n_states
+    while pending:
+        state = pending.pop()
+        deadline.check(PHASE)
+        waiting[state] = False
+        found = ends[state]
+        for terminals, target in edges[state]:
+            ahead = prefix[target]
+            if ahead is not None:
+                whole = terminals + ahead
+                found = whole if found is None else common_prefix(found, whole)
+            if found == ():
+                break
+        if found != prefix[state]:
+            prefix[state] = found
+            for source in before[state]:
+                if not waiting[source] and prefix[source] != ():
+                    waiting[source] = True
+                    pending.append(source)
+    prefix[0] = ()  # nothing can be emitted before the text begins
+    early: list[Terminals] = [one or () for one in prefix]
+    if not any(early):
+        return machine
+    sequences: dict[Terminals, int] = {(): 0}
+    renamed: dict[tuple[int, int, int], int] = {}
+    emitted = np.zeros_like(machine.emitted)
+    for state, kind in np.argwhere(machine.step >= 0).tolist():
+        number, target = int(machine.emitted[state, kind]), int(machine.step[state, kind])
+        key = (state if early[state] else -1, number, target if early[target] else -1)
+        if key not in renamed:
+            whole = (machine.sequences[number] + early[target])[len(early[state]) :]
+            renamed[key] = sequences.setdefault(whole, len(sequences))
+        emitted[state, kind] = renamed[key]
+    at_end = machine.at_end.copy()
+    for state, end in enumerate(ends):
+        if end is not None:
+            rest = end[len(early[state]) :]
+            at_end[state] = sequences.setdefault(rest, len(sequences))
+    continuations = [
+        tuple(sorted({one[len(gone) :] for one in some})) if gone else some
+        for some, gone in zip(machine.continuations, early, strict=True)
+    ]
+    return Transducer(machine.step, emitted, at_end, list(sequences), continuations)
+
+
+def merge(machine: Transducer, deadline: Deadline) -> Transducer:
+    """The smallest transducer with the same steps, emissions, ends and continuations; state 0 stays first."""
+    classes = _classes(machine, deadline)
+    reached, order = {0}, [0]
+    chosen = np.unique(classes, return_index=True)[1].astype(np.int32)  # one state of each class
+    chosen[classes[0]] = 0
+    for state in order:  # breadth first, so that numbers do not depend on the order of discovery
+        for target in machine.step[state].tolist():
+            if target >= 0:
+                target = int(chosen[classes[target]])
+                if target not in reached:
+                    reached.add(target)
+                    order.append(target)
+    position = np.full(len(classes), -1, np.int32)
+    position[classes[order]] = np.arange(len(order))
+    number = position[classes]
+    step = machine.step[order]
+    return Transducer(
+        np.where(step >= 0, number[step], -1).astype(np.int32),
+        machine.emitted[order],
+        machine.at_end[order],
+        machine.sequences,
+        [machine.continuations[state] for state in order],
+    )
+
+
+def _classes(machine: Transducer, deadline: Deadline) -> NDArray[np.int32]:
+    """The class of each state, by refinement. Only the states before a state that has changed are examined
+    again.
+
+    The largest part of a class keeps its number, so a state only changes often if its class shrinks fast. A
+    chain of states takes as many rounds as it is long; examining all states in each round would be
+    quadratic.
+    """
+    n_states = len(machine.step)
+    numbers: dict[object, int] = {}
+    classes = np.full(n_states + 1, -1, np.int32)  # the last one is for dead texts
+    before: list[set[int]] = [set() for _ in range(n_states)]
+    for state, end in enumerate(machine.at_end.tolist()):
+        dead = machine.step[state] < 0
+        key = (end, machine.continuations[state], dead.tobytes(), machine.emitted[state].tobytes())
+        classes[state] = numbers.setdefault(key, len(numbers))
+        for target in set(machine.step[state].tolist()):
+            if target >= 0:
+                before[target].add(state)
+    members: list[set[int]] = [set() for _ in numbers]
+    for state, number in enumerate(classes[:-1].tolist()):
+        members[number].add(state)
+    changed = set(range(n_states))
+    while changed:
+        looked_at: dict[int, list[int]] = {}
+        for state in sorted(changed):
+            looked_at.setdefault(int(classes[state]), []).append(state)
+        rows = {state: classes[machine.step[state]].tobytes() for state in changed}
+        changed = set()
+        for number, states in looked_at.items():
+            deadline.check(PHASE)
+            parts: dict[bytes, set[int]] = {}
+            for state in states:
+                parts.setdefault(rows[state], set()).add(state)
+            rest = len(members[number]) - len(states)  # unchanged: they differ from all that changed
+            if len(parts) + (rest > 0) == 1:
+                continue
+            largest = max(parts.values(), key=len)
+            if len(largest) < rest:
+                moved = list(parts.values())
+            else:
+                moved = [part for part in parts.values() if part is not largest]
+                if rest:
+                    moved.append(members[number].difference(states))
+            for part in moved:
+                members[number] -= part
+                classes[list(part)] = len(members)
+                members.append(part)
+                for state in part:
+                    changed |= before[state]
+    return classes[:-1]

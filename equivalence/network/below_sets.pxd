@@ -1,0 +1,44 @@
+from equivalence.arrays.account cimport Account
+from equivalence.arrays.interning cimport Interned
+from equivalence.network.sorted_set cimport SortedSet
+
+
+cdef class MergedStates:
+    cdef const Py_ssize_t[::1] rule_first, rule_last, edge_starts
+    cdef const Py_ssize_t[:, ::1] edges
+    cdef const Py_ssize_t[::1] call_starts
+    cdef const Py_ssize_t[:, ::1] calls
+    cdef const Py_ssize_t[::1] representative_of, class_of
+    cdef readonly Py_ssize_t n_classes
+    cdef Py_ssize_t[::1] rule_of_state
+    cdef unsigned char[::1] is_end
+
+
+cdef class BelowSets:
+    cdef MergedStates states
+    cdef const Py_ssize_t[:, ::1] counted
+    cdef const Py_ssize_t[::1] class_of_counted
+    cdef readonly Py_ssize_t n_counted_classes
+    cdef Py_ssize_t root, total, max_states
+    cdef Account account
+    cdef unsigned char[::1] used
+    cdef readonly Py_ssize_t n_used
+    cdef Interned pairs
+    cdef Py_ssize_t[::1] caller_starts, callers, call_pair_starts, call_pairs, set_starts, members
+    cdef Py_ssize_t n_members
+    cdef unsigned char[::1] bottom
+    cdef Py_ssize_t[::1] rule_seen, pair_seen, queue
+    cdef SortedSet codes
+    cdef Py_ssize_t[::1] number, example
+    cdef readonly Interned sets
+    cdef readonly Py_ssize_t n_sets
+    cdef Py_ssize_t[::1] set_of_rule
+
+    cdef int count_calls(self, MergedStates states) except -1 nogil
+    cdef int note_calls(self, MergedStates states) except -1 nogil
+    cdef Py_ssize_t pair(self, Py_ssize_t symbol, Py_ssize_t rule) except -1 nogil
+    cdef int gather(self, Py_ssize_t rule) except -1 nogil
+    cdef int note_members(self, Py_ssize_t rule, Py_ssize_t below) except -1 nogil
+    cdef Py_ssize_t intern_set(self, Py_ssize_t rule) except -1 nogil
+    cdef int share_round(self, const Py_ssize_t[::1] order) except -1 nogil
+    cdef int forget_sets(self) except -1 nogil

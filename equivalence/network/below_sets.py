@@ -1,0 +1,340 @@
+# cython: language_level=3, boundscheck=True, show_performance_hints=False
+# mypy: ignore-errors
+"""Below sets: what may lie below the states of each rule.
+
+What: `BelowSets` collects the sets of all rules, and lets rules with equal sets share one. Section 3 of
+docs/theory.md has the definitions.
+When: last step but one of `build_network`; `equivalence.network.contexts` reads the sets.
+Limits: stacks are over-approximated: the set of a rule is the union of what all its callers leave below it.
+It includes what lies below the rules that tail call it. Chains of tail calls therefore make sets whose
+total length is the square of the chain's; a bound applies to that.
+
+Every index is always checked. This adds a seventh to the time of this module, a hundredth to that of a
+network.
+
+A symbol is a class of states, or -1 - k for the frame of counted class k. Rules are numbered as in the
+grammar, with counted rules after them.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.network.sorted_set import SortedSet
+from cython.cimports.equivalence.source_check import check_source
+from numpy.typing import NDArray
+
+from equivalence.arrays.dynamic_arrays import bigger
+from equivalence.network.sizes import too_large
+
+check_source(__name__)
+
+MEMBERS_A_STATE = cython.declare(cython.Py_ssize_t, 16)
+# most members of all below sets together, for each allowed state: about 40 bytes each
+
+
+@cython.final
+@cython.cclass
+class MergedStates:
+    """The deterministic automata, and the class of each of their states.
+
+    Args:
+        rule_first, rule_last: int64[rules], the first state of each rule, and the one after its last; or -1.
+        final: uint8[states], states that may end their rule.
+        edge_starts, edges, call_starts, calls: where the edges (first byte, last byte, target) of each
+            state start, and its calls (callee, state after it): int64[states + 1], [n, 3], [states + 1],
+            [n, 2].
+        representative_of: int64[states], the state that represents each state: another one if it only tail
+            calls a rule, otherwise itself.
+        class_of: int64[states], the class of each state; -1 if it cannot be reached from the root.
+        n_classes: number of classes.
+    """
+
+    def __init__(
+        self,
+        rule_first: NDArray[np.int64],
+        rule_last: NDArray[np.int64],
+        final: NDArray[np.uint8],
+        edge_starts: NDArray[np.int64],
+        edges: NDArray[np.int64],
+        call_starts: NDArray[np.int64],
+        calls: NDArray[np.int64],
+        representative_of: NDArray[np.int64],
+        class_of: NDArray[np.int64],
+        n_classes: cython.Py_ssize_t,
+    ) -> None:
+        self.rule_first, self.rule_last = rule_first, rule_last
+        self.edge_starts, self.edges = edge_starts, edges
+        self.call_starts, self.calls = call_starts, calls
+        self.representative_of, self.class_of, self.n_classes = representative_of, class_of, n_classes
+        n: cython.Py_ssize_t = self.class_of.shape[0]
+        self.rule_of_state = np.zeros(n, np.int64)
+        self.is_end = np.zeros(n, np.uint8)
+        finals: cython.const[cython.uchar][::1] = final
+        with cython.nogil:
+            for rule in range(self.rule_first.shape[0]):
+                if self.rule_first[rule] >= 0:
+                    for state in range(self.rule_first[rule], self.rule_last[rule]):
+                        self.rule_of_state[state] = rule
+            for state in range(n):
+                self.is_end[state] = (
+                    finals[state] > 0
+                    and self.edge_starts[state + 1] == self.edge_starts[state]
+                    and self.call_starts[state + 1] == self.call_starts[state]
+                )
+
+
+@cython.final
+@cython.cclass
+class BelowSets:
+    """What may lie below each rule: the return states of its calls; below a tail call, what lies below the
+    caller; below the unit of a counted rule, its frame.
+
+    Args:
+        states: the merged states.
+        counted: int64[n, 3], rows (unit, least, most) of counted rules, numbered after the plain ones.
+        class_of_counted: int64[n], the class of each counted rule; -1 if it is unused.
+        n_counted_classes: number of those classes.
+        root: the root rule.
+        max_states: bound on the states of automata, and thereby on the size of these sets.
+        stop: says when to stop.
+
+    Attributes:
+        used: uint8[rules], the rules that the network uses; `n_used`: their number.
+        sets: the sets as lists [bottom, symbol, set below it, ...].
+        n_sets: their number when they were made; others may be added.
+        set_of_rule: int64[rules]; -1 if a rule is not used.
+
+    Raises:
+        BudgetExceeded: the sets have more than `MEMBERS_A_STATE` members for each state, or the deadline has
+            passed.
+    """
+
+    def __init__(self, states, counted, class_of_counted, n_counted_classes, root, max_states, stop) -> None:
+        self.states = states
+        self.counted, self.class_of_counted = counted, class_of_counted
+        self.n_counted_classes, self.root, self.max_states = n_counted_classes, root, max_states
+        self.account = Account(stop)
+        self.total = self.states.rule_first.shape[0] + self.counted.shape[0]
+        self.used = np.zeros(self.total, np.uint8)
+        self.caller_starts = np.zeros(self.total + 2, np.int64)
+        self.call_pair_starts = np.zeros(self.total + 2, np.int64)
+        with cython.nogil:
+            self.count_calls(self.states)
+        self.callers = np.empty(self.caller_starts[self.total + 1], np.int64)
+        self.call_pairs = np.empty(self.call_pair_starts[self.total + 1], np.int64)
+        self.pairs = Interned(self.call_pairs.shape[0], 2)
+        with cython.nogil:
+            self.note_calls(self.states)
+        self.set_starts = np.empty(self.total + 1, np.int64)
+        self.bottom = np.zeros(self.total, np.uint8)
+        self.members = np.empty(2 * self.call_pairs.shape[0] + 64, np.int64)
+        self.n_members = 0
+        self.rule_seen = np.empty(self.total, np.int64)
+        self.pair_seen = np.empty(self.pairs.count, np.int64)
+        self.queue = np.empty(self.total, np.int64)
+        with cython.nogil:
+            for rule in range(self.total):
+                self.rule_seen[rule] = -1
+            for p in range(self.pairs.count):
+                self.pair_seen[p] = -1
+            for rule in range(self.total):
+                self.set_starts[rule] = self.n_members
+                if self.used[rule]:
+                    self.gather(rule)
+            self.set_starts[self.total] = self.n_members
+
+    def count_calls(self, states):
+        """Find the rules that are used, and where the tail calls and the other calls of each rule begin."""
+        for s in range(states.class_of.shape[0]):
+            if states.class_of[s] < 0:
+                continue
+            self.used[states.rule_of_state[s]] = 1
+            for k in range(states.call_starts[s], states.call_starts[s + 1]):
+                if states.is_end[states.calls[k, 1]]:
+                    self.caller_starts[states.calls[k, 0] + 2] += 1
+                else:
+                    self.call_pair_starts[states.calls[k, 0] + 2] += 1
+        n_rules = states.rule_first.shape[0]
+        for c in range(self.counted.shape[0]):
+            if self.class_of_counted[c] >= 0:
+                self.used[n_rules + c] = 1
+                self.call_pair_starts[self.counted[c, 0] + 2] += 1
+        self.n_used = 0
+        for rule in range(self.total):
+            if self.used[rule]:
+                self.n_used += 1
+            if rule > 0:
+                self.caller_starts[rule + 1] += self.caller_starts[rule]
+                self.call_pair_starts[rule + 1] += self.call_pair_starts[rule]
+        self.caller_starts[self.total + 1] += self.caller_starts[self.total]
+        self.call_pair_starts[self.total + 1] += self.call_pair_starts[self.total]
+
+    def note_calls(self, states):
+        """Record the rules that tail call each rule, and the pairs (symbol, rule below) of other calls."""
+        for s in range(states.class_of.shape[0]):
+            if states.class_of[s] < 0:
+                continue
+            rule = states.rule_of_state[s]
+            for k in range(states.call_starts[s], states.call_starts[s + 1]):
+                callee, back = states.calls[k, 0] + 1, states.calls[k, 1]
+                if states.is_end[back]:
+                    self.callers[self.caller_starts[callee]] = rule
+                    self.caller_starts[callee] += 1
+                else:
+                    self.call_pairs[self.call_pair_starts[callee]] = self.pair(states.class_of[back], rule)
+                    self.call_pair_starts[callee] += 1
+        for c in range(self.counted.shape[0]):
+            if self.class_of_counted[c] >= 0:
+                unit = self.counted[c, 0] + 1
+                frame = self.pair(-1 - self.class_of_counted[c], states.rule_first.shape[0] + c)
+                self.call_pairs[self.call_pair_starts[unit]] = frame
+                self.call_pair_starts[unit] += 1
+
+    def pair(self, symbol, rule):
+        """The number of a pair (symbol, rule below it)."""
+        return self.pairs.pair(symbol, rule)
+
+    def gather(self, rule):
+        """Collect the pairs of a rule, and those of the rules that tail call it, directly or indirectly."""
+        self.queue[0] = rule
+        self.rule_seen[rule] = rule
+        head: cython.Py_ssize_t = 0
+        tail: cython.Py_ssize_t = 1
+        while head < tail:
+            r = self.queue[head]
+            head += 1
+            self.account.check()
+            if self.n_members > MEMBERS_A_STATE * self.max_states:
+                with cython.gil:
+                    raise too_large(self.max_states)
+            if r == self.root:
+                self.bottom[rule] = 1
+            self.note_members(rule, r)
+            for k in range(self.caller_starts[r], self.caller_starts[r + 1]):
+                caller = self.callers[k]
+                if self.rule_seen[caller] != rule:
+                    self.rule_seen[caller] = rule
+                    self.queue[tail] = caller
+                    tail += 1
+
+    def note_members(self, rule, below):
+        """Add the pairs of a rule to the set of a rule that it tail calls, or to its own."""
+        first = self.call_pair_starts[below]
+        end = self.call_pair_starts[below + 1]
+        if self.n_members + end - first > self.members.shape[0]:
+            with cython.gil:
+                self.members = bigger(self.members, 2 * (self.n_members + end - first), self.n_members)
+        n = self.n_members
+        for k in range(first, end):
+            p = self.call_pairs[k]
+            if self.pair_seen[p] != rule:
+                self.pair_seen[p] = rule
+                self.members[n] = p
+                n += 1
+        self.n_members = n
+
+    def share(self, order: cython.const[cython.Py_ssize_t][::1]) -> None:
+        """Let rules with equal sets share one. Then sets that differ only in such rules become equal, too.
+
+        No more is shared than follows from that: rules begin separate, callers are numbered before callees,
+        and rounds are repeated until nothing changes (two rounds for most grammars).
+
+        Args:
+            order: int64[n], all used rules, callees first.
+
+        Raises:
+            BudgetExceeded: the deadline has passed.
+        """
+        self.codes = SortedSet()
+        self.number = np.empty(self.total, np.int64)
+        self.set_of_rule = np.empty(self.total, np.int64)
+        self.example = np.empty(self.n_used + 1, np.int64)
+        # there may be one for each rule, and contexts may add as many again
+        self.sets = Interned(2 * self.n_used + 2, 1 + 2 * self.n_members // (self.n_used + 1))
+        changed: cython.int = 1
+        with cython.nogil:
+            for rule in range(self.total):
+                self.number[rule] = rule
+                self.set_of_rule[rule] = -1
+            while changed:
+                self.forget_sets()
+                changed = self.share_round(order)
+            self.n_sets = self.sets.count
+            for i in range(self.n_sets):
+                self.set_of_rule[self.example[i]] = i
+            for rule in range(self.total):
+                if self.used[rule]:
+                    self.set_of_rule[rule] = self.set_of_rule[self.number[rule]]
+            for rule in range(self.total):
+                self.number[rule] = self.set_of_rule[rule]
+            self.forget_sets()
+            for i in range(self.n_sets):
+                self.account.check()
+                self.intern_set(self.example[i])
+
+    def forget_sets(self):
+        """Delete all sets, but keep their room."""
+        for slot in range(self.sets.table.shape[0]):
+            self.sets.table[slot] = -1
+        self.sets.count = 0
+        self.sets.used = 0
+
+    def share_round(self, order):
+        """Let each rule share the set of the first rule with an equal set. Return whether anything
+        changed."""
+        changed: cython.int = 0
+        for i in range(order.shape[0]):
+            rule = order[order.shape[0] - 1 - i]
+            if not self.used[rule]:
+                continue
+            self.account.check()
+            known = self.sets.count
+            found = self.intern_set(rule)
+            if found == known:
+                self.example[found] = rule
+            if self.number[rule] != self.example[found]:
+                self.number[rule] = self.example[found]
+                changed = 1
+        return changed
+
+    def intern_set(self, rule):
+        """The number of a rule's set as a sorted list, in which the rule below each symbol is given by its
+        `number`."""
+        self.codes.count = 0
+        for k in range(self.set_starts[rule], self.set_starts[rule + 1]):
+            begin = self.pairs.starts[self.members[k]]
+            symbol = self.pairs.pool[begin] + self.n_counted_classes
+            self.codes.add(symbol * self.total + self.number[self.pairs.pool[begin + 1]])
+        length = 1 + 2 * self.codes.sort()
+        begin = self.sets.room(length)
+        self.sets.pool[begin] = self.bottom[rule]
+        for i in range(self.codes.count):
+            self.sets.pool[begin + 1 + 2 * i] = self.codes.values[i] // self.total - self.n_counted_classes
+            self.sets.pool[begin + 2 + 2 * i] = self.codes.values[i] % self.total
+        return self.sets.intern(length)
+
+    def flat(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """The sets in the form of `Network`: (starts, symbols, set below each, bottom)."""
+        sets = self.sets
+        count = sets.count
+        length = (sets.used - count) // 2
+        made = np.empty(count + 1, np.int64), np.empty(length, np.int64), np.empty(length, np.int64)
+        made_bottom = np.empty(count, np.bool_)
+        starts: cython.Py_ssize_t[::1] = made[0]
+        symbols: cython.Py_ssize_t[::1] = made[1]
+        of_symbol: cython.Py_ssize_t[::1] = made[2]
+        bottom: cython.uchar[::1] = made_bottom.view(np.uint8)
+        at: cython.Py_ssize_t = 0
+        starts[0] = 0
+        with cython.nogil:
+            for i in range(count):
+                bottom[i] = sets.pool[sets.starts[i]] > 0
+                for k in range(sets.starts[i] + 1, sets.starts[i + 1], 2):
+                    symbols[at] = sets.pool[k]
+                    of_symbol[at] = sets.pool[k + 1]
+                    at += 1
+                starts[i + 1] = at
+        return (*made, made_bottom)

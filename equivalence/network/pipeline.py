@@ -1,0 +1,294 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""From the expressions of a grammar to its merged network: the steps of `build_network`, and their tables.
+
+What: a `Pipeline` owns all tables that the steps write into, and passes the results of one step to the next
+without copying. Only what outlives the grammar is copied into new arrays.
+When: one grammar after another; `equivalence.network.build` keeps some of these objects. For a small
+grammar, allocating and freeing the tables took two thirds of the time of its network.
+Limits: one grammar at a time, in one thread. After an error the tables must not be used again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.network.automata import Builder
+from cython.cimports.equivalence.network.calls import Calls
+from cython.cimports.equivalence.network.closures import Closures
+from cython.cimports.equivalence.network.deterministic import Deterministic
+from cython.cimports.equivalence.network.edges import SortedEdges
+from cython.cimports.equivalence.network.state_merging import StateMerging, put, put_calls, put_edges
+from cython.cimports.equivalence.network.subsets import Subsets
+from cython.cimports.equivalence.source_check import check_source
+from numpy.typing import NDArray
+
+from equivalence.deadline import Stop
+
+check_source(__name__)
+
+
+@cython.final
+@cython.cclass
+class Pipeline:
+    """The tables of all steps.
+
+    Attributes:
+        n_rules: number of plain rules.
+        begins, ends: the states that start and end each rule; -1 if it cannot be reached from the root.
+        counted: (unit, least, most) of the counted rules, one after another.
+        n_states: number of states of the deterministic automata.
+        n_read: number of states before that; the sizes of all tables depend on it.
+        largest: the largest `n_read` of the earlier grammars.
+        numbers: room for what `packed` copies.
+    """
+
+    builder: Builder
+    ordered: SortedEdges
+    calls: Calls
+    automata: Deterministic
+    closures: Closures
+    subsets: Subsets
+    merging: StateMerging
+    account: Account
+    n_rules: cython.Py_ssize_t
+    root: cython.Py_ssize_t
+    begins: cython.Py_ssize_t[::1]
+    ends: cython.Py_ssize_t[::1]
+    places: cython.Py_ssize_t[::1]
+    numbers: cython.Py_ssize_t[::1]
+    counted: cython.Py_ssize_t[::1]
+    max_states: cython.Py_ssize_t
+    n_states: cython.Py_ssize_t
+    n_read = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    largest = cython.declare(cython.Py_ssize_t, visibility="readonly")
+
+    def __init__(self) -> None:
+        self.builder = Builder()
+        self.ordered = SortedEdges()
+        self.calls = Calls(self.ordered)
+        self.automata = Deterministic()
+        self.closures = Closures(self.automata)
+        self.subsets = Subsets(self.closures, self.automata)
+        self.merging = StateMerging()
+        self.places = self.numbers = NO_NUMBERS
+        self.largest = 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def stopped_by(self, account: Account) -> cython.int:
+        """Use another account from now on."""
+        self.account = self.calls.account = self.subsets.account = account
+        self.merging.stopped_by(account)
+
+    def begin(
+        self,
+        data: cython.const[cython.Py_ssize_t][::1],
+        starts: cython.const[cython.Py_ssize_t][::1],
+        bodies: cython.const[cython.Py_ssize_t][::1],
+        root: cython.Py_ssize_t,
+        max_states: cython.Py_ssize_t,
+        ready: Any,
+        n_states: cython.Py_ssize_t,
+        stop: Stop,
+        merge: cython.bint,
+    ) -> bool:
+        """Make automata from expressions, and find out how their rules call each other.
+
+        Args:
+            data, starts: int64, the expressions (type, length, body), and where each begins.
+            bodies: int64[rules], the expression of each rule; -1: its automaton is in `ready`.
+            root: the root rule.
+            max_states: bound on the states.
+            ready: int64[n, 5], edges that exist already, columns as in `edges.FIELDS`, in any order; or None.
+            n_states: states that exist already: two for each rule, and those inside `ready`.
+            stop: says when to stop.
+            merge: whether to go on with `merge` if no rule is left recursive, without taking the
+                interpreter's lock in between.
+
+        Returns:
+            Whether some rules may be left recursive. Then `left_recursive` must be called.
+
+        Raises:
+            BudgetExceeded: there are more states, or the deadline has passed.
+            UnsupportedGrammar: the type of an expression is about tokens, or unknown.
+            GrammarError: a character class has negative code points.
+            IndexError: an expression or an edge refers to something that does not exist.
+            ValueError: arrays of another type, or with other dimensions.
+        """
+        self.stopped_by(Account(stop))
+        self.max_states = max_states
+        self.root = root
+        self.n_rules = bodies.shape[0]
+        builder: Builder = self.builder
+        # n bytes of text are an expression of n + 2 numbers
+        builder.edges.renew(n_states, data.shape[0] // 2 + 16)
+        if ready is not None:
+            builder.edges.put(ready, n_states)
+        builder.prepare(data, starts, bodies, max_states, self.account)
+        if 2 * self.n_rules > self.places.shape[0]:
+            self.places = np.empty(4 * self.n_rules, np.int64)
+        with cython.nogil:
+            is_left = self.build_automata()
+            if merge and not is_left:
+                self.merge_states()
+        return bool(is_left)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def build_automata(self) -> cython.int:
+        """Make the automata, and find out how their rules call each other. Return whether some may be left
+        recursive."""
+        self.builder.build(self.root)
+        self.counted = self.builder.counted.pool[: self.builder.counted.used]
+        self.begins = self.places[: self.n_rules]
+        self.ends = self.places[self.n_rules : 2 * self.n_rules]
+        for rule in range(self.n_rules):
+            self.begins[rule] = 2 * rule if self.builder.rules.is_reached[rule] else -1
+            self.ends[rule] = self.begins[rule] + 1
+        self.ordered.sort(self.builder.edges)
+        self.n_read = self.builder.edges.n_states
+        self.n_states = -1
+        self.calls.prepare(self.begins, self.ends, self.counted)
+        self.calls.find_order(self.root)
+        self.calls.find_nullable()
+        self.calls.find_left_calls()
+        return self.calls.n_pairs > 0
+
+    def is_reached(self) -> NDArray[np.uint8]:
+        """The rules that can be reached from the root, uint8[rules]."""
+        return np.array(self.builder.rules.is_reached)
+
+    def left_recursive(self) -> tuple:
+        """The input of `left_recursion`: pairs, edges, rule of each state, begins, ends, nullable."""
+        calls: Calls = self.calls
+        edges = self.ordered.table()
+        return tuple(map(np.array, (calls.pairs, edges, calls.owner, self.begins, self.ends, calls.empty)))
+
+    def without_left_recursion(
+        self,
+        edges: NDArray[np.int64],
+        n_states: cython.Py_ssize_t,
+        begins: NDArray[np.int64],
+        ends: NDArray[np.int64],
+    ) -> None:
+        """Continue with other automata of the same rules."""
+        self.builder.edges.put(edges, n_states)
+        for rule in range(self.n_rules):
+            self.begins[rule], self.ends[rule] = begins[rule], ends[rule]
+        with cython.nogil:
+            self.ordered.sort(self.builder.edges)
+            self.n_read = n_states
+            self.calls.prepare(self.begins, self.ends, self.counted)
+            self.calls.find_order(self.root)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def merge_states(self) -> cython.int:
+        """Make the automata deterministic, and merge equal states."""
+        nullable: cython.uchar[::1] = self.calls.empty
+        self.automata.prepare(self.n_rules, nullable.shape[0], self.n_read + 64)
+        self.closures.prepare(self.ordered, self.begins, self.ends, nullable)
+        self.subsets.prepare(self.max_states)
+        self.n_states = self.subsets.add_rules(self.calls.order)
+        self.merging.prepare(self.automata, self.n_states, self.counted, nullable, self.root)
+        self.merging.run()
+
+    def merge(self, longest: cython.Py_ssize_t) -> tuple:
+        """Make the automata deterministic and merge equal states, unless `begin` has done so.
+
+        Args:
+            longest: bytes of the longest token.
+
+        Returns:
+            (the network of classes; its start class; whether the root may be empty), see
+            `equivalence.network.build.Network`.
+
+        Raises:
+            BudgetExceeded: too many states, or the deadline has passed.
+        """
+        if self.n_states < 0:
+            with cython.nogil:
+                self.merge_states()
+        start = self.merging.class_of[self.automata.rule_first[self.root]]
+        return self.merging.automaton(longest), start, bool(self.calls.empty[self.root])
+
+    def counted_rules(self) -> tuple:
+        """The counted rules, int64[n, 3], rows (unit, least, most), and the class of each, as copies."""
+        return np.array(self.counted).reshape(-1, 3), np.array(self.merging.class_of_counted)
+
+    def packed(self) -> tuple:
+        """The data for `Network.below` in three arrays, and the lengths of their parts (`unpacked`)."""
+        merging: StateMerging = self.merging
+        automata: Deterministic = self.automata
+        n: cython.Py_ssize_t = self.n_states
+        n_rules: cython.Py_ssize_t = self.n_rules
+        order: cython.Py_ssize_t[::1] = self.calls.order
+        sizes: list = [
+            n_rules, n_rules, n + 1, 3 * automata.n_edges, n + 1, 2 * automata.n_calls, n, n,
+            merging.all_counted, order.shape[0],
+        ]  # fmt: skip
+        total: cython.Py_ssize_t = sum(sizes)
+        final: object = np.empty(n, np.uint8)
+        flags: cython.uchar[::1] = final
+        if total > self.numbers.shape[0]:
+            self.numbers = np.empty(total + total // 2, np.int64)
+        to: cython.Py_ssize_t[::1] = self.numbers
+        # with the interpreter's lock, as in `StateMerging.automaton`
+        flags[:] = automata.final[:n]
+        at = put(to, 0, automata.rule_first, n_rules)
+        at = put(to, at, automata.rule_last, n_rules)
+        at = put(to, at, automata.edge_starts, n + 1)
+        at = put_edges(to, at, automata)
+        at = put(to, at, automata.call_starts, n + 1)
+        at = put_calls(to, at, automata)
+        at = put(to, at, merging.representative_of, n)
+        at = put(to, at, merging.class_of, n)
+        at = put(to, at, merging.class_of_counted, merging.all_counted)
+        put(to, at, order, order.shape[0])
+        # States, rules and bytes need 32 bits; bounds of repeats may need more. Most grammars keep this data
+        # and never use it: in 64 bits it was a fifth of the memory of a schema.
+        narrow: object = np.empty(total, np.int32)
+        numbers_to: cython.int[::1] = narrow
+        for i in range(total):
+            numbers_to[i] = cython.cast(cython.int, to[i])
+        counted = NO_NUMBERS
+        if merging.all_counted:
+            counted = np.array(self.counted)
+        return narrow, counted, final, sizes, merging.n_classes, merging.n_counted
+
+    def forget(self) -> None:
+        """Release the grammar and its deadline; the tables are kept."""
+        self.largest = max(self.largest, self.n_read)
+        self.stopped_by(NOBODY)
+        self.builder.prepare(NOTHING, NOTHING, NOTHING, 0, NOBODY)
+
+
+NO_NUMBERS: NDArray[np.int64] = np.empty(0, np.int64)
+
+NOBODY = cython.declare(Account, Account())
+NOTHING = cython.declare(cython.const[cython.Py_ssize_t][::1], NO_NUMBERS)
+
+
+def unpacked(
+    numbers: NDArray[np.int32], counted: NDArray[np.int64], final: NDArray[np.uint8], sizes: list[int],
+    n_classes: int, n_counted: int,
+) -> tuple[Any, ...]:  # fmt: skip
+    """From the result of `Pipeline.packed`: the arguments of `below_sets.MergedStates`; the counted rules,
+    int64[n, 3], the class of each, and the number of these classes; the order of the rules."""
+    parts, end, numbers = [], 0, numbers.astype(np.int64)
+    for size in sizes:
+        parts.append(numbers[end : end + size])
+        end += size
+    first, last, edge_starts, edges, call_starts, calls, *classes, order = parts
+    representative_of, class_of, class_of_counted = classes
+    states = (
+        first, last, final, edge_starts, edges.reshape(-1, 3), call_starts, calls.reshape(-1, 2),
+        representative_of, class_of, n_classes,
+    )  # fmt: skip
+    return states, counted.reshape(-1, 3), class_of_counted, n_counted, order

@@ -1,0 +1,279 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Turns classes of runs into classes of tokens: their numbers, their representatives and their tokens.
+
+What: `number_runs` numbers classes and chooses representatives, with minima over runs (`least_tree`).
+`tokens_of_runs` and `pieces_of_runs` list the tokens of classes. `number_keys` numbers classes that do not
+consist of runs.
+When: `number_runs` and `pieces_of_runs` once for each grammar (`equivalence.classes.classes`,
+`equivalence.runs.order`), `least_tree` once for each vocabulary.
+Limits: only `tokens_of_runs` and `number_keys` look at each token.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from cython.cimports.equivalence.source_check import check_source
+from numpy.typing import NDArray
+
+check_source(__name__)
+
+Integers = NDArray[np.int64]
+Numbers = NDArray[np.int32]
+
+NOBODY = 1 << 62
+"""The minimum of no values."""
+
+
+def least_tree(values: cython.const[cython.Py_ssize_t][::1]) -> Integers:
+    """Make a tree of minima over values: node i is the minimum of nodes 2 i and 2 i + 1.
+
+    Args:
+        values: int64[n], below `NOBODY`.
+
+    Returns:
+        int64[2 n], or int64[1] if there are no values. The last n entries are the leaves: the values in
+            order. Entry 0 is `NOBODY`.
+    """
+    n = values.shape[0]
+    result = np.full(max(2 * n, 1), NOBODY, np.int64)
+    tree: cython.Py_ssize_t[::1] = result
+    with cython.nogil:
+        for i in range(n):
+            tree[n + i] = values[i]
+        i = n - 1
+        while i > 0:
+            tree[i] = min(tree[2 * i], tree[2 * i + 1])
+            i -= 1
+    return result
+
+
+@cython.final
+@cython.cclass
+class Minima:
+    """Finds the smallest id and the smallest size in ranges of groups.
+
+    Args:
+        ids, sizes: int64, two results of `least_tree` for the same number of values.
+
+    Attributes:
+        id, size: the results of the last call of `find`.
+    """
+
+    def __init__(
+        self, ids: cython.const[cython.Py_ssize_t][::1], sizes: cython.const[cython.Py_ssize_t][::1]
+    ) -> None:
+        if ids.shape[0] != sizes.shape[0]:
+            raise ValueError("trees of different sizes")
+        self.ids = ids
+        self.sizes = sizes
+        self.id = self.size = 0
+
+    @cython.ccall
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def find(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.void:
+        """Find the minima of the values from `begin` to before `end`; `NOBODY` if there are none."""
+        n = self.ids.shape[0] >> 1
+        least = self.ids[0]  # the minimum of no values
+        size = least
+        low = begin + n
+        high = end + n
+        while low < high:
+            if low & 1:
+                least = min(least, self.ids[low])
+                size = min(size, self.sizes[low])
+                low += 1
+            if high & 1:
+                high -= 1
+                least = min(least, self.ids[high])
+                size = min(size, self.sizes[high])
+            low >>= 1
+            high >>= 1
+        self.id = least
+        self.size = size
+
+
+def number_runs(
+    class_of_run: cython.const[cython.int][::1],
+    run_starts: cython.const[cython.Py_ssize_t][::1],
+    n_classes: cython.Py_ssize_t,
+    first_ids: Integers,
+    shortest: Integers,
+    alone: cython.const[cython.Py_ssize_t][::1],
+    group_of_token: cython.const[cython.int][::1],
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Number token classes from 0 without gaps, given the classes of runs.
+
+    The representative of a class is its shortest token; among several, the one with the lowest id. Classes
+    are numbered in the order of their first ids.
+
+    Args:
+        class_of_run: int32[R], below `n_classes`; -1: none.
+        run_starts: int64[R + 1], the first group of each run, then the number of groups.
+        n_classes: number of the runs' classes.
+        first_ids: `least_tree` of the smallest id of each group, without the ids of `alone`.
+        shortest: the same for length * 2**32 + id.
+        alone: int64[A], ids that get a class of their own if their run has a class.
+        group_of_token: int32[V].
+
+    Returns:
+        (representatives, int32[classes]; class of each run, int32[R]; class of each of `alone`, int32[A]);
+            -1: none.
+    """
+    first: cython.Py_ssize_t[::1] = np.full(n_classes + alone.shape[0], NOBODY, np.int64)
+    short: cython.Py_ssize_t[::1] = np.full(n_classes + alone.shape[0], NOBODY, np.int64)
+    minima = Minima(first_ids, shortest)
+    g: cython.Py_ssize_t
+    with cython.nogil:
+        for r in range(class_of_run.shape[0]):
+            c = class_of_run[r]
+            if c >= 0:
+                minima.find(run_starts[r], run_starts[r + 1])
+                first[c] = min(first[c], minima.id)
+                short[c] = min(short[c], minima.size)
+        for i in range(alone.shape[0]):
+            g = group_of_token[alone[i]]
+            if g >= 0 and class_of_run[run_of(g, run_starts)] >= 0:
+                first[n_classes + i] = alone[i]
+                short[n_classes + i] = alone[i]
+    by_first: cython.Py_ssize_t[::1] = np.argsort(first)
+    nobody: cython.Py_ssize_t = NOBODY
+    number: cython.int[::1] = np.full(len(first), -1, np.int32)
+    representatives: cython.int[::1] = np.empty(len(first), np.int32)
+    result = np.full(len(class_of_run), -1, np.int32)
+    numbers: cython.int[::1] = result
+    n: cython.Py_ssize_t = 0
+    with cython.nogil:
+        while n < by_first.shape[0] and first[by_first[n]] < nobody:
+            c = by_first[n]
+            number[c] = cython.cast(cython.int, n)
+            representatives[n] = cython.cast(cython.int, short[c] & 0x7FFFFFFF)
+            n += 1
+        for r in range(class_of_run.shape[0]):
+            if class_of_run[r] >= 0:
+                numbers[r] = number[class_of_run[r]]
+    return np.array(representatives[:n]), result, np.array(number[n_classes:])
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def run_of(group: cython.Py_ssize_t, starts: cython.const[cython.Py_ssize_t][::1]) -> cython.Py_ssize_t:
+    """The run that contains a group."""
+    low: cython.Py_ssize_t = 0
+    high = starts.shape[0] - 1
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if starts[middle] <= group:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def tokens_of_runs(
+    class_of_run: cython.const[cython.int][::1],
+    run_starts: cython.const[cython.Py_ssize_t][::1],
+    token_starts: cython.const[cython.Py_ssize_t][::1],
+    tokens: cython.const[cython.int][::1],
+    n_ids: cython.Py_ssize_t,
+) -> Numbers:
+    """The class of each id, int32[n_ids]; -1: none.
+
+    Args:
+        class_of_run, run_starts: as for `number_runs`.
+        token_starts: int64[G + 1], where the ids of each group begin.
+        tokens: int32, the ids by group.
+        n_ids: a number above all ids.
+    """
+    result = np.full(n_ids, -1, np.int32)
+    classes: cython.int[::1] = result
+    end: cython.Py_ssize_t = token_starts[run_starts[0]]
+    with cython.nogil:
+        for r in range(class_of_run.shape[0]):
+            c = class_of_run[r]
+            begin = end
+            end = token_starts[run_starts[r + 1]]
+            for k in range(begin, end):
+                classes[tokens[k]] = c
+    return result
+
+
+def pieces_of_runs(
+    class_of_run: cython.const[cython.int][::1],
+    run_starts: cython.const[cython.Py_ssize_t][::1],
+    renumbered: cython.const[cython.int][::1],
+    token_starts: cython.const[cython.Py_ssize_t][::1],
+) -> tuple[Integers, Integers]:
+    """List the runs of each class, with other numbers for the classes. Runs without a class are left out.
+
+    Args:
+        class_of_run, run_starts: as for `number_runs`.
+        renumbered: int32[classes], the new number of each class.
+        token_starts: int64[G + 1], where the ids of each group begin.
+
+    Returns:
+        (where the runs of each class begin, int64[classes + 1]; the begin and end of each run among the ids
+            by group, int64[runs, 2]). The runs of a class are in byte order.
+    """
+    n_classes = renumbered.shape[0]
+    begins = np.zeros(n_classes + 1, np.int64)
+    starts: cython.Py_ssize_t[::1] = begins
+    at: cython.Py_ssize_t[::1] = np.empty(n_classes, np.int64)
+    with cython.nogil:
+        for r in range(class_of_run.shape[0]):
+            if class_of_run[r] >= 0:
+                starts[renumbered[class_of_run[r]] + 1] += 1
+        for c in range(n_classes):
+            starts[c + 1] += starts[c]
+            at[c] = starts[c]
+    result = np.empty((starts[n_classes], 2), np.int64)
+    pieces: cython.Py_ssize_t[:, ::1] = result
+    with cython.nogil:
+        for r in range(class_of_run.shape[0]):
+            if class_of_run[r] >= 0:
+                c = renumbered[class_of_run[r]]
+                pieces[at[c], 0] = token_starts[run_starts[r]]
+                pieces[at[c], 1] = token_starts[run_starts[r + 1]]
+                at[c] += 1
+    return begins, result
+
+
+def number_keys(
+    keys: cython.const[cython.Py_ssize_t][::1],
+    n_keys: cython.Py_ssize_t,
+    lengths: cython.const[cython.Py_ssize_t][::1],
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Number token classes from 0 without gaps, given a key for each token.
+
+    Args:
+        keys: int64[V], the key of each token, below `n_keys`; -1: none.
+        n_keys: a number above all keys.
+        lengths: int64[V], bytes of each token.
+
+    Returns:
+        (class of each token, int32[V], -1: none; representatives, int32[classes]). Classes are numbered in
+            the order of their first ids. A representative is the shortest token; among several, the one with
+            the lowest id.
+    """
+    number: cython.Py_ssize_t[::1] = np.full(n_keys + 1, -1, np.int64)
+    classes = np.full(keys.shape[0], -1, np.int32)
+    class_of: cython.int[::1] = classes
+    representatives: cython.int[::1] = np.zeros(min(n_keys, keys.shape[0]) + 1, np.int32)
+    n: cython.Py_ssize_t = 0
+    with cython.nogil:
+        for t in range(keys.shape[0]):
+            if keys[t] < 0:
+                continue
+            c = number[keys[t]]
+            if c < 0:
+                c = n
+                number[keys[t]] = c
+                representatives[c] = cython.cast(cython.int, t)
+                n += 1
+            class_of[t] = cython.cast(cython.int, c)
+            if lengths[t] < lengths[representatives[c]]:
+                representatives[c] = cython.cast(cython.int, t)
+    return classes, np.array(representatives[:n])

@@ -1,0 +1,157 @@
+"""Promotion: computing all missing states of a running classifier, in its own tables.
+
+What: `promote_classifier` computes all states now. `Promotion` does the work of
+`hybrid.classifier.precomputation`, but in small pieces, and in the tables of the session that matchers use.
+No number changes its meaning, so matchers keep their configurations, cached steps and masks, and nothing has
+to be moved.
+When: called by `CompiledGrammar.promote`, and for grammars compiled with ``static=True``.
+Limits: it gives up if a limit is reached or a new session starts in the meantime. Its results so far are
+kept, as if stacks had needed them.
+
+Each piece reads a limited number of states, and matchers wait for the classifier's lock for at most one piece
+(docs/strategies.md).
+
+Rejected: building in separate tables and starting a new session from them. Each matcher would have to move
+its stacks (100 us), and all cached steps and rows would have to be computed again, which costs the next
+documents more than the missing states do.
+
+Rejected: promoting grammars in the background when they are used a lot. A token with its mask takes as long
+with states on demand, up to its 99.99th percentile, from the first document on, and computing all states took
+5 to 15 ms of CPU time a JSON schema, 87 for SQL and 194 for a grammar like C (docs/strategies.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from equivalence import BudgetExceeded
+from equivalence.deadline import Deadline
+from equivalence.network import build_network
+from equivalence.network.grammar_reader import read_grammar
+from equivalence.network.token_ids import ids_as_bytes
+from hybrid.classifier.classifier import Classifier
+from hybrid.classifier.reachable import Reachable, reachable_of
+from hybrid.classifier.summary_closure import SummaryClosure
+from hybrid.values.budget import Budget
+
+REPLACED = (
+    "the classifier's tables became full and were replaced before all its states were computed; raise "
+    "Budget.table_bytes"
+)
+"""The message of the error if a new session has started."""
+
+PIECE = 4
+"""States that a piece reads, 3 to 30 us each for most grammars. The overhead of a piece is 7 us."""
+
+CONTEXTS = 2
+"""Contexts of the network that a piece begins: the first reading of a context walks all classes."""
+
+
+class Promotion:
+    """The completion of one classifier, piece by piece.
+
+    Args:
+        classifier: a classifier whose states are computed on demand.
+        reachable: which stacks its network allows.
+        states: the maximum number of rows of the automaton.
+        limit: the maximum number of bytes of the session's tables.
+    """
+
+    def __init__(self, classifier: Classifier, reachable: Reachable, *, states: int, limit: int) -> None:
+        self._classifier = classifier
+        self._session = classifier.session
+        self._closure = SummaryClosure(self._session.store, reachable)
+        self._states, self._limit = states, limit
+
+    def piece(self) -> bool:
+        """Do one piece of the work. Return whether work is left.
+
+        Raises:
+            BudgetExceeded: a limit is reached, or a new session has started.
+        """
+        with self._classifier.lock:
+            session = self._session
+            if session is not self._classifier.session:
+                raise BudgetExceeded(REPLACED)
+            store = session.store
+            if store.summaries.n_known > self._states:
+                raise BudgetExceeded(
+                    f"the classifier needs more than {self._states} states; raise Budget.states"
+                )
+            before = store.bound(min(self._limit, store.limit))
+            try:
+                return self._closure.run(PIECE, CONTEXTS)
+            except BudgetExceeded as error:
+                raise BudgetExceeded(
+                    f"the classifier's states need more than {self._limit} bytes; raise Budget.table_bytes"
+                ) from error
+            finally:
+                store.bound(before)
+
+    def finish(self) -> None:
+        """Let later sessions, and files, start with everything that is known now.
+
+        Raises:
+            BudgetExceeded: a new session has started.
+        """
+        with self._classifier.lock:
+            if self._session is not self._classifier.session:
+                raise BudgetExceeded(REPLACED)
+            known = self._session.store.summaries.copied()
+        self._classifier.complete_with(known.completed())
+
+
+def promote_classifier(
+    classifier: Classifier, grammar: Any, budget: Budget, deadline: Deadline | None = None
+) -> None:
+    """Compute all states of a classifier that has classes.
+
+    Args:
+        classifier: the classifier.
+        grammar: its grammar, in case the network has to be built again.
+        budget: limits of the tables.
+        deadline: when to give up.
+
+    Raises:
+        BudgetExceeded: the bytes or states exceed the budget, or the deadline has passed. The states computed
+            so far are kept.
+    """
+    reachable = classifier.reachable
+    if reachable is None:
+        reachable = reachable_again(classifier, grammar, budget)
+    # like ahead of time: a quarter of the bytes is for the tables of states
+    work = Promotion(classifier, reachable, states=4 * budget.states, limit=classifier.limit // 4)
+    while work.piece():
+        if deadline is not None:
+            deadline.check("the classifier's states")
+    work.finish()
+    if not classifier.is_used:
+        with classifier.lock:
+            classifier.renew()  # a session that starts with all states has fewer of them, and larger tables
+
+
+def reachable_again(classifier: Classifier, grammar: Any, budget: Budget) -> Reachable:
+    """Compute again which stacks a grammar's network allows: the grammar was read from a file, or its states
+    exceeded the bounds.
+
+    Raises:
+        BudgetExceeded: the network is not the same as when the file was written.
+    """
+    fixed = classifier._fixed
+    read = read_grammar(grammar)
+    if not classifier.by_text:
+        read, _ = ids_as_bytes(read)
+    network = build_network(read, token_bytes=classifier.vocabulary.trie.longest, max_states=budget.states)
+    is_same = len(network.automaton) == len(fixed.net) and network.start == fixed.start
+    for place, (built, kept) in enumerate(zip(network.automaton, fixed.net, strict=False)):
+        # a classifier's counters go further than one token reaches
+        columns = slice(None) if place < 5 else slice(3)
+        is_same = is_same and built.shape == kept.shape
+        is_same = is_same and np.array_equal(built[..., columns], kept[..., columns])
+    if not is_same:
+        raise BudgetExceeded(
+            "the classifier was made by another version of equimask; compile the grammar again"
+        )
+    return reachable_of(network)

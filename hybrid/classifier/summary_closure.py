@@ -1,0 +1,200 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Compute summaries ahead of time: read each pending set on each symbol that the network allows below it.
+
+What: `SummaryClosure` goes through the contexts of a network and what may lie below them, and fills the
+tables of a store. `run` does a part of the work and continues where the last call stopped.
+When: used by `hybrid.classifier.precomputation`, all at once, and by `hybrid.classifier.promotion`, in
+pieces, between which matchers use the same tables.
+Limits: below sets allow more stacks than occur.
+"""
+
+from __future__ import annotations
+
+import cython
+import numpy as np
+from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.parser.frames import counting
+from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.source_check import check_source
+from cython.cimports.hybrid.classifier.store import Store
+from cython.cimports.hybrid.classifier.summaries import Summaries
+from cython.cimports.hybrid.classifier.summariser import Summariser, equivalent_count
+
+from hybrid.classifier.reachable import Reachable
+
+check_source(__name__)
+
+CONTEXTS = cython.declare(cython.Py_ssize_t, 0)
+QUEUE = cython.declare(cython.Py_ssize_t, 1)
+
+
+@cython.final
+@cython.cclass
+class SummaryClosure:
+    """The computation of all summaries of a store.
+
+    Args:
+        store: the store whose tables are filled; nothing else may use them during `run`.
+        reachable: the stacks that its network allows.
+
+    Attributes:
+        queue: pairs [pending set, below set] to read, including those already read.
+        n_contexts: how many contexts were begun.
+        head: the pair that is being read.
+        place: for the current context (`CONTEXTS`), the next below set; for the current pair (`QUEUE`), the
+            next symbol.
+        count: the next count of the counter frame that is being read there.
+        most: the number of summaries at which `run` returns.
+    """
+
+    summariser: Summariser
+    summaries: Summaries
+    space: Space
+    contexts: cython.const[cython.Py_ssize_t][:, ::1]
+    context_starts: cython.const[cython.Py_ssize_t][::1]
+    context_below: cython.const[cython.Py_ssize_t][::1]
+    below: cython.const[cython.Py_ssize_t][:, ::1]
+    below_starts: cython.const[cython.Py_ssize_t][::1]
+    queue: Interned
+    n_contexts: cython.Py_ssize_t
+    head: cython.Py_ssize_t
+    place: cython.Py_ssize_t[::1]
+    count: cython.Py_ssize_t[::1]
+    most: cython.Py_ssize_t
+
+    def __init__(self, store: Store, reachable: Reachable) -> None:
+        self.summariser = store.summariser
+        self.summaries = store.summaries
+        self.space = store.space
+        self.contexts, self.context_starts, self.context_below, self.below, self.below_starts = reachable
+        self.queue = Interned(512, 2)
+        self.place = np.zeros(2, np.int64)
+        self.count = np.zeros(2, np.int64)
+        self.n_contexts = self.head = self.most = 0
+
+    def run(self, states: cython.Py_ssize_t, contexts: cython.Py_ssize_t) -> bool:
+        """Do some more of the work.
+
+        Args:
+            states: how many summaries may be added.
+            contexts: how many contexts of the network may be begun.
+
+        Returns:
+            Whether work is left.
+
+        Raises:
+            BudgetExceeded: the store's bytes are used up; results so far are kept.
+        """
+        done: cython.bint = False
+        self.most = self.summaries.n_known + states
+        end: cython.Py_ssize_t = min(self.n_contexts + contexts, self.contexts.shape[0])
+        with cython.nogil:
+            if self.begin_contexts(end) and self.read_queue():
+                done = end == self.contexts.shape[0]
+        return not done
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def begin_contexts(self, end: cython.Py_ssize_t) -> cython.int:
+        """Queue what contexts leave pending. Return whether all contexts before `end` are done."""
+        while self.n_contexts < end:
+            state = self.contexts[self.n_contexts, 0]
+            unit = self.contexts[self.n_contexts, 1]
+            if state < 0:  # a counter frame on which the next unit begins
+                unit = -1 - state
+                state = self.space.automaton.counted[unit].start
+            if self.summaries.first[state].mask < 0:
+                self.summariser.read_top(state)
+            pending: cython.Py_ssize_t = self.summaries.first[state].pending
+            begin = self.context_starts[self.n_contexts]
+            while pending != 0 and begin + self.place[CONTEXTS] < self.context_starts[self.n_contexts + 1]:
+                own = self.context_below[begin + self.place[CONTEXTS]]
+                if unit < 0:
+                    self.push(pending, own)
+                elif not self.push_through(pending, -1 - unit, own, CONTEXTS):
+                    return 0
+                self.place[CONTEXTS] += 1
+            self.place[CONTEXTS] = 0
+            self.n_contexts += 1
+        return 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def read_queue(self) -> cython.int:
+        """Read the queue. Return whether it is empty."""
+        while self.head < self.queue.count:
+            pending = self.queue.pool[2 * self.head]
+            below = self.queue.pool[2 * self.head + 1]
+            begin = self.below_starts[below]
+            end = self.below_starts[below + 1]
+            while begin + self.place[QUEUE] < end:
+                k = begin + self.place[QUEUE]
+                if not self.push_through(pending, self.below[k, 0], self.below[k, 1], QUEUE):
+                    return 0
+                self.place[QUEUE] += 1
+            self.place[QUEUE] = 0
+            self.head += 1
+        return 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def push_through(
+        self,
+        pending: cython.Py_ssize_t,
+        symbol: cython.Py_ssize_t,
+        below: cython.Py_ssize_t,
+        where: cython.Py_ssize_t,
+    ) -> cython.int:
+        """Read a pending set on a symbol of a below set, and queue what is left. Return 0 if that must wait.
+
+        A counter frame is read at every count that tokens distinguish.
+        """
+        if symbol >= 0:
+            return self.push_left(pending, symbol, below)
+        unit = -1 - symbol
+        least = self.space.automaton.counted[unit].least
+        most = self.space.automaton.counted[unit].most
+        reach = self.summariser.longest + 1
+        count = self.count[where]
+        while count <= least or count < most:
+            if equivalent_count(count, least, most, reach) == count:
+                number = self.summariser.symbol_of(counting(unit, 0), count)
+                if not self.push_left(pending, number, below):
+                    self.count[where] = count
+                    return 0
+                count += 1
+            elif count < least:
+                count = least - reach
+            else:
+                count = max(most - reach, count + 1)
+        self.count[where] = 0
+        return 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def push_left(
+        self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t, below: cython.Py_ssize_t
+    ) -> cython.int:
+        """Read a pending set on a symbol and queue what is left. Return 0 if there would be too many
+        states."""
+        slot = self.summaries.slot(pending, symbol)
+        if self.summaries.rows[slot].pending < 0:
+            if self.summaries.n_known >= self.most:
+                return 0
+            slot = self.summariser.read_below(pending, symbol)
+        if self.summaries.rows[slot].below != 0:
+            self.push(self.summaries.rows[slot].below, below)
+        return 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def push(self, pending: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.int:
+        """Queue a pending set on a below set, unless it was queued before."""
+        self.queue.pair(pending, below)
+        return 0
