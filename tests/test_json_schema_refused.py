@@ -48,6 +48,8 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ({"properties": {"k": {"uniqueItems": True}, "l": {"uniqueItems": True, "items": {"maxProperties": 2}}}},
      "unsupported", "uniqueItems", "/properties/l"),
     ({"minProperties": 3, "propertyNames": {"pattern": "^[a-z]{2}$"}}, "unsupported", "minProperties", ""),
+    ({"minProperties": 11_000, "propertyNames": {"pattern": "^(?:[0-9]{4}|a[0-9]{3})$"}, "type": "object"},
+     "unsupported", "minProperties", ""),
     ({"type": "string", "minLength": 3, "maxLength": 1}, "unsatisfiable", "", ""),
     (False, "unsatisfiable", "", ""),
     ({"allOf": [{"type": "object", "required": ["a"]}, {"properties": {"a": False}}]}, "unsatisfiable", "",
@@ -71,7 +73,7 @@ REFUSED: list[tuple[Any, str, str, str]] = [
 
 RUNS_OUT = {
     "type": "array", "uniqueItems": True, "minItems": 3, "maxItems": 12,
-    "prefixItems": [{"enum": ["a", 1]}], "items": {"enum": [*"bcdefghijkl", 1, 2]},
+    "prefixItems": [{"enum": ["a", "b"]}, {"const": "b"}], "items": {"enum": [*"bcdefghijkl", 1, 2]},
 }  # fmt: skip
 """Unique items of several kinds, whose values may run out."""
 

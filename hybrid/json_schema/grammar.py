@@ -140,10 +140,7 @@ class Source(NamedTuple):
         while True:
             nonterminals.build_all()
             unique = [one for one in nonterminals.all if one.array is not None and one.array.remembers]
-            counts = Counts(nonterminals)
-            for one in unique:
-                _with_place(nonterminals, one, partial(bound_unique, one.array, counts))
-            find_productive(nonterminals.all)
+            counts = _bounded(nonterminals, unique)
             these = repeating(nonterminals)
             has_new = declare_few_keys(nonterminals, these)
             if not has_new and not declare_few_keys(nonterminals, reordering(unique), MOST_ORDERED):
@@ -165,6 +162,25 @@ class Source(NamedTuple):
             raise SchemaRefused("limit", "", "", why)
         rows, root = emit(nonterminals, start, self.layout)
         return Made(nonterminals, start, rows, root, places, tuple(strings.not_asserted))
+
+
+def _bounded(nonterminals: Nonterminals, unique: list[Nonterminal]) -> Counts:
+    """Find out which nonterminals have values, and bound arrays of unique items by the numbers of values.
+
+    If an array has too few values, other nonterminals may be empty, too, so this is repeated.
+    """
+    n_before = -1
+    while True:
+        find_productive(nonterminals.all)
+        n_productive = sum(one.is_productive for one in nonterminals.all) if unique else n_before
+        counts = Counts(nonterminals)
+        if n_productive == n_before:
+            return counts
+        n_before = n_productive
+        for one in unique:
+            array = one.array
+            if one.is_productive and array is not None:
+                _with_place(nonterminals, one, partial(bound_unique, array, counts))
 
 
 def _check_unique(nonterminals: Nonterminals, unique: list[Nonterminal], counts: Counts) -> None:
