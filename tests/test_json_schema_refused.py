@@ -250,6 +250,13 @@ HOSTILE: dict[str, Any] = {
             f"d{i}": {"patternProperties": {"^a": {"$ref": f"#/definitions/d{(i + 1) % 20_000}"}}}
             for i in range(20_000)}},
     "11,000 keys that are counted": {"type": "object", "maxProperties": 11_000},
+    "11,000 objects with a key each": {
+        "allOf": [{"properties": {f"k{i}": {"minLength": i % 5}}} for i in range(11_000)]},
+    "400 arrays whose first items may be used up": {
+        "properties": {f"k{i}": {
+            "type": "array", "uniqueItems": True, "minItems": 9,
+            "prefixItems": [{"enum": [(i * j + k) % 40 for k in range(4)]} for j in range(9)],
+        } for i in range(400)}},
     "a billion paths to what is evaluated": {
         "$ref": "#/$defs/d0", "unevaluatedProperties": False,
         "$defs": {"d30": {"properties": {"a": True}}} | {
