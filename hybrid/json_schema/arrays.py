@@ -24,6 +24,7 @@ from hybrid.json_schema.derivatives import ArrayStates, after_item, may_end
 from hybrid.json_schema.formulas import Formula, Formulas
 from hybrid.json_schema.languages.numbers import shortest_text
 from hybrid.json_schema.nonterminals import Nonterminals
+from hybrid.json_schema.running_out import ends_by_new_items
 from hybrid.json_schema.splitting import Case, split
 
 MOST_UNIQUE = 8
@@ -188,7 +189,7 @@ def bound_unique(array: ArrayAutomaton, counts: Counts) -> None:
     kinds: if there is no array, nothing is accepted."""
     counted = array.counted[0]
     if counted is None and array.is_unique:
-        uses = counts.uses(array)
+        uses = None if ends_by_new_items(array, counts) else counts.uses(array)
         if uses is not None and not uses.useful and not array.accepting[0]:
             array.accepting = [False] * len(array.accepting)
         return

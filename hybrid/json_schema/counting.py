@@ -1,7 +1,6 @@
 """How many values a nonterminal has.
 
-What: `Counts` counts the values of nonterminals up to `MOST_COUNTED`; `always_ends` says whether an array
-of unique items can always be ended before it runs out of values.
+What: `Counts` counts the values of nonterminals up to `MOST_COUNTED`.
 When: for items under `uniqueItems`: when all values are used, the array must end.
 Limits: arrays with a few values are refused if they must be unique only under conditions, or if their items
 have several schemas whose values may be equal and are no scalars, or too many. The alternatives of one item
@@ -58,6 +57,7 @@ class Counts:
         self._at_recursion = at_recursion
         self._known: dict[Nonterminal, int] = {}
         self._asked: set[Nonterminal] = set()
+        self._n_scalars: dict[Nonterminal, int] = {}
         self._uses: dict[ArrayAutomaton, Uses | None] = {}
 
     def of(self, one: Nonterminal) -> int | None:
@@ -132,9 +132,11 @@ class Counts:
 
     def _scalars(self, one: Nonterminal) -> int:
         """Return the number of a nonterminal's scalars, or at least `_MANY`."""
-        found = int(one.null) + len(one.booleans) + self._strings(one)
-        numbers = self._number_language(one).count(MOST_COUNTED)
-        return found + (_MANY if numbers is None else numbers)
+        if one not in self._n_scalars:
+            found = int(one.null) + len(one.booleans) + self._strings(one)
+            numbers = self._number_language(one).count(MOST_COUNTED)
+            self._n_scalars[one] = found + (_MANY if numbers is None else numbers)
+        return self._n_scalars[one]
 
     def _strings(self, one: Nonterminal) -> int:
         listed = self._nonterminals.strings.listed(one.strings)
@@ -436,50 +438,3 @@ def _n_ways(own: list[int], edges: list[list[tuple[int, int]]], ends: list[bool]
             if not left[source]:
                 todo.append(source)
     return _MANY if left[0] else total[0]  # the start reaches a cycle
-
-
-def always_ends(array: ArrayAutomaton, counts: Counts) -> bool:
-    """Whether an array of unique items can always be ended, whatever came before: from each state there is
-    a way to an end by items that have infinitely many values, or that cannot have come before.
-
-    Args:
-        array: an array whose items are remembered, with `is_live` set.
-        counts: the counts of the schema.
-    """
-    uses = counts.uses(array) if array.is_live[0] else None
-    if uses is not None:
-        return uses.always_end
-    n = len(array.accepting)
-    sources: list[list[int]] = [[] for _ in range(n)]
-    for state in range(n):
-        for _, target in array.edges[state]:
-            sources[target].append(state)
-    before: list[list[int]] = [[] for _ in range(n)]
-    ends = array.accepting[:]
-    for state, counted in enumerate(array.counted):
-        if counted is not None:
-            ends[state] = not counted.least or counts.of(counted.value) is None
-            continue
-        for value, target in array.edges[state]:
-            if counts.of(value) is None or _has_new(array, value, state, sources, counts):
-                before[target].append(state)
-    close_backwards(ends, before)
-    return all(end for end, is_live in zip(ends, array.is_live, strict=True) if is_live)
-
-
-def _has_new(array: ArrayAutomaton, value: Any, state: int, sources: list[list[int]], counts: Counts) -> bool:
-    """Whether some value of a nonterminal cannot have come before a state."""
-    values = counts.scalars(value)
-    if values is None:
-        return False
-    behind = [False] * len(sources)
-    behind[state] = True
-    close_backwards(behind, sources)
-    for source, is_behind in enumerate(behind):
-        for earlier, target in array.edges[source] if is_behind else ():
-            if behind[target]:
-                others = counts.scalars(earlier)
-                if others is None:
-                    return False
-                values -= others
-    return bool(values)

@@ -24,7 +24,7 @@ from hybrid.json_schema.arrays import bound_unique, build_array
 from hybrid.json_schema.assertions import Assertions
 from hybrid.json_schema.automata import Nonterminal
 from hybrid.json_schema.conditional import conditional_always_ends
-from hybrid.json_schema.counting import Counts, always_ends
+from hybrid.json_schema.counting import Counts
 from hybrid.json_schema.dialects import dialect_of
 from hybrid.json_schema.ebnf import ebnf_of, least_bytes
 from hybrid.json_schema.emission import emit
@@ -50,6 +50,7 @@ from hybrid.json_schema.repeated_keys import (
     repeating,
 )
 from hybrid.json_schema.rows import Rows
+from hybrid.json_schema.running_out import always_ends
 from hybrid.json_schema.strings import Strings
 
 Convert = Callable[[str], xgrammar.Grammar]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from equivalence.arrays.closure import close_backwards, components_of
 from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal
 
-MOST_EXPLORED = 10_000
+MOST_EXPLORED = 5_000
 """At most this many configurations are explored."""
 
 
