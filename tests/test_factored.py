@@ -18,6 +18,7 @@ from equivalence.arrays.account import Account
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded
 from equivalence.lark.classes import FactoredClasses, factored_classes
+from equivalence.lark.classes.classes import _tops
 from equivalence.lark.classes.reference import (
     Configuration,
     advance,
@@ -30,7 +31,8 @@ from equivalence.lark.classes.reference import (
 )
 from equivalence.lark.classes.residuals import Residuals
 from equivalence.lark.classes.sets import Sets
-from equivalence.lark.classes.walks import Sequences
+from equivalence.lark.classes.walks import Sequences, last_emitted
+from hybrid.values.mask_time import MaskTooSlow
 from tests.lark_machines import (
     SHIPPED,
     SMALL,
@@ -41,6 +43,7 @@ from tests.lark_machines import (
     random_grammar,
     small_names,
 )
+from tests.test_mask_seconds import StopAt
 
 
 def vocabulary_of(tokens: list[bytes]) -> Vocabulary:
@@ -213,6 +216,33 @@ def test_what_was_told_to_stop_does() -> None:
     )  # fmt: skip
     with pytest.raises(BudgetExceeded, match="cancelled in this phase: a test"):
         sets.number(np.zeros(1, np.int32), np.array([0, 1], np.int64), np.zeros(1, np.int32))
+
+
+@pytest.mark.kernels
+def test_a_large_set_can_be_stopped() -> None:
+    """One pair has all the texts: a stop is noticed for each kind that is compared with the others."""
+    n = 5
+    kinds, cells = np.arange(n, dtype=np.int32), np.array([[0, 2 + kind] for kind in range(n)])
+    arguments = np.ones((1, 1), np.bool_), kinds[None, :], np.arange(n + 1), cells
+    pairs = kinds, np.array([0, n]), np.zeros(1, np.int32)
+    n_looks = 0
+    for most in range(20):
+        try:
+            Sets(*arguments, Account(StopAt(most))).number(*pairs)
+            break
+        except MaskTooSlow:
+            n_looks += 1
+    assert n_looks == 1 + n
+
+
+@pytest.mark.kernels
+def test_what_lexer_states_emit_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    grammar, deadline = built("dangling else"), Deadline()
+    last = last_emitted(grammar.lexer, deadline)
+    monkeypatch.setattr("equivalence.lark.classes.classes.last_emitted", lambda *given: last)
+    deadline.cancel()
+    with pytest.raises(BudgetExceeded, match="cancelled in this phase: the classes of a Lark grammar"):
+        _tops(grammar.lexer, grammar.machine, deadline)
 
 
 def stopped(deadline: Deadline) -> Account:

@@ -17,6 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from equivalence import BudgetExceeded
+from equivalence.deadline import Deadline
 from hybrid.json_schema.languages.automaton import (
     combine,
     complement,
@@ -32,8 +34,10 @@ from hybrid.json_schema.languages.automaton import (
 from hybrid.json_schema.languages.formats import FORMATS, LONGEST_MAIL, format_language
 from hybrid.json_schema.languages.grids import MOST_LISTED, grid_of, n_pairs, small_language
 from hybrid.json_schema.languages.lengths import MOST_PRODUCT, has_more_pairs, window, with_length
-from hybrid.json_schema.languages.limits import TooLarge
-from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
+from hybrid.json_schema.languages.limits import TooLarge, with_deadline
+from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, _Builder, pattern
+from hybrid.json_schema.languages.syntax import parse
+from hybrid.json_schema.languages.terms import ALL, Terms
 
 pytestmark = pytest.mark.kernels
 
@@ -464,3 +468,13 @@ def test_words_are_what_minimising_their_trie_makes(texts: set[str]) -> None:
 def test_single_characters_are_what_minimising_makes(codes: set[int]) -> None:
     rows = [[(code, code, 1) for code in codes], []]
     assert one_of(tuple((code, code) for code in codes)) == minimal(rows, [False, True])
+
+
+def test_reading_a_pattern_looks_at_the_deadline() -> None:
+    """A pattern of 20,000 alternatives took two seconds more than the schema had."""
+    tree, over = parse("ab|[cd]e"), Deadline()
+    over.cancel()
+    with pytest.raises(BudgetExceeded):
+        with_deadline(over, lambda: parse("ab|[cd]e"))
+    with pytest.raises(BudgetExceeded):
+        with_deadline(over, lambda: _Builder(Terms()).term(tree, ALL, "start"))

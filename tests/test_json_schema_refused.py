@@ -48,6 +48,8 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ({"properties": {"k": {"uniqueItems": True}, "l": {"uniqueItems": True, "items": {"maxProperties": 2}}}},
      "unsupported", "uniqueItems", "/properties/l"),
     ({"minProperties": 3, "propertyNames": {"pattern": "^[a-z]{2}$"}}, "unsupported", "minProperties", ""),
+    ({"minProperties": 11_000, "propertyNames": {"pattern": "^(?:[0-9]{4}|a[0-9]{3})$"}, "type": "object"},
+     "unsupported", "minProperties", ""),
     ({"type": "string", "minLength": 3, "maxLength": 1}, "unsatisfiable", "", ""),
     (False, "unsatisfiable", "", ""),
     ({"allOf": [{"type": "object", "required": ["a"]}, {"properties": {"a": False}}]}, "unsatisfiable", "",
@@ -71,7 +73,7 @@ REFUSED: list[tuple[Any, str, str, str]] = [
 
 RUNS_OUT = {
     "type": "array", "uniqueItems": True, "minItems": 3, "maxItems": 12,
-    "prefixItems": [{"enum": ["a", 1]}], "items": {"enum": [*"bcdefghijkl", 1, 2]},
+    "prefixItems": [{"enum": ["a", "b"]}, {"const": "b"}], "items": {"enum": [*"bcdefghijkl", 1, 2]},
 }  # fmt: skip
 """Unique items of several kinds, whose values may run out."""
 
@@ -248,6 +250,13 @@ HOSTILE: dict[str, Any] = {
             f"d{i}": {"patternProperties": {"^a": {"$ref": f"#/definitions/d{(i + 1) % 20_000}"}}}
             for i in range(20_000)}},
     "11,000 keys that are counted": {"type": "object", "maxProperties": 11_000},
+    "11,000 objects with a key each": {
+        "allOf": [{"properties": {f"k{i}": {"minLength": i % 5}}} for i in range(11_000)]},
+    "400 arrays whose first items may be used up": {
+        "properties": {f"k{i}": {
+            "type": "array", "uniqueItems": True, "minItems": 9,
+            "prefixItems": [{"enum": [(i * j + k) % 40 for k in range(4)]} for j in range(9)],
+        } for i in range(400)}},
     "a billion paths to what is evaluated": {
         "$ref": "#/$defs/d0", "unevaluatedProperties": False,
         "$defs": {"d30": {"properties": {"a": True}}} | {

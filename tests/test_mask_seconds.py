@@ -77,12 +77,17 @@ GRAMMARS = (
     'root ::= ("(" root ")" | "()" | "a"{2,9} | [^()x])*',
     'root ::= list | "a" root | "x"\nlist ::= ("(" list ")" | "b"){2,5} "a"?',
 )
+LARK = 'start: ("a" | "(" start ")" | pair)+\npair: "a" "b" | "b" start? "x"'
 
 
-@pytest.mark.parametrize("grammar", GRAMMARS)
-@pytest.mark.parametrize("strategy", ["auto", "classifier"])
-def test_a_mask_that_was_stopped_anywhere_is_right_in_the_end(grammar: str, strategy: str) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "grammar"),
+    [*((one, text) for one in ("auto", "classifier") for text in GRAMMARS), ("lark", LARK)],
+)
+def test_a_mask_that_was_stopped_anywhere_is_right_in_the_end(strategy: str, grammar: str) -> None:
     def compiled() -> CompiledGrammar:
+        if strategy == "lark":
+            return GrammarCompiler(VOCABULARY, cache_enabled=False).compile_lark(grammar)
         compiler = GrammarCompiler(VOCABULARY, strategy=strategy, on_demand=True, cache_enabled=False)
         return compiler.compile_grammar(grammar)
 

@@ -91,6 +91,14 @@ UNIQUE: dict[str, dict[str, Any]] = {
         "type": "array", "uniqueItems": True, "prefixItems": [{"enum": ["a", "ab"]}],
         "items": {"enum": [*"abcdefghijkl", "ab"]},
     },
+    "just enough": {
+        "type": "array", "uniqueItems": True, "minItems": 12,
+        "prefixItems": [{"enum": ["a", 1]}], "items": {"enum": [*"abcdefghijkl"]},
+    },
+    "contains one of few": {
+        "type": "array", "uniqueItems": True, "items": {"type": ["string", "integer"]},
+        "contains": {"enum": [1, "a"]},
+    },
     "recursive": {
         "$defs": {"node": {"type": "array", "items": {"$ref": "#/$defs/node"}, "uniqueItems": True}},
         "$ref": "#/$defs/node",
@@ -238,7 +246,7 @@ def test_texts_are_accepted_if_and_only_if_they_are_valid(name: str) -> None:
         accepted = matcher.accept_string(written) and matcher.is_completed()
         assert accepted == valid, (value, written)
         found[valid] += 1
-    rare = ("within", "objects", "of many", "one or two", "null is always new")
+    rare = ("within", "objects", "of many", "one or two", "null is always new", "just enough")
     assert found[False] and (found[True] or name in rare)
 
 
@@ -393,8 +401,8 @@ def test_arrays_end_where_values_run_out() -> None:
 
 REFUSED = [
     {
-        "type": "array", "uniqueItems": True, "minItems": 12,
-        "prefixItems": [{"enum": ["a", 1]}], "items": {"enum": [*"abcdefghijkl"]},
+        "type": "array", "uniqueItems": True, "minItems": 2,
+        "prefixItems": [{"enum": ["a", 1]}, {"const": 1}], "items": {"enum": [*"abcdefghijkl"]},
     },
     {"type": "array", "items": FREE, "not": {"uniqueItems": True}, "maxItems": 3},
     {"type": "object", "minProperties": 2, "propertyNames": {"pattern": "^[a-z]{2}$"}},
@@ -402,7 +410,8 @@ REFUSED = [
     {
         "type": "array", "uniqueItems": True,
         "items": {
-            "type": "array", "uniqueItems": True, "prefixItems": [{"const": 1}], "items": {"enum": [1, 2]},
+            "type": "array", "uniqueItems": True, "items": False,
+            "prefixItems": [{"enum": [[1], [2]]}, {"enum": [[2], [3]]}],
         },
     },
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hybrid.json_schema import SchemaRefused, grammar_of_schema
-from tests.test_remembering import STOP, TOKENS, allowed, is_valid, matcher_of
+from tests.test_remembering import STOP, TOKENS, allowed, is_valid, matcher_of, walk
 
 FEW_VALUES: dict[str, tuple[dict[str, Any], int]] = {
     "listed keys": ({"propertyNames": {"enum": ["a", "b"]}, "additionalProperties": {"const": 1}}, 4),
@@ -38,6 +38,29 @@ FEW_VALUES: dict[str, tuple[dict[str, Any], int]] = {
                            "minItems": 2}, 2),
     "several kinds": ({"type": "array", "prefixItems": [{"const": "a"}, {"enum": [1, 2]}], "items": False,
                        "uniqueItems": True}, 4),
+    "overlapping kinds": ({"type": "array", "prefixItems": [{"const": 1}], "items": {"enum": [1, 2]},
+                           "uniqueItems": True}, 3),
+    "strings behind what would repeat": (
+        {
+            "type": "array", "prefixItems": [{"const": 1}, {"const": 2}, {"enum": [1, 2]}],
+            "items": {"type": "string"}, "uniqueItems": True,
+        },
+        3,
+    ),
+    "nothing within itself": ({"type": ["string", "integer", "array"],
+                               "anyOf": [{"enum": ["a", 1]}, {"$ref": "#/$defs/endless"}]}, 2),
+    "nothing around too few": ({"type": ["string", "integer", "array", "object"],
+                                "anyOf": [{"enum": ["a", 1]}, {"$ref": "#/$defs/few"}]}, 2),
+    "more than ten thousand numbers": ({"type": "integer", "minimum": 0, "maximum": 20_000}, 20_001),
+    "a character or none": ({"type": "string", "maxLength": 1}, 0x110000 - 0x800 + 1),
+    "two characters around surrogates": ({"type": "string", "pattern": "^[\ud7ff-\ue000]$"}, 2),
+    "a key of very many": (
+        {
+            "propertyNames": {"pattern": "^[a-e]{6}$"}, "additionalProperties": {"const": 1},
+            "maxProperties": 1,
+        },
+        15_626,
+    ),
     "none of several kinds": (
         {
             "type": ["array", "string"],
@@ -59,7 +82,16 @@ def test_as_many_items_may_come_as_there_are_values(name: str) -> None:
     items, n_values = FEW_VALUES[name]
     kind = {"type": "object"} if "type" not in items else {}
     inner = {"type": "object", "propertyNames": {"enum": ["a", "b"]}, "additionalProperties": {"const": 1}}
-    schema = {"$defs": {"inner": inner}, "type": "array", "uniqueItems": True, "items": kind | items}
+    endless = {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/endless"}}
+    nine = {"type": "array", "minItems": 10, "items": {"enum": [*range(9)]}, "uniqueItems": True}
+    few = {
+        "anyOf": [
+            {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/few"}},
+            {"type": "object", "required": ["nine"], "properties": {"nine": nine}},
+        ]
+    }
+    definitions = {"inner": inner, "endless": endless, "few": few}
+    schema = {"$defs": definitions, "type": "array", "uniqueItems": True, "items": kind | items}
     with pytest.raises(SchemaRefused, match="no valid instance"):
         grammar_of_schema({**schema, "minItems": n_values + 1})
     if n_values > 20 or name == "a long array":
@@ -104,3 +136,69 @@ def test_arrays_that_cannot_be_counted_do_not_matter_beside_many_strings() -> No
     few = {"type": "array", "prefixItems": [{"enum": ["a", "b"]}, {"enum": ["a", "b", "c"]}]}
     schema = {"type": "array", "items": {"anyOf": [{"type": "string"}, {**few, "uniqueItems": True}]}}
     grammar_of_schema({**schema, "uniqueItems": True})
+
+
+@pytest.mark.parametrize(
+    ("inner", "is_refused"),
+    [
+        ({"items": {"$ref": "#/$defs/node"}}, False),
+        ({"items": {"$ref": "#/$defs/node"}, "minItems": 2}, True),
+        ({"items": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "boolean"}]}, "minItems": 2}, False),
+        ({"prefixItems": [{"$ref": "#/$defs/node"}, {"type": "boolean"}], "minItems": 2}, False),
+        ({"prefixItems": [{"$ref": "#/$defs/node"}, {"const": {}}], "minItems": 2}, True),
+    ],
+)
+def test_recursive_items_are_infinitely_many_or_refused(inner: dict[str, Any], is_refused: bool) -> None:
+    """With two different nodes in each array of nodes, there is only one node."""
+    node = {
+        "type": "object", "additionalProperties": False,
+        "properties": {"children": {"type": "array", "uniqueItems": True, **inner}},
+    }  # fmt: skip
+    schema = {
+        "$defs": {"node": node},
+        "type": "array",
+        "uniqueItems": True,
+        "items": {"$ref": "#/$defs/node"},
+    }
+    if is_refused:
+        with pytest.raises(SchemaRefused, match="uniqueItems"):
+            grammar_of_schema(schema, {"strict_mode": False})
+        return
+    matcher = matcher_of(schema, any_whitespace=False, separators=(",", ":"))
+    draw = random.Random(0)
+    for place in range(7):
+        assert walk(matcher, schema, draw, place, 2000)
+
+
+EXHAUSTED = {
+    "arrays that may not end": [
+        {"prefixItems": [{"enum": ["a", "b"]}, {"const": "a"}], "minItems": 2},
+        {"contains": {"const": 1}, "items": {"enum": [1, 2]}, "prefixItems": [{"enum": [1, 3]}, {"const": 1}],
+         "minItems": 2},
+        {"prefixItems": [{"enum": [*range(30)]}, {"enum": [*range(31)]}, {"const": 30}], "minItems": 3},
+    ],
+    "arrays that end": [
+        {"prefixItems": [{"enum": ["a", "b"]}, {"enum": ["a", "b"]}], "minItems": 2},
+        {"prefixItems": [{"enum": [1, 2]}, {"enum": [1, 3]}, {"enum": [1, 2, 3]}], "minItems": 3},
+        {"contains": {"enum": [1, 2]}, "minContains": 2},
+        {"contains": {"multipleOf": 2}, "minContains": 3,
+         "items": {"type": "integer", "minimum": 0, "maximum": 65_535}},
+        {"prefixItems": [{"enum": [*range(30)]}, {"enum": [*range(31)]}], "minItems": 40,
+         "items": {"enum": [*range(40)]}},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("beside", EXHAUSTED["arrays that may not end"])
+def test_arrays_whose_first_items_may_use_up_a_later_one_are_refused(beside: dict[str, Any]) -> None:
+    with pytest.raises(SchemaRefused, match="no unused value left"):
+        grammar_of_schema({"type": "array", "uniqueItems": True, **beside}, {"strict_mode": False})
+
+
+@pytest.mark.parametrize("beside", EXHAUSTED["arrays that end"])
+def test_arrays_of_several_kinds_can_always_be_ended(beside: dict[str, Any]) -> None:
+    schema = {"type": "array", "uniqueItems": True, **beside}
+    matcher = matcher_of(schema, any_whitespace=False, separators=(",", ":"))
+    draw = random.Random(0)
+    for place in range(7):
+        walk(matcher, schema, draw, place)  # meets no dead end

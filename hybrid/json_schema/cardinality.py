@@ -1,27 +1,31 @@
 """How many values a nonterminal has.
 
-What: `Counts` counts the values of nonterminals up to `MOST_COUNTED`; `always_ends` says whether an array
-of unique items can always be ended before it runs out of values.
+What: `Counts` counts the values of nonterminals up to `MOST_COUNTED`.
 When: for items under `uniqueItems`: when all values are used, the array must end.
-Limits: arrays with a few values that must be unique only under conditions, or whose items have several
-schemas, are refused. The alternatives of one item are disjoint and are counted separately.
+Limits: arrays with a few values are refused if they must be unique only under conditions, or if their items
+have several schemas whose values may be equal and are no scalars, or too many. The alternatives of one item
+are disjoint and are counted separately.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
+from functools import cached_property, lru_cache
+from math import comb
 from typing import Any
 
 from equivalence.arrays.closure import close_backwards
 from hybrid.json_schema.automata import ArrayAutomaton, Counted, Nonterminal, ObjectAutomaton
 from hybrid.json_schema.errors import unique_refused
-from hybrid.json_schema.languages.automaton import Automaton, empty, intersection
+from hybrid.json_schema.keyword_values import MOST_COUNTED
+from hybrid.json_schema.languages.automaton import Automaton, empty, intersection, n_characters_between
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.pattern import pattern
 from hybrid.json_schema.nonterminals import Nonterminals
+from hybrid.json_schema.used_values import MOST_EXPLORED, Kind, Uses, explore
 
-MOST_COUNTED = 10_000
-"""An array never needs more different values than this."""
+MOST_LISTED = 10_000
+"""At most this many values are listed."""
 
 _MANY = MOST_COUNTED + 1
 """Stands for every larger number, also for infinitely many."""
@@ -40,12 +44,21 @@ def canonical_numbers() -> Automaton:
 
 
 class Counts:
-    """For each nonterminal of one schema, its number of values; None: more than `MOST_COUNTED`."""
+    """For each nonterminal of one schema, its number of values; None: more than `MOST_COUNTED`.
 
-    def __init__(self, nonterminals: Nonterminals) -> None:
+    Args:
+        nonterminals: the sets of values, after `find_productive`.
+        at_recursion: what a value counts within itself. By default, a nonterminal whose values may be parts
+            of others of its values has infinitely many. With 0, the counts are lower bounds.
+    """
+
+    def __init__(self, nonterminals: Nonterminals, at_recursion: int = _MANY) -> None:
         self._nonterminals = nonterminals
+        self._at_recursion = at_recursion
         self._known: dict[Nonterminal, int] = {}
         self._asked: set[Nonterminal] = set()
+        self._n_scalars: dict[Nonterminal, int] = {}
+        self._uses: dict[ArrayAutomaton, Uses | None] = {}
 
     def of(self, one: Nonterminal) -> int | None:
         """Return the number of a nonterminal's values.
@@ -59,35 +72,71 @@ class Counts:
     def scalars(self, one: Nonterminal) -> frozenset[tuple[str, Any]] | None:
         """Return the values of a nonterminal, each with its type; None: some are not scalars, or there are
         too many."""
-        if one.array is not None or one.object is not None:
-            return None
-        pieces = self._pieces(one)
-        if any(piece.characters is not None and piece.most != 0 for piece in pieces) or self.of(one) is None:
+        return None if one.array is not None or one.object is not None else self._listed(one)
+
+    def uses(self, array: ArrayAutomaton) -> Uses | None:
+        """Return in which ways an array of unique items can use up its values; None: that is not known.
+
+        Raises:
+            SchemaRefused: items have arrays that cannot be counted.
+        """
+        if array not in self._uses:
+            self._uses[array] = self._explored(array, self._kinds(array, frozenset()))
+        return self._uses[array]
+
+    @cached_property
+    def _lower(self) -> Counts:
+        """Lower bounds: values that contain values of their own nonterminal are not counted."""
+        return Counts(self._nonterminals, 0)
+
+    def _listed(self, one: Nonterminal) -> frozenset[tuple[str, Any]] | None:
+        """Return the scalars of a nonterminal, each with its type; None: there are too many."""
+        if self._scalars(one) > MOST_LISTED:
             return None
         constants = [None] * one.null + list(one.booleans)
         found = [("constant", value) for value in constants]
-        found += [("number", text) for text in self._number_language(one).words(MOST_COUNTED) or ()]
-        return frozenset(
-            found + [("string", text) for part in pieces for text in part.prefix.words(MOST_COUNTED) or ()]
-        )
+        found += [("number", text) for text in self._number_language(one).words(MOST_LISTED) or ()]
+        listed = self._nonterminals.strings.listed(one.strings)
+        for piece in self._pieces(one) if listed is None else ():
+            if piece.is_counted or (piece.characters is not None and piece.most != 0):
+                return None
+            found += [("string", text) for text in piece.prefix.words(MOST_LISTED) or ()]
+        return frozenset(found + [("string", text) for text in listed or ()])
+
+    def _holds(self, one: Nonterminal, scalar: tuple[str, Any]) -> bool:
+        """Whether a nonterminal contains one of the scalars that `_listed` returns for another one."""
+        kind, value = scalar
+        if kind == "constant":
+            return one.null if value is None else value in one.booleans
+        if kind == "string":
+            return self._nonterminals.strings.holds(one.strings, value)
+        return one.numbers.op != "false" and self._nonterminals.numbers.texts(one.numbers).contains(value)
 
     def _count(self, one: Nonterminal) -> int:
         """Return the number of a nonterminal's values, or `_MANY`."""
         if one in self._known:
             return self._known[one]
-        if one in self._asked:  # it is recursive: values of any depth, or no value at all
-            return _MANY
+        if not one.is_productive:
+            return 0
+        if one in self._asked:
+            return self._at_recursion
         self._asked.add(one)
-        found = int(one.null) + len(one.booleans) + self._strings(one)
-        numbers = self._number_language(one).count(MOST_COUNTED)
-        found += _MANY if numbers is None else numbers
+        found = self._scalars(one)
         if one.array is not None and found < _MANY:
-            found += self._arrays(one.array)
+            found += self._arrays(one, one.array)
         if one.object is not None and found < _MANY:
             found += self._objects(one.object)
         self._asked.discard(one)
         found = self._known[one] = min(found, _MANY)
         return found
+
+    def _scalars(self, one: Nonterminal) -> int:
+        """Return the number of a nonterminal's scalars, or at least `_MANY`."""
+        if one not in self._n_scalars:
+            found = int(one.null) + len(one.booleans) + self._strings(one)
+            numbers = self._number_language(one).count(MOST_COUNTED)
+            self._n_scalars[one] = found + (_MANY if numbers is None else numbers)
+        return self._n_scalars[one]
 
     def _strings(self, one: Nonterminal) -> int:
         listed = self._nonterminals.strings.listed(one.strings)
@@ -103,13 +152,15 @@ class Counts:
         """Return the strings of a nonterminal, as disjoint pieces."""
         return self._nonterminals.strings.pieces(one.strings) if one.strings.op != "false" else ()
 
-    def _arrays(self, automaton: ArrayAutomaton) -> int:
+    def _arrays(self, of: Nonterminal, automaton: ArrayAutomaton) -> int:
+        if automaton.is_unique and automaton.counted[0] is None:
+            return self._mixed(of, automaton)
         own = list(map(int, automaton.accepting))
         steps = map(automaton.steps, range(len(own)))
         edges = [[(self._count(value), target) for value, target in of_state] for of_state in steps]
         for state, counted in enumerate(automaton.counted):
             if counted is not None:
-                edges[state], own[state] = [], self._counted(counted, automaton.is_unique)
+                edges[state], own[state] = [], self._counted(of, counted, automaton.is_unique)
         ends = _ends(own, edges)
         if not ends[0]:
             return 0
@@ -120,37 +171,106 @@ class Counts:
                 "it applies only in some cases (below 'not' or in a branch), and there are only a few "
                 "different items"
             )
-        is_mixed = automaton.is_unique and automaton.counted[0] is None
-        if is_mixed and _MANY not in numbers and not self._differ(automaton):
-            raise unique_refused(
-                "its items have several schemas with a few values, and the arrays must be unique, too"
-            )
         return _n_ways(own, edges, ends)
 
-    def _differ(self, automaton: ArrayAutomaton) -> bool:
-        """Whether items of different edges can be seen to differ."""
-        values = [value for of_state in automaton.edges for value, _ in of_state]
-        values += [counted.value for counted in automaton.counted if counted is not None]
-        found: set[Any] = set()
-        for value in values:
-            scalars = self.scalars(value)
-            if scalars is None or not found.isdisjoint(scalars):
-                return False
-            found |= scalars
-        return True
+    def _mixed(self, of: Nonterminal, automaton: ArrayAutomaton) -> int:
+        """Return the number of arrays of unique items that have several schemas."""
+        within = frozenset(value for value in _items(automaton) if self._is_recursive(value, of))
+        kinds = self._kinds(automaton, within)
+        found = self._explored(automaton, kinds)
+        if found is not None and kinds is not None:
+            # one array with a value that may contain this array: then there are arrays of any depth
+            if any(kinds[0][value].is_endless or value in within for value in found.useful):
+                return _MANY
+            if not within and not any(kinds[0][value].is_long for value in found.useful):
+                return min(found.n_arrays, _MANY)
+        elif self._is_endless(automaton, within):
+            return _MANY
+        raise unique_refused(
+            "its items have several schemas with a few values, and the arrays must be unique, too"
+        )
 
-    def _counted(self, counted: Counted, is_unique: bool | None) -> int:
+    def _is_recursive(self, value: Nonterminal, of: Nonterminal) -> bool:
+        """Whether the count of a value assumed that a nonterminal has infinitely many values."""
+        is_certain = not self._at_recursion or not value.is_productive or self._scalars(value) >= _MANY
+        return not is_certain and _contains(value, of)
+
+    def _is_endless(self, automaton: ArrayAutomaton, within: frozenset[Nonterminal]) -> bool:
+        """Whether an array has infinitely many values, even if only items with infinitely many values come.
+
+        Args:
+            within: items that may contain the array itself.
+        """
+
+        def is_endless(value: Nonterminal) -> bool:
+            return value not in within and self._count(value) == _MANY
+
+        own = list(map(int, automaton.accepting))
+        edges = [
+            [(_MANY, target) for value, target in of_state if is_endless(value)]
+            for of_state in automaton.edges
+        ]
+        for state, counted in enumerate(automaton.counted):
+            if counted is not None:
+                own[state] = _MANY if is_endless(counted.value) and counted.most != 0 else not counted.least
+                edges[state] = []
+        return _n_ways(own, edges, _ends(own, edges)) == _MANY
+
+    def _explored(
+        self, automaton: ArrayAutomaton, kinds: tuple[dict[Nonterminal, Kind], list[int]] | None
+    ) -> Uses | None:
+        return None if kinds is None else explore(automaton, *kinds, self._nonterminals.check)
+
+    def _kinds(
+        self, automaton: ArrayAutomaton, within: frozenset[Nonterminal]
+    ) -> tuple[dict[Nonterminal, Kind], list[int]] | None:
+        """Return the kinds of items and the sizes of the groups of values (`used_values.py`); None: it is not
+        known which values are equal.
+
+        Args:
+            within: items that may contain the array itself. Only their values that do not are certain.
+        """
+        counts = {value: self._lower if value in within else self for value in _items(automaton)}
+        numbers = {value: n for value, of in counts.items() if (n := of._count(value))}
+        groups: dict[frozenset[Nonterminal], int] = {}
+        listed: dict[Nonterminal, frozenset[tuple[str, Any]] | None] = {
+            value: self._listed(value) for value, n in numbers.items() if n < _MANY
+        }
+        for scalar in {scalar for some in listed.values() for scalar in some or ()}:
+            self._nonterminals.check()
+            key = frozenset(value for value in numbers if self._holds(value, scalar))
+            groups[key] = groups.get(key, 0) + 1
+        for value, some in listed.items():
+            if some is None or numbers[value] == len(some):
+                continue
+            alike = frozenset(other for other in numbers if _have_common_structure(value, other))
+            if any(other in listed and other is not value for other in alike):
+                return None
+            groups[alike] = groups.get(alike, 0) + numbers[value] - len(some)
+        sizes = list(groups.values())
+        kinds = {}
+        for value, n in numbers.items():
+            own = tuple(number for number, key in enumerate(groups) if value in key)
+            is_long = value in listed and listed[value] is None
+            if is_long and n - sum(sizes[number] for number in own) <= MOST_EXPLORED:
+                return None
+            kinds[value] = Kind(own, value not in listed, is_long)
+        return kinds, sizes
+
+    def _counted(self, of: Nonterminal, counted: Counted, is_unique: bool | None) -> int:
         """Return the number of arrays of counted items."""
-        each, (_, least, most) = self._count(counted.value), counted
+        each, (value, least, most) = self._count(counted.value), counted
         if not is_unique:
             return _n_sequences(each, least, most)
-        if each == _MANY:
-            return _MANY if most != 0 else 1
+        if least > 1 and each == _MANY and self._is_recursive(value, of):
+            if self._lower._count(value) < least:
+                raise unique_refused("an item may contain the array itself, and there may be too few others")
         total, ways = 0, 1
         for length in range((each if most is None else min(each, most)) + 1):
             if length >= least:
                 total += ways
-            if total > MOST_COUNTED:
+            # from here on, each further item leaves at least as many ways
+            if total > MOST_COUNTED or (ways > MOST_COUNTED and least <= each):
                 return _MANY
             ways *= each - length
         return total
@@ -174,19 +294,13 @@ class Counts:
         ways = {start: 1}  # of reaching each state
         for number, known in enumerate(automaton.classes):
             n_keys = known.count(MOST_COUNTED)
-            if n_keys is None:
-                todo = list(ways)
-                for state in todo:
-                    for _, target in self._extras(automaton, state, number):
-                        if ways.get(target) != _MANY:
-                            ways[target] = _MANY
-                            todo.append(target)
-            for _ in range(n_keys or 0):
+            if n_keys is None or n_keys - 3 > max(MOST_LISTED, len(automaton.extra)):
+                self._choose_from_many(automaton, ways, number, n_keys)
+                continue
+            for _ in range(n_keys):
                 self._nonterminals.check()
                 after = dict(ways)
-                for state, n in ways.items():
-                    for each, target in self._extras(automaton, state, number):
-                        after[target] = min(after.get(target, 0) + n * each, _MANY)
+                self._add_key(automaton, ways, number, after)
                 if after == ways:
                     break
                 ways = after
@@ -194,10 +308,74 @@ class Counts:
                     return _MANY
         return min(sum(n for state, n in ways.items() if automaton.accepting[state]), _MANY)
 
+    def _choose_from_many(
+        self, automaton: ObjectAutomaton, ways: dict[int, int], number: int, n_keys: int | None
+    ) -> None:
+        """Add the ways to reach each state with some keys of a class of many keys.
+
+        There are over `MOST_COUNTED` ways to choose three of them, or more, as long as all objects have fewer
+        than all but three.
+        """
+        step = dict(ways)
+        for n_chosen in (1, 2):
+            after: dict[int, int] = {}
+            self._add_key(automaton, step, number, after)
+            step = after
+            for state, n in step.items():
+                choices = _MANY if n_keys is None else comb(n_keys, n_chosen)
+                ways[state] = min(ways.get(state, 0) + n * choices, _MANY)
+        todo = list(step)
+        while todo:
+            for _, target in self._extras(automaton, todo.pop(), number):
+                if ways.get(target) != _MANY:
+                    ways[target] = _MANY
+                    todo.append(target)
+
+    def _add_key(
+        self, automaton: ObjectAutomaton, ways: Mapping[int, int], number: int, after: dict[int, int]
+    ) -> None:
+        """Add to `after` the ways to reach each state with one more key of a class."""
+        for state, n in ways.items():
+            for each, target in self._extras(automaton, state, number):
+                after[target] = min(after.get(target, 0) + n * each, _MANY)
+
     def _extras(self, automaton: ObjectAutomaton, state: int, number: int) -> list[tuple[int, int]]:
         """Return the edges of a class of undeclared keys: pairs (number of values, target)."""
         pairs = [edges for one, edges in automaton.extra[state] if one == number]
         return [(n, target) for edges in pairs for value, target in edges if (n := self._count(value))]
+
+
+def _items(automaton: ArrayAutomaton) -> Iterator[Nonterminal]:
+    """Yield the nonterminals of an array's items."""
+    for state, counted in enumerate(automaton.counted):
+        if counted is not None:
+            yield counted.value
+        else:
+            yield from (value for value, _ in automaton.edges[state])
+
+
+def _contains(value: Nonterminal, of: Nonterminal) -> bool:
+    """Whether a value of one nonterminal may contain, or be, one of another."""
+    visited, todo = {value}, [value]
+    while todo:
+        one = todo.pop()
+        if one is of:
+            return True
+        for automaton in one.automata:
+            inner = [found for state in range(len(automaton.edges)) for found, _ in automaton.steps(state)]
+            if isinstance(automaton, ArrayAutomaton):
+                inner += [counted.value for counted in automaton.counted if counted is not None]
+            for found in inner:
+                if found is not None and found.is_productive and found not in visited:
+                    visited.add(found)
+                    todo.append(found)
+    return False
+
+
+def _have_common_structure(one: Nonterminal, other: Nonterminal) -> bool:
+    """Whether two nonterminals may have an array or an object in common."""
+    both_arrays = one.array is not None and other.array is not None
+    return both_arrays or (one.object is not None and other.object is not None)
 
 
 def _n_texts(piece: Piece) -> int:
@@ -207,7 +385,7 @@ def _n_texts(piece: Piece) -> int:
         return _MANY
     if piece.characters is None:
         return prefixes
-    n_characters = sum(high - low + 1 for low, high, _ in piece.characters.rows[0])
+    n_characters = sum(n_characters_between(low, high) for low, high, _ in piece.characters.rows[0])
     return min(prefixes * _n_sequences(n_characters, piece.least, piece.most), _MANY)
 
 
@@ -260,47 +438,3 @@ def _n_ways(own: list[int], edges: list[list[tuple[int, int]]], ends: list[bool]
             if not left[source]:
                 todo.append(source)
     return _MANY if left[0] else total[0]  # the start reaches a cycle
-
-
-def always_ends(array: ArrayAutomaton, counts: Counts) -> bool:
-    """Whether an array of unique items can always be ended, whatever came before: from each state there is
-    a way to an end by items that have infinitely many values, or that cannot have come before.
-
-    Args:
-        array: an array whose items are remembered, with `is_live` set.
-        counts: the counts of the schema.
-    """
-    n = len(array.accepting)
-    sources: list[list[int]] = [[] for _ in range(n)]
-    for state in range(n):
-        for _, target in array.edges[state]:
-            sources[target].append(state)
-    before: list[list[int]] = [[] for _ in range(n)]
-    ends = array.accepting[:]
-    for state, counted in enumerate(array.counted):
-        if counted is not None:
-            ends[state] = not counted.least or counts.of(counted.value) is None
-            continue
-        for value, target in array.edges[state]:
-            if counts.of(value) is None or _has_new(array, value, state, sources, counts):
-                before[target].append(state)
-    close_backwards(ends, before)
-    return all(end for end, is_live in zip(ends, array.is_live, strict=True) if is_live)
-
-
-def _has_new(array: ArrayAutomaton, value: Any, state: int, sources: list[list[int]], counts: Counts) -> bool:
-    """Whether some value of a nonterminal cannot have come before a state."""
-    values = counts.scalars(value)
-    if values is None:
-        return False
-    behind = [False] * len(sources)
-    behind[state] = True
-    close_backwards(behind, sources)
-    for source, is_behind in enumerate(behind):
-        for earlier, target in array.edges[source] if is_behind else ():
-            if behind[target]:
-                others = counts.scalars(earlier)
-                if others is None:
-                    return False
-                values -= others
-    return bool(values)

@@ -23,12 +23,13 @@ from equivalence.network.grammar_reader import ParsedGrammar
 from hybrid.json_schema.arrays import bound_unique, build_array
 from hybrid.json_schema.assertions import Assertions
 from hybrid.json_schema.automata import Nonterminal
-from hybrid.json_schema.cardinality import Counts, always_ends
+from hybrid.json_schema.cardinality import Counts
 from hybrid.json_schema.conditional import conditional_always_ends
 from hybrid.json_schema.dialects import dialect_of
 from hybrid.json_schema.ebnf import ebnf_of, least_bytes
 from hybrid.json_schema.emission import emit
 from hybrid.json_schema.errors import TOO_DEEP, SchemaRefused, unique_refused
+from hybrid.json_schema.exhaustion import always_ends
 from hybrid.json_schema.formulas import Formulas
 from hybrid.json_schema.instances import Instances
 from hybrid.json_schema.languages.limits import TooLarge, with_deadline
@@ -140,10 +141,7 @@ class Source(NamedTuple):
         while True:
             nonterminals.build_all()
             unique = [one for one in nonterminals.all if one.array is not None and one.array.remembers]
-            counts = Counts(nonterminals)
-            for one in unique:
-                _with_place(nonterminals, one, partial(bound_unique, one.array, counts))
-            find_productive(nonterminals.all)
+            counts = _bounded(nonterminals, unique)
             these = repeating(nonterminals)
             has_new = declare_few_keys(nonterminals, these)
             if not has_new and not declare_few_keys(nonterminals, reordering(unique), MOST_ORDERED):
@@ -165,6 +163,25 @@ class Source(NamedTuple):
             raise SchemaRefused("limit", "", "", why)
         rows, root = emit(nonterminals, start, self.layout)
         return Made(nonterminals, start, rows, root, places, tuple(strings.not_asserted))
+
+
+def _bounded(nonterminals: Nonterminals, unique: list[Nonterminal]) -> Counts:
+    """Find out which nonterminals have values, and bound arrays of unique items by the numbers of values.
+
+    If an array has too few values, other nonterminals may be empty, too, so this is repeated.
+    """
+    n_before = -1
+    while True:
+        find_productive(nonterminals.all)
+        n_productive = sum(one.is_productive for one in nonterminals.all) if unique else n_before
+        counts = Counts(nonterminals)
+        if n_productive == n_before:
+            return counts
+        n_before = n_productive
+        for one in unique:
+            array = one.array
+            if one.is_productive and array is not None:
+                _with_place(nonterminals, one, partial(bound_unique, array, counts))
 
 
 def _check_unique(nonterminals: Nonterminals, unique: list[Nonterminal], counts: Counts) -> None:

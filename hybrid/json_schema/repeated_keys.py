@@ -32,7 +32,7 @@ MOST_ORDERED = 1_000
 each key."""
 
 MOST_KEYS = 10_000
-"""A class with more keys than this counts as one that never runs out of keys."""
+"""A class with more keys than this counts as one that always has another key for an item to differ in."""
 
 
 def repeating(nonterminals: Nonterminals) -> list:
@@ -119,8 +119,9 @@ def remember_repeats(nonterminals: Nonterminals, these: list) -> None:
     Raises:
         SchemaRefused: such keys may run out. The error names the keyword that most likely requires them.
     """
+    most: int = nonterminals.bounds.states  # states count keys, so no object needs more of them
     for one in these:
-        if any(one.object.classes[n].count(MOST_KEYS) is not None for n in _used(one.object)):
+        if any(one.object.classes[n].count(most) is not None for n in _used(one.object)):
             counts = any(atom.args[0] == "count" for atom in one.objects.atoms)
             keyword = "minProperties" if counts else "additionalProperties"
             error = SchemaRefused(

@@ -1,3 +1,4 @@
+from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
 from hybrid.classifier.summaries cimport Summaries
 from equivalence.arrays.pairs cimport Pairs
@@ -8,6 +9,7 @@ cdef class Reader:
     cdef Pairs nodes
     cdef Summaries summaries
     cdef Interned kinds, frontiers
+    cdef Account account
     cdef const Py_ssize_t[::1] top_start
     cdef const int[::1] top_kind
     cdef const Py_ssize_t[::1] top_outcome

@@ -57,6 +57,7 @@ class Reader:
 
     def __init__(self, stacks: Stacks, fixed: Any, account: Account) -> None:
         self.nodes = stacks.nodes
+        self.account = account
         self.top_start = fixed.top_start
         self.top_kind = fixed.top_kind
         self.top_outcome = fixed.top_outcome
@@ -114,6 +115,7 @@ class Reader:
 
     def read_top(self, state: cython.Py_ssize_t) -> cython.int:
         """Read the top state of a stack."""
+        self.account.check()
         n: cython.Py_ssize_t = 0
         self.begin(self.top_start[state + 1] - self.top_start[state])
         for k in range(self.top_start[state], self.top_start[state + 1]):
@@ -128,6 +130,7 @@ class Reader:
 
     def read_below(self, frontier: cython.Py_ssize_t, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Read a state below the top with a frontier. Return the slot of the result."""
+        self.account.check()
         n: cython.Py_ssize_t = 0
         begin = self.frontiers.starts[frontier]
         end = self.frontiers.starts[frontier + 1] - 1  # the last entry is the number of states that all skip

@@ -240,6 +240,7 @@ class Store(BaseStore):
         if self.decided.rows[row].result >= 0:
             return self.decided.rows[row].result
         for k in range(self.used_start[state], self.used_start[state + 1]):
+            self.account.check()
             self.allowed[self.used[k]] = self.takes(kinds, self.used[k])
         n_classes: cython.Py_ssize_t = self.set_of.shape[1]
         n_words: cython.Py_ssize_t = max((n_classes + 31) >> 5, 1)

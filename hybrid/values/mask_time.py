@@ -3,8 +3,9 @@
 What: `limited` stops the kernels that compute a mask; `check_time` checks afterwards, where an engine
 computed it that cannot be stopped.
 When: for each mask that is not cached, if there is a limit.
-Limits: the clock is checked for each new step of a parser, at the end of a mask of a Lark grammar, and after
-each call of XGrammar. What was computed before a stop is kept, so the next attempt gets further.
+Limits: the clock is checked for each new step of a parser, for each new state that is read on a stack of a
+Lark grammar, for each set of kinds that is compared with such a stack, and after each call of XGrammar. What
+was computed before a stop is kept, so the next attempt gets further.
 """
 
 from __future__ import annotations

@@ -145,7 +145,10 @@ def _tops(
     last = last_emitted(lexer, deadline)
     groups = {bits: number for number, bits in enumerate(dict.fromkeys(last))}
     none = len(lexer.terminals)
-    emitted = np.array([[bits >> terminal & 1 for terminal in range(none + 1)] for bits in groups], np.bool_)
+    emitted = np.zeros((len(groups), none + 1), np.bool_)
+    for row, bits in zip(emitted, groups, strict=True):
+        deadline.check(PHASE)
+        row[:] = [bits >> terminal & 1 for terminal in range(none + 1)]
     tops = emitted[:, machine.shifted_by]
     tops[:, machine.shifted_by < 0] = False
     tops[:, machine.start] = emitted[:, none]

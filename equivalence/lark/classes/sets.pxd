@@ -10,5 +10,5 @@ cdef class Sets:
     cdef Interned kind_sets
     cdef Account account
 
-    cdef Py_ssize_t without_covered(self, Py_ssize_t begin, Py_ssize_t count, Py_ssize_t group) noexcept nogil
+    cdef Py_ssize_t without_covered(self, Py_ssize_t begin, Py_ssize_t count, Py_ssize_t group) except -1 nogil
     cdef bint is_within(self, Py_ssize_t one, Py_ssize_t other, Py_ssize_t group) noexcept nogil

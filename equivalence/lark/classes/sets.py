@@ -96,8 +96,15 @@ class Sets:
         return found
 
     def without_covered(self, begin, count, group):
-        """Drop each kind of the set that another one covers. Return the number of kinds left."""
+        """Drop each kind of the set that another one covers. Return the number of kinds left.
+
+        All pairs of kinds are compared, so one large set takes long.
+
+        Raises:
+            BudgetExceeded, KeyboardInterrupt: told to stop.
+        """
         for a in range(begin, begin + count):
+            self.account.check()
             for b in range(begin, begin + count):
                 one = self.kind_sets.pool[a]
                 other = self.kind_sets.pool[b]

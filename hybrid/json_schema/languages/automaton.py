@@ -32,6 +32,9 @@ check_source(__name__)
 LAST = 0x10FFFF
 """The last code point."""
 
+SURROGATES = range(0xD800, 0xE000)
+"""Code points that are no characters. A range of an edge may have them between its ends."""
+
 Edge = tuple[int, int, int]
 """The first and the last character, and the target state."""
 
@@ -136,11 +139,14 @@ class Automaton:
             return 0
         for state, row in enumerate(self.rows):
             for low, high, target in row:
-                if target == state or high - low >= limit:  # an end is reachable: too many texts
+                # an end is reachable: too many texts
+                if target == state or n_characters_between(low, high) > limit:
                     return None
         counts = [0] * self.n_states
         for state in ending_states(self):
-            texts = sum((high - low + 1) * counts[target] for low, high, target in self.rows[state])
+            texts = sum(
+                n_characters_between(low, high) * counts[target] for low, high, target in self.rows[state]
+            )
             counts[state] = min(texts + self.accepting[state], limit + 1)  # else they may have many digits
         return counts[0] if 0 < counts[0] <= limit else None  # 0: the start reaches a cycle
 
@@ -154,7 +160,8 @@ class Automaton:
             if self.accepting[state]:
                 found.append(text)
             for low, high, target in self.rows[state]:
-                todo += [(target, text + chr(code)) for code in range(low, high + 1)]
+                codes = (code for code in range(low, high + 1) if code not in SURROGATES)
+                todo += [(target, text + chr(code)) for code in codes]
         return sorted(found)
 
     def ranges(self) -> NDArray[np.int64]:
@@ -165,6 +172,12 @@ class Automaton:
             flat = [(source, *edge) for source, row in enumerate(self.rows) for edge in row]
             found = self._ranges = np.array(flat, np.int64).reshape(-1, 4)
         return found
+
+
+def n_characters_between(low: int, high: int) -> int:
+    """Return the number of characters from one to another."""
+    n_surrogates = min(high + 1, SURROGATES.stop) - max(low, SURROGATES.start)
+    return high - low + 1 - max(n_surrogates, 0)
 
 
 def minimal(rows: Sequence[Sequence[Edge]], accepting: Sequence[bool]) -> Automaton:

@@ -96,6 +96,7 @@ class _Builder:
             return _NONE
         found = self._assertions.get(tree)
         if found is None:
+            check_deadline()
             found = frozenset((kind,)) & _ASSERTIONS
             if kind in ("repeat", "look"):
                 found |= self._assertions_of(tree[1])
@@ -128,6 +129,7 @@ class _Builder:
         """Return the term of the texts of a tree without assertions, followed by texts of a term."""
         kind, terms = tree[0], self.terms
         if kind == "cat":
+            check_deadline()
             for part in reversed(tree[1]):
                 then = self.plain(part, then)
             return then

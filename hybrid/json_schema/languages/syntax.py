@@ -17,7 +17,7 @@ import unicodedata
 from functools import lru_cache
 from typing import Any
 
-from hybrid.json_schema.languages.limits import MOST_NESTED
+from hybrid.json_schema.languages.limits import MOST_NESTED, check_deadline
 
 LAST = 0x10FFFF
 
@@ -116,6 +116,7 @@ class _Parser:
         return parts[0] if len(parts) == 1 else ("or", tuple(parts))
 
     def _sequence(self) -> Tree:
+        check_deadline()
         parts = []
         while self.at < len(self.source) and self.source[self.at] not in "|)":
             parts.append(self._quantified())
