@@ -138,17 +138,17 @@ class Example:
 
     def below_sets_table(self) -> str:
         """The below sets, and the possible tops of which each describes what lies below."""
-        network, lines = self.network, ["| below set | of | what may lie directly below |", "|---|---|---|"]
-        for i, is_bottom in enumerate(network.below_bottom.tolist()):
-            symbols = part(network.below_starts, network.below_symbols, i)
-            sets = part(network.below_starts, network.below_of_symbol, i)
+        own, lines = self.below, ["| below set | of | what may lie directly below |", "|---|---|---|"]
+        for i, is_bottom in enumerate(own.below_bottom.tolist()):
+            symbols = part(own.below_starts, own.below_symbols, i)
+            sets = part(own.below_starts, own.below_of_symbol, i)
             members = [
                 f"`{self.name(one)}` over set {below}" for one, below in zip(symbols, sets, strict=True)
             ]
             users = [
                 f"`{self.name(one)}`"
                 for one in self.contexts_in_order
-                if i in part(network.context_starts, network.context_below, self.contexts.index(one))
+                if i in part(own.context_starts, own.context_below, self.contexts.index(one))
             ]
             members += ["nothing"] * is_bottom
             lines.append(f"| {i} | {', '.join(users)} | {', or '.join(members)} |")
@@ -156,20 +156,20 @@ class Example:
 
     def allowed_stacks(self, height: int) -> set[tuple[str, ...]]:
         """The stacks of at most this height that contexts and below sets allow."""
-        network = self.network
+        own = self.below
         found: set[tuple[str, ...]] = set()
         pending: list[tuple[tuple[str, ...], int]] = [
             ((self.name(symbol),), below)
             for i, symbol in enumerate(self.contexts)
-            for below in part(network.context_starts, network.context_below, i)
+            for below in part(own.context_starts, own.context_below, i)
         ]
         while pending:
             stack, below = pending.pop()
-            if network.below_bottom[below]:
+            if own.below_bottom[below]:
                 found.add(stack)
             if len(stack) < height:
-                symbols = part(network.below_starts, network.below_symbols, below)
-                sets = part(network.below_starts, network.below_of_symbol, below)
+                symbols = part(own.below_starts, own.below_symbols, below)
+                sets = part(own.below_starts, own.below_of_symbol, below)
                 pending += [((*stack, self.name(s)), after) for s, after in zip(symbols, sets, strict=True)]
         return found
 
@@ -281,18 +281,18 @@ class Example:
         """All summaries of the classifier: of each state on top, and of each pending set on each symbol."""
         texts = sorted(token.encode() for token in representatives(self.grammar))
         fixed = fixed_tables(self.network, texts, *VOCABULARY.flat)
-        known, cause = build_summaries(fixed, self.network, limit=1 << 28, states=1 << 20)
+        summaries, cause = build_summaries(fixed, self.network, limit=1 << 28, states=1 << 20)
         assert not cause
         numbers = [representatives(self.grammar).index(text.decode()) for text in texts]
 
         def mask(number: int) -> str:
-            (word,) = listed(known.masks, number)
+            (word,) = listed(summaries.masks, number)
             classes = sorted(numbers[i] for i in range(len(texts)) if word >> i & 1)
             return f"reads {' '.join(map(str, classes))}" if classes else ""
 
         def pending(number: int) -> str:
             named = []
-            for code in listed(known.pendings, number):
+            for code in listed(summaries.pendings, number):
                 suffix, group = divmod(code, fixed.n_groups)
                 at, read = fixed.whole[group], 0
                 while at != suffix:
@@ -300,7 +300,7 @@ class Example:
                 named.append(f"{texts[group][read:].decode()} of {numbers[group]}")
             return ", ".join(named)
 
-        return self.summaries_lines(known, mask, pending, "left")
+        return self.summaries_lines(summaries, mask, pending, "left")
 
     def walked_text(self, text: str) -> str:
         """The summaries from walks that the mask after a text needs."""
@@ -316,7 +316,7 @@ class Example:
         groups = VOCABULARY.trie.group_of_token.tolist()
 
         def mask(number: int) -> str:
-            words = listed(store.known.masks, number)
+            words = listed(store.summaries.masks, number)
             pieces = [i for i in range(32 * len(words)) if words[i // 32] >> i % 32 & 1]
             read = []
             for piece in pieces:
@@ -326,11 +326,11 @@ class Example:
             return f"reads {' '.join(read)}" if read else ""
 
         def pending(number: int) -> str:
-            return ", ".join(f"node {path[node]}" for node in listed(store.known.pendings, number))
+            return ", ".join(f"node {path[node]}" for node in listed(store.summaries.pendings, number))
 
-        return self.summaries_lines(store.known, mask, pending, "pending")
+        return self.summaries_lines(store.summaries, mask, pending, "pending")
 
-    def summaries_lines(self, known: Any, mask: Any, pending: Any, word: str) -> str:
+    def summaries_lines(self, summaries: Any, mask: Any, pending: Any, word: str) -> str:
         """One line for each summary, given the texts of masks and pending sets."""
 
         def result(read: int, left: int) -> str:
@@ -338,11 +338,11 @@ class Example:
             return ", ".join(parts) or "reads nothing"
 
         lines = []
-        first = known.first_rows().tolist()
+        first = summaries.first_rows().tolist()
         for symbol in self.contexts_in_order:
             if symbol >= 0 and first[symbol][0] >= 0:
                 lines.append(f"{self.name(symbol):<16}{result(*first[symbol])}\n")
-        for left, symbol, read, below in known.used_rows()[0].tolist():
+        for left, symbol, read, below in summaries.used_rows()[0].tolist():
             lines.append(f"{f'{pending(left)} on {self.name(symbol)}':<16}{result(read, below)}\n")
         return "".join(lines)
 

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from equivalence.arrays.closure import close_backwards, components_of
 from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal
-from hybrid.json_schema.languages.limits import check_deadline
 
 MOST_EXPLORED = 5_000
 """At most this many configurations are explored."""
@@ -80,7 +79,10 @@ class _Step(NamedTuple):
 
 
 def explore(
-    array: ArrayAutomaton, kinds: Mapping[Nonterminal, Kind], sizes: Sequence[int], look: Callable[[], object]
+    array: ArrayAutomaton,
+    kinds: Mapping[Nonterminal, Kind],
+    sizes: Sequence[int],
+    check: Callable[[], object],
 ) -> Uses | None:
     """Explore all configurations of an array; None: there are too many.
 
@@ -88,13 +90,13 @@ def explore(
         array: an array whose items must be unique, with `is_live` set.
         kinds: the kinds of items; nonterminals without values are left out.
         sizes: the number of values of each group.
-        look: called for each configuration; may raise an error to stop the search.
+        check: called for each configuration; may raise an error to stop the search.
     """
     first = _Configuration(0, 0, (0,) * len(sizes))
     numbers, found = {first: 0}, [first]
     all_steps: list[list[_Step]] = []
     for here in found:  # it grows
-        check_deadline()
+        check()
         steps = []
         for value, after in _items(array, here):
             for n_values, target in _choices(kinds[value], sizes, after) if value in kinds else ():
@@ -108,7 +110,7 @@ def explore(
     accepting = [_may_end(array, here) for here in found]
     ends = _ending(accepting, all_steps)
     useful = [[step for step in steps if ends[step.target]] for steps in all_steps]
-    certain = _certain(array, kinds, all_steps, look)
+    certain = _certain(array, kinds, all_steps, check)
     return Uses(
         _count(found, accepting, useful),
         frozenset(step.value for steps in useful for step in steps),
@@ -162,7 +164,7 @@ def _certain(
     array: ArrayAutomaton,
     kinds: Mapping[Nonterminal, Kind],
     all_steps: list[list[_Step]],
-    look: Callable[[], object],
+    check: Callable[[], object],
 ) -> list[list[_Step]]:
     """Return the steps without those that may have no unused value, because any number of items that may be
     equal to it came before."""
@@ -170,7 +172,7 @@ def _certain(
     if not many:
         return all_steps
     after = [[step.target for step in steps] for steps in all_steps]
-    component = components_of(after, look)
+    component = components_of(after, check)
     within = [
         (number, step.value)
         for number, steps in enumerate(all_steps)
