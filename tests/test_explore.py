@@ -312,6 +312,16 @@ def test_every_table_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fields(explore(network, trie, capacity=enough)) == fields(found)
 
 
+def test_the_bytes_of_the_network_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, trie, _ = prepared("nested")
+    found = explore(network, trie)
+    monkeypatch.setattr(Network, "nbytes", Capacity().bytes)
+    with pytest.raises(BudgetExceeded):
+        explore(network, trie)
+    with pytest.raises(BudgetExceeded):
+        partition_runs(found, network, trie, np.searchsorted(trie.first_byte, np.arange(257)))
+
+
 @pytest.mark.parametrize("many", [0, 1 << 40], ids=["twins", "no twins"])
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_bytes_are_a_bound_everywhere(name: str, many: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,7 +152,7 @@ def explore(
         rank = call_ranks(automaton)
         byte_tables = byte_tables_of(automaton, rank, stop)
         follow = follow_of(network, byte_tables.first, stop)
-        account.claim(array_bytes(network) + array_bytes(follow))
+        account.claim(network.nbytes + array_bytes(follow))
         # tables start small, because filling them takes time, and grow when necessary
         space = Space(
             automaton, (*byte_tables,), rank, absorbing_states(automaton),

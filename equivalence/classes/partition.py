@@ -60,7 +60,7 @@ def _partition(
     found: Exploration, network: Network, trie: Trie, byte_starts: NDArray[np.int64], account: Account
 ) -> ClassRuns:
     n_ranges, n_events = int(found.range_starts[-1]), int(found.event_starts[-1])
-    account.claim(array_bytes(network) + array_bytes(found) + found.queries.nbytes)
+    account.claim(network.nbytes + array_bytes(found) + found.queries.nbytes)
     # two numbers for each group here, and three when ids get their classes
     account.claim(40 * trie.n_groups + 16 * (n_ranges + n_events))
     starts, first_byte, ranges, events = divide_into_runs(
