@@ -78,7 +78,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             number of tokens, because tokens that leave no room for the rest are masked out. A warning says
             if the search for a text that short was given up, so that rows may be cut off. None: no limit.
         prefix: text or bytes with which the generated text begins before the grammar starts: what
-            `hybrid.healing.prompt` has removed from a prompt. One for all prompts, or a list with one for
+            `hybrid.healing.heal` has removed from a prompt. One for all prompts, or a list with one for
             each.
         opportunistic: let the model choose a token first, and compute a mask only if the grammar refuses it.
             The processor then draws tokens itself, and leaves `generate` only one token to choose. The value

@@ -16,7 +16,7 @@ from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
 from equivalence.network import Network, build_network
 from equivalence.network.edge_types import BYTES, CALL, EMPTY
-from equivalence.network.pipeline import Pipeline, unpacked
+from equivalence.network.pipeline import NetworkPipeline, unpacked
 from equivalence.vocabulary import Vocabulary
 from tests.versions import whole_repeats
 
@@ -276,7 +276,7 @@ def assert_coarsest(final: set[int], edges: Any, calls: Any, begins: list[int]) 
             rows += [(base + node, BYTES, low, high, base + target) for low, high, target in edges[node]]
             rows += [(base + node, CALL, callee, 0, base + back) for callee, back in calls[node]]
         rows += [(base + node, EMPTY, 0, 0, 2 * rule + 1) for node in final]
-    making, none = Pipeline(), np.zeros(0, np.int64)
+    making, none = NetworkPipeline(), np.zeros(0, np.int64)
     n_states = len(begins) * (2 + len(edges))
     stop = Stop(Deadline(), "a test")
     bodies = np.full(len(begins), -1)

@@ -16,7 +16,7 @@ from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
 from equivalence.network import build_network, edge_types, serial
 from equivalence.network.automata import reachable
 from equivalence.network.integers import read_integers
-from equivalence.network.pipeline import Pipeline, unpacked
+from equivalence.network.pipeline import NetworkPipeline, unpacked
 from tests.versions import strict_classes
 
 pytestmark = pytest.mark.kernels
@@ -51,21 +51,21 @@ class Steps(NamedTuple):
 def begun(
     data: Any, starts: Any, bodies: Any, *, max_states: int = 1000, ready: Any = None,
     n_states: int | None = None, stop: Stop | None = None,
-) -> Pipeline:  # fmt: skip
+) -> NetworkPipeline:  # fmt: skip
     """The first steps for some rules, of which rule 0 is the root."""
     n_states = 2 * len(bodies) if n_states is None else n_states
-    making = Pipeline()
+    making = NetworkPipeline()
     making.begin(data, starts, bodies, 0, max_states, ready, n_states, stop or a_stop(), False)
     return making
 
 
-def ready_made(edges: Any, n_rules: int, n_states: int, **options: Any) -> Pipeline:
+def ready_made(edges: Any, n_rules: int, n_states: int, **options: Any) -> NetworkPipeline:
     """The first steps for rules whose automata there are already."""
     none = np.zeros(0, np.int64)
     return begun(none, none, np.full(n_rules, -1), ready=np.array(edges), n_states=n_states, **options)
 
 
-def steps(making: Pipeline) -> Steps:
+def steps(making: NetworkPipeline) -> Steps:
     pairs, edges, owner, _, _, nullable = making.left_recursive()
     return Steps(edges, making.n_read, making.counted_rules()[0], making.is_reached(), nullable, pairs, owner)
 
@@ -76,7 +76,7 @@ def automata(*rules: list[int], parts: tuple[list[int], ...] = (), **options: An
     return steps(begun_with(*rules, parts=parts, **options))
 
 
-def begun_with(*rules: list[int], parts: tuple[list[int], ...] = (), **options: Any) -> Pipeline:
+def begun_with(*rules: list[int], parts: tuple[list[int], ...] = (), **options: Any) -> NetworkPipeline:
     data: list[int] = []
     starts: list[int] = []
     for kind, *body in (*rules, *parts):
@@ -331,13 +331,13 @@ def test_a_serialised_grammar_that_refers_to_what_is_not_there() -> None:
 # --- Deterministic states, and merging them ----------------------------------------------------------------
 
 
-def determinised(making: Pipeline) -> Any:
+def determinised(making: NetworkPipeline) -> Any:
     """Make the automata deterministic, and merge their states. Return the arguments of `MergedStates`."""
     making.merge(8)
     return unpacked(*making.packed())[0]
 
 
-def two_rules(**options: Any) -> Pipeline:
+def two_rules(**options: Any) -> NetworkPipeline:
     """Rule 0 reads "a" and calls rule 1, which reads "b" or "c"."""
     edges = [(0, 1, 97, 97, 4), (2, 1, 98, 99, 3), (4, 2, 1, 0, 1)]
     return ready_made(edges, 2, 5, **options)

@@ -1,6 +1,6 @@
 """Runs of byte strings give the same classes as a look at every token.
 
-What: cutting, numbering and listing runs against plain Python over random partitions; the tokens of classes
+What: finding, numbering and listing runs against plain Python over random partitions; the tokens of classes
 with runs against those without.
 When: after any change of `equivalence.runs`, or of how classes are numbered.
 Limits: sizes are small, so that the kernels also run as plain Python and with bounds checks.
@@ -44,7 +44,7 @@ def random_partition(rng: np.random.Generator, n_groups: int) -> tuple[Any, Any]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_cut_groups(seed: int) -> None:
+def test_divide_into_runs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n_groups = int(rng.integers(1, 150))
     first_byte = np.sort(rng.integers(0, 256, n_groups)).astype(np.uint8)

@@ -2,7 +2,7 @@
 
 What: masks of a walked classifier against the slow reference on random grammars; counters, whose counts walks
 forget; the change to classes in the middle of a text.
-When: after any change of `hybrid.classifier.walker`, `counters`, `pieces` or `walked`.
+When: after any change of `hybrid.classifier.walker`, `walk_output`, `counter_abstraction` or `mask_pieces`.
 Limits: ``test_classifier.py`` tests what walks share with classes.
 """
 

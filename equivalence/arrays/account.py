@@ -4,8 +4,8 @@
 
 What: an `Account` counts the bytes of a computation's tables, provides memory for small tables, and tells
 long loops when to stop.
-When: one for each phase. Compiled code calls `claim` before a table grows, and `look` in long loops.
-Limits: only tables that call `claim` are counted, and only loops that call `look` can be stopped.
+When: one for each phase. Compiled code calls `claim` before a table grows, and `check` in long loops.
+Limits: only tables that call `claim` are counted, and only loops that call `check` can be stopped.
 """
 
 from __future__ import annotations

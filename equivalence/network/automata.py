@@ -284,7 +284,7 @@ def reachable(
     their expressions, uint8[expressions].
 
     Args:
-        data, starts, bodies, root: as for `pipeline.Pipeline.begin`; every rule has a body.
+        data, starts, bodies, root: as for `pipeline.NetworkPipeline.begin`; every rule has a body.
 
     Raises:
         IndexError: an expression refers to something that does not exist.

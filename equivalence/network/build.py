@@ -51,7 +51,7 @@ from equivalence.network.counted_automata import limits_of, refuse_counted_autom
 from equivalence.network.foreign import ForeignRule, foreign_rule
 from equivalence.network.grammar_reader import ParsedGrammar, PlainRules, read_grammar
 from equivalence.network.left_recursion import left_recursive, remove_left_recursion
-from equivalence.network.pipeline import Pipeline, unpacked
+from equivalence.network.pipeline import NetworkPipeline, unpacked
 from equivalence.network.token_ids import escaped_edges
 
 MOST_KEPT, MOST_KEPT_STATES = 4, 25_000
@@ -60,7 +60,7 @@ states together. A state takes 1.3 to 2.7 KB, so all of them take at most about 
 JSON schema). With new tables, the first mask of a schema of 12,471 states takes 38 ms instead of 24: the
 system clears each page of new memory."""
 
-_waiting: list[Pipeline] = []
+_waiting: list[NetworkPipeline] = []
 """Tables that are not in use."""
 
 PHASE = "the grammar's network"
@@ -125,7 +125,7 @@ class Network:
         self._counted: tuple[Below | None, int] = None, 0
 
     def below(self, deadline: Deadline | None = None) -> Below:
-        """What may lie below each state. It is computed once.
+        """What may lie below each state. The first call computes it, and it is kept.
 
         Raises:
             BudgetExceeded: the sets are larger than the bound on states allows, or the deadline has passed.
@@ -232,12 +232,12 @@ def _build(read: ParsedGrammar, token_bytes: int, max_states: int, deadline: Dea
     return network
 
 
-def _pipeline() -> Pipeline:
+def _pipeline() -> NetworkPipeline:
     """The tables of an earlier grammar, or new ones."""
     try:
         return _waiting.pop()
     except IndexError:
-        return Pipeline()
+        return NetworkPipeline()
 
 
 def _add_foreign(

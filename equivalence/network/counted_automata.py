@@ -8,7 +8,7 @@ When: for strings with a pattern, or a format, and a bound on their length. The 
 a counted automaton they take 1 ms.
 Limits: from each state, an end is reached with as many units as `distance` says. If `least` may matter, it
 must also be reached with any larger number of them; the maker checks that. No unit is empty. There are
-masks, but no token classes: what may lie below a frame is not computed (`Network.finish`).
+masks, but no token classes: what may lie below a frame is not computed (`Network.below`).
 
 For example, `(ab)*` of at most 5 characters has two states, and the edges a: 0 -> 1, b: 1 -> 0, with the
 distances 0 and 1. Edge a has room 5 - 1 - 1 = 3: after `abab`, 4 characters, no `a` can be read, because a

@@ -2,8 +2,8 @@
 # mypy: ignore-errors
 """From the expressions of a grammar to its merged network: the steps of `build_network`, and their tables.
 
-What: a `Pipeline` owns all tables that the steps write into, and passes the results of one step to the next
-without copying. Only what outlives the grammar is copied into new arrays.
+What: a `NetworkPipeline` owns all tables that the steps write into, and passes the results of one step to the
+next without copying. Only what outlives the grammar is copied into new arrays.
 When: one grammar after another; `equivalence.network.build` keeps some of these objects. For a small
 grammar, allocating and freeing the tables took two thirds of the time of its network.
 Limits: one grammar at a time, in one thread. After an error the tables must not be used again.
@@ -33,7 +33,7 @@ check_source(__name__)
 
 @cython.final
 @cython.cclass
-class Pipeline:
+class NetworkPipeline:
     """The tables of all steps.
 
     Attributes:
@@ -279,8 +279,8 @@ def unpacked(
     numbers: NDArray[np.int32], counted: NDArray[np.int64], final: NDArray[np.uint8], sizes: list[int],
     n_classes: int, n_counted: int,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """From the result of `Pipeline.packed`: the arguments of `below_sets.MergedStates`; the counted rules,
-    int64[n, 3], the class of each, and the number of these classes; the order of the rules."""
+    """From the result of `NetworkPipeline.packed`: the arguments of `below_sets.MergedStates`; the counted
+    rules, int64[n, 3], the class of each, and the number of these classes; the order of the rules."""
     parts, end, numbers = [], 0, numbers.astype(np.int64)
     for size in sizes:
         parts.append(numbers[end : end + size])

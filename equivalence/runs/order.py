@@ -29,7 +29,7 @@ class ByteOrder(NamedTuple):
         byte_starts: int64[257], the first group of each first byte; the last entry is G.
         token_starts: int64[G + 1], where the ids of each group begin.
         tokens: int32, the ids with text, by group; ascending within each group.
-        first_ids: minima (`numbering.least_tree`) of the smallest id of each group, without stop ids.
+        first_ids: minima (`class_numbers.least_tree`) of the smallest id of each group, without stop ids.
         shortest: the same for length * 2**32 + id.
         n_ids: number of ids of the vocabulary, V.
     """

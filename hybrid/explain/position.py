@@ -3,8 +3,7 @@
 What: `explain` gets the mask from the matcher, and words from a reading of the same text
 (`hybrid.explain.explainer`). The matcher alone decides what may come next: words that it contradicts are
 dropped, and allowed bytes that no word covers are listed as bytes. If there are no words, literals are found
-by
-probing: try a byte, and see what must follow it.
+by probing: try a byte, and see what must follow it.
 When: used by `GrammarMatcher.explain`.
 Limits: at most `MOST_EXPECTED` things are listed. A literal or a key is allowed to its last byte; of a set,
 at least one character is allowed. A pattern or a terminal is what the grammar has at this place; the grammar

@@ -3,7 +3,7 @@ compiling anything.
 
 What: while bytes of the prefix are left, a token is allowed iff these bytes begin with it, or it begins with
 these bytes and the grammar reads the rest from its start. After that, the grammar's own matcher decides.
-When: after `hybrid.healing.prompt`, or for a grammar that begins in the middle of a token.
+When: after `hybrid.healing.heal`, or for a grammar that begins in the middle of a token.
 Limits: stop tokens cannot spell the prefix. If a token ends after the prefix, its rest is read as text, even
 if the grammar names token ids.
 

@@ -107,7 +107,7 @@ class Reader:
         return below
 
     def slot_of(self, frontier: cython.Py_ssize_t, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The slot in `known` of a frontier and a state, computed if it is new."""
+        """The slot in `summaries` of a frontier and a state, computed if it is new."""
         slot = self.summaries.slot(frontier, state)
         return self.read_below(frontier, state) if self.summaries.rows[slot].pending < 0 else slot
 
