@@ -206,15 +206,13 @@ def test_there_are_no_classes(tmp_path: Path) -> None:
         network.below()
 
 
-@pytest.mark.parametrize("most", [255, 600], ids=["a product", "a grid"])
-def test_other_strategies_have_a_state_for_each_length(most: int) -> None:
-    schema = SLUG | {"maxLength": most}
-    walked = GrammarCompiler(VOCABULARY, semantics="json-schema").compile_json_schema(schema)
+def test_other_strategies_have_a_state_for_each_length() -> None:
+    walked = GrammarCompiler(VOCABULARY, semantics="json-schema").compile_json_schema(SLUG)
     assert has_counted(walked)
-    text = b'"' + b"ab-" * (most // 3 - 1)
+    text = b'"' + b"ab-" * 199
     for strategy in ("classifier", "engine"):
         compiler = GrammarCompiler(VOCABULARY, semantics="json-schema", strategy=strategy)
-        compiled = compiler.compile_json_schema(schema)
+        compiled = compiler.compile_json_schema(SLUG)
         matchers = GrammarMatcher(walked), GrammarMatcher(compiled)
         assert all(matcher.accept_string(text) for matcher in matchers)
         assert allowed(matchers[0], VOCABULARY.size) == allowed(matchers[1], VOCABULARY.size)

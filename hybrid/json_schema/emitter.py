@@ -168,17 +168,13 @@ class Emitter:
 
     def _counted(self, piece: Piece, source: int, end: int) -> None:
         """Add edges that read the texts of a piece with a length: each character is a call, counted by the
-        parser if it can count them, or with a state for each length, which are merged if there are few."""
+        parser if it can count them, or with a state for each length."""
         strings = self._nonterminals.strings
         language = counted_language(piece.prefix, piece.least, piece.most) if self._counts else None
         if language is not None:
             after = self.rows.state()
             self.rows.call(source, self._counted_rule(piece, language), after)
             self.rows.letter(after, '"', end)
-            return
-        product = strings.product(piece)
-        if product is not None:
-            self._plainly(product, source, end, True)
             return
         grid = strings.grid(piece)
         self._n_counted += grid.n_states

@@ -32,7 +32,7 @@ from hybrid.json_schema.languages.automaton import (
 from hybrid.json_schema.languages.counted import counted_language
 from hybrid.json_schema.languages.formats import NOT_REGULAR, format_language
 from hybrid.json_schema.languages.grids import Grid, grid_of, small_language
-from hybrid.json_schema.languages.lengths import MOST_MINIMISED, Piece, has_more_pairs, window, with_length
+from hybrid.json_schema.languages.lengths import Piece, window, with_length
 from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
 from hybrid.json_schema.locations import Location
@@ -202,11 +202,6 @@ class Strings:
             if counted_language(language, least, most) is not None:
                 yield piece
                 return
-            product = self.product(piece)
-            if product is not None:
-                if not product.is_empty:
-                    yield Piece(product)
-                return
             grid = self.grid(piece)
             small = None if piece.most is None else small_language(grid)
             if small is None:
@@ -217,12 +212,6 @@ class Strings:
         if not automaton.is_empty:
             yield Piece(automaton)
         yield from tails
-
-    def product(self, piece: Piece) -> Automaton | None:
-        """Return the texts of a counted piece as a minimal automaton; None if `grid` should be used."""
-        if has_more_pairs(piece.prefix, piece.least, piece.most, min(self._bound, MOST_MINIMISED)):
-            return None
-        return intersection([piece.prefix, window(piece.least, piece.most)], self._bound)
 
     def grid(self, piece: Piece) -> Grid:
         """Return the states of a counted piece.

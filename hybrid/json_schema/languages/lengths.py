@@ -27,9 +27,6 @@ MOST_PRODUCT = 256
 are more, the parser counts the characters where it can: the first mask of a schema with patterns of 512 pairs
 takes 6 ms with counters, and 24 ms with their products. Counted grammars have no token classes."""
 
-MOST_MINIMISED = 1_024
-"""Where the parser cannot count, the product is made up to this many pairs."""
-
 MOST_TAILS = 16
 """Looping states may be entered at this many different lengths. If there are more, the product is made."""
 
