@@ -19,16 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.network.counted_automata import CountedAutomaton
-from hybrid.json_schema.languages.automaton import Automaton, edges_by_set, intersection
+from hybrid.json_schema.languages.automaton import (
+    Automaton,
+    edges_by_set,
+    intersection,
+    n_characters_between,
+)
 from hybrid.json_schema.languages.grids import MOST_LISTED, n_pairs
-from hybrid.json_schema.languages.lengths import window
+from hybrid.json_schema.languages.lengths import MOST_PRODUCT, window
+from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.languages.syntax import Ranges
 
 MOST_LENGTHS = 20_000
 """At most this many lengths are examined to find whether a language has many texts."""
-
-MOST_LEAST = 1_024
-"""States that count up to a lower bound must be at most this many pairs of a state and a length."""
 
 MOST_EDGES = 2_000
 """The maximum number of edges of a counted automaton. Each is a rule of the grammar."""
@@ -55,9 +58,12 @@ def counted_language(language: Automaton, least: int, most: int | None) -> Count
     if most is None or language.longest is not None or language.is_empty:
         return None
     if least > language.shortest and not _any_longer(language):
-        if n_pairs(language, least, None) > MOST_LEAST:
+        if n_pairs(language, least, None) > MOST_PRODUCT:
             return None
-        language = intersection([language, window(least, None)], MOST_LEAST)
+        try:
+            language = intersection([language, window(least, None)], MOST_PRODUCT)
+        except TooLarge:  # pairs from which no end is reached count, too
+            return None
     if least <= language.shortest:
         least = 0
     if _has_few(language, least, most):
@@ -83,7 +89,8 @@ def _has_few(language: Automaton, least: int, most: int) -> bool:
     """
     if most - least > (MOST_LISTED + 1) * language.n_states:
         return False
-    sources, low, high, targets = language.ranges().T
+    sources, lows, highs, targets = language.ranges().T
+    sizes = np.array([n_characters_between(*one) for one in zip(lows.tolist(), highs.tolist(), strict=True)])
     accepting = np.array(language.accepting, bool)
     reached: NDArray[np.float64] = np.zeros(language.n_states)  # how many texts lead to each state
     reached[0] = 1.0
@@ -93,7 +100,7 @@ def _has_few(language: Automaton, least: int, most: int) -> bool:
             found += reached[accepting].sum()
         if found > MOST_LISTED:
             return False
-        texts = reached[sources] * (high + 1 - low)
+        texts = reached[sources] * sizes
         reached = np.minimum(np.bincount(targets, texts, language.n_states), 2.0**60)
     return True
 

@@ -21,7 +21,7 @@ import numpy as np
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-from hybrid.json_schema.languages.automaton import Automaton, edges_by_set, minimal
+from hybrid.json_schema.languages.automaton import Automaton, edges_by_set, minimal, n_characters_between
 from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.languages.syntax import Ranges
 
@@ -136,7 +136,7 @@ def small_language(grid: Grid) -> Automaton | None:
     for state in grid.accepting.tolist():
         accepting[state] = True
     counts = list(map(int, accepting))
-    sizes = [sum(high - low + 1 for low, high in ranges) for ranges in grid.sets]
+    sizes = [sum(n_characters_between(low, high) for low, high in ranges) for ranges in grid.sets]
     for begin in range(max(len(grid.edges) - 1, 0) // 1024 * 1024, -1, -1024):
         # the edges of a target come after those that lead to it
         for source, which, target in reversed(grid.edges[begin : begin + 1024].tolist()):

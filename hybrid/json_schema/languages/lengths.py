@@ -5,7 +5,8 @@ a state that loops on some characters and leads nowhere else (`^[a-z][a-z0-9-]*$
 all). What they read there is a *tail*: a number of characters of a set. The network has counters for tails.
 When: for strings with `minLength` or `maxLength`.
 Limits: if a language has no such states, or enters them at too many lengths, the product of states and
-lengths is made, within the bound. Products of more than `MOST_PRODUCT` pairs are left to `grids.py`.
+lengths is made, within the bound. Products of more than `MOST_PRODUCT` pairs are left to `counted.py` (the parser
+counts) or `grids.py`.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ from hybrid.json_schema.languages.limits import TooLarge
 SHORT = 32
 """Ranges of lengths up to this are products: counters cost more."""
 
-MOST_PRODUCT = 256
+MOST_PRODUCT = 1_024
 """Up to this many pairs of a state and a length, the product is made pair by pair, and minimised. If there
-are more, the parser counts the characters where it can: the first mask of a schema with patterns of 512 pairs
-takes 6 ms with counters, and 24 ms with their products. Counted grammars have no token classes."""
+are more, the parser counts the characters where it can.
+
+With a bound of 256, the first mask of a schema with patterns of 512 pairs took 6 ms in place of 24. But
+counted grammars have no token classes and are not saved, and their texts are not counted exactly beyond
+10,000."""
 
 MOST_TAILS = 16
 """Looping states may be entered at this many different lengths. If there are more, the product is made."""
@@ -84,11 +88,11 @@ def with_length(
 def has_more_pairs(language: Automaton, least: int, most: int | None, limit: int) -> bool:
     """Whether the texts with some lengths have more pairs of a state and a length than the limit.
 
-    Of the n lengths up to a length that is not below n, an infinite language of n states has a text with one
-    (pumping lemma), and each beginning of this text has another length. Counting the pairs of a URL of at
-    most 2,000 characters takes 1 ms.
+    An infinite language of n states has a text in every n consecutive lengths from n on (pumping lemma), and
+    each beginning of this text has another length. Counting the pairs of a URL of at most 2,000 characters
+    takes 1 ms.
     """
-    if most is not None and language.longest is None:
+    if most is not None and language.longest is None and not language.is_empty:
         longest = most + 1 - language.n_states  # some text is as long, or longer
         if longest >= max(least, limit):
             return True
