@@ -5,8 +5,8 @@ a state that loops on some characters and leads nowhere else (`^[a-z][a-z0-9-]*$
 all). What they read there is a *tail*: a number of characters of a set. The network has counters for tails.
 When: for strings with `minLength` or `maxLength`.
 Limits: if a language has no such states, or enters them at too many lengths, the product of states and
-lengths is made, within the bound. Products of more than `MOST_PRODUCT` pairs are left to `counted.py` (the parser
-counts) or `grids.py`.
+lengths is made, within the bound. Products of more than `MOST_PRODUCT` pairs are left to `counted.py` (the
+parser counts) or `grids.py`.
 """
 
 from __future__ import annotations
