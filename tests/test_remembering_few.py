@@ -202,3 +202,13 @@ def test_arrays_of_several_kinds_can_always_be_ended(beside: dict[str, Any]) -> 
     draw = random.Random(0)
     for place in range(7):
         walk(matcher, schema, draw, place)  # meets no dead end
+
+
+def test_an_inner_array_that_needs_more_items_than_there_are_values_counts_as_none() -> None:
+    """Counting its arrays item by item would never end."""
+    few = {"type": "integer", "minimum": 1, "maximum": 10**8}
+    inner = {"type": "array", "uniqueItems": True, "items": few, "minItems": 10**8 + 1}
+    schema = {"type": "array", "uniqueItems": True, "items": {"anyOf": [{"type": "boolean"}, inner]}}
+    assert grammar_of_schema(schema | {"minItems": 2})
+    with pytest.raises(SchemaRefused):
+        grammar_of_schema(schema | {"minItems": 3})

@@ -265,6 +265,8 @@ class Counts:
         if least > 1 and each == _MANY and self._is_recursive(value, of):
             if self._lower._count(value) < least:
                 raise unique_refused("an item may contain the array itself, and there may be too few others")
+        if least > each:  # there are too few values; the loop would run `each` times
+            return 0
         total, ways = 0, 1
         for length in range((each if most is None else min(each, most)) + 1):
             if length >= least:
