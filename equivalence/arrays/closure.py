@@ -1,7 +1,7 @@
 """Reachability in a graph of plain lists.
 
-What: `close_backwards` adds every node from which a set of nodes can be reached. `components_of` finds the
-nodes that can be reached from each other.
+What: `close_backwards` adds every node from which a set of nodes can be reached, given what
+`predecessors_of` returns. `components_of` finds the nodes that can be reached from each other.
 When: to find the states of an automaton that can reach an end (lexers, languages, grammars of schemas), and
 cycles of rules or states.
 Limits: plain Python, for graphs of a few thousand nodes.
@@ -10,7 +10,16 @@ Source: Tarjan, Depth-first search and linear graph algorithms, 1972.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+
+def predecessors_of(after: Sequence[Iterable[int]]) -> list[list[int]]:
+    """For each node, its predecessors, given its successors. One that leads there twice is listed twice."""
+    before: list[list[int]] = [[] for _ in after]
+    for node, successors in enumerate(after):
+        for following in successors:
+            before[following].append(node)
+    return before
 
 
 def close_backwards(values: list[bool], before: Sequence[Collection[int]]) -> None:

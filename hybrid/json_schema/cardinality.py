@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from math import comb
 from typing import Any
 
-from equivalence.arrays.closure import close_backwards
+from equivalence.arrays.closure import close_backwards, predecessors_of
 from hybrid.json_schema.automata import ArrayAutomaton, Counted, Nonterminal, ObjectAutomaton
 from hybrid.json_schema.errors import unique_refused
 from hybrid.json_schema.keyword_values import MOST_COUNTED
@@ -409,12 +409,7 @@ def _n_sequences(n: int, least: int, most: int | None) -> int:
 def _ends(own: list[int], edges: list[list[tuple[int, int]]]) -> list[bool]:
     """For each state, whether an end can be reached from it (see `_n_ways`)."""
     ends = [n > 0 for n in own]
-    before: list[list[int]] = [[] for _ in own]
-    for state, of_state in enumerate(edges):
-        for n, target in of_state:
-            if n:
-                before[target].append(state)
-    close_backwards(ends, before)
+    close_backwards(ends, predecessors_of([[target for n, target in of_state if n] for of_state in edges]))
     return ends
 
 
@@ -427,10 +422,7 @@ def _n_ways(own: list[int], edges: list[list[tuple[int, int]]], ends: list[bool]
         ends: the result of `_ends`.
     """
     useful = [[(n, target) for n, target in of_state if n and ends[target]] for of_state in edges]
-    before: list[list[int]] = [[] for _ in own]
-    for state, of_state in enumerate(useful):
-        for _, target in of_state:
-            before[target].append(state)
+    before = predecessors_of([[target for _, target in of_state] for of_state in useful])
     left, total = list(map(len, useful)), list(own)
     todo = [state for state, n in enumerate(left) if not n]
     for state in todo:  # its targets came before it

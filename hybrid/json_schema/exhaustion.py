@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from equivalence.arrays.closure import close_backwards
+from equivalence.arrays.closure import close_backwards, predecessors_of
 from hybrid.json_schema.automata import ArrayAutomaton
 from hybrid.json_schema.cardinality import Counts
 
@@ -31,21 +31,19 @@ def always_ends(array: ArrayAutomaton, counts: Counts) -> bool:
 def ends_by_new_items(array: ArrayAutomaton, counts: Counts) -> bool:
     """Whether there is a way to an end from each live state by items that have infinitely many values, or
     that cannot have come before. This is found out quickly, and holds for most arrays."""
-    n = len(array.accepting)
-    sources: list[list[int]] = [[] for _ in range(n)]
-    for state in range(n):
-        for _, target in array.edges[state]:
-            sources[target].append(state)
-    before: list[list[int]] = [[] for _ in range(n)]
+    sources = predecessors_of([[target for _, target in edges] for edges in array.edges])
+    after: list[list[int]] = [[] for _ in sources]
     ends = array.accepting[:]
     for state, counted in enumerate(array.counted):
         if counted is not None:
             ends[state] = not counted.least or counts.of(counted.value) is None
             continue
-        for value, target in array.edges[state]:
-            if counts.of(value) is None or _has_new(array, value, state, sources, counts):
-                before[target].append(state)
-    close_backwards(ends, before)
+        after[state] = [
+            target
+            for value, target in array.edges[state]
+            if counts.of(value) is None or _has_new(array, value, state, sources, counts)
+        ]
+    close_backwards(ends, predecessors_of(after))
     return all(end for end, is_live in zip(ends, array.is_live, strict=True) if is_live)
 
 

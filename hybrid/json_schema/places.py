@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from equivalence.arrays.closure import close_backwards
+from equivalence.arrays.closure import close_backwards, predecessors_of
 from hybrid.json_schema.automata import Nonterminal, ObjectAutomaton
 from hybrid.json_schema.beginnings import Beginnings, beginnings_of
 from hybrid.json_schema.errors import SchemaRefused
@@ -206,13 +206,9 @@ def _running_out(
 
 def _pruned(places: list[Place], start: int, is_free: bool) -> Places | None:
     """Return the places without those below which nothing must be remembered."""
-    before: list[list[int]] = [[] for _ in places]
-    for number, one in enumerate(places):
-        for child in (one.items, *one.names.values(), *(other for _, other in one.others)):
-            if child != NOWHERE:
-                before[child].append(number)
+    children = [(one.items, *one.names.values(), *(other for _, other in one.others)) for one in places]
     kept = [one.is_unique or one.is_marked or one.has_unique_keys for one in places]
-    close_backwards(kept, before)
+    close_backwards(kept, predecessors_of([[one for one in some if one != NOWHERE] for some in children]))
 
     def below(number: int) -> int:
         return number if number != NOWHERE and kept[number] else NOWHERE

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from equivalence.arrays.closure import close_backwards, components_of
+from equivalence.arrays.closure import close_backwards, components_of, predecessors_of
 from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal
 
 MOST_EXPLORED = 5_000
@@ -152,11 +152,7 @@ def _choices(kind: Kind, sizes: Sequence[int], after: _Configuration) -> Iterato
 def _ending(accepting: list[bool], all_steps: list[list[_Step]]) -> list[bool]:
     """For each configuration, whether an end can be reached from it."""
     ends = accepting[:]
-    before: list[list[int]] = [[] for _ in ends]
-    for number, steps in enumerate(all_steps):
-        for step in steps:
-            before[step.target].append(number)
-    close_backwards(ends, before)
+    close_backwards(ends, predecessors_of([[step.target for step in steps] for steps in all_steps]))
     return ends
 
 
