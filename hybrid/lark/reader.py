@@ -47,8 +47,9 @@ class Reader:
         account: the account that pays for growth.
 
     Attributes:
-        known: for each state on top the set of kinds that it decides, and the frontier that it leaves; for a
-            frontier and a state below, the same. Its masks are sets of kinds, its pending sets are frontiers.
+        summaries: for each state on top the set of kinds that it decides, and the frontier that it leaves;
+            for a frontier and a state below, the same. Its masks are sets of kinds, its pending sets are
+            frontiers.
         kinds: sets of kinds, as words of 32 bits; number 0 is the empty set.
         frontiers: lists of entries (outcome << `KIND_BITS` | kind). The number of states that all entries
             skip is subtracted from each and appended to the list, so that equal lists may be at different

@@ -3,8 +3,7 @@
 What: `with_deadline` sets the deadline of the schema that is being compiled; `check_deadline` raises after
 it. The code for patterns, products and minimal automata calls `check_deadline` once for each part of a
 pattern, state or round, wherever it is called from. `TooLarge` is raised if a language needs more states than
-the caller allows.
-`MOST_NESTED` bounds all recursion of compiled code.
+the caller allows. `MOST_NESTED` bounds all recursion of compiled code.
 When: `hybrid.json_schema.grammar` sets the deadline for each schema; otherwise there is none.
 Limits: there is one deadline for each thread (or task): it is a context variable.
 """
