@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equivalence.network.characters import CHARACTERS
-from hybrid.json_schema.languages.automaton import LAST, Automaton, one_of, universal, without
+from hybrid.json_schema.languages.automaton import LAST, Automaton, minimal, one_of, universal, without
 from hybrid.json_schema.languages.pattern import pattern
 from hybrid.json_schema.languages.spelling import spelled
 from hybrid.json_schema.rows import CALL, EMPTY, Rows
@@ -30,7 +30,7 @@ SOURCES = ["^[^/]{0,2}$", '^[aé\U0001f600\\u0001"\\\\/]*$', "", "^[\\ud7ff-\\uf
 def texts_of(automaton: Automaton, depth: int) -> list[str]:
     """Texts up to a length, along the first and last characters of edges."""
     found: list[str] = []
-    todo = [(0, "")]
+    todo = [(0, "")] if automaton.rows else []
     while todo and len(found) < 3000:
         state, text = todo.pop()
         if automaton.accepting[state]:
@@ -91,7 +91,8 @@ def test_plain_spellings_leave_only_other_characters_out(source: str) -> None:
     own: list[list[tuple[int, int, int]]] = [[] for _ in range(max(max(edge[::4]) for edge in edges) + 1)]
     for state, _, low, high, target in read[CHARACTERS]:
         own[state].append((low, high, target))
-    plain = Automaton(tuple(tuple(sorted(row)) for row in own), language.accepting + (False,) * len(own))
+    accepting = [*language.accepting, *[False] * len(own)][: len(own)]
+    plain = minimal([sorted(row) for row in own], accepting)
     for text in texts_of(plain, 4):
         assert language.contains(json.loads(f'"{text}"'))
     calls = {state: (sets[a], target) for state, _, a, _, target in read[CALL]}

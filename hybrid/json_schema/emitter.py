@@ -203,7 +203,7 @@ class Emitter:
     def _as_is(self, texts: Automaton, source: int, end: int, closing: bool = False) -> None:
         """Add edges that read the texts of a language, without escapes, and perhaps a closing quote."""
         first = self.rows.states(texts.n_states)
-        self.rows.edges(first, texts.ranges())
+        self.rows.edges(first, texts.ranges)
         self._connect(source, first, texts, end, closing)
 
     def _plainly(self, language: Automaton, source: int, end: int, closing: bool) -> None:

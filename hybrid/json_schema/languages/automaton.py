@@ -23,7 +23,7 @@ from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 from hybrid.json_schema.languages.limits import check_deadline
-from hybrid.json_schema.languages.minimisation import minimised, minimised_table
+from hybrid.json_schema.languages.minimisation import minimised, minimised_table, table_of
 from hybrid.json_schema.languages.product import product
 from hybrid.json_schema.languages.syntax import Ranges, joined
 
@@ -49,16 +49,23 @@ class Automaton:
         rows: the edges of each state. They lead to states from which an end can be reached. State 0 is the
             start. The empty language has no states.
         accepting: for each state, whether a text may end there.
+        ranges: the edges as a table, int64[n, 4], read-only: rows (source, first character, last character,
+            target).
+        longest: length of the longest text in characters; None if there is no text, or no bound.
     """
 
-    __slots__ = ("_hash", "_longest", "_ranges", "_starts", "_words", "accepting", "rows")
+    __slots__ = ("_hash", "_starts", "_words", "accepting", "longest", "ranges", "rows")
 
-    def __init__(self, rows: tuple[Row, ...], accepting: tuple[bool, ...]) -> None:
-        self.rows, self.accepting = rows, accepting
+    def __init__(
+        self,
+        rows: tuple[Row, ...],
+        accepting: tuple[bool, ...],
+        ranges: NDArray[np.int64],
+        longest: int | None,
+    ) -> None:
+        self.rows, self.accepting, self.ranges, self.longest = rows, accepting, ranges, longest
         self._hash = hash((rows, accepting))
-        self._longest: int | None = -1  # not computed yet
         self._starts: dict[int, list[int]] = {}
-        self._ranges: NDArray[np.int64] | None = None
         self._words: dict[int, list[str] | None] = {}
 
     def __hash__(self) -> int:
@@ -117,16 +124,6 @@ class Automaton:
             length += 1
         return length
 
-    @property
-    def longest(self) -> int | None:
-        """Length of the longest text in characters; None if there is no text, or no bound."""
-        if self._longest == -1:
-            lengths: dict[int, int] = {}
-            for state in ending_states(self):
-                lengths[state] = max((1 + lengths[target] for _, _, target in self.rows[state]), default=0)
-            self._longest = lengths.get(0)
-        return self._longest
-
     def words(self, limit: int) -> list[str] | None:
         """Return all its texts, if there are at most `limit`; else None. The list must not be changed."""
         if limit not in self._words:
@@ -164,15 +161,6 @@ class Automaton:
                 todo += [(target, text + chr(code)) for code in codes]
         return sorted(found)
 
-    def ranges(self) -> NDArray[np.int64]:
-        """Return its edges, int64[n, 4], read-only: rows (source, first character, last character,
-        target)."""
-        found = self._ranges
-        if found is None:
-            flat = [(source, *edge) for source, row in enumerate(self.rows) for edge in row]
-            found = self._ranges = np.array(flat, np.int64).reshape(-1, 4)
-        return found
-
 
 def n_characters_between(low: int, high: int) -> int:
     """Return the number of characters from one to another."""
@@ -189,12 +177,12 @@ def minimal(rows: Sequence[Sequence[Edge]], accepting: Sequence[bool]) -> Automa
 @lru_cache(maxsize=1)
 def universal() -> Automaton:
     """Return the language of all texts."""
-    return Automaton((((0, LAST, 0),),), (True,))
+    return Automaton((((0, LAST, 0),),), (True,), np.array([[0, 0, LAST, 0]], np.int64), None)
 
 
 def empty() -> Automaton:
     """Return the empty language."""
-    return Automaton((), ())
+    return Automaton((), (), np.empty((0, 4), np.int64), None)
 
 
 def words(texts: Iterable[str]) -> Automaton:
@@ -245,9 +233,9 @@ def without(language: Automaton, texts: Iterable[str]) -> Automaton:
     has_dead = any(not row and not accepts for row, accepts in zip(rows, accepting, strict=True))
     rows += behind
     accepting += language.accepting
-    if has_dead:
-        return minimal(rows, accepting)  # some beginnings are dead ends now
-    return Automaton(tuple(rows), tuple(accepting))
+    if has_dead or language.longest is not None:
+        return minimal(rows, accepting)  # some beginnings are dead ends now, or the longest text is gone
+    return Automaton(tuple(rows), tuple(accepting), table_of(rows), None)
 
 
 def _rerouted(row: Row, below: dict[int, int]) -> Row:
@@ -269,7 +257,8 @@ def one_of(ranges: Ranges) -> Automaton:
     """Return the language of single characters from some ranges."""
     if not ranges:
         return empty()
-    return Automaton((tuple([(low, high, 1) for low, high in joined(list(ranges))]), ()), (False, True))
+    row = tuple([(low, high, 1) for low, high in joined(list(ranges))])
+    return Automaton((row, ()), (False, True), np.array([(0, *edge) for edge in row], np.int64), 1)
 
 
 def combine(
@@ -301,7 +290,8 @@ def intersection(automata: Sequence[Automaton], bound: int) -> Automaton:
     Raises:
         TooLarge: the product has more states than the bound.
     """
-    return combine(automata, all, bound, range(len(automata)))
+    vectors, starts, edges = product(_tables(automata), [True] * len(automata), False, bound)
+    return Automaton(*minimised_table(starts, edges, _signs(automata, vectors).all(axis=1)))
 
 
 def sign_vectors(automata: Sequence[Automaton], bound: int) -> list[tuple[tuple[bool, ...], Automaton]]:
@@ -328,19 +318,28 @@ def _product(
         The combinations of languages in which a text may end; for each state, the number of its
         combination; where the edges of each state begin; the edges.
     """
-    tables = [(one.ranges(), one.n_states) for one in automata]
-    vectors, starts, edges = product(tables, needed, with_dead, bound)
-    signs = np.zeros(vectors.shape, np.bool_)
-    for i, one in enumerate(automata):
-        ends = np.array([*one.accepting, False], bool)  # the last entry is for -1, a dead automaton
-        signs[:, i] = ends[vectors[:, i]]
-    content, width = signs.tobytes(), len(automata)
+    vectors, starts, edges = product(_tables(automata), needed, with_dead, bound)
+    content, width = _signs(automata, vectors).tobytes(), len(automata)
     numbers: dict[bytes, int] = {}
     cell_of = [
         numbers.setdefault(content[at : at + width], len(numbers)) for at in range(0, len(content), width)
     ]
     cells = [tuple(map(bool, cell)) for cell in numbers]
     return cells, np.array(cell_of, np.int64), starts, edges
+
+
+def _tables(automata: Sequence[Automaton]) -> list[tuple[NDArray[np.int64], int]]:
+    """Return what `product` needs to know of some automata."""
+    return [(one.ranges, one.n_states) for one in automata]
+
+
+def _signs(automata: Sequence[Automaton], vectors: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return, for each vector of states of a product, which automata accept there."""
+    signs = np.zeros(vectors.shape, np.bool_)
+    for i, one in enumerate(automata):
+        ends = np.array([*one.accepting, False], bool)  # the last entry is for -1, a dead automaton
+        signs[:, i] = ends[vectors[:, i]]
+    return signs
 
 
 def edges_by_set(ranges: NDArray[np.int64]) -> tuple[tuple[Ranges, ...], NDArray[np.int64]]:

@@ -68,7 +68,7 @@ def counted_language(language: Automaton, least: int, most: int | None) -> Count
         least = 0
     if _has_few(language, least, most):
         return None
-    sets, rows = edges_by_set(language.ranges())
+    sets, rows = edges_by_set(language.ranges)
     automaton = CountedAutomaton(
         np.ascontiguousarray(rows[:, (0, 2)]),
         np.array(language.accepting, bool),
@@ -89,7 +89,7 @@ def _has_few(language: Automaton, least: int, most: int) -> bool:
     """
     if most - least > (MOST_LISTED + 1) * language.n_states:
         return False
-    sources, lows, highs, targets = language.ranges().T
+    sources, lows, highs, targets = language.ranges.T
     sizes = np.array([n_characters_between(*one) for one in zip(lows.tolist(), highs.tolist(), strict=True)])
     accepting = np.array(language.accepting, bool)
     reached: NDArray[np.float64] = np.zeros(language.n_states)  # how many texts lead to each state

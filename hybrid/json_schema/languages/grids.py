@@ -79,7 +79,7 @@ def grid_of(language: Automaton, least: int, most: int | None, bound: int) -> Gr
     n_states: cython.Py_ssize_t = int(np.count_nonzero(useful))
     if n_states > bound:
         raise TooLarge(bound)
-    sets, edges = edges_by_set(language.ranges())
+    sets, edges = edges_by_set(language.ranges)
     accepts = np.array(language.accepting, np.uint8)
     table, accepting = _numbered(useful, edges, accepts, n_states, least, most is None)
     return Grid(sets, table, accepting, n_states)
@@ -160,7 +160,7 @@ def _useful(language: Automaton, least: int, most: int | None) -> NDArray[np.uin
     last: cython.Py_ssize_t = least if most is None else most
     first_end: cython.Py_ssize_t = least
     is_endless: cython.bint = most is None
-    edges: cython.const[cython.Py_ssize_t][:, ::1] = language.ranges()
+    edges: cython.const[cython.Py_ssize_t][:, ::1] = language.ranges
     accepting: cython.const[cython.uchar][::1] = np.array(language.accepting, np.uint8)
     n: cython.Py_ssize_t = accepting.shape[0]
     leads: cython.uchar[:, ::1] = np.zeros((last + 1, n), np.uint8)  # whether an end can be reached

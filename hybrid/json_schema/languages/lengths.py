@@ -19,6 +19,7 @@ import numpy as np
 from hybrid.json_schema.languages.automaton import LAST, Automaton, empty, intersection, minimal, one_of
 from hybrid.json_schema.languages.grids import n_pairs
 from hybrid.json_schema.languages.limits import TooLarge
+from hybrid.json_schema.languages.minimisation import table_of
 
 SHORT = 32
 """Ranges of lengths up to this are products: counters cost more."""
@@ -56,8 +57,9 @@ class Piece(NamedTuple):
 def window(least: int, most: int | None) -> Automaton:
     """Return all texts whose length is in a range."""
     end = least if most is None else most
-    rows = [[(0, LAST, i + 1)] for i in range(end)] + [[(0, LAST, end)] if most is None else []]
-    return minimal(rows, [i >= least for i in range(end + 1)])
+    rows = [((0, LAST, i + 1),) for i in range(end)] + [((0, LAST, end),) if most is None else ()]
+    accepting = [i >= least for i in range(end + 1)]
+    return Automaton(tuple(rows), tuple(accepting), table_of(rows), most)  # no two states are equal
 
 
 @lru_cache(maxsize=1024)
@@ -150,7 +152,7 @@ def _few_enter(language: Automaton, looping: set[int], longest: int, bound: int)
     Raises:
         TooLarge: up to the last of these lengths, there are more pairs of states and lengths than the bound.
     """
-    ranges = language.ranges()
+    ranges = language.ranges
     is_looping = np.zeros(language.n_states, bool)
     is_looping[list(looping)] = True
     inner = ranges[~is_looping[ranges[:, 0]]]

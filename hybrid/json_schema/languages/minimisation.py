@@ -20,7 +20,7 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.source_check import check_source
 
 from hybrid.json_schema.languages.limits import check_deadline
@@ -31,6 +31,8 @@ _first = itemgetter(0)
 
 FIRST_SURROGATE = cython.declare(cython.longlong, 0xD800)
 LAST_SURROGATE = cython.declare(cython.longlong, 0xDFFF)
+
+NO_LANGUAGE = (), (), np.empty((0, 4), np.int64), None
 
 
 @cython.cclass
@@ -43,6 +45,7 @@ class Minimiser:
         accepting: int64[n].
         color: int64[n], the class of each state; -1 if it is not reached.
         shortest: int64[n], the length of the shortest text from each state to an end; -1 if there is none.
+        longest: the length of the longest text from the start to an end; -1 if there is no bound.
     """
 
     n: cython.Py_ssize_t
@@ -56,7 +59,7 @@ class Minimiser:
     before: cython.longlong[::1]
     before_starts: cython.longlong[::1]
     order: cython.longlong[::1]
-    buffer: cython.longlong[::1]
+    longest: cython.longlong
     n_reached: cython.Py_ssize_t
 
     def __init__(self, starts: Any, edges: Any, accepting: Any) -> None:
@@ -183,12 +186,16 @@ class Minimiser:
                 if not left[source]:
                     queue[end] = source
                     end += 1
-        keys: dict = {}
+        known: Interned = Interned(self.n_reached, 3)
         for i in range(self.n_reached):
             state = self.order[i]
-            key = (self.accepting[state], self.shortest[state], -1 if left[state] else longest[state])
-            self.color[state] = keys.setdefault(key, len(keys))
-        return len(keys)
+            at = known.room(3)
+            known.pool[at] = self.accepting[state]
+            known.pool[at + 1] = self.shortest[state]
+            known.pool[at + 2] = -1 if left[state] else longest[state]
+            self.color[state] = known.intern(3)
+        self.longest = -1 if left[0] else longest[0]
+        return known.count
 
     @cython.cfunc
     def refine(self, n_colors: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -202,49 +209,52 @@ class Minimiser:
         """
         color: cython.Py_ssize_t
         group: cython.Py_ssize_t
-        most: cython.Py_ssize_t = 0
         sizes: cython.longlong[::1] = np.zeros(self.n_reached, np.int64)  # states of each color
         for i in range(self.n_reached):
-            state = self.order[i]
-            sizes[self.color[state]] += 1
-            most = max(most, self.starts[state + 1] - self.starts[state])
-        self.buffer = np.empty(3 * most + 1, np.int64)
+            sizes[self.color[self.order[i]]] += 1
         todo: cython.longlong[::1] = self.order[: self.n_reached].copy()
         n_todo: cython.Py_ssize_t = self.n_reached
         seen: cython.longlong[::1] = np.zeros(self.n_reached, np.int64)  # states of each color in `todo`
-        group_of: cython.longlong[::1] = np.empty(self.n_reached, np.int64)
         changed: cython.longlong[::1] = np.empty(self.n_reached, np.int64)  # states with a new color
         keeping: cython.longlong[::1] = np.full(self.n_reached, -1, np.int64)  # for a color, the group
+        # states in `todo` that have equal keys are a group; for each state its group, and for each group its
+        # color, its number of states, and its new color
+        group_of: cython.longlong[::1] = np.empty(self.n_reached, np.int64)
+        colors: cython.longlong[::1] = np.empty(self.n_reached, np.int64)
+        counts: cython.longlong[::1] = np.empty(self.n_reached, np.int64)
+        names: cython.longlong[::1] = np.empty(self.n_reached, np.int64)
         waits: cython.uchar[::1] = np.zeros(self.n, np.uint8)
+        groups: Interned = Interned(self.n_reached, 8)
         while n_todo and n_colors < self.n_reached:
             check_deadline()
-            keys: dict = {}
-            colors: list = []  # for each group
-            counts: list = []
+            groups.clear(n_todo)
+            n_groups: cython.Py_ssize_t = 0
             for i in range(n_todo):
                 state = todo[i]
+                color = self.color[state]
                 waits[state] = 0
-                group = keys.setdefault(self.key(state), len(keys))
-                if group == len(counts):
-                    colors.append(self.color[state])
-                    counts.append(0)
+                group = self.group(groups, state)
+                if group == n_groups:
+                    n_groups += 1
+                    colors[group] = color
+                    counts[group] = 0
                 counts[group] += 1
-                seen[self.color[state]] += 1
+                seen[color] += 1
                 group_of[i] = group
-            for group, color in enumerate(colors):
+            for group in range(n_groups):
+                color = colors[group]
                 if seen[color] == sizes[color] and (
                     keeping[color] < 0 or counts[keeping[color]] < counts[group]
                 ):
                     keeping[color] = group
-            names: list = []
-            for group, color in enumerate(colors):
-                if keeping[color] == group:
-                    names.append(color)
-                else:
-                    names.append(n_colors)
+            for group in range(n_groups):
+                names[group] = colors[group]
+                if keeping[colors[group]] != group:
+                    names[group] = n_colors
                     sizes[n_colors] = counts[group]
                     n_colors += 1
-            for group, color in enumerate(colors):
+            for group in range(n_groups):
+                color = colors[group]
                 keeping[color] = -1
                 seen[color] = 0
                 if names[group] != color:
@@ -269,21 +279,22 @@ class Minimiser:
         return n_colors
 
     @cython.cfunc
-    def key(self, state: cython.Py_ssize_t) -> bytes:
-        """Return the color of a state, and its edges with the colors to which they lead."""
-        at: cython.Py_ssize_t = 1
-        buffer: cython.longlong[::1] = self.buffer
-        buffer[0] = self.color[state]
+    def group(self, groups: Interned, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Return the number of a state's key: its color, and its edges with the colors to which they lead."""
+        begin: cython.Py_ssize_t = groups.room(3 * (self.starts[state + 1] - self.starts[state]) + 1)
+        at: cython.Py_ssize_t = begin + 1
+        pool: cython.Py_ssize_t[::1] = groups.pool
+        pool[begin] = self.color[state]
         for edge in range(self.starts[state], self.starts[state + 1]):
             if self.target[edge] < 0:
                 continue
             to = self.color[self.target[edge]]
-            if at > 1 and buffer[at - 1] == to and buffer[at - 2] + 1 >= self.low[edge]:
-                buffer[at - 2] = self.high[edge]
+            if at > begin + 1 and pool[at - 1] == to and pool[at - 2] + 1 >= self.low[edge]:
+                pool[at - 2] = self.high[edge]
                 continue
-            buffer[at], buffer[at + 1], buffer[at + 2] = self.low[edge], self.high[edge], to
+            pool[at], pool[at + 1], pool[at + 2] = self.low[edge], self.high[edge], to
             at += 3
-        return PyBytes_FromStringAndSize(cython.cast(cython.p_char, cython.address(buffer[0])), 8 * at)
+        return groups.intern(at - begin)
 
     @cython.cfunc
     def written(self, n_colors: cython.Py_ssize_t) -> tuple:
@@ -291,9 +302,6 @@ class Minimiser:
         representative: cython.longlong[::1] = np.full(n_colors, -1, np.int64)
         number: cython.longlong[::1] = np.full(n_colors, -1, np.int64)
         state: cython.Py_ssize_t
-        low: cython.longlong
-        high: cython.longlong
-        before: cython.longlong
         for i in range(self.n_reached):
             state = self.order[i]
             if representative[self.color[state]] < 0:
@@ -302,12 +310,12 @@ class Minimiser:
         queue: list = [0]
         rows: list = []
         accepting: list = []
+        found: cython.longlong[:, ::1] = np.empty((self.target.shape[0], 4), np.int64)
+        n_found: cython.Py_ssize_t = 0
         i = 0
         while i < len(queue):
             state = queue[i]
-            i += 1
-            row: list = []
-            low = high = before = -1
+            first = n_found
             for edge in range(self.starts[state], self.starts[state + 1]):
                 if self.target[edge] < 0:
                     continue
@@ -315,24 +323,30 @@ class Minimiser:
                 if number[to] < 0:
                     number[to] = len(queue)
                     queue.append(representative[to])
-                if before == number[to] and high + 1 >= self.low[edge]:
-                    high = self.high[edge]
+                if (
+                    n_found > first
+                    and found[n_found - 1, 3] == number[to]
+                    and found[n_found - 1, 2] + 1 >= self.low[edge]
+                ):
+                    found[n_found - 1, 2] = self.high[edge]
                     continue
-                if before >= 0:
-                    row.append((low, high, before))
-                low, high, before = self.low[edge], self.high[edge], number[to]
-            if before >= 0:
-                row.append((low, high, before))
-            rows.append(tuple(row))
+                found[n_found, 0] = i
+                found[n_found, 1] = self.low[edge]
+                found[n_found, 2] = self.high[edge]
+                found[n_found, 3] = number[to]
+                n_found += 1
+            rows.append(tuple([(found[at, 1], found[at, 2], found[at, 3]) for at in range(first, n_found)]))
             accepting.append(bool(self.accepting[state]))
-        return tuple(rows), tuple(accepting)
+            i += 1
+        longest = None if self.longest < 0 else self.longest
+        return tuple(rows), tuple(accepting), np.asarray(found)[:n_found].copy(), longest
 
     @cython.cfunc
     def minimise(self) -> tuple:
         self.index_sources()
         self.keep_live()
         if self.n_reached == 0:
-            return (), ()
+            return NO_LANGUAGE
         return self.written(self.refine(self.measure()))
 
 
@@ -344,15 +358,31 @@ def minimised(rows: Sequence, accepting: Sequence) -> tuple:
         accepting: for each state, whether a text may end there.
 
     Returns:
-        Rows and accepting states of the minimal automaton, both tuples; empty for the empty language.
+        Rows and accepting states of the minimal automaton, both tuples; its edges as a table, int64[n, 4],
+        rows (source, first character, last character, target); and the length of the longest text, or None
+        if there is no text, or no bound. All are empty for the empty language.
     """
+    starts, edges = _arrays(rows)
+    return minimised_table(starts, edges, accepting)
+
+
+def table_of(rows: Sequence) -> np.ndarray:
+    """Return the edges of an automaton as a table, int64[n, 4], rows (source, first character, last
+    character, target)."""
+    starts, edges = _arrays(rows)
+    return np.column_stack([np.repeat(np.arange(len(rows)), np.diff(starts)), edges])
+
+
+@cython.cfunc
+def _arrays(rows: Sequence) -> tuple:
+    """Return where the edges of each state begin, and the edges."""
     n_edges: cython.Py_ssize_t = 0
     for row in rows:
         n_edges += len(row)
     starts = np.empty(len(rows) + 1, np.int64)
     edges = np.empty((n_edges, 3), np.int64)
     _fill(rows, starts, edges)
-    return minimised_table(starts, edges, accepting)
+    return starts, edges
 
 
 @cython.cfunc
@@ -387,5 +417,5 @@ def minimised_table(starts: Any, edges: Any, accepting: Any) -> tuple:
         accepting: for each state, whether a text may end there.
     """
     if not len(accepting):
-        return (), ()
+        return NO_LANGUAGE
     return Minimiser(starts, edges, accepting).minimise()

@@ -411,7 +411,7 @@ def read_numbers(
         bound: the maximum number of configurations.
 
     Returns:
-        Rows and accepting states, as in `hybrid.json_schema.languages.minimisation.minimised`.
+        What `hybrid.json_schema.languages.minimisation.minimised` returns.
 
     Raises:
         TooLarge: there are more configurations than the bound.

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import cython
 import numpy as np
-from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.arrays.dynamic_arrays import bigger
@@ -37,8 +37,7 @@ class Product:
         width: number of automata.
         needed: for each automaton, whether vectors in which it is dead are left out.
         with_dead: whether the vector in which all automata are dead is kept.
-        vectors: int32[room, width]; -1 if an automaton is dead.
-        n: number of vectors so far.
+        vectors: the vectors so far, lists of `width` states; -1 if an automaton is dead.
         found: int64[room, 3], the edges of all vectors so far: first character, last character, target.
         n_found: number of these edges.
     """
@@ -50,12 +49,10 @@ class Product:
     needed: cython.uchar[::1]
     with_dead: cython.bint
     bound: cython.Py_ssize_t
-    vectors: cython.int[:, ::1]
-    n: cython.Py_ssize_t
-    numbers: dict
+    vectors: Interned
     found: cython.longlong[:, ::1]
     n_found: cython.Py_ssize_t
-    after: cython.int[::1]
+    after: cython.Py_ssize_t[::1]
     at: cython.longlong[::1]
     end: cython.longlong[::1]
 
@@ -76,13 +73,12 @@ class Product:
         self.needed = np.array(needed, np.uint8)
         self.with_dead = with_dead
         self.bound = bound
-        self.vectors = np.empty((16, self.width), np.int32)
+        self.vectors = Interned(16, self.width)
         self.found = np.empty((64, 3), np.int64)
-        self.after = np.array([0 if states else -1 for _, states in tables], np.int32)
+        self.after = np.array([0 if states else -1 for _, states in tables], np.int64)
         self.at = np.empty(self.width, np.int64)
         self.end = np.empty(self.width, np.int64)
-        self.numbers = {}
-        self.n = self.n_found = 0
+        self.n_found = 0
 
     @cython.cfunc
     def number(self) -> cython.Py_ssize_t:
@@ -95,30 +91,26 @@ class Product:
                 return -1
         if not (is_live or self.with_dead):
             return -1
-        key = PyBytes_FromStringAndSize(
-            cython.cast(cython.p_char, cython.address(self.after[0])), 4 * self.width
-        )
-        known = self.numbers.get(key)
-        if known is not None:
-            return known
-        if self.n >= self.bound and self.n > 0:
+        vectors: Interned = self.vectors
+        begin = vectors.room(self.width)
+        for i in range(self.width):
+            vectors.pool[begin + i] = self.after[i]
+        found = vectors.intern(self.width)
+        if found >= self.bound and found > 0:
             raise TooLarge(self.bound)
-        if self.n == self.vectors.shape[0]:
-            self.vectors = bigger(self.vectors, 2 * self.n)
-        self.vectors[self.n, :] = self.after
-        self.numbers[key] = self.n
-        self.n += 1
-        return self.n - 1
+        return found
 
     @cython.cfunc
     def follow(self, state: cython.Py_ssize_t) -> cython.int:
         """Find the edges of a vector."""
         begin: cython.longlong = 0
+        last: cython.longlong
         for i in range(self.width):
             self.at[i] = self.end[i] = 0
-            if self.vectors[state, i] >= 0:
-                self.at[i] = self.starts[self.first[i] + self.vectors[state, i]]
-                self.end[i] = self.starts[self.first[i] + self.vectors[state, i] + 1]
+            inner = self.vectors.pool[state * self.width + i]
+            if inner >= 0:
+                self.at[i] = self.starts[self.first[i] + inner]
+                self.end[i] = self.starts[self.first[i] + inner + 1]
         while begin <= LAST:
             last = LAST
             for i in range(self.width):
@@ -148,14 +140,14 @@ class Product:
         state: cython.Py_ssize_t = 0
         starts: list = [0]
         self.number()
-        while state < self.n:
+        while state < self.vectors.count:
             if state % ROUND == 0:
                 check_deadline()
             self.follow(state)
             starts.append(self.n_found)
             state += 1
         return (
-            np.asarray(self.vectors)[: self.n],
+            np.asarray(self.vectors.pool)[: self.vectors.used].reshape(-1, self.width),
             np.array(starts, np.int64),
             np.asarray(self.found)[: self.n_found],
         )
@@ -172,7 +164,7 @@ def product(tables: Sequence, needed: Sequence, with_dead: bool, bound: int) -> 
         bound: the maximum number of vectors.
 
     Returns:
-        The vectors, int32[n, number of automata], with -1 for a dead automaton and the start first; where
+        The vectors, int64[n, number of automata], with -1 for a dead automaton and the start first; where
         the edges of each vector begin, int64[n + 1]; and the edges, int64[edges, 3]: first character, last
         character, target. There may be no vector.
 
