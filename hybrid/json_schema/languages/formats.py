@@ -207,9 +207,10 @@ COMMON = ("date", "time", "date-time", "duration", "email", "hostname", "ipv4", 
 
 def make_common() -> None:
     """Make the automata of the common formats in advance; otherwise the first schema with one waits up to 30
-    ms for it. Mail addresses often have a `maxLength`, too."""
+    ms for it. Mail addresses and URIs often have a `maxLength`, too."""
     for name in COMMON:
         format_language(name)
+        format_language(name, True)
     format_language("email", True, LONGEST_MAIL)
 
 
