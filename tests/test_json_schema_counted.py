@@ -25,7 +25,7 @@ from hybrid.compile import schema_request
 from hybrid.completion.completions import Completions
 from hybrid.json_schema.grammar import grammar_of_schema
 from hybrid.json_schema.languages.automaton import Automaton, intersection, minimal, words
-from hybrid.json_schema.languages.counted import CountedLanguage, counted_language
+from hybrid.json_schema.languages.counted import CountedLanguage, counted_language, n_texts
 from hybrid.json_schema.languages.lengths import window
 from hybrid.json_schema.languages.pattern import pattern
 from tests.matchers import allowed
@@ -98,11 +98,31 @@ def test_what_is_counted(source: str, least: int, most: int | None, is_counted: 
 
 
 def test_few_texts_are_counted_where_items_must_be_unique() -> None:
-    items = {"type": "string", "pattern": "^(ab)*$", "maxLength": 2400}
     compiler = GrammarCompiler(VOCABULARY, semantics="json-schema")
-    compiler.compile_json_schema({"type": "array", "uniqueItems": True, "items": items, "minItems": 1201})
-    with pytest.raises(SchemaRefused, match="no valid instance"):
-        compiler.compile_json_schema({"type": "array", "uniqueItems": True, "items": items, "minItems": 1202})
+    # texts that are listed, and texts whose characters the parser counts
+    for source, longest, n in (("^(ab)*$", 2_400, 1_201), ("^[xyz]?(ab)*$", 8_000, 16_001)):
+        items = {"type": "string", "pattern": source, "maxLength": longest}
+        schema = {"type": "array", "uniqueItems": True, "items": items}
+        compiler.compile_json_schema({**schema, "minItems": n})
+        with pytest.raises(SchemaRefused, match="no valid instance"):
+            compiler.compile_json_schema({**schema, "minItems": n + 1})
+    items = {"type": "string", "pattern": "^(ab)*$", "maxLength": 10**9}
+    with pytest.raises(SchemaRefused, match="cannot be counted"):
+        compiler.compile_json_schema({"type": "array", "uniqueItems": True, "items": items})
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.sampled_from(PARTS), min_size=1, max_size=4).map("".join),
+    st.integers(0, 6),
+    st.integers(0, 9),
+    st.integers(0, 300),
+)
+def test_law_texts_are_counted_up_to_a_limit(source: str, least: int, most: int, limit: int) -> None:
+    language = pattern(f"^({source})$", BOUND)
+    within = intersection([language, window(least, most)], BOUND)
+    found = within.count(limit)
+    assert n_texts(language, least, most, limit) == (limit + 1 if found is None else found)
 
 
 # --- Masks -------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from hybrid.json_schema.automata import ArrayAutomaton, Counted, Nonterminal, Ob
 from hybrid.json_schema.errors import unique_refused
 from hybrid.json_schema.keyword_values import MOST_COUNTED
 from hybrid.json_schema.languages.automaton import Automaton, empty, intersection, n_characters_between
+from hybrid.json_schema.languages.counted import n_texts
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.pattern import pattern
 from hybrid.json_schema.nonterminals import Nonterminals
@@ -382,7 +383,16 @@ def _have_common_structure(one: Nonterminal, other: Nonterminal) -> bool:
 
 def _n_texts(piece: Piece) -> int:
     """Return the number of texts of a piece, or `_MANY`."""
-    prefixes = None if piece.is_counted else piece.prefix.count(MOST_COUNTED)
+    if piece.is_counted:
+        if piece.most is None:
+            return _MANY
+        found = n_texts(piece.prefix, piece.least, piece.most, MOST_COUNTED)
+        if found is None:
+            raise unique_refused(
+                "its items are strings of a pattern and of many lengths, which cannot be counted"
+            )
+        return found
+    prefixes = piece.prefix.count(MOST_COUNTED)
     if prefixes is None:
         return _MANY
     if piece.characters is None:

@@ -31,7 +31,7 @@ from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.languages.syntax import Ranges
 
 MOST_LENGTHS = 20_000
-"""At most this many lengths are examined to find whether a language has many texts."""
+"""At most this many lengths are examined to count the texts of a language."""
 
 MOST_EDGES = 2_000
 """The maximum number of edges of a counted automaton. Each is a rule of the grammar."""
@@ -82,13 +82,21 @@ def counted_language(language: Automaton, least: int, most: int | None) -> Count
 
 
 def _has_few(language: Automaton, least: int, most: int) -> bool:
-    """Whether an infinite language has, or might have, at most `MOST_LISTED` texts with some lengths. Then
-    their language is minimised (`grids.small_language`).
+    """Whether a language has, or might have, at most `MOST_LISTED` texts with some lengths. Then their
+    language is minimised (`grids.small_language`)."""
+    found = n_texts(language, least, most, MOST_LISTED)
+    return found is None or found <= MOST_LISTED
 
-    It has a text within each range of lengths as large as its number of states.
+
+def n_texts(language: Automaton, least: int, most: int, limit: int) -> int | None:
+    """Return the number of texts with `least` to `most` characters, or `limit` + 1 if there are more.
+
+    None: that is not known after `MOST_LENGTHS` lengths. The limit must be below 2**52, because texts are
+    counted in floating point.
     """
-    if most - least > (MOST_LISTED + 1) * language.n_states:
-        return False
+    # an infinite language has a text within each range of lengths as large as its number of states
+    if language.longest is None and most - least > (limit + 1) * language.n_states:
+        return limit + 1
     sources, lows, highs, targets = language.ranges.T
     sizes = np.array([n_characters_between(*one) for one in zip(lows.tolist(), highs.tolist(), strict=True)])
     accepting = np.array(language.accepting, bool)
@@ -98,11 +106,11 @@ def _has_few(language: Automaton, least: int, most: int) -> bool:
     for length in range(min(most, MOST_LENGTHS) + 1):
         if length >= least:
             found += reached[accepting].sum()
-        if found > MOST_LISTED:
-            return False
+        if found > limit:
+            return limit + 1
         texts = reached[sources] * sizes
         reached = np.minimum(np.bincount(targets, texts, language.n_states), 2.0**60)
-    return True
+    return int(found) if most <= MOST_LENGTHS else None
 
 
 def _any_longer(language: Automaton) -> bool:
