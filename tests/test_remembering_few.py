@@ -138,6 +138,10 @@ def test_arrays_that_cannot_be_counted_do_not_matter_beside_many_strings() -> No
     grammar_of_schema({**schema, "uniqueItems": True})
 
 
+NONE_OR_UNIQUE = {"uniqueItems": False, "anyOf": [{"maxItems": 0}, {"uniqueItems": True, "minItems": 3}]}
+"""Arrays that must be unique only under a condition."""
+
+
 @pytest.mark.parametrize(
     ("inner", "is_refused"),
     [
@@ -146,10 +150,12 @@ def test_arrays_that_cannot_be_counted_do_not_matter_beside_many_strings() -> No
         ({"items": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "boolean"}]}, "minItems": 2}, False),
         ({"prefixItems": [{"$ref": "#/$defs/node"}, {"type": "boolean"}], "minItems": 2}, False),
         ({"prefixItems": [{"$ref": "#/$defs/node"}, {"const": {}}], "minItems": 2}, True),
+        ({"items": {"$ref": "#/$defs/node"}, **NONE_OR_UNIQUE}, True),
+        ({"items": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "string"}]}, **NONE_OR_UNIQUE}, False),
     ],
 )
 def test_recursive_items_are_infinitely_many_or_refused(inner: dict[str, Any], is_refused: bool) -> None:
-    """With two different nodes in each array of nodes, there is only one node."""
+    """With two different nodes in each array of nodes, there is only one node; with none or three, two."""
     node = {
         "type": "object", "additionalProperties": False,
         "properties": {"children": {"type": "array", "uniqueItems": True, **inner}},
