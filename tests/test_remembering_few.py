@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -138,6 +139,10 @@ def test_arrays_that_cannot_be_counted_do_not_matter_beside_many_strings() -> No
     grammar_of_schema({**schema, "uniqueItems": True})
 
 
+NONE_OR_UNIQUE = {"uniqueItems": False, "anyOf": [{"maxItems": 0}, {"uniqueItems": True, "minItems": 3}]}
+"""Arrays that must be unique only under a condition."""
+
+
 @pytest.mark.parametrize(
     ("inner", "is_refused"),
     [
@@ -146,10 +151,12 @@ def test_arrays_that_cannot_be_counted_do_not_matter_beside_many_strings() -> No
         ({"items": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "boolean"}]}, "minItems": 2}, False),
         ({"prefixItems": [{"$ref": "#/$defs/node"}, {"type": "boolean"}], "minItems": 2}, False),
         ({"prefixItems": [{"$ref": "#/$defs/node"}, {"const": {}}], "minItems": 2}, True),
+        ({"items": {"$ref": "#/$defs/node"}, **NONE_OR_UNIQUE}, True),
+        ({"items": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "string"}]}, **NONE_OR_UNIQUE}, False),
     ],
 )
 def test_recursive_items_are_infinitely_many_or_refused(inner: dict[str, Any], is_refused: bool) -> None:
-    """With two different nodes in each array of nodes, there is only one node."""
+    """With two different nodes in each array of nodes, there is only one node; with none or three, two."""
     node = {
         "type": "object", "additionalProperties": False,
         "properties": {"children": {"type": "array", "uniqueItems": True, **inner}},
@@ -212,3 +219,17 @@ def test_an_inner_array_that_needs_more_items_than_there_are_values_counts_as_no
     assert not grammar_of_schema(schema | {"minItems": 2}).left_out
     with pytest.raises(SchemaRefused):
         grammar_of_schema(schema | {"minItems": 3})
+
+
+def test_items_of_many_groups_take_little_memory() -> None:
+    """Each of the 1,024 values belongs to other kinds of items. Every configuration has a number for each
+    group: 42 MB before there are too many configurations."""
+    kinds = [{"enum": [value for value in range(1024) if value >> bit & 1]} for bit in range(10)]
+    schema = {"type": "array", "uniqueItems": True, "prefixItems": [*kinds, {"const": 1023}], "minItems": 11}
+    tracemalloc.start()
+    try:
+        with pytest.raises(SchemaRefused, match="no unused value left"):
+            grammar_of_schema(schema)
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()

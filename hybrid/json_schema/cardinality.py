@@ -165,14 +165,34 @@ class Counts:
         ends = _ends(own, edges)
         if not ends[0]:
             return 0
+        if automaton.is_conditional:
+            self._check_conditional(of, automaton, edges, ends)
+        return _n_ways(own, edges, ends)
+
+    def _check_conditional(
+        self,
+        of: Nonterminal,
+        automaton: ArrayAutomaton,
+        edges: list[list[tuple[int, int]]],
+        ends: list[bool],
+    ) -> None:
+        """Refuse arrays that must be unique only under conditions, unless there are many different items.
+
+        Args:
+            edges, ends: see `_n_ways`.
+        """
         numbers = [n for of_state in edges for n, target in of_state if n and ends[target]]
-        numbers += [n for n in own if n > 1]
-        if automaton.is_conditional and any(n < _MANY for n in numbers):
+        if any(n < _MANY for n in numbers):
             raise unique_refused(
                 "it applies only in some cases (below 'not' or in a branch), and there are only a few "
                 "different items"
             )
-        return _n_ways(own, edges, ends)
+        for value in dict.fromkeys(_items(automaton)):
+            if self._is_recursive(value, of) and self._lower._count(value) < _MANY:
+                raise unique_refused(
+                    "it applies only in some cases (below 'not' or in a branch), an item may contain the "
+                    "array itself, and there may be too few others"
+                )
 
     def _mixed(self, of: Nonterminal, automaton: ArrayAutomaton) -> int:
         """Return the number of arrays of unique items that have several schemas."""

@@ -3,7 +3,8 @@
 What: `explore` reads an array's automaton together with the values that are used up. It says how many arrays
 there are, and whether each array that has begun can be ended.
 When: for arrays under `uniqueItems` whose items have several schemas, some of which have few values.
-Limits: at most `MOST_EXPLORED` configurations; for arrays with more of them the result is None.
+Limits: at most `MOST_EXPLORED` configurations and `MOST_GROUPS` groups; for arrays with more of them the
+result is None.
 
 Values that belong to the same kinds of items are interchangeable. They are one *group*, and only the number
 of its values that are used up matters: 12 items of 30 values need a few hundred configurations instead of
@@ -20,6 +21,9 @@ from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal
 
 MOST_EXPLORED = 5_000
 """At most this many configurations are explored."""
+
+MOST_GROUPS = 500
+"""At most this many groups: a configuration has a number for each of them."""
 
 
 class Kind(NamedTuple):
@@ -84,29 +88,32 @@ def explore(
     sizes: Sequence[int],
     check: Callable[[], object],
 ) -> Uses | None:
-    """Explore all configurations of an array; None: there are too many.
+    """Explore all configurations of an array; None: there are too many, or too many groups.
 
     Args:
         array: an array whose items must be unique, with `is_live` set.
         kinds: the kinds of items; nonterminals without values are left out.
         sizes: the number of values of each group.
-        check: called for each configuration; may raise an error to stop the search.
+        check: called for each step; may raise an error to stop the search.
     """
+    if len(sizes) > MOST_GROUPS:
+        return None
     first = _Configuration(0, 0, (0,) * len(sizes))
     numbers, found = {first: 0}, [first]
     all_steps: list[list[_Step]] = []
     for here in found:  # it grows
-        check()
+        check()  # an end has no steps
         steps = []
         for value, after in _items(array, here):
             for n_values, target in _choices(kinds[value], sizes, after) if value in kinds else ():
+                check()
                 number = numbers.setdefault(target, len(found))
                 if number == len(found):
                     found.append(target)
+                if len(found) > MOST_EXPLORED:
+                    return None
                 steps.append(_Step(number, n_values, value))
         all_steps.append(steps)
-        if len(found) > MOST_EXPLORED:
-            return None
     accepting = [_may_end(array, here) for here in found]
     ends = _ending(accepting, all_steps)
     useful = [[step for step in steps if ends[step.target]] for steps in all_steps]
