@@ -32,6 +32,7 @@ from hybrid.compile.schema_request import JsonSchemaRequest
 from hybrid.compile.settings import Settings
 from hybrid.guard import Guard, worker
 from hybrid.guard.estimate import grammar_estimate, schema_estimate
+from hybrid.guard.process import Library
 from hybrid.guard.worker import Task
 from tests.robustness import hostile_schemas
 
@@ -373,3 +374,17 @@ def test_repeats_of_many_characters(grammar: str, least: float) -> None:
     """Over 128,256 ids they took 0.9, 7.4 and 0.001 s."""
     found = grammar_estimate(read_grammar(xgrammar.Grammar.from_ebnf(grammar)), 128_256).seconds
     assert least <= found < 4 * least + 0.05
+
+
+@pytest.mark.parametrize("n_arguments", [4, 5])
+def test_compilers_of_xgrammar_take_four_or_five_arguments(n_arguments: int) -> None:
+    """0.2.9 added one: whether masks are made when they are needed."""
+
+    def compiler(*arguments: Any) -> tuple[Any, ...]:
+        if len(arguments) != n_arguments:
+            raise TypeError(f"expected {n_arguments} arguments")
+        return arguments
+
+    library = object.__new__(Library)
+    library.compiler = compiler
+    assert library.new_compiler("info", 3) == ("info", 3, False, -1, False)[:n_arguments]

@@ -132,6 +132,14 @@ class Library:
     def serialize(self, grammar: Any) -> bytes:
         return str(grammar.serialize_json()).encode("utf-8", "surrogatepass")
 
+    def new_compiler(self, info: Any, threads: int) -> Any:
+        """Make one of XGrammar's compilers, without a cache."""
+        options = (info, threads, False, -1)
+        try:
+            return self.compiler(*options)
+        except TypeError:  # from 0.2.9 on, another one says whether masks are made when they are needed
+            return self.compiler(*options, False)
+
     def compile(self, request: dict[str, Any], text: bytes, lengths: bytes, data: bytes) -> None:
         """Compile a grammar and drop the result: the answer is that it did not crash, and ended in time."""
         counts = memoryview(lengths).cast("I").tolist()
@@ -140,14 +148,14 @@ class Library:
             tokens.append(data[at : at + count])
             at += count
         info = self.tokenizer_info(tokens, 0, len(tokens), request["stop_token_ids"], False)
-        compiler = self.compiler(info, request["threads"], False, -1)
+        compiler = self.new_compiler(info, request["threads"])
         compiler.compile_grammar_ebnf(self.grammar.deserialize_json(text.decode("utf-8", "surrogatepass")))
 
     def optimise(self, request: dict[str, Any]) -> bytes:
         """Do what `equivalence.network.optimised.optimised_text` says; the answer is empty if it has none."""
         count = self._optimised.N_TOKENS
         info = self.tokenizer_info([b""] * count, 0, count, [count - 1], False)
-        compiler = self.compiler(info, 1, False, -1)
+        compiler = self.new_compiler(info, 1)
         grammar = compiler.compile_grammar_ebnf(self.grammar.deserialize_json(request["text"])).grammar()
         name = "xgrammar.tvm_ffi_binding.testing._print_grammar_fsms"
         print_automata = importlib.import_module("tvm_ffi").get_global_func(name)
