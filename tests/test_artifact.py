@@ -293,6 +293,22 @@ def test_a_forged_member_is_refused(name: str) -> None:
             refused(forged(**{name: far}))
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("edges", lambda edges: np.maximum(edges, [255, 0, 0]), "edges are out of range, or not sorted"),
+        ("pending_suffixes", lambda suffixes: suffixes * 0 + 1, "a pending set is not sorted"),
+        ("masks", lambda masks: masks * 0 + 1, "its first mask is not the empty one"),
+        ("units", lambda units: units + 1000, "a counter frame is of no counter"),
+        ("first", lambda first: first + 10**6, "a mask or a pending set that does not exist"),
+        ("rows", lambda rows: rows + 10**6, "a summary must have numbers below"),
+        ("rows", lambda rows: rows[:, ::-1], "its summaries are not sorted"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused_by_name(name: str, change: Any, message: str) -> None:
+    assert message in refused(forged(**{name: change(member(name))}))
+
+
 def test_a_class_without_its_representative_is_refused() -> None:
     numbers = member("run_classes")
     assert len(set(numbers.tolist())) > 3
