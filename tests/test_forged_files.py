@@ -58,6 +58,10 @@ def changes(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
             yield f"[{place}] swapped", changed
             changed.flat[place] = changed.flat[place + 1]
             yield f"[{place}] doubled", changed
+            for step in (-1, 1):
+                changed = wide.copy()
+                changed.flat[place] += step
+                yield f"[{place}] {step:+}", changed
     yield "backwards", wide[::-1].copy()
     yield "shorter", wide[:-1]
     yield "half", wide[: len(wide) // 2]

@@ -173,52 +173,39 @@ def _fails(call: Callable[..., Any], *arguments: Any) -> None:
         call(*arguments)
 
 
+@pytest.mark.parametrize("by_another", [False, True], ids=["by itself", "by another matcher"])
 @pytest.mark.parametrize(("change", "rows"), CHANGES.values(), ids=CHANGES)
-def test_a_tensor_that_changed_in_place_is_looked_at_again(
-    matcher: GrammarMatcher, change: Callable[[torch.Tensor], Any], rows: int | None
+def test_a_tensor_that_changed_after_it_was_seen_is_looked_at_again(
+    matcher: GrammarMatcher, change: Callable[[torch.Tensor], Any], rows: int | None, by_another: bool
 ) -> None:
     bitmask = buffer(4 * WORDS).view(4, WORDS)
     old = bitmask.detach()
     matcher.fill_next_token_bitmask(bitmask, 3)
+    if by_another:
+        matcher.fork().fill_next_token_bitmask(bitmask, 2)  # as it was
+        assert bitmask[2].tolist() == bitmask[3].tolist() == FIRST
     old.fill_(PATTERN)
     change(bitmask)
     is_other = bitmask.dtype == torch.int64 or bitmask.numel() == 1  # it has other memory
+
+    def filler() -> GrammarMatcher:
+        return matcher.fork() if by_another else matcher
 
     def all_untouched() -> bool:  # no tensor in an assertion: torch crashes when it prints some of these
         return untouched(old) and (is_other or untouched(bitmask))
 
     for index in range(rows or 0, 4):
         with pytest.raises(BitmaskError, match=r"the bitmask|index must be"):
-            matcher.fill_next_token_bitmask(bitmask, index)
+            filler().fill_next_token_bitmask(bitmask, index)
     with pytest.raises(BitmaskError, match=r"the bitmask|index"):
-        BatchGrammarMatcher().batch_fill_next_token_bitmask([matcher, matcher], bitmask, [0, rows or 3])
+        BatchGrammarMatcher().batch_fill_next_token_bitmask([filler(), filler()], bitmask, [0, rows or 3])
     assert all_untouched()
     for index in range(rows or 0):
-        matcher.fill_next_token_bitmask(bitmask, index)
+        filler().fill_next_token_bitmask(bitmask, index)
         row = bitmask if bitmask.ndim == 1 else bitmask[index]
         assert row.tolist() == FIRST
         row.fill_(PATTERN)
         assert all_untouched()
-
-
-@pytest.mark.parametrize(("change", "rows"), CHANGES.values(), ids=CHANGES)
-def test_a_tensor_that_another_matcher_has_seen_is_looked_at_again(
-    matcher: GrammarMatcher, change: Callable[[torch.Tensor], Any], rows: int | None
-) -> None:
-    bitmask = buffer(4 * WORDS).view(4, WORDS)
-    matcher.fill_next_token_bitmask(bitmask, 3)
-    fork = matcher.fork()
-    fork.fill_next_token_bitmask(bitmask, 2)  # as it was
-    assert bitmask[2].tolist() == bitmask[3].tolist() == FIRST
-    change(bitmask)
-    for index in range(rows or 0, 4):
-        with pytest.raises(BitmaskError, match=r"the bitmask|index must be"):
-            matcher.fork().fill_next_token_bitmask(bitmask, index)
-    for index in range(rows or 0):
-        row = bitmask if bitmask.ndim == 1 else bitmask[index]
-        row.fill_(PATTERN)
-        matcher.fork().fill_next_token_bitmask(bitmask, index)
-        assert row.tolist() == FIRST
 
 
 def test_a_new_tensor_in_the_place_of_one_that_was_seen_has_its_own_memory(matcher: GrammarMatcher) -> None:
