@@ -12,6 +12,7 @@ import json
 import random
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -24,6 +25,7 @@ from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, SchemaRefus
 from hybrid.compile import schema_request
 from hybrid.completion.completions import Completions
 from hybrid.json_schema.grammar import grammar_of_schema
+from hybrid.json_schema.languages import counted
 from hybrid.json_schema.languages.automaton import Automaton, intersection, minimal, words
 from hybrid.json_schema.languages.counted import CountedLanguage, counted_language, n_texts
 from hybrid.json_schema.languages.lengths import window
@@ -106,9 +108,28 @@ def test_few_texts_are_counted_where_items_must_be_unique() -> None:
         compiler.compile_json_schema({**schema, "minItems": n})
         with pytest.raises(SchemaRefused, match="no valid instance"):
             compiler.compile_json_schema({**schema, "minItems": n + 1})
-    items = {"type": "string", "pattern": "^(ab)*$", "maxLength": 10**9}
+
+
+@pytest.mark.parametrize(
+    ("source", "least", "most", "n"),
+    [
+        ("^(ab)*$", 0, 10**9, 5 * 10**8 + 1),
+        ("^(ab)*$", 10**9 - 9, 10**9, 5),
+        ("^[xyz]?(ab)*$", 3, 20_001, 9_999 + 3 * 10_000),
+        ("^a*b*$", 0, 5_000, 5_001 * 5_002 // 2),
+        ("^a{0,50}b{0,50}$", 0, 30_000, 51 * 51),  # finite: no length is beyond 100
+        ("^(a|b)*$", 0, 5_000, 2**30 + 1),
+        ("^(a{300})*$", 0, 10**6, None),  # too many states
+    ],
+)
+def test_texts_of_many_lengths_are_counted(source: str, least: int, most: int, n: int | None) -> None:
+    assert n_texts(pattern(source, BOUND), least, most, 2**30) == n
+
+
+def test_strings_that_cannot_be_counted_are_refused_where_items_must_be_unique() -> None:
+    items = {"type": "string", "pattern": "^(a{150})?(b{150})?c*d*$", "maxLength": 10**6}
     with pytest.raises(SchemaRefused, match="cannot be counted"):
-        compiler.compile_json_schema({"type": "array", "uniqueItems": True, "items": items})
+        grammar_of_schema({"type": "array", "uniqueItems": True, "items": items})
 
 
 @settings(max_examples=60, deadline=None)
@@ -119,10 +140,14 @@ def test_few_texts_are_counted_where_items_must_be_unique() -> None:
     st.integers(0, 300),
 )
 def test_law_texts_are_counted_up_to_a_limit(source: str, least: int, most: int, limit: int) -> None:
+    """Whether lengths are examined one by one, or by powers of a matrix."""
     language = pattern(f"^({source})$", BOUND)
     within = intersection([language, window(least, most)], BOUND)
     found = within.count(limit)
-    assert n_texts(language, least, most, limit) == (limit + 1 if found is None else found)
+    for most_lengths in (0, 3, 1_000):
+        with mock.patch.object(counted, "MOST_LENGTHS", most_lengths):
+            counted.n_texts.cache_clear()
+            assert n_texts(language, least, most, limit) == (limit + 1 if found is None else found)
 
 
 # --- Masks -------------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ What: `Counts` counts the values of nonterminals up to `MOST_COUNTED`.
 When: for items under `uniqueItems`: when all values are used, the array must end.
 Limits: arrays with a few values are refused if they must be unique only under conditions, or if their items
 have several schemas whose values may be equal and are no scalars, or too many. The alternatives of one item
-are disjoint and are counted separately.
+are disjoint and are counted separately. Strings of long patterns that have many lengths are refused, too
+(`languages/counted.py`).
 """
 
 from __future__ import annotations

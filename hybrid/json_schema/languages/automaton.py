@@ -43,7 +43,7 @@ Row = tuple[Edge, ...]
 
 
 class Automaton:
-    """A language of texts. Only the functions of this module make them.
+    """A language of texts. Only functions of this package make them.
 
     Attributes:
         rows: the edges of each state. They lead to states from which an end can be reached. State 0 is the
@@ -202,8 +202,8 @@ def words(texts: Iterable[str]) -> Automaton:
 
 
 def without(language: Automaton, texts: Iterable[str]) -> Automaton:
-    """Return a language without some texts, in time linear in their characters. The result is not always
-    minimal."""
+    """Return a language without some texts, in time linear in their characters if it is infinite. The result
+    is not always minimal."""
     # nodes of a trie of the texts that the language contains; each is a copy of the state that it reaches
     of = [0]
     children: list[dict[int, int]] = [{}]

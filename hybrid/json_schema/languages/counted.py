@@ -27,11 +27,18 @@ from hybrid.json_schema.languages.automaton import (
 )
 from hybrid.json_schema.languages.grids import MOST_LISTED, n_pairs
 from hybrid.json_schema.languages.lengths import MOST_PRODUCT, window
-from hybrid.json_schema.languages.limits import TooLarge
+from hybrid.json_schema.languages.limits import TooLarge, check_deadline
 from hybrid.json_schema.languages.syntax import Ranges
 
-MOST_LENGTHS = 20_000
-"""At most this many lengths are examined to count the texts of a language."""
+MOST_LENGTHS = 1_000
+"""At most this many lengths are examined one by one to count the texts of a language; all others together, by
+the powers of a matrix."""
+
+MOST_STATES = 256
+"""The maximum number of states of a language for which there is this matrix."""
+
+_MOST_COUNT = 2.0**60
+"""Larger numbers of texts become this one, far above every limit, so that numbers stay finite."""
 
 MOST_EDGES = 2_000
 """The maximum number of edges of a counted automaton. Each is a rule of the grammar."""
@@ -88,29 +95,61 @@ def _has_few(language: Automaton, least: int, most: int) -> bool:
     return found is None or found <= MOST_LISTED
 
 
+@lru_cache(maxsize=256)
 def n_texts(language: Automaton, least: int, most: int, limit: int) -> int | None:
     """Return the number of texts with `least` to `most` characters, or `limit` + 1 if there are more.
 
-    None: that is not known after `MOST_LENGTHS` lengths. The limit must be below 2**52, because texts are
-    counted in floating point.
+    None: that is not known after `MOST_LENGTHS` lengths, and the language has more than `MOST_STATES`
+    states. The limit must be below 2**52, because texts are counted in floating point.
     """
-    # an infinite language has a text within each range of lengths as large as its number of states
-    if language.longest is None and most - least > (limit + 1) * language.n_states:
+    if language.longest is not None:
+        most = min(most, language.longest)
+    elif most - least > (limit + 1) * language.n_states:
+        # an infinite language has a text within each range of lengths as large as its number of states
         return limit + 1
+    if most < least:
+        return 0
     sources, lows, highs, targets = language.ranges.T
     sizes = np.array([n_characters_between(*one) for one in zip(lows.tolist(), highs.tolist(), strict=True)])
     accepting = np.array(language.accepting, bool)
-    reached: NDArray[np.float64] = np.zeros(language.n_states)  # how many texts lead to each state
+    n = language.n_states
+    reached: NDArray[np.float64] = np.zeros(n)  # how many texts lead to each state
     reached[0] = 1.0
     found = 0.0
     for length in range(min(most, MOST_LENGTHS) + 1):
+        if not length % 256:
+            check_deadline()
         if length >= least:
             found += reached[accepting].sum()
         if found > limit:
             return limit + 1
-        texts = reached[sources] * sizes
-        reached = np.minimum(np.bincount(targets, texts, language.n_states), 2.0**60)
-    return int(found) if most <= MOST_LENGTHS else None
+        reached = np.minimum(np.bincount(targets, reached[sources] * sizes, n), _MOST_COUNT)
+    if most <= MOST_LENGTHS:
+        return int(found)
+    if n > MOST_STATES:
+        return None
+    # a step reads one character, and adds the texts that end before it to the last entry
+    step = np.zeros((n + 1, n + 1))
+    np.add.at(step, (sources, targets), sizes)
+    step[:n, n] = accepting
+    step[n, n] = 1.0
+    begin = max(least, MOST_LENGTHS + 1)
+    reached = _after(np.append(reached, 0.0), step, begin - MOST_LENGTHS - 1)
+    reached[n] = 0.0
+    found += _after(reached, step, most - begin + 1)[n]
+    return int(min(found, limit + 1))
+
+
+def _after(vector: NDArray[np.float64], step: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """Return a vector after n steps, each a product with a matrix."""
+    while n:
+        check_deadline()
+        if n % 2:
+            vector = np.minimum(vector @ step, _MOST_COUNT)
+        n //= 2
+        if n:
+            step = np.minimum(step @ step, _MOST_COUNT)
+    return vector
 
 
 def _any_longer(language: Automaton) -> bool:

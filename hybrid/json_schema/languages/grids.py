@@ -33,7 +33,7 @@ MOST_LOOKED_AT = 8_000_000
 
 MOST_LISTED = 10_000
 """A language with lengths that has at most this many texts is minimised, instead of having a state for each
-length. More texts count as infinitely many (`hybrid.json_schema.cardinality`)."""
+length."""
 
 
 class Grid(NamedTuple):

@@ -29,8 +29,7 @@ MOST_PRODUCT = 1_024
 are more, the parser counts the characters where it can.
 
 With a bound of 256, the first mask of a schema with patterns of 512 pairs took 6 ms in place of 24. But
-counted grammars have no token classes and are not saved, and their texts are not counted exactly beyond
-10,000."""
+counted grammars have no token classes and are not saved."""
 
 MOST_TAILS = 16
 """Looping states may be entered at this many different lengths. If there are more, the product is made."""
