@@ -22,6 +22,7 @@ import numpy as np
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
+from equivalence.arrays.closure import predecessors_of
 from hybrid.json_schema.languages.limits import check_deadline
 from hybrid.json_schema.languages.minimisation import minimised, minimised_table, table_of
 from hybrid.json_schema.languages.product import product
@@ -377,10 +378,7 @@ def ending_states(language: Automaton) -> list[int]:
     n = len(language.rows)
     reached: list[set[int]] = [{target for _, _, target in row} for row in language.rows]
     left = [len(targets) for targets in reached]
-    before: list[list[int]] = [[] for _ in range(n)]
-    for state, targets in enumerate(reached):
-        for target in targets:
-            before[target].append(state)
+    before = predecessors_of(reached)
     ending = [state for state in range(n) if not left[state]]
     for state in ending:  # a state all of whose targets reach no cycle reaches none
         for source in before[state]:

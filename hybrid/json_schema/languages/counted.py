@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.arrays.closure import predecessors_of
 from equivalence.network.counted_automata import CountedAutomaton
 from hybrid.json_schema.languages.automaton import (
     Automaton,
@@ -167,10 +168,7 @@ def _any_longer(language: Automaton) -> bool:
 
 def _distances(language: Automaton) -> NDArray[np.int64]:
     """For each state, the number of characters to the nearest end."""
-    before: list[set[int]] = [set() for _ in language.rows]
-    for state, row in enumerate(language.rows):
-        for _, _, target in row:
-            before[target].add(state)
+    before = predecessors_of([{target for _, _, target in row} for row in language.rows])
     distance = np.where(np.array(language.accepting, bool), 0, -1)
     level = np.flatnonzero(distance == 0).tolist()
     while level:
