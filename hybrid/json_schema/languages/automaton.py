@@ -53,9 +53,10 @@ class Automaton:
         ranges: the edges as a table, int64[n, 4], read-only: rows (source, first character, last character,
             target).
         longest: length of the longest text in characters; None if there is no text, or no bound.
+        n_texts: number of texts, at most `MOST_TEXTS`; None if there is no bound.
     """
 
-    __slots__ = ("_hash", "_starts", "_words", "accepting", "longest", "ranges", "rows")
+    __slots__ = ("_hash", "_starts", "_words", "accepting", "longest", "n_texts", "ranges", "rows")
 
     def __init__(
         self,
@@ -63,8 +64,10 @@ class Automaton:
         accepting: tuple[bool, ...],
         ranges: NDArray[np.int64],
         longest: int | None,
+        n_texts: int | None,
     ) -> None:
-        self.rows, self.accepting, self.ranges, self.longest = rows, accepting, ranges, longest
+        self.rows, self.accepting, self.ranges = rows, accepting, ranges
+        self.longest, self.n_texts = longest, n_texts
         self._hash = hash((rows, accepting))
         self._starts: dict[int, list[int]] = {}
         self._words: dict[int, list[str] | None] = {}
@@ -132,21 +135,9 @@ class Automaton:
         return self._words[limit]
 
     def count(self, limit: int) -> int | None:
-        """Return the number of its texts, if there are at most `limit`; else None."""
-        if self.is_empty:
-            return 0
-        for state, row in enumerate(self.rows):
-            for low, high, target in row:
-                # an end is reachable: too many texts
-                if target == state or n_characters_between(low, high) > limit:
-                    return None
-        counts = [0] * self.n_states
-        for state in ending_states(self):
-            texts = sum(
-                n_characters_between(low, high) * counts[target] for low, high, target in self.rows[state]
-            )
-            counts[state] = min(texts + self.accepting[state], limit + 1)  # else they may have many digits
-        return counts[0] if 0 < counts[0] <= limit else None  # 0: the start reaches a cycle
+        """Return the number of its texts, if there are at most `limit`, which is below `MOST_TEXTS`; else
+        None."""
+        return self.n_texts if self.n_texts is not None and self.n_texts <= limit else None
 
     def _find_words(self, limit: int) -> list[str] | None:
         if self.count(limit) is None:
@@ -178,12 +169,12 @@ def minimal(rows: Sequence[Sequence[Edge]], accepting: Sequence[bool]) -> Automa
 @lru_cache(maxsize=1)
 def universal() -> Automaton:
     """Return the language of all texts."""
-    return Automaton((((0, LAST, 0),),), (True,), np.array([[0, 0, LAST, 0]], np.int64), None)
+    return Automaton((((0, LAST, 0),),), (True,), np.array([[0, 0, LAST, 0]], np.int64), None, None)
 
 
 def empty() -> Automaton:
     """Return the empty language."""
-    return Automaton((), (), np.empty((0, 4), np.int64), None)
+    return Automaton((), (), np.empty((0, 4), np.int64), None, 0)
 
 
 def words(texts: Iterable[str]) -> Automaton:
@@ -236,7 +227,7 @@ def without(language: Automaton, texts: Iterable[str]) -> Automaton:
     accepting += language.accepting
     if has_dead or language.longest is not None:
         return minimal(rows, accepting)  # some beginnings are dead ends now, or the longest text is gone
-    return Automaton(tuple(rows), tuple(accepting), table_of(rows), None)
+    return Automaton(tuple(rows), tuple(accepting), table_of(rows), None, None)
 
 
 def _rerouted(row: Row, below: dict[int, int]) -> Row:
@@ -259,7 +250,8 @@ def one_of(ranges: Ranges) -> Automaton:
     if not ranges:
         return empty()
     row = tuple([(low, high, 1) for low, high in joined(list(ranges))])
-    return Automaton((row, ()), (False, True), np.array([(0, *edge) for edge in row], np.int64), 1)
+    n_texts = sum(n_characters_between(low, high) for low, high, _ in row)
+    return Automaton((row, ()), (False, True), np.array([(0, *edge) for edge in row], np.int64), 1, n_texts)
 
 
 def combine(

@@ -16,10 +16,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hybrid.json_schema.languages.automaton import LAST, Automaton, empty, intersection, minimal, one_of
+from hybrid.json_schema.languages.automaton import (
+    LAST,
+    Automaton,
+    empty,
+    intersection,
+    minimal,
+    n_characters_between,
+    one_of,
+)
 from hybrid.json_schema.languages.grids import n_pairs
 from hybrid.json_schema.languages.limits import TooLarge
-from hybrid.json_schema.languages.minimisation import table_of
+from hybrid.json_schema.languages.minimisation import MOST_TEXTS, table_of
 
 SHORT = 32
 """Ranges of lengths up to this are products: counters cost more."""
@@ -58,7 +66,11 @@ def window(least: int, most: int | None) -> Automaton:
     end = least if most is None else most
     rows = [((0, LAST, i + 1),) for i in range(end)] + [((0, LAST, end),) if most is None else ()]
     accepting = [i >= least for i in range(end + 1)]
-    return Automaton(tuple(rows), tuple(accepting), table_of(rows), most)  # no two states are equal
+    n_texts = None
+    if most is not None:  # two characters have more texts than are counted
+        some = range(least, min(most, least + 2) + 1)
+        n_texts = min(sum(n_characters_between(0, LAST) ** min(i, 2) for i in some), MOST_TEXTS)
+    return Automaton(tuple(rows), tuple(accepting), table_of(rows), most, n_texts)  # no two states are equal
 
 
 @lru_cache(maxsize=1024)

@@ -32,7 +32,12 @@ _first = itemgetter(0)
 FIRST_SURROGATE = cython.declare(cython.longlong, 0xD800)
 LAST_SURROGATE = cython.declare(cython.longlong, 0xDFFF)
 
-NO_LANGUAGE = (), (), np.empty((0, 4), np.int64), None
+MOST_TEXTS = 1 << 40
+"""Texts are counted up to this number."""
+
+C_MOST_TEXTS = cython.declare(cython.longlong, MOST_TEXTS)
+
+NO_LANGUAGE = (), (), np.empty((0, 4), np.int64), None, 0
 
 
 @cython.cclass
@@ -46,6 +51,7 @@ class Minimiser:
         color: int64[n], the class of each state; -1 if it is not reached.
         shortest: int64[n], the length of the shortest text from each state to an end; -1 if there is none.
         longest: the length of the longest text from the start to an end; -1 if there is no bound.
+        n_texts: number of texts from the start to an end, at most `MOST_TEXTS`; -1 if there is no bound.
     """
 
     n: cython.Py_ssize_t
@@ -60,6 +66,7 @@ class Minimiser:
     before_starts: cython.longlong[::1]
     order: cython.longlong[::1]
     longest: cython.longlong
+    n_texts: cython.longlong
     n_reached: cython.Py_ssize_t
 
     def __init__(self, starts: Any, edges: Any, accepting: Any) -> None:
@@ -161,6 +168,7 @@ class Minimiser:
         """Color states by acceptance and by the lengths of their shortest and longest texts to an end.
         Return the number of colors.
         """
+        n_texts: cython.longlong[::1] = np.zeros(self.n, np.int64)
         longest: cython.longlong[::1] = np.zeros(self.n, np.int64)
         left: cython.longlong[::1] = np.zeros(self.n, np.int64)
         queue: cython.longlong[::1] = np.empty(self.n, np.int64)
@@ -177,6 +185,11 @@ class Minimiser:
         while begin < end:
             state = queue[begin]
             begin += 1
+            n_texts[state] = self.accepting[state]
+            for edge in range(self.starts[state], self.starts[state + 1]):
+                if self.target[edge] >= 0:
+                    texts = n_characters(self.low[edge], self.high[edge]) * n_texts[self.target[edge]]
+                    n_texts[state] = min(n_texts[state] + texts, C_MOST_TEXTS)
             for edge in range(self.before_starts[state], self.before_starts[state + 1]):
                 source = self.before[edge]
                 if self.color[source] < 0:
@@ -195,6 +208,7 @@ class Minimiser:
             known.pool[at + 2] = -1 if left[state] else longest[state]
             self.color[state] = known.intern(3)
         self.longest = -1 if left[0] else longest[0]
+        self.n_texts = -1 if left[0] else n_texts[0]
         return known.count
 
     @cython.cfunc
@@ -339,7 +353,8 @@ class Minimiser:
             accepting.append(bool(self.accepting[state]))
             i += 1
         longest = None if self.longest < 0 else self.longest
-        return tuple(rows), tuple(accepting), np.asarray(found)[:n_found].copy(), longest
+        n_texts = None if self.n_texts < 0 else self.n_texts
+        return tuple(rows), tuple(accepting), np.asarray(found)[:n_found].copy(), longest, n_texts
 
     @cython.cfunc
     def minimise(self) -> tuple:
@@ -348,6 +363,15 @@ class Minimiser:
         if self.n_reached == 0:
             return NO_LANGUAGE
         return self.written(self.refine(self.measure()))
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def n_characters(low: cython.longlong, high: cython.longlong) -> cython.longlong:
+    """Return the number of characters from one to another."""
+    n_surrogates = min(high, LAST_SURROGATE) + 1 - max(low, FIRST_SURROGATE)
+    return high - low + 1 - max(n_surrogates, 0)
 
 
 def minimised(rows: Sequence, accepting: Sequence) -> tuple:
@@ -359,8 +383,9 @@ def minimised(rows: Sequence, accepting: Sequence) -> tuple:
 
     Returns:
         Rows and accepting states of the minimal automaton, both tuples; its edges as a table, int64[n, 4],
-        rows (source, first character, last character, target); and the length of the longest text, or None
-        if there is no text, or no bound. All are empty for the empty language.
+        rows (source, first character, last character, target); the length of the longest text, or None if
+        there is no text, or no bound; and the number of texts, at most `MOST_TEXTS`, or None if there is no
+        bound. The first three are empty for the empty language.
     """
     starts, edges = _arrays(rows)
     return minimised_table(starts, edges, accepting)

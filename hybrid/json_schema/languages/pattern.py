@@ -2,8 +2,8 @@
 
 What: `pattern` gives the automaton of all texts in which a pattern of ECMA-262 matches somewhere. A state
 is a regular expression for the rest of the text (`terms.py`); its derivative by a character is the next
-state. Intersection and complement are operators, so a look-ahead is the intersection of its own pattern
-with everything that follows it.
+state (`term_derivatives.py`). Intersection and complement are operators, so a look-ahead is the intersection
+of its own pattern with everything that follows it.
 When: for each new pattern; results are cached.
 Limits: if more states are needed than the bound, `TooLarge` is raised. A repetition {m,n} is one
 expression, but costs n states.
@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from hybrid.json_schema.languages.automaton import Automaton, minimal
+from hybrid.json_schema.languages.automaton import Automaton
 from hybrid.json_schema.languages.limits import check_deadline
+from hybrid.json_schema.languages.minimisation import minimised_table
 from hybrid.json_schema.languages.syntax import (
     WORD,
     InvalidPattern,
@@ -26,6 +27,7 @@ from hybrid.json_schema.languages.syntax import (
     others,
     parse,
 )
+from hybrid.json_schema.languages.term_derivatives import Derivatives
 from hybrid.json_schema.languages.terms import ALL, EMPTY, NOTHING, Terms
 
 __all__ = ["InvalidPattern", "Unsupported", "pattern"]
@@ -47,7 +49,8 @@ def pattern(source: str, bound: int) -> Automaton:
         terms = Terms()
         builder = _Builder(terms)
         first = builder.term(tree, ALL, "start")
-        return minimal(*terms.explored(terms.either((first, _later(builder, tree))), bound))
+        start = terms.either((first, _later(builder, tree)))
+        return Automaton(*minimised_table(*Derivatives(terms).explored(start, bound)))
     except RecursionError as error:
         raise Unsupported("groups nested too deeply") from error
 

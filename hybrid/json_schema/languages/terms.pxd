@@ -1,37 +1,69 @@
-cdef class Terms:
-    cdef list _all
-    cdef dict _numbers
-    cdef list _nullable
-    cdef dict _sets
-    cdef dict _first
-    cdef list _intervals
-    cdef dict _runs
-    cdef Py_ssize_t _n_intervals_of
-    cdef dict _derivatives
-    cdef list _loops
-    cdef dict _unfolded
-    cdef Py_ssize_t _depth
+from equivalence.arrays.interning cimport Interned
+from equivalence.network.sorted_set cimport SortedSet
+from hybrid.json_schema.languages.character_sets cimport CharacterSets
 
-    cdef int _enter(self) except -1
-    cdef Py_ssize_t _of(self, tuple term) except -1
-    cdef bint _is_nullable(self, tuple term) except -1
-    cpdef bint nullable(self, Py_ssize_t term) except -1
+
+# The kinds of terms with their arguments: CHARS (a set of characters), CAT (two terms), STAR (a term),
+# REPEAT (a term, least, most), OR and AND (terms), NOT (a term), LOOP (a loop). The others have none, and
+# their numbers are their kinds.
+cdef enum:
+    NO_TEXT = 0
+    EMPTY_TEXT = 1
+    ALL_TEXTS = 2
+    CHARS = 3
+    CAT = 4
+    STAR = 5
+    REPEAT = 6
+    OR = 7
+    AND = 8
+    NOT = 9
+    LOOP = 10
+
+
+# The columns of `facts`.
+cdef enum:
+    NULLABLE = 0
+    FIRST = 1
+    STATE = 2
+
+
+cdef class Terms:
+    cdef Interned terms
+    cdef Py_ssize_t[:, ::1] facts
+    cdef CharacterSets sets
+    cdef Py_ssize_t[::1] stack
+    cdef Py_ssize_t n_stack, depth, any_character
+    cdef SortedSet parts
+    cdef list loops
+    cdef dict loop_numbers, unfolded
+
+    cdef int enter(self) except -1
+    cdef Py_ssize_t made(self, Py_ssize_t length) except -1
+    cdef Py_ssize_t of(self, Py_ssize_t kind, Py_ssize_t first, Py_ssize_t second=*) except -1
+    cdef Py_ssize_t repeated(self, Py_ssize_t part, Py_ssize_t least, Py_ssize_t most) except -1
+    cdef bint find_nullable(self, Py_ssize_t term) except -1
+    cpdef bint nullable(self, Py_ssize_t term) noexcept
     cpdef Py_ssize_t chars(self, tuple ranges) except -1
     cpdef Py_ssize_t some(self) except -1
     cpdef Py_ssize_t cat(self, Py_ssize_t one, Py_ssize_t other) except -1
-    cpdef Py_ssize_t repeat(self, Py_ssize_t term, object least, object most) except -1
-    cpdef Py_ssize_t either(self, object parts) except -1
-    cpdef Py_ssize_t both(self, object parts) except -1
-    cdef Py_ssize_t _join(self, Py_ssize_t op, object parts, Py_ssize_t neutral, Py_ssize_t absorbing) except -1
-    cdef int _unite_repeats(self, set found) except -1
+    cdef Py_ssize_t bounded(self, Py_ssize_t term, Py_ssize_t least, Py_ssize_t most) except -1
+    cdef Py_ssize_t join_all(self, Py_ssize_t kind, tuple parts) except -1
+    cdef int push(self, Py_ssize_t term) except -1
+    cdef Py_ssize_t join(self, Py_ssize_t kind, Py_ssize_t begin) except -1
+    cdef int unite_repeats(self) except -1
     cpdef Py_ssize_t other(self, Py_ssize_t term) except -1
-    cpdef Py_ssize_t loop(self, object builder, object part, Py_ssize_t then) except -1
-    cdef Py_ssize_t _unfold(self, Py_ssize_t number) except -1
-    cdef list intervals(self)
-    cdef list _runs_of(self, object relevant)
-    cdef object first(self, Py_ssize_t term)
-    cdef object _find_first(self, Py_ssize_t number, tuple term)
-    cdef Py_ssize_t derivative(self, Py_ssize_t term, object members) except -1
-    cdef Py_ssize_t _derive(self, Py_ssize_t number, tuple term, object members) except -1
-    cpdef tuple explored(self, Py_ssize_t start, Py_ssize_t bound)
-    cdef Py_ssize_t _numbered(self, Py_ssize_t term, dict numbers, list states, Py_ssize_t bound) except -2
+    cdef Py_ssize_t unfold(self, Py_ssize_t number) except -1
+
+
+cdef inline Py_ssize_t kind_of(Terms terms, Py_ssize_t term) noexcept:
+    return terms.terms.pool[terms.terms.starts[term]]
+
+
+# An argument of a term, from 1 on.
+cdef inline Py_ssize_t argument(Terms terms, Py_ssize_t term, Py_ssize_t i) noexcept:
+    return terms.terms.pool[terms.terms.starts[term] + i]
+
+
+# One more than the number of arguments of a term.
+cdef inline Py_ssize_t end_of(Terms terms, Py_ssize_t term) noexcept:
+    return terms.terms.starts[term + 1] - terms.terms.starts[term]
