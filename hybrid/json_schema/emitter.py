@@ -148,7 +148,7 @@ class Emitter:
             return
         if (
             characters == ANY_CHARACTER
-            and piece.prefix.rows == ((),)
+            and piece.prefix.is_empty_text
             and not piece.least
             and piece.most is None
         ):
@@ -157,7 +157,7 @@ class Emitter:
         if characters is None:
             self._plainly(piece.prefix, source, end, True)
             return
-        if piece.prefix.rows == ((),):  # the empty text
+        if piece.prefix.is_empty_text:
             entry = source
         else:
             entry = rows.state()

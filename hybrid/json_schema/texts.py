@@ -209,17 +209,17 @@ def write_plainly(rows: Rows, language: Any, rule_of: Callable[[tuple], int]) ->
         The state of the rules that is state 0 of the language; the others follow it.
     """
     writer: PlainWriter = PlainWriter(rows, rule_of)
-    first: cython.Py_ssize_t = rows.states(language.n_states)
-    state: cython.Py_ssize_t = first
-    row: tuple
-    for row in language.rows:
-        low: cython.Py_ssize_t
-        high: cython.Py_ssize_t
-        target: cython.Py_ssize_t
-        for low, high, target in row:
-            writer.add(state, low, high, first + target)
-        writer.end(state)
-        state += 1
+    n: cython.Py_ssize_t = language.n_states
+    first: cython.Py_ssize_t = rows.states(n)
+    edges: cython.const[cython.longlong][:, ::1] = language.ranges
+    n_edges: cython.Py_ssize_t = edges.shape[0]
+    edge: cython.Py_ssize_t = 0
+    state: cython.Py_ssize_t
+    for state in range(n):
+        while edge < n_edges and edges[edge, 0] == state:
+            writer.add(first + state, edges[edge, 1], edges[edge, 2], first + edges[edge, 3])
+            edge += 1
+        writer.end(first + state)
     return first
 
 

@@ -47,28 +47,33 @@ class Automaton:
     """A language of texts. Only functions of this package make them.
 
     Attributes:
-        rows: the edges of each state. They lead to states from which an end can be reached. State 0 is the
-            start. The empty language has no states.
-        accepting: for each state, whether a text may end there.
+        accepting: for each state, whether a text may end there. State 0 is the start. The empty language has
+            no states.
         ranges: the edges as a table, int64[n, 4], read-only: rows (source, first character, last character,
-            target).
+            target). They lead to states from which an end can be reached.
         longest: length of the longest text in characters; None if there is no text, or no bound.
         n_texts: number of texts, at most `MOST_TEXTS`; None if there is no bound.
     """
 
-    __slots__ = ("_hash", "_starts", "_words", "accepting", "longest", "n_texts", "ranges", "rows")
+    __slots__ = (
+        "_content",
+        "_hash",
+        "_rows",
+        "_starts",
+        "_words",
+        "accepting",
+        "longest",
+        "n_texts",
+        "ranges",
+    )
 
     def __init__(
-        self,
-        rows: tuple[Row, ...],
-        accepting: tuple[bool, ...],
-        ranges: NDArray[np.int64],
-        longest: int | None,
-        n_texts: int | None,
+        self, accepting: tuple[bool, ...], ranges: NDArray[np.int64], longest: int | None, n_texts: int | None
     ) -> None:
-        self.rows, self.accepting, self.ranges = rows, accepting, ranges
-        self.longest, self.n_texts = longest, n_texts
-        self._hash = hash((rows, accepting))
+        self.accepting, self.ranges, self.longest, self.n_texts = accepting, ranges, longest, n_texts
+        self._content = ranges.tobytes()
+        self._hash = hash((self._content, accepting))
+        self._rows: tuple[Row, ...] | None = None
         self._starts: dict[int, list[int]] = {}
         self._words: dict[int, list[str] | None] = {}
 
@@ -76,25 +81,42 @@ class Automaton:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Automaton) and self.rows == other.rows and self.accepting == other.accepting
+        if not isinstance(other, Automaton):
+            return False
+        return self._content == other._content and self.accepting == other.accepting
 
     def __repr__(self) -> str:
         return f"Automaton({self.n_states} states)"
 
     @property
+    def rows(self) -> tuple[Row, ...]:
+        """The edges of each state."""
+        if self._rows is None:
+            rows: list[list[Edge]] = [[] for _ in self.accepting]
+            for source, low, high, target in self.ranges.tolist():
+                rows[source].append((low, high, target))
+            self._rows = tuple(map(tuple, rows))
+        return self._rows
+
+    @property
     def n_states(self) -> int:
         """Its states."""
-        return len(self.rows)
+        return len(self.accepting)
 
     @property
     def is_empty(self) -> bool:
         """Whether it contains no text."""
-        return not self.rows
+        return not self.accepting
 
     @property
     def is_universal(self) -> bool:
         """Whether it contains all texts."""
-        return self.accepting == (True,) and self.rows[0] == ((0, LAST, 0),)
+        return self == universal()
+
+    @property
+    def is_empty_text(self) -> bool:
+        """Whether it contains the empty text and nothing else."""
+        return self.longest == 0
 
     def step(self, state: int, character: int) -> int:
         """Return the state after a character, or -1."""
@@ -109,7 +131,7 @@ class Automaton:
 
     def contains(self, text: str) -> bool:
         """Whether it contains a text."""
-        state = 0 if self.rows else -1
+        state = -1 if self.is_empty else 0
         for letter in text:
             if state < 0:
                 return False
@@ -143,7 +165,7 @@ class Automaton:
         if self.count(limit) is None:
             return None
         found: list[str] = []
-        todo = [(0, "")] if self.rows else []
+        todo = [] if self.is_empty else [(0, "")]
         while todo:
             state, text = todo.pop()
             if self.accepting[state]:
@@ -169,12 +191,12 @@ def minimal(rows: Sequence[Sequence[Edge]], accepting: Sequence[bool]) -> Automa
 @lru_cache(maxsize=1)
 def universal() -> Automaton:
     """Return the language of all texts."""
-    return Automaton((((0, LAST, 0),),), (True,), np.array([[0, 0, LAST, 0]], np.int64), None, None)
+    return Automaton((True,), np.array([[0, 0, LAST, 0]], np.int64), None, None)
 
 
 def empty() -> Automaton:
     """Return the empty language."""
-    return Automaton((), (), np.empty((0, 4), np.int64), None, 0)
+    return Automaton((), np.empty((0, 4), np.int64), None, 0)
 
 
 def words(texts: Iterable[str]) -> Automaton:
@@ -227,7 +249,7 @@ def without(language: Automaton, texts: Iterable[str]) -> Automaton:
     accepting += language.accepting
     if has_dead or language.longest is not None:
         return minimal(rows, accepting)  # some beginnings are dead ends now, or the longest text is gone
-    return Automaton(tuple(rows), tuple(accepting), table_of(rows), None, None)
+    return Automaton(tuple(accepting), table_of(rows), None, None)
 
 
 def _rerouted(row: Row, below: dict[int, int]) -> Row:
@@ -249,9 +271,9 @@ def one_of(ranges: Ranges) -> Automaton:
     """Return the language of single characters from some ranges."""
     if not ranges:
         return empty()
-    row = tuple([(low, high, 1) for low, high in joined(list(ranges))])
-    n_texts = sum(n_characters_between(low, high) for low, high, _ in row)
-    return Automaton((row, ()), (False, True), np.array([(0, *edge) for edge in row], np.int64), 1, n_texts)
+    edges = [(0, low, high, 1) for low, high in joined(list(ranges))]
+    n_texts = sum(n_characters_between(low, high) for _, low, high, _ in edges)
+    return Automaton((False, True), np.array(edges, np.int64), 1, n_texts)
 
 
 def combine(
@@ -367,7 +389,7 @@ def is_endless(language: Automaton) -> bool:
 def ending_states(language: Automaton) -> list[int]:
     """Return the states that reach no cycle: only finitely many texts continue from them. The targets of a
     state come before it."""
-    n = len(language.rows)
+    n = language.n_states
     reached: list[set[int]] = [{target for _, _, target in row} for row in language.rows]
     left = [len(targets) for targets in reached]
     before = predecessors_of(reached)

@@ -70,7 +70,7 @@ def window(least: int, most: int | None) -> Automaton:
     if most is not None:  # two characters have more texts than are counted
         some = range(least, min(most, least + 2) + 1)
         n_texts = min(sum(n_characters_between(0, LAST) ** min(i, 2) for i in some), MOST_TEXTS)
-    return Automaton(tuple(rows), tuple(accepting), table_of(rows), most, n_texts)  # no two states are equal
+    return Automaton(tuple(accepting), table_of(rows), most, n_texts)  # no two states are equal
 
 
 @lru_cache(maxsize=1024)
