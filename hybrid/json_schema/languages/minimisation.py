@@ -248,20 +248,26 @@ class Minimiser:
             return n_colors
         color: cython.Py_ssize_t
         group: cython.Py_ssize_t
-        sizes: cython.longlong[::1] = np.zeros(self.n_reached, np.int64)  # states of each color
-        for i in range(self.n_reached):
-            sizes[self.color[self.order[i]]] += 1
-        todo: cython.longlong[::1] = self.order[: self.n_reached].copy()
-        n_todo: cython.Py_ssize_t = self.n_reached
-        seen: cython.longlong[::1] = np.zeros(self.n_reached, np.int64)  # states of each color in `todo`
-        changed: cython.longlong[::1] = np.empty(self.n_reached, np.int64)  # states with a new color
-        keeping: cython.longlong[::1] = np.full(self.n_reached, -1, np.int64)  # for a color, the group
+        n: cython.Py_ssize_t = self.n_reached
+        room: cython.longlong[::1] = np.empty(9 * n, np.int64)
+        sizes: cython.longlong[::1] = room[:n]  # states of each color
+        todo: cython.longlong[::1] = room[n : 2 * n]
+        seen: cython.longlong[::1] = room[2 * n : 3 * n]  # states of each color in `todo`
+        changed: cython.longlong[::1] = room[3 * n : 4 * n]  # states with a new color
+        keeping: cython.longlong[::1] = room[4 * n : 5 * n]  # for a color, the group that keeps it, or -1
         # states in `todo` that have equal keys are a group; for each state its group, and for each group its
         # color, its number of states, and its new color
-        group_of: cython.longlong[::1] = np.empty(self.n_reached, np.int64)
-        colors: cython.longlong[::1] = np.empty(self.n_reached, np.int64)
-        counts: cython.longlong[::1] = np.empty(self.n_reached, np.int64)
-        names: cython.longlong[::1] = np.empty(self.n_reached, np.int64)
+        group_of: cython.longlong[::1] = room[5 * n : 6 * n]
+        colors: cython.longlong[::1] = room[6 * n : 7 * n]
+        counts: cython.longlong[::1] = room[7 * n : 8 * n]
+        names: cython.longlong[::1] = room[8 * n :]
+        sizes[:] = 0
+        seen[:] = 0
+        keeping[:] = -1
+        for i in range(n):
+            todo[i] = self.order[i]
+            sizes[self.color[todo[i]]] += 1
+        n_todo: cython.Py_ssize_t = n
         waits: cython.uchar[::1] = np.zeros(self.n, np.uint8)
         groups: Interned = Interned(self.n_reached, 8)
         while n_todo and n_colors < self.n_reached:

@@ -67,6 +67,8 @@ _LINES: Ranges = ((10, 10), (13, 13), (0x2028, 0x2029))
 _CLASSES = {"d": _DIGITS, "w": WORD, "s": _SPACES}
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 _MOST_REPEATS = 1_000_000
+_QUANTIFIERS, _SYNTAX = frozenset("*+?{"), frozenset("()[{.*+?^$|\\")
+"""The first characters of quantifiers, and those that need not mean themselves."""
 
 
 def parse(source: str) -> Tree:
@@ -117,9 +119,15 @@ class _Parser:
 
     def _sequence(self) -> Tree:
         check_deadline()
-        parts = []
-        while self.at < len(self.source) and self.source[self.at] not in "|)":
-            parts.append(self._quantified())
+        parts: list[Tree] = []
+        source = self.source
+        while self.at < len(source) and source[self.at] not in "|)":
+            letter = source[self.at]
+            if letter in _SYNTAX or source[self.at + 1 : self.at + 2] in _QUANTIFIERS:
+                parts.append(self._quantified())
+            else:  # most parts are single letters
+                parts.append(("chars", ((ord(letter), ord(letter)),)))
+                self.at += 1
         return parts[0] if len(parts) == 1 else ("cat", tuple(parts))
 
     def _quantified(self) -> Tree:
@@ -144,6 +152,8 @@ class _Parser:
         return "repeat", tree, least, most
 
     def _quantifier(self) -> tuple[int, int | None] | None:
+        if self.source[self.at : self.at + 1] not in _QUANTIFIERS:
+            return None
         if self._take("*"):
             return 0, None
         if self._take("+"):
