@@ -1,7 +1,7 @@
 """Texts of strings in JSON: spellings parse to the texts that they stand for, and rows read the right texts.
 
-What: `spelled` against `json`, `write_plainly` against the language that it writes, and `write_others`
-against the automaton of all texts except some.
+What: `spelled` and `write_listed` against `json`, `write_plainly` against the language that it writes, and
+`write_others` against the automaton of all texts except some.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hybrid.json_schema.languages.automaton import LAST, Automaton, minimal, one
 from hybrid.json_schema.languages.pattern import pattern
 from hybrid.json_schema.languages.spelling import spelled
 from hybrid.json_schema.rows import CALL, EMPTY, Rows
-from hybrid.json_schema.texts import write_others, write_plainly
+from hybrid.json_schema.texts import write_listed, write_others, write_plainly
 
 pytestmark = pytest.mark.kernels
 
@@ -148,3 +148,16 @@ def test_other_texts_are_those_of_the_automaton(gone: list[str], asked: list[str
         assert reads(plain, sets, spelling, first, behind) == (text not in gone)
     for raw in (text + '"' for text in asked):
         assert reads(rows, sets, raw, start, end) == reads(plain, sets, raw, first, behind)
+
+
+@given(odd_texts, odd_texts)
+@settings(max_examples=100, deadline=None)
+def test_listed_texts_are_read_in_the_spellings_of_json(listed: list[str], others: list[str]) -> None:
+    rows = Rows()
+    start, end = rows.state(), rows.state()
+    write_listed(rows, sorted(listed), start, end)
+    for text in {*listed, *others, *(text + "a" for text in listed), *(text[:-1] for text in listed)}:
+        for ascii_only in (True, False):
+            spelling = json.dumps(text, ensure_ascii=ascii_only)[1:]
+            assert reads(rows, [], spelling, start, end) == (text in listed)
+        assert not reads(rows, [], spelling[:-1], start, end)

@@ -15,12 +15,10 @@ import cython
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.automata import Nonterminal
 from cython.cimports.hybrid.json_schema.rows import Rows
-from cython.cimports.hybrid.json_schema.texts import TreeWriter
 
 from hybrid.json_schema import marks
 from hybrid.json_schema.automata import KeyClass
 from hybrid.json_schema.errors import SchemaRefused
-from hybrid.json_schema.keys import NO_KEYS
 from hybrid.json_schema.languages.automaton import LAST, Automaton, one_of, universal
 from hybrid.json_schema.languages.counted import CountedLanguage, counted_language
 from hybrid.json_schema.languages.lengths import Piece
@@ -29,7 +27,7 @@ from hybrid.json_schema.languages.syntax import Ranges
 from hybrid.json_schema.layout import Layout
 from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.strings import ANY_CHARACTER
-from hybrid.json_schema.texts import write_others, write_plainly
+from hybrid.json_schema.texts import write_listed, write_others, write_plainly
 
 check_source(__name__)
 
@@ -131,13 +129,10 @@ class Emitter:
         if rule is None:
             rows = self.rows
             rule = self._rules[texts] = rows.rule(f"string_{len(self._rules)}")
-            tree, end = NO_KEYS, -2 - 2 * rule
-            for text in sorted(texts):
-                self._nonterminals.check()
-                tree = tree.with_key(text, 0)
-            writer = TreeWriter(rows, lambda state, _: rows.letter(state, '"', end))
-            rows.letter(-1 - 2 * rule, '"', writer.state_of(tree))
-            writer.finish()
+            self._nonterminals.check()
+            inside = rows.state()
+            rows.letter(-1 - 2 * rule, '"', inside)
+            write_listed(rows, sorted(texts), inside, -2 - 2 * rule)
         return rule
 
     def _piece(self, piece: Piece, source: int, end: int) -> None:

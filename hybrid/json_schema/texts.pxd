@@ -13,8 +13,6 @@ cdef class TreeWriter:
     cpdef object write(self, KeyTree tree, Py_ssize_t state)
     cpdef object finish(self)
     cdef object _branch(self, Branch branch, Py_ssize_t state)
-    cdef object _spell(self, Py_ssize_t state, str label, Py_ssize_t target)
-    cdef object _escaped(self, Py_ssize_t state, str letter, Py_ssize_t target)
 
 
 cdef class PlainWriter:

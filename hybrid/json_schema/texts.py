@@ -2,8 +2,8 @@
 # mypy: ignore-errors
 """Texts as rows: declared keys, strings that a schema lists, and languages of strings.
 
-What: `TreeWriter` writes the nodes of trees (`keys.py`) between the quotes of a JSON string, `write_plainly`
-the texts of an automaton, `write_others` all texts except some. Printable ASCII characters stand for
+What: `TreeWriter` writes the nodes of trees (`keys.py`) between the quotes of a JSON string, `write_listed`
+listed texts, `write_plainly` the texts of an automaton, `write_others` all texts except some. Printable ASCII characters stand for
 themselves (`"` and `\\` escaped, `/` also as `\\/`), every other character may have any spelling.
 When: while objects and listed strings are written (`hybrid.json_schema.emission`).
 Limits: parts that versions of a tree share are written once. Equal parts of different trees are written
@@ -73,7 +73,7 @@ class TreeWriter:
     def _branch(self, branch: Branch, state: cython.Py_ssize_t) -> object:
         label: str = branch.label
         if not _is_plain(label):
-            self._spell(state, label, self.state_of(branch.below))
+            _spell(self._rows, state, label, self.state_of(branch.below))
             return
         known = self._behind_first.get(branch)
         found: cython.Py_ssize_t
@@ -86,36 +86,6 @@ class TreeWriter:
             self._behind_first[branch] = found
         self._rows.letter(state, label[0], found)
 
-    def _spell(self, state: cython.Py_ssize_t, label: str, target: cython.Py_ssize_t) -> object:
-        """Add edges that read a label, each character in all its spellings."""
-        rows = self._rows
-        for i, letter in enumerate(label):
-            after = target if i == len(label) - 1 else rows.state()
-            short = _SHORT_ESCAPES.get(letter)
-            if short is not None:
-                rows.text(state, short, after)
-            if letter == "/":
-                rows.text(state, "\\/", after)
-            if letter < " " or letter > "~":
-                self._escaped(state, letter, after)
-            if letter >= " " and short is None:
-                rows.characters(state, ord(letter), ord(letter), after)
-            state = after
-
-    def _escaped(self, state: cython.Py_ssize_t, letter: str, target: cython.Py_ssize_t) -> object:
-        """Add edges that read a character as `\\u` code units with four digits in upper or lower case."""
-        rows, units = self._rows, letter.encode("utf-16-be", "surrogatepass")
-        for i in range(0, len(units), 2):
-            behind = rows.state()
-            rows.text(state, "\\u", behind)
-            state = behind
-            digits = f"{int.from_bytes(units[i : i + 2], 'big'):04x}"
-            for j, digit in enumerate(digits):
-                after = target if i + 2 == len(units) and j == 3 else rows.state()
-                for spelling in {digit, digit.upper()}:
-                    rows.letter(state, spelling, after)
-                state = after
-
 
 @cython.cfunc
 def _is_plain(label: str) -> cython.bint:
@@ -125,6 +95,91 @@ def _is_plain(label: str) -> cython.bint:
         if not 0x20 <= letter <= 0x7E or letter == '"' or letter == "\\" or letter == "/":
             return False
     return True
+
+
+@cython.cfunc
+def _spell(rows: Rows, state: cython.Py_ssize_t, label: str, target: cython.Py_ssize_t) -> object:
+    """Add edges that read a label, each character in all its spellings."""
+    for i, letter in enumerate(label):
+        after = target if i == len(label) - 1 else rows.state()
+        short = _SHORT_ESCAPES.get(letter)
+        if short is not None:
+            rows.text(state, short, after)
+        if letter == "/":
+            rows.text(state, "\\/", after)
+        if letter < " " or letter > "~":
+            _escaped(rows, state, letter, after)
+        if letter >= " " and short is None:
+            rows.characters(state, ord(letter), ord(letter), after)
+        state = after
+
+
+@cython.cfunc
+def _escaped(rows: Rows, state: cython.Py_ssize_t, letter: str, target: cython.Py_ssize_t) -> object:
+    """Add edges that read a character as `\\u` code units with four digits in upper or lower case."""
+    units = letter.encode("utf-16-be", "surrogatepass")
+    for i in range(0, len(units), 2):
+        behind = rows.state()
+        rows.text(state, "\\u", behind)
+        state = behind
+        digits = f"{int.from_bytes(units[i : i + 2], 'big'):04x}"
+        for j, digit in enumerate(digits):
+            after = target if i + 2 == len(units) and j == 3 else rows.state()
+            for spelling in {digit, digit.upper()}:
+                rows.letter(state, spelling, after)
+            state = after
+
+
+def write_listed(rows: Rows, texts: list, source: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
+    """Write some texts and the closing quote: a state for each beginning after which they differ.
+
+    Args:
+        rows: where they are written.
+        texts: the texts, sorted and distinct.
+        source, end: the states before the first character and after the closing quote.
+    """
+    last: cython.Py_ssize_t = rows.state()  # after a text that begins no other one
+    rows.letter(last, '"', end)
+    todo: list = [(0, len(texts), 0, source)] if texts else []
+    text: str
+    label: str
+    i: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    depth: cython.Py_ssize_t
+    state: cython.Py_ssize_t
+    while todo:
+        i, stop, depth, state = todo.pop()  # texts i to stop - 1 have the same first characters
+        text = texts[i]
+        if len(text) == depth:
+            rows.letter(state, '"', end)
+            i += 1
+        while i < stop:
+            text = texts[i]
+            code = _code(text, depth)
+            following: cython.Py_ssize_t = i + 1
+            while following < stop and _code(texts[following], depth) == code:
+                following += 1
+            shared: cython.Py_ssize_t = len(text)
+            target = last
+            if following > i + 1:
+                shared = _n_shared(text, texts[following - 1], depth)
+                target = rows.state()
+                todo.append((i, following, shared, target))
+            label = text[depth:shared]
+            if _is_plain(label):
+                rows.text(state, label, target)
+            else:
+                _spell(rows, state, label, target)
+            i = following
+
+
+@cython.cfunc
+def _n_shared(one: str, other: str, depth: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Return the length of the longest beginning of two texts that share their first `depth` characters."""
+    n: cython.Py_ssize_t = min(len(one), len(other))
+    while depth < n and _code(one, depth) == _code(other, depth):
+        depth += 1
+    return depth
 
 
 @cython.final
