@@ -341,8 +341,8 @@ def test_what_is_too_large_for_both_is_refused_before_it_is_written() -> None:
     """The text for XGrammar and its conversion took 1 to 3 s of a refusal."""
     compiler = GrammarCompiler(BYTES, semantics="json-schema", budget=Budget(states=5, bytes=100_000))
     with pytest.raises(BudgetExceeded, match=r"grammar of more than \d.* MiB.*Budget\.states"):
-        compiler.compile_json_schema({"enum": [f"{i:b}" for i in range(64)]})
-    grammar = grammar_of_schema({"enum": [f"{i:b}" for i in range(64)]}, most_bytes=10**6)
+        compiler.compile_json_schema({"enum": [f"{i:b}" for i in range(128)]})
+    grammar = grammar_of_schema({"enum": [f"{i:b}" for i in range(128)]}, most_bytes=10**6)
     assert 0.8 < len(grammar.serialize_json()) / least_bytes(grammar.whole.rows) < 1.5
 
 

@@ -1,4 +1,5 @@
-# cython: language_level=3, wraparound=True
+# cython: language_level=3, wraparound=True, annotation_typing=True
+# mypy: ignore-errors
 """Splitting the value of a key or an item into disjoint cases.
 
 What: the next value decides atoms of a formula: an atom becomes one thing if the value satisfies its
@@ -24,16 +25,18 @@ These rules keep the number of cases small (figures from 322 hard schemas):
 
 from __future__ import annotations
 
+import cython
 from cython.cimports.equivalence.source_check import check_source
+from cython.cimports.hybrid.json_schema.formulas import Formula, Formulas, decides
+from cython.cimports.hybrid.json_schema.nonterminals import Nonterminals
 
 from hybrid.json_schema.errors import SchemaRefused
-from hybrid.json_schema.formulas import Formula, decides
-from hybrid.json_schema.nonterminals import Nonterminals
 
 check_source(__name__)
 
 MANY_LISTED = 8
 """If at least this many conditions list their values, a value is split by all of them at once."""
+
 
 Condition = tuple[Formula, Formula, Formula, Formula]
 """An atom, a formula of the value, and what the atom becomes if the value satisfies the formula, and if it
@@ -44,22 +47,24 @@ Case = tuple[Formula, Formula]
 """A formula of the value, and the formula of what comes after it."""
 
 
-def split(
-    nonterminals: Nonterminals, formula: Formula, decided: dict[Formula, Formula], conditions: list[Condition]
-) -> list[Case]:
-    """Return the cases of a value.
+def split(nonterminals: Nonterminals, formula: Formula, decided: dict, conditions: list) -> list:
+    """Return the cases of a value, each a `Case`.
 
     Args:
         nonterminals: decide which formulas may have a value.
         formula: the formula before the value.
         decided: what atoms become that do not depend on the value.
-        conditions: atoms that depend on the value.
+        conditions: atoms that depend on the value, each a `Condition`.
 
     Raises:
         SchemaRefused: there are too many cases.
     """
-    formulas = nonterminals.formulas
-    values = dict(decided)
+    formulas: Formulas = nonterminals.formulas
+    values: dict = dict(decided)
+    atom: Formula
+    condition: Formula
+    if_so: Formula
+    if_not: Formula
     for atom, condition, if_so, if_not in conditions:
         if condition.is_constant:
             values[atom] = if_so if condition is formulas.true else if_not
@@ -71,22 +76,24 @@ def split(
             else:
                 not_so = formulas.conjunction((formulas.negation(unknown), if_not))
                 values[atom] = formulas.disjunction((so, not_so))
-    after = formulas.substitute(formula, values)
+    after: Formula = formulas.substitute(formula, values)
     if len(conditions) == 1 and after.op == "atom" and after.args[0] == "value":
         return [(after.args[1], formulas.true)]
-    splitter = _Splitter(nonterminals)
+    splitter: _Splitter = _Splitter(nonterminals)
     cases = splitter.cases(formulas.true, after)
     if len(cases) > nonterminals.bounds.minterms + splitter.n_listed:
         raise _too_many(nonterminals)
     return [case for case in cases if case[0] is not formulas.false]
 
 
-def _too_many(nonterminals: Nonterminals) -> SchemaRefused:
+def _too_many(nonterminals: Nonterminals) -> object:
     return SchemaRefused(
         "bounds", "", "", f"splits a value into more than {nonterminals.bounds.minterms} cases"
     )
 
 
+@cython.final
+@cython.cclass
 class _Splitter:
     """One call of `split`.
 
@@ -94,13 +101,21 @@ class _Splitter:
         n_listed: number of cases from lists of values. The size of the schema bounds it.
     """
 
+    _nonterminals: Nonterminals
+    _formulas: Formulas
+    _leaves: cython.Py_ssize_t
+    n_listed: cython.Py_ssize_t
+
     def __init__(self, nonterminals: Nonterminals) -> None:
         self._nonterminals, self._formulas = nonterminals, nonterminals.formulas
         self._leaves = self.n_listed = 0
 
-    def cases(self, known: Formula, after: Formula) -> list[Case]:
+    @cython.cfunc
+    def cases(self, known: Formula, after: Formula) -> list:
         """Return the cases of a value that satisfies `known`; their formulas do not repeat `known`."""
         formulas = self._formulas
+        required: Formula
+        unknown: list
         self._nonterminals.check()
         required, after, unknown = self._required(after)
         if after is formulas.false:
@@ -127,11 +142,13 @@ class _Splitter:
             return found
         return [(formulas.conjunction((required, value)), rest) for value, rest in found]
 
-    def _required(self, after: Formula) -> tuple[Formula, Formula, list[Formula]]:
+    @cython.cfunc
+    def _required(self, after: Formula) -> tuple:
         """Return what the value must satisfy, what is left of the formula then, and the conditions still
         undecided."""
         formulas = self._formulas
-        required: list[Formula] = []
+        atom: Formula
+        required: list = []
         while True:
             unknown = [atom for atom in after.atoms if atom.args[0] == "value"]
             unknown.sort(key=_number_of_value)
@@ -147,26 +164,28 @@ class _Splitter:
             else:
                 return formulas.conjunction(required), after, unknown
 
-    def _by_value(self, after: Formula, unknown: list[Formula]) -> list[Case] | None:
+    @cython.cfunc
+    def _by_value(self, after: Formula, unknown: list) -> list:
         """Split by value on all conditions that list their values at once. None if there are few.
 
         The name of a tool decides which of 400 alternatives is meant. If conditions were split one by one,
         each case of the first would be tested against all others.
         """
         nonterminals, formulas = self._nonterminals, self._formulas
-        lists = {atom: nonterminals.of(atom.args[1]).listed for atom in unknown}
+        atom: Formula
+        lists: dict = {atom: nonterminals.of(atom.args[1]).listed for atom in unknown}
         listed = {atom: values for atom, values in lists.items() if values is not None}
         if len(listed) < MANY_LISTED:
             return None
-        true_of: dict[object, list[Formula]] = {}  # for each value, the atoms whose conditions it satisfies
+        true_of: dict = {}  # for each value, the atoms whose conditions it satisfies
         for atom, values in listed.items():
             for value in sorted(values, key=_in_order):
                 true_of.setdefault(value, []).append(atom)
         signatures = dict.fromkeys(map(tuple, true_of.values()))
         self.n_listed += len(signatures)
         none = dict.fromkeys(listed, formulas.false)
-        values_of: dict[Formula, list[Formula]] = {}
-        known: dict[Formula, Formula] = {}
+        values_of: dict = {}
+        known: dict = {}
         negations = {atom: formulas.negation(atom.args[1]) for atom in listed}
         for signature in (*signatures, ()):
             nonterminals.check()
@@ -175,11 +194,11 @@ class _Splitter:
             if rest is formulas.false:
                 continue
             if signature:
-                common = frozenset.intersection(*(listed[atom] for atom in signature))
+                common = frozenset.intersection(*[listed[atom] for atom in signature])
                 beside = dict.fromkeys(
-                    atom for value in common for atom in true_of[value] if atom not in true
+                    [atom for value in common for atom in true_of[value] if atom not in true]
                 )
-                parts = [*(atom.args[1] for atom in signature), *(negations[atom] for atom in beside)]
+                parts = [*[atom.args[1] for atom in signature], *[negations[atom] for atom in beside]]
             else:
                 parts = list(negations.values())
             holds = formulas.conjunction(parts)
@@ -187,26 +206,28 @@ class _Splitter:
                 values_of.setdefault(target, []).append(formulas.conjunction((holds, one)))
         return [(formulas.disjunction(values), target) for target, values in values_of.items()]
 
-    def _by_known_value(self, known: Formula, after: Formula, unknown: list[Formula]) -> list[Case] | None:
+    @cython.cfunc
+    def _by_known_value(self, known: Formula, after: Formula, unknown: list) -> list:
         """Split a value that is one of a list by the conditions that it satisfies. None if there is no list.
 
         The conditions need not list their values: `pattern` without `type` holds for all numbers, too.
         """
         nonterminals, formulas = self._nonterminals, self._formulas
+        atom: Formula
         values = nonterminals.of(known).listed
-        if values is None or any(kind == "number" for kind, _ in values):  # 1.0 may be no integer, as 1 is
-            return None
-        true: dict[tuple[str, object], list[Formula]] = {value: [] for value in sorted(values, key=_in_order)}
+        if values is None or any([kind == "number" for kind, _ in values]):  # noqa: C419 - no generators in C
+            return None  # 1.0 may be no integer, as 1 is
+        true: dict = {value: [] for value in sorted(values, key=_in_order)}
         for atom in unknown:
             nonterminals.check()
             for value in nonterminals.satisfying(atom.args[1], values):
                 true[value].append(atom)
-        groups: dict[tuple[Formula, ...], list[Formula]] = {}
+        groups: dict = {}
         for value, atoms in true.items():
             groups.setdefault(tuple(atoms), []).append(nonterminals.assertions.constant(value[1]))
         none = dict.fromkeys(unknown, formulas.false)
-        if_none: dict[Formula, Formula] = {}
-        values_of: dict[Formula, list[Formula]] = {}
+        if_none: dict = {}
+        values_of: dict = {}
         for signature, constants in groups.items():
             nonterminals.check()
             rest = formulas.chosen(after, frozenset(signature), none, if_none, {})
@@ -215,25 +236,25 @@ class _Splitter:
         self.n_listed += len(values_of)
         return [(formulas.disjunction(constants), rest) for rest, constants in values_of.items()]
 
-    def _both(self, known: Formula, after: Formula, atom: Formula) -> list[Case]:
+    @cython.cfunc
+    def _both(self, known: Formula, after: Formula, atom: Formula) -> list:
         """Split on one condition."""
-        formulas, may_hold = self._formulas, self._nonterminals.may_hold
-        condition = atom.args[1]
+        formulas, nonterminals = self._formulas, self._nonterminals
+        condition: Formula = atom.args[1]
         opposite = formulas.negation(condition)
         if_so = formulas.substitute(after, {atom: formulas.true})
         if_not = formulas.substitute(after, {atom: formulas.false})
         so, not_so = formulas.conjunction((known, condition)), formulas.conjunction((known, opposite))
         # if one side is decided, a chain of cases cannot blow up: emptiness is decided at the end
         both_go_on = _is_open(if_so) == _is_open(if_not)
-        if both_go_on and not may_hold(so):
+        if both_go_on and not nonterminals.may_hold(so):
             return self.cases(known, if_not)
-        if both_go_on and not may_hold(not_so):
+        if both_go_on and not nonterminals.may_hold(not_so):
             return self.cases(known, if_so)
         return self._merged(condition, opposite, self.cases(so, if_so), self.cases(not_so, if_not))
 
-    def _merged(
-        self, condition: Formula, opposite: Formula, so: list[Case], not_so: list[Case]
-    ) -> list[Case]:
+    @cython.cfunc
+    def _merged(self, condition: Formula, opposite: Formula, so: list, not_so: list) -> list:
         """Return the cases of both sides. Cases with the same continuation are merged."""
         formulas = self._formulas
         values_so, values_not = {rest: v for v, rest in so}, {rest: v for v, rest in not_so}
@@ -255,14 +276,19 @@ class _Splitter:
         return found
 
 
-def _number_of_value(atom: Formula) -> int:
-    number: int = atom.args[1].number
-    return number
+def _number_of_value(atom: Formula) -> object:
+    condition: Formula = atom.args[1]
+    return condition.number
 
 
-def _is_open(formula: Formula) -> bool:
-    return any(atom.args[0] == "value" for atom in formula.atoms)
+@cython.cfunc
+def _is_open(formula: Formula) -> cython.bint:
+    atom: Formula
+    for atom in formula.atoms:  # noqa: SIM110 - C functions have no generators
+        if atom.args[0] == "value":
+            return True
+    return False
 
 
-def _in_order(value: tuple[str, object]) -> tuple[str, str]:
+def _in_order(value: tuple) -> tuple:
     return value[0], str(value[1])

@@ -15,8 +15,6 @@ its branches. A key that has passed is forgotten.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-
 import cython
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.atoms import PropertySet, PropertySets
@@ -62,9 +60,9 @@ class _Builder:
     _automaton: ObjectAutomaton
     _numbers: dict  # of each pair of the number of passed keys and a formula
     _todo: list
-    _decisive: dict  # for each formula, `_find_decisive`
+    _first: dict  # for each formula, `_find_first`
+    _firsts: dict  # for each property set, `_first_of`
     _position_of: dict  # of each declared key
-    _all_positions: object
 
     def __init__(self, nonterminals: Nonterminals, of: Nonterminal) -> None:
         self._nonterminals, self._formulas = nonterminals, nonterminals.formulas
@@ -99,9 +97,8 @@ class _Builder:
         if required is not None:
             self._chain(required[0], required[1])
             return
-        self._decisive = {}
+        self._first, self._firsts = {}, {}
         self._position_of = {name: i for i, name in enumerate(self._names)}
-        self._all_positions = range(len(self._names) + 1)
         self._state(0, self._start)
         automaton = self._automaton
         while self._todo:
@@ -200,10 +197,10 @@ class _Builder:
 
     @cython.cfunc
     def _state(self, position: cython.Py_ssize_t, formula: Formula) -> object:
-        decisive = self._decisive.get(formula)
-        if decisive is None:
-            decisive = self._decisive[formula] = self._find_decisive(formula)
-        position = decisive[bisect_left(decisive, position)]
+        first = self._first.get(formula)
+        if first is None:
+            first = self._first[formula] = self._find_first(formula)
+        position = max(position, first)
         key = position, formula
         number = self._numbers.get(key)
         if number is None:
@@ -220,26 +217,35 @@ class _Builder:
         return number
 
     @cython.cfunc
-    def _find_decisive(self, formula: Formula) -> object:
-        """Return the positions of the declared keys that may still come or that a formula names, and the
-        position after all keys. Other declared keys are passed over without a state.
+    def _find_first(self, formula: Formula) -> cython.Py_ssize_t:
+        """Return the position of the first declared key that may still come or that a formula names, or the
+        position after all keys. Keys before it are passed over without a state.
 
         With a state for each, a union of 128 closed objects with their own keys had 16,512 states instead of
         256, more than allowed.
         """
         if not self._is_closed(formula):
-            return self._all_positions
+            return 0
         atom: Formula
-        properties: PropertySet
-        named: set = set()
+        first: cython.Py_ssize_t = len(self._names)
         for atom in formula.atoms:
             if atom.args[0] == "has":
-                named.add(atom.args[1])
+                first = min(first, self._position_of.get(atom.args[1], first))
             elif atom.args[0] == "properties":
-                properties = atom.args[1]
-                named.update(properties.names)
-        positions = sorted([self._position_of[name] for name in named if name in self._position_of])
-        return [*positions, len(self._names)]
+                first = min(first, self._first_of(atom.args[1]))
+        return first
+
+    @cython.cfunc
+    def _first_of(self, properties: PropertySet) -> cython.Py_ssize_t:
+        """Return the position of the first declared key in a property set."""
+        known = self._firsts.get(properties)
+        if known is not None:
+            return known
+        first: cython.Py_ssize_t = len(self._names)
+        for name in properties.names:
+            first = min(first, self._position_of[name])
+        self._firsts[properties] = first
+        return first
 
     @cython.cfunc
     def _declared(self, number: cython.Py_ssize_t, position: cython.Py_ssize_t, formula: Formula) -> object:
@@ -353,7 +359,31 @@ class _Builder:
                 properties = atom.args[1]
                 if not properties.patterns and properties.rest is self._formulas.false:
                     closed[atom] = self._formulas.false
-        return bool(closed) and self._formulas.substitute(formula, closed) is self._formulas.false
+        if not closed:
+            return False
+        return (
+            _needs_any(formula, closed) or self._formulas.substitute(formula, closed) is self._formulas.false
+        )
+
+
+@cython.cfunc
+def _needs_any(formula: Formula, atoms: dict) -> cython.bint:
+    """Whether a formula is obviously false if some atoms are. It makes no formulas, as substituting does."""
+    part: Formula
+    op = formula.op
+    if op == "atom":
+        return formula in atoms
+    if op == "and":
+        for part in formula.args:  # noqa: SIM110 - C functions have no generators
+            if _needs_any(part, atoms):
+                return True
+        return False
+    if op != "or" and op != "one":
+        return op == "false"
+    for part in formula.args:  # noqa: SIM110
+        if not _needs_any(part, atoms):
+            return False
+    return True
 
 
 def _number_of_atom(condition: tuple) -> object:

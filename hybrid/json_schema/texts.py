@@ -3,8 +3,9 @@
 """Texts as rows: declared keys, strings that a schema lists, and languages of strings.
 
 What: `TreeWriter` writes the nodes of trees (`keys.py`) between the quotes of a JSON string, `write_listed`
-listed texts, `write_plainly` the texts of an automaton, `write_others` all texts except some. Printable ASCII characters stand for
-themselves (`"` and `\\` escaped, `/` also as `\\/`), every other character may have any spelling.
+listed texts, `write_plainly` the texts of an automaton, `write_others` all texts except some. Printable ASCII
+characters stand for themselves (`"` and `\\` escaped, `/` also as `\\/`), every other character may have any
+spelling.
 When: while objects and listed strings are written (`hybrid.json_schema.emission`).
 Limits: parts that versions of a tree share are written once. Equal parts of different trees are written
 again; the network merges equal states anyway.
