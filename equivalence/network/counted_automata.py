@@ -91,14 +91,16 @@ def limits_of(
         own = [numbers[k, edge] for edge in range(len(one.edges))]
         starts = np.searchsorted(one.edges[:, 0], np.arange(len(one.accepting) + 1)) + len(following)
         following += own
-        frames: dict[int, int] = {}
-        for counted_class, (source, target) in zip(own, one.edges.tolist(), strict=True):
-            room = one.most - 1 - int(one.distance[target])
-            accepts = bool(one.accepting[target])
-            frame = frames.setdefault(target, counted_class)
-            limits[counted_class] = frame, starts[target], starts[target + 1], accepts, room, k
-            counted[counted_class, 1:] = one.least, one.slack, one.slack
-            is_called[counted_class] = source == 0
+        source, target = one.edges.T
+        # edges to the same state have the frame of the first of them
+        _, first, place = np.unique(target, return_index=True, return_inverse=True)
+        numbered = np.array(own, np.int64)
+        limits[numbered] = np.column_stack(
+            [numbered[first][place], starts[target], starts[target + 1], one.accepting[target],
+             one.most - 1 - one.distance[target], np.full(len(own), k)]
+        )  # fmt: skip
+        counted[numbered, 1:] = one.least, one.slack, one.slack
+        is_called[numbered] = source == 0
     kept = np.ones(len(calls), bool)
     is_counted = calls[:, 0] < 0
     kept[is_counted] = is_called[-1 - calls[is_counted, 0]]

@@ -21,6 +21,7 @@ from functools import cache
 
 from hybrid.json_schema.languages.automaton import Automaton
 from hybrid.json_schema.languages.pattern import pattern
+from hybrid.json_schema.languages.spelling import spell_common
 
 BOUND = 20_000
 """The maximum number of states of a format's automaton. No format comes close."""
@@ -206,8 +207,9 @@ COMMON = ("date", "time", "date-time", "duration", "email", "hostname", "ipv4", 
 
 
 def make_common() -> None:
-    """Make the automata of the common formats in advance; otherwise the first schema with one waits up to 30
-    ms for it. Mail addresses and URIs often have a `maxLength`, too."""
+    """Make the automata of the common formats and classes of characters in advance; otherwise the first
+    schema with a format waits up to 30 ms for it. Mail addresses and URIs often have a `maxLength`, too."""
+    spell_common()
     for name in COMMON:
         format_language(name)
         format_language(name, True)

@@ -14,13 +14,16 @@ from functools import lru_cache
 from math import prod
 
 from hybrid.json_schema.languages.automaton import LAST, Automaton, minimal
-from hybrid.json_schema.languages.syntax import Ranges
+from hybrid.json_schema.languages.syntax import LINES, SPACES, Ranges, others
 
 _SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 """Short escapes, and the characters that they stand for."""
 
 _RAW = ((0x20, 0x21), (0x23, 0x5B), (0x5D, LAST))
 """Characters that may stand for themselves."""
+
+_BESIDE_PLAIN = ((0, 0x1F), (0x7F, LAST))
+"""Characters that `hybrid.json_schema.texts.PlainWriter` does not write as themselves."""
 
 _BASIC = ((0, 0xD7FF), (0xE000, 0xFFFF))
 """Characters of one code unit."""
@@ -58,6 +61,14 @@ def spelled(ranges: Ranges, is_repeated: bool = False) -> Automaton:
         nodes[node][spelling[-1]] = end
     rows = [[(low, high, to) for ranges, to in below.items() for low, high in ranges] for below in nodes]
     return minimal(rows, [node == end for node in range(len(nodes))])
+
+
+def spell_common() -> None:
+    """Make in advance what patterns with `.`, `\\s`, `\\S` and `[^a]` need; each takes 0.1 to 0.4 ms."""
+    for ranges in (others(LINES), SPACES, others(SPACES), others(())):
+        spelled(_within(ranges, _BESIDE_PLAIN))
+    for is_repeated in (False, True):
+        spelled(others(()), is_repeated)
 
 
 def _products(low: int, high: int, bases: tuple[int, ...]) -> Iterator[tuple[tuple[int, int], ...]]:

@@ -59,12 +59,12 @@ def others(ranges: Ranges) -> Ranges:
 
 _DIGITS: Ranges = ((48, 57),)
 WORD: Ranges = ((48, 57), (65, 90), (95, 95), (97, 122))
-_SPACES = joined(
+SPACES = joined(
     [(9, 13), (32, 32), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F),
      (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF)]
 )  # fmt: skip
-_LINES: Ranges = ((10, 10), (13, 13), (0x2028, 0x2029))
-_CLASSES = {"d": _DIGITS, "w": WORD, "s": _SPACES}
+LINES: Ranges = ((10, 10), (13, 13), (0x2028, 0x2029))
+_CLASSES = {"d": _DIGITS, "w": WORD, "s": SPACES}
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 _MOST_REPEATS = 1_000_000
 _QUANTIFIERS, _SYNTAX = frozenset("*+?{"), frozenset("()[{.*+?^$|\\")
@@ -176,7 +176,7 @@ class _Parser:
         if letter == "[":
             return "chars", self._class()
         if letter == ".":
-            return "chars", others(_LINES)
+            return "chars", others(LINES)
         if letter == "^":
             return ("start",)
         if letter == "$":
