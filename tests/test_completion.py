@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from bench.cases import Case
 from equivalence import (
     ArgumentError,
-    BatchError,
     BudgetExceeded,
     MatcherError,
     UnsupportedGrammar,
@@ -23,7 +22,6 @@ from equivalence import (
 )
 from equivalence.classes.reference import ReferenceGrammar
 from hybrid import (
-    BatchGrammarMatcher,
     CompiledGrammar,
     GrammarCompiler,
     GrammarMatcher,
@@ -298,32 +296,6 @@ def test_a_plan_that_the_masks_of_xgrammar_leave_out_stays_open(strategy: str) -
     assert matcher.shortest_completion() == [256]
     assert limited(matcher, 1) == [256]
     assert matcher.accept_token(256) and matcher.is_completed()
-
-
-def test_batches_have_a_limit_for_each() -> None:
-    matchers = [matcher_of(SCHEMA), matcher_of(NESTED), matcher_of(SCHEMA, "engine")]
-    matchers[1].accept_string('{"name":"","next":')
-    matchers[2].accept_string('{"a": "xyz", "b": [17, 4')
-    left = [
-        len(matcher.shortest_completion()) + more for matcher, more in zip(matchers, (0, 9, 1), strict=True)
-    ]
-    batch, bitmask = BatchGrammarMatcher(), allocate_token_bitmask(5, VOCABULARY.size)
-    batch.batch_fill_limited_bitmask(matchers, bitmask, left, [4, 0, 2])
-    single = allocate_token_bitmask(1, VOCABULARY.size)
-    for matcher, count, row in zip(matchers, left, (4, 0, 2), strict=True):
-        matcher.fill_limited_bitmask(single, count)
-        assert bool((bitmask[row] == single[0]).all())
-    batch.batch_fill_limited_bitmask(matchers, bitmask, 100)
-    bitmask.fill_(7)
-    with pytest.raises(MatcherError, match="cannot be completed within 1 tokens"):
-        batch.batch_fill_limited_bitmask(matchers, bitmask, [100, 100, 1])
-    with pytest.raises(
-        BatchError, match=r"tokens_left must have one element for each matcher \(3\), but has 2"
-    ):
-        batch.batch_fill_limited_bitmask(matchers, bitmask, [3, 3])
-    with pytest.raises(ArgumentError, match="tokens_left"):
-        batch.batch_fill_limited_bitmask(matchers, bitmask, 0)
-    assert bool((bitmask == 7).all())
 
 
 def test_a_text_that_cannot_end_in_time_is_an_error() -> None:

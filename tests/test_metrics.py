@@ -77,7 +77,6 @@ def test_every_mask_is_counted_once(strategy: str) -> None:
         (lambda: BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask, [0, 1, 2]), 3),
         (lambda: BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers[:1], bitmask), 1),
         (lambda: matchers[1].fill_limited_bitmask(bitmask, 5), 1),
-        (lambda: BatchGrammarMatcher().batch_fill_limited_bitmask(matchers, bitmask, 5), 3),
         (lambda: matchers[2].traverse_draft_tree(*tree, row()[:3]), 3),
     ]
     for number, (fill, masks) in enumerate(ways):

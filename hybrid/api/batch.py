@@ -114,33 +114,6 @@ class BatchGrammarMatcher:
             raise
 
     @staticmethod
-    def batch_fill_limited_bitmask(
-        matchers: Sequence[GrammarMatcher],
-        bitmask: torch.Tensor,
-        tokens_left: int | Iterable[int],
-        indices: Iterable[int] | None = None,
-    ) -> None:
-        """Fill row ``indices[i]`` (default: i) for matcher i, as `GrammarMatcher.fill_limited_bitmask` does.
-
-        Args:
-            tokens_left: one number for all matchers, or a list with one for each.
-
-        Raises:
-            MatcherError, UnsupportedGrammar, BudgetExceeded, BitmaskError, ArgumentError: as there.
-            BatchError: there is not one number for each matcher. Nothing is written if an error is raised.
-        """
-        matchers = checked(matchers)
-        numbers, left = rows_of(matchers, indices), _counts(matchers, tokens_left, "tokens_left", 1)
-        targets = [
-            matcher._rows_of(bitmask).row(number) for matcher, number in zip(matchers, numbers, strict=True)
-        ]
-        masks = [np.empty(len(target), np.uint32) for target in targets]
-        for matcher, mask, count in zip(matchers, masks, left, strict=True):
-            matcher._fill_limited(mask, count)
-        for target, mask in zip(targets, masks, strict=True):
-            target[:] = mask
-
-    @staticmethod
     def batch_fill_temperature(
         matchers: Sequence[GrammarMatcher], temperatures: torch.Tensor, indices: Iterable[int] | None = None
     ) -> None:
@@ -214,7 +187,7 @@ class BatchGrammarMatcher:
             MatcherError: a matcher made fewer steps. No matcher moves if an error is raised.
         """
         matchers = checked(matchers)
-        counts = _counts(matchers, num_tokens, "num_tokens", 0)
+        counts = _steps(matchers, num_tokens)
         sums: Counter[int] = Counter()  # a matcher may be given several times
         for matcher, count in zip(matchers, counts, strict=True):
             sums[id(matcher)] += count
@@ -294,12 +267,12 @@ def rows_of_one_matcher(
     return masks, taken
 
 
-def _counts(matchers: list[Any], given: Any, name: str, least: int) -> list[int]:
-    """One number for each matcher, from a single number or a list."""
+def _steps(matchers: list[Any], given: Any) -> list[int]:
+    """The number of steps for each matcher, from a single number or a list."""
     if not hasattr(given, "__iter__") or getattr(given, "ndim", None) == 0:
-        return [integer_from(least, given, name)] * len(matchers)
-    counts = [integer_from(least, count, name) for count in integers(given, name)]
-    _check_length(matchers, counts, name)
+        return [integer_from(0, given, "num_tokens")] * len(matchers)
+    counts = [integer_from(0, count, "num_tokens") for count in integers(given, "num_tokens")]
+    _check_length(matchers, counts, "num_tokens")
     return counts
 
 

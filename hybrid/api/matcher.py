@@ -331,16 +331,11 @@ class GrammarMatcher(Calls):
         left = integer_from(1, tokens_left, "tokens_left")
         row = self._row(bitmask, index)
         mask = np.empty(self._width, np.uint32)
-        needed = self._fill_limited(mask, left)
-        row[:] = mask
-        return needed
-
-    def _fill_limited(self, words: NDArray[np.uint32], left: int) -> bool:
-        """Write the limited mask to private memory; return whether it forbids anything."""
         completion = self._compiled.completions.of(self._stops)
-        needed = self._fill(words)
+        needed = self._fill(mask)
         count_masks(1)
-        restricted, self._place = completion.restrict(self._follower.text_read(), self._place, left, words)
+        restricted, self._place = completion.restrict(self._follower.text_read(), self._place, left, mask)
+        row[:] = mask
         return needed or restricted
 
     def limit_tokens(self, tokens_left: int | None, *, with_stop_token: bool = False) -> bool | None:
