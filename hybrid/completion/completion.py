@@ -62,12 +62,15 @@ class Completion(Plans):
         size = self._tables.nbytes + self._risky.nbytes + self._minus_rise.nbytes + 8 * kept
         return size + 2 * self._configurations.nbytes
 
-    def shortest(self, text: bytes, before: Place | None) -> tuple[list[int] | None, Place]:
+    def shortest(
+        self, text: bytes, before: Place | None, prefix: bytes = b""
+    ) -> tuple[list[int] | None, Place]:
         """The tokens that complete the text soonest, and the place of the text.
 
         Args:
             text: what was read.
             before: the place of an earlier text.
+            prefix: bytes that must be spelled before the first text of the grammar begins.
 
         Returns:
             The tokens of the plan; if no tokens spell it, those of the shortest way that is found; None if
@@ -76,16 +79,16 @@ class Completion(Plans):
         Raises:
             BudgetExceeded: the plan, or finding it, needs more room than there is.
         """
-        return self._asked(text, before, self._tokens)
+        return self._asked(text, before, prefix, self._tokens)
 
     def can_complete(
-        self, text: bytes, before: Place | None, left: int, brief: bool
+        self, text: bytes, before: Place | None, left: int, brief: bool, prefix: bytes = b""
     ) -> tuple[bool | None, Place]:
         """Whether at most `left` tokens complete the text (None if the search was given up), and the place
         of the text.
 
         Args:
-            text, before: as for `shortest`.
+            text, before, prefix: as for `shortest`.
             left: the number of tokens.
             brief: search only as far as after each token of a mask.
 
@@ -93,25 +96,26 @@ class Completion(Plans):
             BudgetExceeded: as for `shortest`.
         """
         reads = READS_AT_TOKENS if brief else READS_HERE
-        return self._asked(text, before, lambda here: self._can_complete(here, left, reads))
+        return self._asked(text, before, prefix, lambda here: self._can_complete(here, left, reads))
 
     def restrict(
-        self, text: bytes, before: Place | None, left: int, words: NDArray[np.uint32]
+        self, text: bytes, before: Place | None, left: int, words: NDArray[np.uint32], prefix: bytes = b""
     ) -> tuple[bool, Place]:
         """Remove from a mask all tokens after which no fitting completion is known. Return whether it had
         any, and the place of the text. If the search at the text itself was given up, the mask is
         unchanged.
 
         Args:
-            text, before: as for `shortest`.
+            text, before, prefix: as for `shortest`.
             left: how many more tokens may follow, including the next one.
-            words: the mask of the tokens that can be read.
+            words: the mask of the tokens that can be read. With a prefix, these are prefixes of its bytes,
+                and tokens that begin with them and continue with text of the grammar.
 
         Raises:
             MatcherError: nothing completes the text in so few tokens.
             BudgetExceeded: as for `shortest`.
         """
-        return self._asked(text, before, lambda configuration: self._restrict(configuration, left, words))
+        return self._asked(text, before, prefix, lambda here: self._restrict(here, left, words))
 
     def count_untouched(self, text: bytes, before: Place | None, left: int) -> tuple[int, Place]:
         """For how many masks from here on, including this one, `restrict` changes nothing, whatever tokens
@@ -128,21 +132,7 @@ class Completion(Plans):
         Raises:
             BudgetExceeded: as for `shortest`.
         """
-        return self._asked(text, before, lambda configuration: self._untouched(configuration, left))
-
-    def shortest_with_prefix(self, prefix: bytes) -> list[int] | None:
-        """`shortest` if some bytes must be spelled before the first text of the grammar begins."""
-        return self._asked_with_prefix(prefix, self._tokens)
-
-    def can_complete_with_prefix(self, prefix: bytes, tokens_left: int, brief: bool) -> bool | None:
-        """`can_complete` with such bytes."""
-        reads = READS_AT_TOKENS if brief else READS_HERE
-        return self._asked_with_prefix(prefix, lambda here: self._can_complete(here, tokens_left, reads))
-
-    def restrict_with_prefix(self, prefix: bytes, tokens_left: int, words: NDArray[np.uint32]) -> bool:
-        """`restrict` with such bytes; the mask has tokens that are prefixes of these bytes, or begin with
-        them and continue with text of the grammar."""
-        return self._asked_with_prefix(prefix, lambda here: self._restrict(here, tokens_left, words))
+        return self._asked(text, before, b"", lambda here: self._untouched(here, left))
 
     # --- masks ---
 

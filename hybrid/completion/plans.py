@@ -94,28 +94,24 @@ class Plans:
         self._ways: dict[tuple[int, float, int], Way] = {}
 
     def _asked(
-        self, text: bytes, before: Place | None, question: Callable[[int], Answer]
+        self, text: bytes, before: Place | None, prefix: bytes, question: Callable[[int], Answer]
     ) -> tuple[Answer, Place]:
         """Ask the tables; if they are full, ask new ones."""
         with self._lock:
             try:
-                place = self._find(text, before)
+                place = self._find(text, before, prefix)
                 return question(place.configuration), place
             except TooLong:
                 raise
             except BudgetExceeded:
                 self._renew()
-            place = self._find(text, None)
+            place = self._find(text, None, prefix)
             return question(place.configuration), place
 
-    def _asked_with_prefix(self, prefix: bytes, question: Callable[[int], Answer]) -> Answer:
-        """The same for the place before a prefix, which must be spelled before the first text begins."""
-        return self._asked(b"", None, lambda _: question(self._configurations.before(prefix)))[0]
-
-    def _find(self, text: bytes, before: Place | None) -> Place:
+    def _find(self, text: bytes, before: Place | None, prefix: bytes) -> Place:
         configurations = self._configurations
         if before is None or before.configurations is not configurations or not text.startswith(before.text):
-            before = Place(configurations, b"", configurations.start)
+            before = Place(configurations, b"", configurations.before(prefix))
         configuration = configurations.read(before.configuration, text[len(before.text) :])
         return Place(configurations, text, configuration)
 

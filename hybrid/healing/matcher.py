@@ -232,7 +232,7 @@ class HealingMatcher:
         left = self.left
         if not left:
             return self._inner.shortest_completion()
-        return self._completion().shortest_with_prefix(left)
+        return self._completion().shortest(b"", None, left)[0]
 
     def can_complete_within(self, tokens_left: int, *, brief: bool = False) -> bool | None:
         """As `GrammarMatcher.can_complete_within`; tokens that spell the prefix count."""
@@ -240,7 +240,7 @@ class HealingMatcher:
         if not left:
             return self._inner.can_complete_within(tokens_left, brief=brief)
         most, brief = integer_from(0, tokens_left, "tokens_left"), flag(brief, "brief")
-        return self._completion().can_complete_with_prefix(left, most, brief)
+        return self._completion().can_complete(b"", None, most, brief, left)[0]
 
     def fill_limited_bitmask(self, bitmask: Any, tokens_left: int, index: int = 0) -> bool:
         """As `GrammarMatcher.fill_limited_bitmask`; tokens that spell the prefix count."""
@@ -250,7 +250,7 @@ class HealingMatcher:
         most = integer_from(1, tokens_left, "tokens_left")
         row = self._rows_of(bitmask).row(row_number(index))
         words = self._words(left).copy()
-        self._completion().restrict_with_prefix(left, most, words)
+        self._completion().restrict(b"", None, most, words, left)
         row[:] = words
         return True
 
