@@ -38,13 +38,12 @@ TEKKEN_STOP_TOKEN_ID = 2
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
-def load_vocabulary(spec: str, *, cache_dir: str | os.PathLike[str] | None = None) -> Vocabulary:
+def load_vocabulary(spec: str) -> Vocabulary:
     """Load the vocabulary that `spec` names.
 
     Args:
         spec: ``tekken``; a path that ends in ``.npz``; a folder with a tokenizer; or a Hugging Face id. Write
             ``./tekken`` for a folder with that name.
-        cache_dir: a folder for data computed from the vocabulary; see `Vocabulary.prepare`.
 
     Raises:
         VocabularyError: there is nothing of that name, or it is not a vocabulary.
@@ -52,20 +51,20 @@ def load_vocabulary(spec: str, *, cache_dir: str | os.PathLike[str] | None = Non
     if not spec.strip():
         raise VocabularyError(f"{spec!r} does not name a vocabulary; pass {ALLOWED}")
     if spec == "tekken":
-        return _load_tekken(cache_dir)
+        return _load_tekken()
     path = Path(spec).expanduser()
     if path.suffix == ".npz":
-        return Vocabulary.load(path, cache_dir=cache_dir)
+        return Vocabulary.load(path)
     if path.is_dir():
-        return _load_huggingface(os.fspath(path), cache_dir)
+        return _load_huggingface(os.fspath(path))
     if path.exists():
         raise VocabularyError(f"{spec!r} is a file, but not an .npz file; pass {ALLOWED}")
     if not _HUB_ID.fullmatch(spec):
         raise VocabularyError(f"there is no file or folder {spec!r}; pass {ALLOWED}")
-    return _load_huggingface(spec, cache_dir)
+    return _load_huggingface(spec)
 
 
-def _load_tekken(cache_dir: str | os.PathLike[str] | None) -> Vocabulary:
+def _load_tekken() -> Vocabulary:
     """Load the vocabulary of Mistral's Tekken tokenizer: special ids first, then tokens in the order of
     ranks."""
     try:
@@ -87,9 +86,7 @@ def _load_tekken(cache_dir: str | os.PathLike[str] | None) -> Vocabulary:
         raise VocabularyError(_not_tekken(repr(error))) from error
     if ranks != list(range(size - special)):
         raise VocabularyError(_not_tekken("ranks are missing or out of order"))
-    return Vocabulary.from_bytes(
-        [b""] * special + tokens, stop_token_ids=TEKKEN_STOP_TOKEN_ID, cache_dir=cache_dir
-    )
+    return Vocabulary.from_bytes([b""] * special + tokens, stop_token_ids=TEKKEN_STOP_TOKEN_ID)
 
 
 def _not_tekken(problem: str) -> str:
@@ -99,7 +96,7 @@ def _not_tekken(problem: str) -> str:
     )
 
 
-def _load_huggingface(name: str, cache_dir: str | os.PathLike[str] | None) -> Vocabulary:
+def _load_huggingface(name: str) -> Vocabulary:
     """Load the vocabulary of a tokenizer from `transformers`, as wide as the model's logits if that is
     known."""
     try:
@@ -117,9 +114,7 @@ def _load_huggingface(name: str, cache_dir: str | os.PathLike[str] | None) -> Vo
         raise VocabularyError(
             f"transformers cannot load a tokenizer from {name!r} ({problem}); pass {ALLOWED}"
         ) from error
-    return Vocabulary.from_huggingface(
-        tokenizer, vocab_size=_logits_width(name, len(tokenizer)), cache_dir=cache_dir
-    )
+    return Vocabulary.from_huggingface(tokenizer, vocab_size=_logits_width(name, len(tokenizer)))
 
 
 def _logits_width(name: str, tokenizer_size: int) -> int | None:
