@@ -103,19 +103,19 @@ def _read(path: Path) -> bytes:
 
 
 def _print(console: Console, facts: Facts) -> None:
-    compiled, document = facts.compiled, facts.document
+    compiled, classes, document = facts.compiled, facts.classes, facts.document
     title = escape(shown(facts.title))  # names may contain control sequences for terminals
     console.print(f"[bold]{title}[/bold] ({facts.kind})", highlight=False)
     console.print(f"[bold]{compiled.strategy}[/bold]: {escape(facts.strategy)}", highlight=False)
     console.print(f"why: {escape(shown(compiled.reason, 800))}", style="dim", highlight=False)
-    if facts.rows:
-        table = Table(title=f"the largest of {facts.n_classes:,} token classes", title_justify="left")
+    if classes.rows:
+        table = Table(title=f"the largest of {classes.n_classes:,} token classes", title_justify="left")
         table.add_column("tokens", justify="right")
         table.add_column("some of them")
-        for row in facts.rows[:TOP]:
+        for row in classes.rows[:TOP]:
             table.add_row(f"{row.size:,}", Text("  ".join(row.samples)))
         console.print(table)
-        console.print(f"{facts.n_never:,} tokens are never allowed", style="dim", highlight=False)
+        console.print(f"{classes.n_never:,} tokens are never allowed", style="dim", highlight=False)
     console.print(
         f"\n{shown(facts.document_is)}; darker: fewer tokens allowed (median "
         f"{document.median_allowed:,}), underlined: forced",

@@ -56,6 +56,8 @@ class ClassTable:
     Attributes:
         n_classes: number of classes; 0 if there are none.
         n_never: how many ids the grammar never allows.
+        rows: the largest classes that have at least two tokens.
+        singles: how many classes have one token, and some of these tokens.
     """
 
     def __init__(self, compiled: CompiledGrammar) -> None:
@@ -63,6 +65,8 @@ class ClassTable:
         classes = compiled.classes
         self.n_classes = 0 if classes is None else classes.n_classes
         self.n_never = 0
+        self.rows: list[ClassRow] = []
+        self.singles = ClassRow(0, ())
         if classes is None:
             return
         of_token = classes.class_of_token
@@ -72,20 +76,10 @@ class ClassTable:
         self._starts = np.concatenate([[0], np.cumsum(counts)])[1:]
         self._sizes: NDArray[np.int64] = counts[1:].astype(np.int64)
         self._representatives = classes.representatives.astype(np.int64)
-
-    def rows(self) -> list[ClassRow]:
-        """Return the largest classes that have at least two tokens."""
-        if not self.n_classes:
-            return []
-        largest = np.argsort(-self._sizes, kind="stable")[:MOST_ROWS]
-        return [self._row(int(number), SAMPLES) for number in largest if self._sizes[number] > 1]
-
-    def singles(self) -> ClassRow:
-        """Return how many classes have one token, and some of these tokens."""
-        if not self.n_classes:
-            return ClassRow(0, ())
+        largest = np.argsort(-self._sizes, kind="stable")[:MOST_ROWS].tolist()
+        self.rows = [self._row(number, SAMPLES) for number in largest if self._sizes[number] > 1]
         alone = self._representatives[self._sizes == 1]
-        return ClassRow(len(alone), tuple(self._shown(token) for token in self._spread(alone, MOST_ROWS)))
+        self.singles = ClassRow(len(alone), tuple(map(self._shown, self._spread(alone, MOST_ROWS))))
 
     def allowed(self, bits: NDArray[np.uint8]) -> Allowed:
         """Return what a mask allows.

@@ -16,7 +16,7 @@ import numpy as np
 from equivalence import BudgetExceeded, UnsupportedGrammar
 from hybrid.api.matcher import GrammarMatcher
 from hybrid.compiled import CompiledGrammar
-from hybrid.pages.classes import ClassRow, ClassTable
+from hybrid.pages.classes import ClassTable
 from hybrid.pages.document import Document, read_document
 from hybrid.testing.random_walk import Walker
 
@@ -47,9 +47,7 @@ class Facts:
         compile_seconds: how long compiling took.
         class_seconds: how long it took to compute token classes for the page; 0 if they were known.
         facts_seconds: how long it took to collect all other facts.
-        n_classes, n_never: number of token classes, and of ids that are never allowed.
-        rows: the largest classes.
-        singles: how many classes have one token, and some of these tokens.
+        classes: its token classes.
         document: a text that was read.
         document_is: which text this is, in words.
         memory: pairs of a description and a number of bytes.
@@ -61,10 +59,7 @@ class Facts:
     compile_seconds: float
     class_seconds: float
     facts_seconds: float
-    n_classes: int
-    n_never: int
-    rows: list[ClassRow]
-    singles: ClassRow
+    classes: ClassTable
     document: Document
     document_is: str
     memory: list[tuple[str, int]]
@@ -118,8 +113,7 @@ def facts_of(
     document = read_document(compiled, table, text, is_whole=is_given)
     return Facts(
         title, kind, compiled, compile_seconds, 0.0 if known else classified - began,
-        time.perf_counter() - classified, table.n_classes, table.n_never, table.rows(), table.singles(),
-        document, text_is, _memory(compiled, compiled_bytes),
+        time.perf_counter() - classified, table, document, text_is, _memory(compiled, compiled_bytes),
     )  # fmt: skip
 
 

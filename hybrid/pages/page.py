@@ -45,6 +45,7 @@ def render(facts: Facts) -> str:
     while True:
         page = template.render(
             facts=facts,
+            classes=facts.classes,
             document=facts.document,
             compiled=facts.compiled,
             spots=facts.document.spots[:n_spots],
