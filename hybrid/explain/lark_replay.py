@@ -17,18 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import HybridError
+from equivalence.arrays.account import Account
 from equivalence.deadline import Deadline
 from hybrid.explain.explanation import ANY_CASE, Expected, Located, Rest
 from hybrid.explain.rules import TimeUp, Unexplained
 from hybrid.lark import LarkGrammar
+from hybrid.lark.stacks import Stacks
 from hybrid.lark.tables import Fixed
 from hybrid.values.once import remembered
 
 MOST_BYTES = 1 << 20
 """Longest text that is replayed; about 0.3 us for each byte."""
-
-MOST_STEPS = 1 << 16
-"""Most reductions before a shift; Lark's tables have no cycles."""
 
 BETWEEN_CHECKS = 64
 """Bytes between two checks of the clock."""
@@ -168,11 +167,11 @@ class LexerStates:
 
 
 class _At(NamedTuple):
-    """The position after a byte: the lexer's state, the parser's stack, the last terminal, and where the
-    lexeme begins (-1 if it is inside of the last terminal)."""
+    """The position after a byte: the lexer's state, the number of the parser's stack, the last terminal, and
+    where the lexeme begins (-1 if it is inside of the last terminal)."""
 
     state: int
-    stack: tuple[int, ...]
+    stack: int
     last: int
     begins: int
 
@@ -188,7 +187,8 @@ class LarkReplay:
     def __init__(self, fixed: Fixed, names: Names, lexing: LexerStates) -> None:
         self._fixed, self._names, self._lexing = fixed, names, lexing
         self._text = bytearray()
-        self._at = [_At(0, (0,), -1, 0)]
+        self._stacks = Stacks(fixed, Account(None))
+        self._at = [_At(0, self._stacks.of(np.zeros(1, np.int64)), -1, 0)]
 
     @property
     def length(self) -> int:
@@ -221,10 +221,9 @@ class LarkReplay:
             stack, last, begins = at.stack, at.last, at.begins
             emitted = fixed.sequence[fixed.sequence_start[sequence] : fixed.sequence_start[sequence + 1]]
             for terminal in emitted.tolist():
-                after = self._shifted(stack, terminal)
-                if after is None:
+                stack, last = self._stacks.shifted(stack, terminal), terminal
+                if not stack:
                     raise Unexplained("the parser does not accept the text")
-                stack, last = after, terminal
             self._text.append(byte)
             if state == 0:
                 begins = self.length
@@ -233,24 +232,6 @@ class LarkReplay:
                 begun_here = fixed.step[0, column] == state and not fixed.emitted[0, column]
                 begins = self.length - 1 if begun_here else -1
             self._at.append(_At(state, stack, last, begins))
-
-    def _shifted(self, stack: tuple[int, ...], terminal: int) -> tuple[int, ...] | None:
-        fixed, states = self._fixed, list(stack)
-        for _ in range(MOST_STEPS):
-            if not 0 <= states[-1] < len(fixed.action):
-                return None
-            action = int(fixed.action[states[-1], terminal])
-            if action == 0:
-                return None
-            if action > 0:
-                return (*states, action - 1)
-            rule = -action - 1
-            n_left = len(states) - int(fixed.rule_length[rule])
-            if n_left < 1:  # only tables of a forged file reduce more than there is
-                return None
-            del states[n_left:]
-            states.append(int(fixed.goto[states[-1], fixed.rule_origin[rule]]))
-        return None
 
     def found(self, deadline: Deadline) -> Located:
         """The terminals that may come next: started ones first, then literals, then others. There are no
@@ -289,8 +270,8 @@ class LarkReplay:
                         found[self._described(terminal, n_read)] = rest
             ended, begins = self._lexing.ended_terminals(at.state)
             for terminal in ended:
-                after = self._shifted(at.stack, terminal)
-                if after is not None:
+                after = self._stacks.shifted(at.stack, terminal)
+                if after:
                     self._add_followers(found, after, begins)
         if names.ignored:
             words = ", ".join(sorted(self._name(one) for one in names.ignored))
@@ -324,9 +305,7 @@ class LarkReplay:
                 return n_read
         return 0
 
-    def _add_followers(
-        self, found: dict[Expected, Rest], stack: tuple[int, ...], begins: frozenset[int] | None
-    ) -> None:
+    def _add_followers(self, found: dict[Expected, Rest], stack: int, begins: frozenset[int] | None) -> None:
         """Add the terminals that the parser accepts on a stack, if they can begin with one of some bytes."""
         for terminal in self._taken(stack):
             literal = self._names.literals[terminal]
@@ -338,10 +317,9 @@ class LarkReplay:
                 rest: Rest = firsts if literal is None else literal.encode()
                 found.setdefault(self._described(terminal, 0), rest)
 
-    def _taken(self, stack: tuple[int, ...]) -> list[int]:
+    def _taken(self, stack: int) -> list[int]:
         """The terminals that the parser accepts on a stack."""
-        row = self._fixed.action[stack[-1]][: len(self._names.terminals)]
-        return [one for one in np.flatnonzero(row).tolist() if self._shifted(stack, one) is not None]
+        return [one for one in range(len(self._names.terminals)) if self._stacks.shifted(stack, one)]
 
     def _described(self, terminal: int, n_read: int) -> Expected:
         literal = self._names.literals[terminal]

@@ -8,4 +8,4 @@ cdef class Stacks:
     cdef const int[::1] rule_length
     cdef const int[::1] rule_origin
 
-    cdef Py_ssize_t shifted(self, Py_ssize_t node, Py_ssize_t terminal) except -1 nogil
+    cpdef Py_ssize_t shifted(self, Py_ssize_t node, Py_ssize_t terminal) except -1 nogil
