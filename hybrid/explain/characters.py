@@ -11,13 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
+from hybrid.json_schema.languages.syntax import LAST, Ranges, joined, others
+
 MOST_RANGES = 12
 """Most ranges of a class that are written."""
-
-Ranges = tuple[tuple[int, int], ...]
-"""First and last code points."""
-
-LAST_CHARACTER = 0x10FFFF
 
 WHITE_SPACE = "white space"
 
@@ -29,20 +26,9 @@ _NAMED = {
 }
 
 
-def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Sort ranges, and merge those that touch or overlap."""
-    found: list[tuple[int, int]] = []
-    for first, last in sorted(ranges):
-        if found and first <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(last, found[-1][1]))
-        else:
-            found.append((first, last))
-    return tuple(found)
-
-
 def notation(ranges: Iterable[tuple[int, int]], excluded: bool = False) -> str:
     """A set of characters as a name, as a quoted character, or as a class such as ``[0-9A-F]``."""
-    known = merged(ranges)
+    known = joined(list(ranges))
     if not excluded:
         if known in _NAMED:
             return _NAMED[known]
@@ -70,16 +56,9 @@ def spans(values: Iterable[int]) -> str:
 @lru_cache(maxsize=1024)
 def first_bytes(excluded: bool, ranges: Ranges) -> frozenset[int]:
     """The bytes with which the characters of a set begin in UTF-8."""
-    if excluded:
-        inside, begin = [], 0
-        for first, last in merged(ranges):
-            inside.append((begin, first - 1))
-            begin = last + 1
-        ranges = (*inside, (begin, LAST_CHARACTER))
     found: set[int] = set()
-    for first, last in ranges:
-        if first <= last:
-            found.update(range(_lead(first), _lead(min(last, LAST_CHARACTER)) + 1))
+    for first, last in others(joined(list(ranges))) if excluded else ranges:
+        found.update(range(_lead(first), _lead(min(last, LAST)) + 1))
     return frozenset(byte for byte in found if byte < 0x80 or byte >= 0xC2)
 
 

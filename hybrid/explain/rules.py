@@ -20,7 +20,7 @@ from equivalence import GrammarError, UnsupportedGrammar, forks
 from equivalence.network import edge_types, serial
 from equivalence.network.foreign import foreign_rule
 from equivalence.network.grammar_reader import ParsedGrammar, read_grammar
-from hybrid.explain.characters import Ranges
+from hybrid.json_schema.languages.syntax import Ranges
 from hybrid.values.once import remembered
 
 LITERAL, CLASS, BYTE, CALL, REPEAT, EMPTY = range(6)
