@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.lark.classes import FactoredClasses
+from equivalence.lark.classes.walks import Sequences
 from equivalence.lark.lalr import LalrMachine
 from equivalence.lark.lexer import LexerMachine
 
@@ -99,16 +100,15 @@ def fixed_tables(
     )
     n_states = len(lexer.step)
     step, emitted = columns[:n_states], columns[n_states:]
-    lengths = np.array([len(sequence) for sequence in lexer.sequences], np.int64)
-    sequence = np.array([terminal for sequence in lexer.sequences for terminal in sequence], np.int32)
     automaton = classes.automaton
     kind_of_cell = np.repeat(np.arange(automaton.n_kinds), np.diff(automaton.cell_start))
     order = np.lexsort((kind_of_cell, automaton.cells[:, 0]))
     tops = np.searchsorted(automaton.cells[order, 0], np.arange(machine.n_states + 1))
     place = places_of(automaton.list_start, automaton.list_state, machine.n_states)
     return Fixed(
-        class_of_byte.astype(np.uint8).ravel(), _compact(step), _compact(emitted), sequence, _starts(lengths),
-        machine.action, machine.goto, machine.rule_length, machine.rule_origin, tops.astype(np.int64),
+        class_of_byte.astype(np.uint8).ravel(), _compact(step), _compact(emitted),
+        *Sequences.of(lexer.sequences), machine.action, machine.goto, machine.rule_length,
+        machine.rule_origin, tops.astype(np.int64),
         kind_of_cell[order].astype(np.int32), automaton.cells[order, 1].copy(), place, automaton.color_list,
         automaton.color_start, automaton.color_outcome, classes.sets.start, classes.sets.terminals,
         _compact(classes.set_of), classes.stop_set, classes.alive_set,
