@@ -1,11 +1,11 @@
 """Differences between the installed XGrammar and the newest known version in writing and reading grammars.
 
-What: `refuse_other_layout` refuses a serialised grammar of a layout that is not known here. `LOOSE` says that
-character classes read some bytes that are not UTF-8, as XGrammar before 0.2.8 does: a class that excludes
-characters accepts C0 to DF and one continuation byte, E0 to EF and two, F0 to F7 and three; a range of
-characters whose encodings have several lengths accepts overlong encodings of the greater lengths.
-When: whenever a serialised grammar is read, and by `equivalence.network.automata` and `edges`; tested against
-0.2.7 and 0.2.8.
+What: `LAYOUT` is the layout of serialised grammars; `refuse_other_layout` refuses grammars of another.
+`LOOSE` says that character classes read some bytes that are not UTF-8, as XGrammar before 0.2.8 does: a class
+that excludes characters accepts C0 to DF and one continuation byte, E0 to EF and two, F0 to F7 and three; a
+range of characters whose encodings have several lengths accepts overlong encodings of the greater lengths.
+When: whenever a serialised grammar is read or written, and by `equivalence.network.automata` and `edges`;
+tested against 0.2.7, 0.2.8 and 0.2.9.
 Limits: two readings of older releases are refused by name: classes that exclude characters beyond ASCII,
 and ranges that end within a block of 4,096 characters but begin before it, which they read with gaps.
 Repeats of a rule that is only a repeat are refused for 0.2.7, which uses parts of the inner repeat:
@@ -25,12 +25,12 @@ from typing import Any
 from equivalence.errors import GrammarError, UnsupportedGrammar
 from equivalence.network import serial
 
-STRICT_FROM, PARTS_IN, NEWEST = (0, 2, 8), (0, 2, 7), (0, 2, 8)
+STRICT_FROM, PARTS_IN, NEWEST = (0, 2, 8), (0, 2, 7), (0, 2, 9)
 """The first version that reads classes strictly; the one that uses parts of repeats in repeats; the newest
 on which the tests have run."""
 
-LAYOUT = serial.SERIALIZATION_VERSION
-"""The layout of serialised grammars that is known here."""
+TOKEN_EDGES_FROM = (0, 2, 9)
+"""The first version that says whether edges read token ids, in the layout v18."""
 
 KNOWN: dict[str, tuple[tuple[bytes, ...], tuple[bytes, ...]]] = {
     "root ::= [^a-c]": (
@@ -75,8 +75,8 @@ def refuse_other_layout(features: dict[str, Any]) -> None:
     version = features.get(serial.VERSION_FIELD)
     if version != LAYOUT:
         raise GrammarError(
-            f"XGrammar serialises grammars in version {version!r}, but only {LAYOUT!r} is supported; "
-            "install xgrammar 0.2.7 or 0.2.8, or use strategy='engine'"
+            f"XGrammar serialises grammars in version {version!r}, but only {LAYOUT!r} is supported "
+            f"with xgrammar {_installed()}; install xgrammar 0.2.7 to 0.2.9, or use strategy='engine'"
         )
     refuse_other_meaning()
 
@@ -135,7 +135,7 @@ def refuse_repeats_in_repeats(data: Sequence[int], starts: Sequence[int], rules:
             if data[body] == serial.REPEAT:
                 raise UnsupportedGrammar(
                     f"rule {rules[number][serial.NAME]!r} is a repeat, and is repeated: XGrammar 0.2.7 "
-                    "accepts parts of such a rule; install xgrammar 0.2.8"
+                    "accepts parts of such a rule; install xgrammar 0.2.8 or newer"
                 )
             if data[body] == serial.RULE:
                 number = data[body + 2]
@@ -151,3 +151,8 @@ def _installed() -> str:
 
 LOOSE = is_loose(_installed())
 TAKES_PARTS = _numbers(_installed()) == PARTS_IN
+LAYOUT = "v16" if (_numbers(_installed()) or NEWEST) < TOKEN_EDGES_FROM else "v18"
+"""The layout of serialised grammars that is read and written here: that of the installed XGrammar."""
+
+NOT_COMPILED = serial.LAYOUTS[LAYOUT]
+"""The fields that the installed XGrammar's compiler adds, and their content before."""
