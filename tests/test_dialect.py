@@ -88,3 +88,16 @@ def test_counted_automata_of_schemas_are_no_repeats_of_xgrammar(
     monkeypatch.setattr(dialect, "TAKES_PARTS", True)
     compiled = GrammarCompiler(VOCABULARY, semantics="json-schema").compile_json_schema(schema)
     assert compiled.strategy == "classifier"
+
+
+@pytest.mark.parametrize(
+    "grammar", ["Token(0)", '"a" ExcludeToken(0)', 'TokenTagDispatch((0, two))\ntwo ::= "b"']
+)
+@pytest.mark.parametrize("joins", [False, True])
+def test_token_ids_are_left_to_an_xgrammar_that_reads_them_within_tokens(
+    grammar: str, joins: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dialect, "JOINS_TOKENS", joins)
+    compiled = GrammarCompiler(VOCABULARY).compile_grammar(f"root ::= {grammar}")
+    assert compiled.strategy == ("engine" if joins else "classifier")
+    assert ("names token ids" in compiled.reason) is joins

@@ -9,9 +9,9 @@ tested against 0.2.7, 0.2.8 and 0.2.9.
 Limits: two readings of older releases are refused by name: classes that exclude characters beyond ASCII,
 and ranges that end within a block of 4,096 characters but begin before it, which they read with gaps.
 Repeats of a rule that is only a repeat are refused for 0.2.7, which uses parts of the inner repeat:
-``([0-9]{2}){1,2}`` reads ``123`` there. A later version is tested on the grammars in `KNOWN`, because a
-release may change the meaning of a grammar without changing its form. If any of them is read differently,
-no grammar is read.
+``([0-9]{2}){1,2}`` reads ``123`` there. Grammars that name token ids are refused for 0.2.9. A later version
+is tested on the grammars in `KNOWN`, because a release may change the meaning of a grammar without changing
+its form. If any of them is read differently, no grammar is read.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ STRICT_FROM, PARTS_IN, NEWEST = (0, 2, 8), (0, 2, 7), (0, 2, 9)
 """The first version that reads classes strictly; the one that uses parts of repeats in repeats; the newest
 on which the tests have run."""
 
-TOKEN_EDGES_FROM = (0, 2, 9)
-"""The first version that says whether edges read token ids, in the layout v18."""
+V18_FROM = (0, 2, 9)
+"""The first version that serialises in the layout v18."""
 
 KNOWN: dict[str, tuple[tuple[bytes, ...], tuple[bytes, ...]]] = {
     "root ::= [^a-c]": (
@@ -141,6 +141,22 @@ def refuse_repeats_in_repeats(data: Sequence[int], starts: Sequence[int], rules:
                 number = data[body + 2]
 
 
+def refuse_token_ids() -> None:
+    """Refuse a grammar that names token ids if the installed XGrammar may read one within a token.
+
+    For ``"a" ExcludeToken(5)``, XGrammar 0.2.9 takes the token ``ab``: its id is not excluded, so the edge
+    reads what is left of the token. Forced text ends where an id may be read.
+
+    Raises:
+        UnsupportedGrammar: the installed XGrammar is 0.2.9 or later.
+    """
+    if JOINS_TOKENS:
+        raise UnsupportedGrammar(
+            "the grammar names token ids, and XGrammar from 0.2.9 on may read one within a token; "
+            "install xgrammar 0.2.8"
+        )
+
+
 @cache
 def _installed() -> str:
     try:
@@ -151,7 +167,10 @@ def _installed() -> str:
 
 LOOSE = is_loose(_installed())
 TAKES_PARTS = _numbers(_installed()) == PARTS_IN
-LAYOUT = "v16" if (_numbers(_installed()) or NEWEST) < TOKEN_EDGES_FROM else "v18"
+JOINS_TOKENS = (_numbers(_installed()) or NEWEST) >= V18_FROM
+"""Whether a token may begin as text and end where the grammar names token ids."""
+
+LAYOUT = "v18" if JOINS_TOKENS else "v16"
 """The layout of serialised grammars that is read and written here: that of the installed XGrammar."""
 
 NOT_COMPILED = serial.LAYOUTS[LAYOUT]
