@@ -170,6 +170,9 @@ TAKES_PARTS = _numbers(_installed()) == PARTS_IN
 JOINS_TOKENS = (_numbers(_installed()) or NEWEST) >= V18_FROM
 """Whether a token may begin as text and end where the grammar names token ids."""
 
+DROPS_PARTS = JOINS_TOKENS
+"""Whether forced text that would begin within a character is empty; otherwise it is an error."""
+
 LAYOUT = "v18" if JOINS_TOKENS else "v16"
 """The layout of serialised grammars that is read and written here: that of the installed XGrammar."""
 
