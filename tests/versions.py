@@ -20,13 +20,13 @@ whole_repeats = pytest.mark.skipif(
     dialect.TAKES_PARTS, reason="XGrammar 0.2.7 takes parts of repeats in repeats"
 )
 
-byte_or_token_edges = pytest.mark.skipif(
+ids_as_wholes = pytest.mark.skipif(
     dialect.JOINS_TOKENS, reason="XGrammar from 0.2.9 on runs grammars that name token ids itself"
 )
 
 READS_STOPS = dialect.JOINS_TOKENS
 """Whether XGrammar reads a stop token as text where this completes the text, as from 0.2.9 on. Its masks then
-allow no stop token for the end of a text that ends without one."""
+allow no stop token where the grammar's end alone ends the sequence (`terminate_without_stop_token`)."""
 
 any_separators = pytest.mark.skipif(
     dialect.LAYOUT != "v16", reason="XGrammar from 0.2.9 on refuses control characters in separators"
