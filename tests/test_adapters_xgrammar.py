@@ -210,7 +210,7 @@ def test_forced_tokens(grammar: str, read: bytes, forced: list[bytes], strategy:
     assert all(ours.accept_token(byte) for byte in read)
     assert [TEXTS[token] for token in ours.find_jump_forward_tokens()] == forced
     if hasattr(xgrammar.GrammarMatcher, "find_jump_forward_tokens"):  # since 0.2.9
-        plain = xgrammar.GrammarMatcher(xgrammar.GrammarCompiler(INFO).compile_grammar(text))
+        plain: Any = xgrammar.GrammarMatcher(xgrammar.GrammarCompiler(INFO).compile_grammar(text))
         assert all(plain.accept_token(byte) for byte in read)
         assert ours.find_jump_forward_tokens() == plain.find_jump_forward_tokens()
 
