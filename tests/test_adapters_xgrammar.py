@@ -18,6 +18,7 @@ import xgrammar
 
 import adapters.xgrammar as xgr
 from bench.cases import CHECKOUT
+from tests.versions import READS_STOPS
 
 STRATEGIES = ("auto", "classifier", "representatives", "engine")
 
@@ -178,7 +179,7 @@ def test_other_stop_tokens_and_free_ends(strategy: str) -> None:
     options: list[dict[str, Any]] = [
         {"override_stop_tokens": EOT},
         {"override_stop_tokens": [EOT, ord("!")]},
-        {"terminate_without_stop_token": True},
+        *([] if READS_STOPS else [{"terminate_without_stop_token": True}]),
         {"default_temperature": 0.25},
     ]
     for name in ("ebnf", "tag", "lark", "lark with a budget"):
@@ -188,6 +189,37 @@ def test_other_stop_tokens_and_free_ends(strategy: str) -> None:
             for text in ("ab", "a", ",", b"b"):
                 assert_alike(ours, plain)
                 assert ours.accept_string(text) is plain.accept_string(text)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    ("grammar", "read", "forced"),
+    [
+        ('"ababc,1" [0-9]', b"", [b"ab", b"abc", b","]),  # "1" begins "12"
+        ('"x</s>y"', b"", [b"x", b"<", b"/", b"s", b">", b"y"]),  # stop tokens spell nothing
+        ('"xéab" ","', b"x", ["é".encode(), b"ab", b","]),
+        ('"x" ("é" | "è")', b"", [b"x"]),
+        ('"x" ("é" | "è")', b"x\xc3", []),
+        ('"ab" "c"?', b"ab", []),
+        ('"ab" "c"?', b"", []),
+    ],
+)  # fmt: skip
+def test_forced_tokens(grammar: str, read: bytes, forced: list[bytes], strategy: str) -> None:
+    text = f"root ::= {grammar}"
+    ours = xgr.GrammarMatcher(xgr.GrammarCompiler(INFO, strategy=strategy).compile_grammar(text))
+    assert all(ours.accept_token(byte) for byte in read)
+    assert [TEXTS[token] for token in ours.find_jump_forward_tokens()] == forced
+    if hasattr(xgrammar.GrammarMatcher, "find_jump_forward_tokens"):  # since 0.2.9
+        plain: Any = xgrammar.GrammarMatcher(xgrammar.GrammarCompiler(INFO).compile_grammar(text))
+        assert all(plain.accept_token(byte) for byte in read)
+        assert ours.find_jump_forward_tokens() == plain.find_jump_forward_tokens()
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_masks_are_computed_when_needed_anyway(lazy: bool) -> None:
+    compiler = xgr.GrammarCompiler(INFO, enable_dynamic_compilation=lazy)
+    matcher = xgr.GrammarMatcher(compiler.compile_grammar('root ::= "ab"'))
+    assert allowed(filled(matcher)[1]) == [ord("a"), AB]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -41,7 +41,9 @@ def matcher(case: Case) -> xgrammar.GrammarMatcher:
 def in_language(case: Case, string: bytes) -> bool:
     """Whether the whole string is accepted, and the stop token after it."""
     whole = matcher(case)
-    return whole.accept_string(string) and whole.accept_token(STOP_TOKEN_ID) and whole.is_terminated()
+    if not (whole.accept_string(string) and whole.is_completed()):
+        return False  # the stop token might be read as text here
+    return whole.accept_token(STOP_TOKEN_ID) and whole.is_terminated()
 
 
 def length_accepted(case: Case, string: bytes) -> int:

@@ -9,6 +9,8 @@ import xgrammar
 from equivalence import Vocabulary
 from equivalence.network import dialect
 from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from tests.matchers import allowed, mask_of
+from tests.versions import READS_STOPS
 
 LEADS = (0xC0, 0xC1, 0xC2, 0xC3, 0xDF, 0xE0, 0xE3, 0xED, 0xEF, 0xF0, 0xF1, 0xF4, 0xF5, 0xF7, 0xF8)
 FOLLOWING = (0x80, 0x8F, 0x90, 0xA0, 0xA9, 0xBF)
@@ -88,3 +90,45 @@ def test_counted_automata_of_schemas_are_no_repeats_of_xgrammar(
     monkeypatch.setattr(dialect, "TAKES_PARTS", True)
     compiled = GrammarCompiler(VOCABULARY, semantics="json-schema").compile_json_schema(schema)
     assert compiled.strategy == "classifier"
+
+
+@pytest.mark.parametrize(
+    "grammar", ["Token(0)", '"a" ExcludeToken(0)', 'TokenTagDispatch((0, two))\ntwo ::= "b"']
+)
+@pytest.mark.parametrize("joins", [False, True])
+def test_token_ids_are_left_to_an_xgrammar_that_reads_them_within_tokens(
+    grammar: str, joins: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dialect, "JOINS_TOKENS", joins)
+    compiled = GrammarCompiler(VOCABULARY).compile_grammar(f"root ::= {grammar}")
+    assert compiled.strategy == ("engine" if joins else "classifier")
+    assert ("names token ids" in compiled.reason) is joins
+
+
+STOPS = Vocabulary.from_bytes([*SINGLE, b"</", b"</s>", b"<eos>"], stop_token_ids=[257, 258])
+
+
+@pytest.mark.parametrize(
+    ("grammar", "text"),
+    [
+        ('"a" "</s>"', "a"), ('"a" "</s>" "b"?', "a"), ('"a" "</s>" "</s>"', "a</s>"), ("[^b]+", ""),
+        ('"a" "</s>" "b"', "a"), ('"a" "</s>"', "a</s>"), ('"a" "</s>"?', "a"), ('[^b]+ "b"', "a"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("strategy", ["classifier", "representatives"])
+def test_stop_tokens_end_a_text_and_are_not_read(grammar: str, text: str, strategy: str) -> None:
+    ours = GrammarMatcher(GrammarCompiler(STOPS, strategy=strategy).compile_grammar(f"root ::= {grammar}"))
+    compiler = xgrammar.GrammarCompiler(STOPS.tokenizer_info)
+    theirs = xgrammar.GrammarMatcher(compiler.compile_grammar(f"root ::= {grammar}"))
+    assert ours.accept_string(text) and theirs.accept_string(text)
+    completed = theirs.is_completed()
+    read = set()
+    for stop in (257, 258) if READS_STOPS else ():
+        whole = theirs.fork()
+        if whole.accept_string(STOPS.tokens[stop]) and whole.is_completed():
+            read.add(stop)
+    found, plain = set(mask_of(ours)), set(allowed(theirs, STOPS.size)[1])
+    assert (257 in found, 258 in found) == (completed, completed)
+    assert plain == found | read
+    assert ours.fork().accept_token(257) is completed
+    assert theirs.accept_token(257) is (completed or 257 in read)

@@ -25,6 +25,7 @@ import pytest
 import xgrammar
 
 from equivalence import ArtifactError, HybridError
+from equivalence.network import dialect
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.compile.cache import KEY_BYTES, MAGIC
 from hybrid.files import from_bytes, to_bytes
@@ -249,7 +250,7 @@ def test_texts_of_grammars_that_readers_disagree_on() -> None:
         '{"rules":' * 2000 + "1" + "}" * 2000,
         "5",
         "null",
-        text.replace('"v16"', '"v99"'),
+        text.replace(f'"{dialect.LAYOUT}"', '"v99"'),
         text[:-5],
     ):
         with pytest.raises(ArtifactError, match="grammar"):

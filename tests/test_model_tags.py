@@ -16,6 +16,7 @@ import xgrammar
 from hybrid import GrammarCompiler, Vocabulary
 from hybrid.testing.mask_comparison import compare_along
 from tests.model_tags import FAMILIES, OF_TOKENS, path_of, pieces_of, tag_of
+from tests.versions import ids_as_wholes
 
 IDS = (307, 308, 309, 310)
 
@@ -38,7 +39,7 @@ def vocabulary_of(tags: list[str]) -> Vocabulary:
     return Vocabulary.from_bytes(tokens, stop_token_ids=[len(tokens) - 1])
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, OF_TOKENS])
+@pytest.mark.parametrize("family", [*FAMILIES, pytest.param(OF_TOKENS, marks=ids_as_wholes)])
 def test_families(family: str) -> None:
     rng = random.Random(family)
     for reasoning, n_tools in ((True, 1), (False, 3)):

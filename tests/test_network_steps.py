@@ -13,7 +13,7 @@ import pytest
 
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
-from equivalence.network import build_network, edge_types, serial
+from equivalence.network import build_network, dialect, edge_types, serial
 from equivalence.network.automata import reachable
 from equivalence.network.integers import read_integers
 from equivalence.network.pipeline import NetworkPipeline, unpacked
@@ -322,7 +322,7 @@ def test_a_serialised_grammar_that_refers_to_what_is_not_there() -> None:
         "grammar_expr_data": [SEQUENCE, 1, 7],
         "grammar_expr_indptr": [0],
         "root_rule_id": 0,
-        "__VERSION__": "v16",
+        "__VERSION__": dialect.LAYOUT,
     }
     with pytest.raises(IndexError):
         build_network(features, token_bytes=8)

@@ -23,6 +23,7 @@ import pytest
 
 from bench.cases import CHECKOUT
 from equivalence import BudgetExceeded, Vocabulary
+from equivalence.network import dialect
 from hybrid import BatchGrammarMatcher, Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.compile.pipeline import promote_static
 from tests.matchers import mask_of
@@ -309,7 +310,9 @@ def test_deterministic_compilers_decide_alike_whatever_the_clock_says(threads: i
             Clocks(seed, patch)
             assert list(served(True, threads)) == wanted
     counts = wanted[-1]
-    assert counts[2] == {"done": 6, "given_up": 0}, "those that are static"
+    # one of them names token ids
+    done = 5 if dialect.JOINS_TOKENS else 6
+    assert counts[2] == {"done": done, "given_up": 0}, "those that are static"
 
 
 def test_others_look_at_clocks(monkeypatch: pytest.MonkeyPatch) -> None:

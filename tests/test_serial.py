@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import xgrammar
 
-from equivalence.network import serial
+from equivalence.network import dialect, serial
 from equivalence.network.expressions import endless_rule, types_among
 from equivalence.network.grammar_reader import read_grammar
 from equivalence.network.optimised import Wanted
@@ -52,7 +52,7 @@ def bodies(content: dict[str, Any]) -> list[tuple[int, list[int]]]:
 )
 def test_types_of_expressions(text: str, wanted: tuple[int, list[int]]) -> None:
     content = serialized(text)
-    assert content[serial.VERSION_FIELD] == serial.SERIALIZATION_VERSION
+    assert content[serial.VERSION_FIELD] == dialect.LAYOUT
     assert wanted in bodies(content)
 
 
@@ -121,7 +121,7 @@ def test_columns_of_a_rule() -> None:
 
 def test_what_is_not_compiled() -> None:
     content = serialized('root ::= "1"')
-    assert {name: content[name] for name in serial.NOT_COMPILED} == serial.NOT_COMPILED
+    assert {name: content[name] for name in dialect.NOT_COMPILED} == dialect.NOT_COMPILED
 
 
 def test_types_of_edges() -> None:

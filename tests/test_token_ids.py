@@ -36,6 +36,9 @@ from hybrid.classifier.promotion import reachable_again
 from hybrid.files import can_be_written
 from tests.matchers import bits_of, mask_of
 from tests.test_token_level import EBNF, STOPS, TOKENS, parse, random_grammar, walk
+from tests.versions import ids_as_wholes
+
+pytestmark = ids_as_wholes
 
 VOCABULARY = Vocabulary.from_bytes(
     [*TOKENS, b"\xff", b"\xffa", b"a\xff", b"\xff\xff", b"\xff\x01", b"ab\xff"], stop_token_ids=STOPS

@@ -20,6 +20,18 @@ whole_repeats = pytest.mark.skipif(
     dialect.TAKES_PARTS, reason="XGrammar 0.2.7 takes parts of repeats in repeats"
 )
 
+ids_as_wholes = pytest.mark.skipif(
+    dialect.JOINS_TOKENS, reason="XGrammar from 0.2.9 on runs grammars that name token ids itself"
+)
+
+READS_STOPS = dialect.JOINS_TOKENS
+"""Whether XGrammar reads a stop token as text where this completes the text, as from 0.2.9 on. Its masks then
+allow no stop token where the grammar's end alone ends the sequence (`terminate_without_stop_token`)."""
+
+any_separators = pytest.mark.skipif(
+    dialect.LAYOUT != "v16", reason="XGrammar from 0.2.9 on refuses control characters in separators"
+)
+
 WIDE_NEGATIVE = "negative-wide-class"
 """Feature of cases that exclude characters beyond ASCII, which loose versions read in two ways."""
 

@@ -33,6 +33,8 @@ class GrammarCompiler(BaseCompiler):
         tokenizer_info: the tokenizer. For reading texts only, it need not have ids.
         max_threads, cache_enabled, cache_limit_bytes: as in XGrammar. Compilers of the same `tokenizer_info`
             object with the same bound share a cache; -1 is 512 MiB.
+        enable_dynamic_compilation: accepted for XGrammar's sake, without effect: masks are computed when they
+            are needed, and grammars that run in plain XGrammar are compiled for the whole vocabulary.
         **options: options of `hybrid.GrammarCompiler`: strategy, budget, on_budget, cache_dir and others.
 
     Raises:
@@ -48,6 +50,7 @@ class GrammarCompiler(BaseCompiler):
         max_threads: int = 8,
         cache_enabled: bool = True,
         cache_limit_bytes: int = -1,
+        enable_dynamic_compilation: bool = False,
         **options: Any,
     ) -> None:
         if not isinstance(tokenizer_info, xgrammar.TokenizerInfo):

@@ -32,6 +32,7 @@ from adapters.xgrammar.errors import with_its_errors
 from adapters.xgrammar.modules import of_package
 from equivalence.arguments import integer
 from hybrid.api.bitmask import Rows
+from hybrid.healing.token_prefixes import prefixes_of
 from hybrid.representatives.follower import EngineFollower
 from hybrid.values.follower import Follower
 
@@ -114,6 +115,29 @@ class GrammarMatcher(hybrid.GrammarMatcher):
     accept_string = with_its_errors(hybrid.GrammarMatcher.accept_string)
     traverse_draft_tree = with_its_errors(hybrid.GrammarMatcher.traverse_draft_tree)
     find_jump_forward_string = with_its_errors(hybrid.GrammarMatcher.find_jump_forward_string)
+
+    @with_its_errors
+    def find_jump_forward_tokens(self) -> list[int]:
+        """Tokens that spell the beginning of the text that must come next. The state does not change.
+
+        Each is the longest token with which the rest of the text begins. The last one is left out if longer
+        tokens begin with its text. There are none if the text is complete, or ends within a character.
+        """
+        if self.is_terminated() or self.is_completed():
+            return []
+        vocabulary = self.compiled_grammar.vocabulary
+        prefixes, stops = prefixes_of(vocabulary), {*vocabulary.stop_token_ids, *self.stop_token_ids}
+        try:
+            rest = self.find_jump_forward_string().encode()
+        except UnicodeDecodeError:
+            return []
+        found: list[int] = []
+        while (token := prefixes.longest(rest, stops)) >= 0:
+            found.append(token)
+            rest = rest[len(vocabulary.tokens[token]) :]
+        if found and not stops.issuperset(prefixes.longer(vocabulary.tokens[found[-1]]).tolist()):
+            found.pop()
+        return found
 
     @with_its_errors
     def rollback(self, num_tokens: int = 1) -> None:

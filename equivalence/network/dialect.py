@@ -1,17 +1,17 @@
 """Differences between the installed XGrammar and the newest known version in writing and reading grammars.
 
-What: `refuse_other_layout` refuses a serialised grammar of a layout that is not known here. `LOOSE` says that
-character classes read some bytes that are not UTF-8, as XGrammar before 0.2.8 does: a class that excludes
-characters accepts C0 to DF and one continuation byte, E0 to EF and two, F0 to F7 and three; a range of
-characters whose encodings have several lengths accepts overlong encodings of the greater lengths.
-When: whenever a serialised grammar is read, and by `equivalence.network.automata` and `edges`; tested against
-0.2.7 and 0.2.8.
+What: `LAYOUT` is the layout of serialised grammars; `refuse_other_layout` refuses grammars of another.
+`LOOSE` says that character classes read some bytes that are not UTF-8, as XGrammar before 0.2.8 does: a class
+that excludes characters accepts C0 to DF and one continuation byte, E0 to EF and two, F0 to F7 and three; a
+range of characters whose encodings have several lengths accepts overlong encodings of the greater lengths.
+When: whenever a serialised grammar is read or written, and by `equivalence.network.automata` and `edges`;
+tested against 0.2.7, 0.2.8 and 0.2.9.
 Limits: two readings of older releases are refused by name: classes that exclude characters beyond ASCII,
 and ranges that end within a block of 4,096 characters but begin before it, which they read with gaps.
 Repeats of a rule that is only a repeat are refused for 0.2.7, which uses parts of the inner repeat:
-``([0-9]{2}){1,2}`` reads ``123`` there. A later version is tested on the grammars in `KNOWN`, because a
-release may change the meaning of a grammar without changing its form. If any of them is read differently,
-no grammar is read.
+``([0-9]{2}){1,2}`` reads ``123`` there. Grammars that name token ids are refused for 0.2.9. A later version
+is tested on the grammars in `KNOWN`, because a release may change the meaning of a grammar without changing
+its form. If any of them is read differently, no grammar is read.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from typing import Any
 from equivalence.errors import GrammarError, UnsupportedGrammar
 from equivalence.network import serial
 
-STRICT_FROM, PARTS_IN, NEWEST = (0, 2, 8), (0, 2, 7), (0, 2, 8)
+STRICT_FROM, PARTS_IN, NEWEST = (0, 2, 8), (0, 2, 7), (0, 2, 9)
 """The first version that reads classes strictly; the one that uses parts of repeats in repeats; the newest
 on which the tests have run."""
 
-LAYOUT = serial.SERIALIZATION_VERSION
-"""The layout of serialised grammars that is known here."""
+V18_FROM = (0, 2, 9)
+"""The first version that serialises in the layout v18."""
 
 KNOWN: dict[str, tuple[tuple[bytes, ...], tuple[bytes, ...]]] = {
     "root ::= [^a-c]": (
@@ -75,8 +75,8 @@ def refuse_other_layout(features: dict[str, Any]) -> None:
     version = features.get(serial.VERSION_FIELD)
     if version != LAYOUT:
         raise GrammarError(
-            f"XGrammar serialises grammars in version {version!r}, but only {LAYOUT!r} is supported; "
-            "install xgrammar 0.2.7 or 0.2.8, or use strategy='engine'"
+            f"XGrammar serialises grammars in version {version!r}, but only {LAYOUT!r} is supported "
+            f"with xgrammar {_installed()}; install xgrammar 0.2.7 to 0.2.9, or use strategy='engine'"
         )
     refuse_other_meaning()
 
@@ -135,10 +135,26 @@ def refuse_repeats_in_repeats(data: Sequence[int], starts: Sequence[int], rules:
             if data[body] == serial.REPEAT:
                 raise UnsupportedGrammar(
                     f"rule {rules[number][serial.NAME]!r} is a repeat, and is repeated: XGrammar 0.2.7 "
-                    "accepts parts of such a rule; install xgrammar 0.2.8"
+                    "accepts parts of such a rule; install xgrammar 0.2.8 or newer"
                 )
             if data[body] == serial.RULE:
                 number = data[body + 2]
+
+
+def refuse_token_ids() -> None:
+    """Refuse a grammar that names token ids if the installed XGrammar may read one within a token.
+
+    For ``"a" ExcludeToken(5)``, XGrammar 0.2.9 takes the token ``ab``: its id is not excluded, so the edge
+    reads what is left of the token. Forced text ends where an id may be read.
+
+    Raises:
+        UnsupportedGrammar: the installed XGrammar is 0.2.9 or later.
+    """
+    if JOINS_TOKENS:
+        raise UnsupportedGrammar(
+            "the grammar names token ids, and XGrammar from 0.2.9 on may read one within a token; "
+            "install xgrammar 0.2.8"
+        )
 
 
 @cache
@@ -151,3 +167,14 @@ def _installed() -> str:
 
 LOOSE = is_loose(_installed())
 TAKES_PARTS = _numbers(_installed()) == PARTS_IN
+JOINS_TOKENS = (_numbers(_installed()) or NEWEST) >= V18_FROM
+"""Whether a token may begin as text and end where the grammar names token ids."""
+
+DROPS_PARTS = JOINS_TOKENS
+"""Whether forced text that would begin within a character is empty; otherwise it is an error."""
+
+LAYOUT = "v18" if JOINS_TOKENS else "v16"
+"""The layout of serialised grammars that is read and written here: that of the installed XGrammar."""
+
+NOT_COMPILED = serial.LAYOUTS[LAYOUT]
+"""The fields that the installed XGrammar's compiler adds, and their content before."""

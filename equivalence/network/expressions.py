@@ -4,7 +4,7 @@
 
 What: `types_among` says which types occur; `endless_rule` finds a rule that is only a repeat of itself.
 When: first, for every grammar. Listing the numbers of a large schema took 0.5 ms.
-Limits: the layout of `equivalence.network.serial`; a number that leads out of the arrays is an error.
+Limits: the expressions of `equivalence.network.serial`; a number that leads out of the arrays is an error.
 """
 
 from __future__ import annotations

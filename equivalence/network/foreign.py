@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.errors import UnsupportedGrammar
-from equivalence.network import edge_types, serial
+from equivalence.network import dialect, edge_types, serial
 from equivalence.network.grammar_reader import ParsedGrammar
 from equivalence.network.optimised import Wanted
 from equivalence.network.optimised_grammar import optimised_grammar
@@ -186,8 +186,8 @@ def _grammar(data: list[int], starts: list[int], rules: list[list[Any]]) -> dict
         serial.STARTS: starts,
         serial.ROOT: len(rules) - 1,
         serial.MAY_BE_EMPTY: [],
-        serial.VERSION_FIELD: serial.SERIALIZATION_VERSION,
-        **serial.NOT_COMPILED,
+        serial.VERSION_FIELD: dialect.LAYOUT,
+        **dialect.NOT_COMPILED,
     }
 
 

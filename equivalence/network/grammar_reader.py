@@ -2,7 +2,7 @@
 
 What: the expressions of a grammar become flat arrays, its rules become lists.
 When: first step of `build_network`.
-Limits: the layout of `equivalence.network.serial`; others raise `GrammarError`.
+Limits: the layout of `equivalence.network.dialect`; others raise `GrammarError`.
 
 The expressions are nearly all of the text. Compiled code reads them, and `json.loads` reads the rest.
 
@@ -21,9 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.network import serial
+from equivalence.network import dialect, serial
 from equivalence.network.counted_automata import CountedAutomaton
-from equivalence.network.dialect import refuse_other_layout, refuse_other_meaning
 from equivalence.network.expressions import endless_rule, types_among
 from equivalence.network.integers import read_integers
 from equivalence.network.printed import Printed
@@ -183,10 +182,10 @@ def _read_serialised(grammar: Any) -> ParsedGrammar:
                 starts, end = read_integers(text, end + len(_BEFORE_STARTS))
                 features = json.loads(text[:at] + b'"read":[' + text[end:])
                 del features["read"]
-                refuse_other_layout(features)
+                dialect.refuse_other_layout(features)
                 return ParsedGrammar(features, data, starts, types_among(data, starts))
         features = json.loads(text)
-    refuse_other_layout(features)
+    dialect.refuse_other_layout(features)
     data, starts = (np.array(features[name], np.int64) for name in (serial.DATA, serial.STARTS))
     rest = {name: value for name, value in features.items() if name not in (serial.DATA, serial.STARTS)}
     return ParsedGrammar(rest, data, starts, types_among(data, starts))
@@ -213,7 +212,7 @@ def read_printed(grammar: Any, has_caret: bool) -> ParsedGrammar | None:
 
     rules = PlainRules(name_of, found.bodies)
     features = {
-        serial.VERSION_FIELD: serial.SERIALIZATION_VERSION,
+        serial.VERSION_FIELD: dialect.LAYOUT,
         serial.RULES: rules,
         serial.ROOT: found.first,
         serial.MARKERS: [],
@@ -243,10 +242,10 @@ def _prints_as_known() -> bool:
     """Whether the installed XGrammar prints and serialises grammars in the known form; checked once."""
     import xgrammar
 
-    if xgrammar.get_serialization_version() != serial.SERIALIZATION_VERSION:
+    if xgrammar.get_serialization_version() != dialect.LAYOUT:
         return False
     try:
-        refuse_other_meaning()
+        dialect.refuse_other_meaning()
         return str(xgrammar.Grammar.from_ebnf(_PROBE)) == _PROBE
     except RuntimeError:
         return False

@@ -3,7 +3,7 @@
 What: `optimised_grammar` gets the text of an optimised grammar (`equivalence.network.optimised`) and reads
 it.
 When: for automata that XGrammar makes itself (`equivalence.network.foreign`).
-Limits: the layout of `equivalence.network.serial`; others raise `GrammarError`.
+Limits: the layout of `equivalence.network.dialect`; others raise `GrammarError`.
 """
 
 from __future__ import annotations

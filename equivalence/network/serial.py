@@ -5,7 +5,8 @@ columns of a rule, and the types of edges of the automata that XGrammar's compil
 When: whenever `xgrammar.Grammar.serialize_json` is read or written: here, in
 `equivalence.network.features` and in `hybrid.xgrammar`. Support for a new version of the format starts
 here.
-Limits: only the layout of `SERIALIZATION_VERSION`; `equivalence.network.dialect` refuses others.
+Limits: only the layouts in `LAYOUTS`; `equivalence.network.dialect` says which of them the installed XGrammar
+writes and reads, and refuses others.
 `equivalence.classes.reference` has its own numbers, because a reference must share nothing with what it
 checks.
 
@@ -23,9 +24,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-SERIALIZATION_VERSION = "v16"
-"""The layout of `xgrammar.Grammar.serialize_json` that is read here: XGrammar 0.2.7 and later."""
-
 VERSION_FIELD, DATA, STARTS = "__VERSION__", "grammar_expr_data", "grammar_expr_indptr"
 """Fields: the version; the expressions, and where each begins."""
 
@@ -35,8 +33,15 @@ RULES, ROOT, MARKERS, MAY_BE_EMPTY = "rules", "root_rule_id", "suffix_stop_infos
 AUTOMATA, AUTOMATA_OF_RULES, IS_COMPILED = "complete_fsm", "per_rule_fsms", "optimized"
 """Fields that XGrammar's compiler adds."""
 
+HAS_TOKEN_EDGES = "has_token_edges"
+"""Another one, from v18 on: whether an edge reads token ids."""
+
 NOT_COMPILED: dict[str, Any] = {AUTOMATA: None, AUTOMATA_OF_RULES: [], IS_COMPILED: False}
-"""The content of these fields before that."""
+"""The content of the fields that all layouts have before that."""
+
+LAYOUTS: dict[str, dict[str, Any]] = {"v16": NOT_COMPILED, "v18": {**NOT_COMPILED, HAS_TOKEN_EDGES: False}}
+"""The layouts of `xgrammar.Grammar.serialize_json`, with the fields that XGrammar's compiler adds to each,
+and their content before: v16 of XGrammar 0.2.7 and 0.2.8, v18 of 0.2.9."""
 
 EDGE_DETAILS = "edge_aux_data"
 """A field of the automata: additional data of edges."""

@@ -10,7 +10,8 @@ contain it must be read in the same way. Stacks cannot decide about counts of id
 form.
 
 XGrammar's `accept_token` tries an id in two ways: by edges that read ids, in one step, and by its bytes.
-The id is accepted if either works. An edge never begins inside a token. Hence an id is in a mask if and
+The id is accepted if either works. An edge never begins inside a token, until XGrammar 0.2.9, for which such
+grammars are refused (`equivalence.network.dialect`). Hence an id is in a mask if and
 only if its symbol is read, or its text is.
 
 Rejected: a larger alphabet with 256 bytes and a symbol for each group. It would be in every table of bytes
@@ -26,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.errors import UnsupportedGrammar
-from equivalence.network import edge_types, serial
+from equivalence.network import dialect, edge_types, serial
 from equivalence.network.expressions import types_among
 from equivalence.network.grammar_reader import ParsedGrammar
 
@@ -71,8 +72,9 @@ def ids_as_bytes(read: ParsedGrammar) -> tuple[ParsedGrammar, Symbols]:
 
     Raises:
         UnsupportedGrammar: there are more groups of ids than symbols, or a string of the grammar contains
-            byte 255.
+            byte 255; or the installed XGrammar reads ids within tokens.
     """
+    dialect.refuse_token_ids()
     data, starts = read.data, read.starts
     types = data[starts]
     places = np.flatnonzero(np.isin(types, serial.TOKEN_TYPES)).tolist()

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from equivalence import ArgumentError, HybridError
 from equivalence.arguments import flag, integer, integer_from
 from equivalence.deadline import Deadline
+from equivalence.network import dialect
 from hybrid.api.bitmask import Rows, TensorRows, row_number
 from hybrid.api.calls import Calls, count_masks
 from hybrid.api.draft_tree import traverse
@@ -251,13 +252,19 @@ class GrammarMatcher(Calls):
         before a character of which only some bytes are forced, where XGrammar raises an error.
 
         Raises:
-            UnicodeDecodeError: as in XGrammar, if the text so far ends within a character.
+            UnicodeDecodeError: as in XGrammar before 0.2.9, if the text so far ends within a character; since
+                0.2.9 there is no text then.
         """
         return self.forced_within(Deadline(self._compiled.mask_seconds))
 
     def forced_within(self, deadline: Deadline) -> str:
         """`find_jump_forward_string`, cut short at the deadline."""
-        return self._follower.find_jump_forward_string(deadline)
+        try:
+            return self._follower.find_jump_forward_string(deadline)
+        except UnicodeDecodeError:
+            if dialect.DROPS_PARTS:
+                return ""
+            raise
 
     # token limits
 

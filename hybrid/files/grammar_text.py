@@ -4,7 +4,7 @@ What: `grammar_of` makes an `xgrammar.Grammar` from a text of unknown origin; `w
 grammar.
 When: by `hybrid.files.files`. The grammar is needed if a matcher outgrows its classifier, if a classifier is
 completed, and by callers who ask for it.
-Limits: one version of the layout (`equivalence.network.grammar_reader`). XGrammar's own reader checks types
+Limits: the installed XGrammar's layout (`equivalence.network.dialect`). XGrammar's own reader checks types
 only: if a rule or an expression does not exist, the process crashes when the grammar is printed or compiled.
 """
 
@@ -18,8 +18,7 @@ import xgrammar
 from numpy.typing import NDArray
 
 from equivalence.errors import ArtifactError, GrammarError
-from equivalence.network import serial
-from equivalence.network.dialect import refuse_other_layout
+from equivalence.network import dialect, serial
 from equivalence.network.grammar_reader import read_grammar
 from hybrid.files.container import AGAIN, malformed
 from hybrid.xgrammar.sanitize import refuse_endless_rules
@@ -64,7 +63,7 @@ def written(grammar: xgrammar.Grammar) -> bytes:
     """Return the text of a grammar, without the data that XGrammar's compiler adds."""
     text = str(grammar.serialize_json())
     if _COMPILED in text:
-        content = {**json.loads(text), **serial.NOT_COMPILED}
+        content = {**json.loads(text), **dialect.NOT_COMPILED}
         text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
     return text.encode("utf-8", "surrogatepass")
 
@@ -82,7 +81,7 @@ def grammar_of(text: bytes, n_tokens: int) -> xgrammar.Grammar:
     try:
         # first, because this refuses text that is nested deeply
         content = json.loads(text.decode("utf-8", "surrogatepass"), object_pairs_hook=_distinct)
-        refuse_other_layout(content)
+        dialect.refuse_other_layout(content)
         _check(content, n_tokens)
         refuse_endless_rules(read_grammar(content))
         return xgrammar.Grammar.deserialize_json(text.decode("utf-8", "surrogatepass"))
@@ -122,7 +121,7 @@ def _check(content: dict[str, Any], n_tokens: int) -> None:
     empty = _integers(content[serial.MAY_BE_EMPTY], "rules that may be empty")
     if len(empty) and not 0 <= empty.min() <= empty.max() < len(rules):
         raise malformed("a rule of its grammar that may be empty does not exist")
-    if content[serial.MARKERS] or any(content[name] != value for name, value in serial.NOT_COMPILED.items()):
+    if content[serial.MARKERS] or any(content[name] != value for name, value in dialect.NOT_COMPILED.items()):
         raise malformed("its grammar has markers, or automata of XGrammar's")
     types = _check_expressions(data, starts, len(rules), n_tokens, numbers[:, 0])
     lookaheads = numbers[numbers[:, 1] >= 0, 1]

@@ -22,7 +22,7 @@ from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 from equivalence.arrays.dynamic_arrays import filled
-from equivalence.network import edge_types, serial
+from equivalence.network import dialect, edge_types, serial
 from equivalence.network.characters import CHARACTERS
 from equivalence.network.counted_automata import MARK, CountedAutomaton
 from equivalence.network.grammar_reader import ParsedGrammar, PlainRules
@@ -244,7 +244,7 @@ class Rows:
             bodies[number] = len(data) // 5
             data += (serial.REPEAT, 3, unit, MARK - automaton, edge)
         features = {
-            serial.VERSION_FIELD: serial.SERIALIZATION_VERSION,
+            serial.VERSION_FIELD: dialect.LAYOUT,
             serial.RULES: PlainRules(self.names.__getitem__, bodies),
             serial.ROOT: root, serial.MARKERS: [],
         }  # fmt: skip

@@ -18,7 +18,7 @@ from typing import Any
 import xgrammar
 
 from equivalence import GrammarError
-from equivalence.network import serial
+from equivalence.network import dialect, serial
 from equivalence.network.grammar_reader import ParsedGrammar
 from equivalence.network.serial import BODY, IS_EXACT, LOOKAHEAD, NAME
 
@@ -30,7 +30,7 @@ def as_changed(grammar: xgrammar.Grammar, serialized: dict[str, Any], changed: b
     """
     if not changed:
         return grammar
-    return xgrammar.Grammar.deserialize_json(json.dumps({**serialized, **serial.NOT_COMPILED}))
+    return xgrammar.Grammar.deserialize_json(json.dumps({**serialized, **dialect.NOT_COMPILED}))
 
 
 def without_lookahead(serialized: dict[str, Any]) -> bool:

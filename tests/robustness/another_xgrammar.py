@@ -2,8 +2,8 @@
 
 What: installs a version of XGrammar with pip into a folder, without its dependencies, and runs tests with
 this folder first on the module path.
-When: ``python -m tests.robustness.another_xgrammar 0.2.7``; after a change of code that reads XGrammar's data
-or writes it. `TESTS` take some minutes per version.
+When: ``python -m tests.robustness.another_xgrammar 0.2.7 0.2.9``; after a change of code that reads
+XGrammar's data or writes it. `TESTS` take some minutes per version.
 Limits: needs a package index. `tests/versions.py` says which expectations only some versions meet.
 """
 
