@@ -38,8 +38,8 @@ cdef class Terms:
     cdef dict loop_numbers, unfolded
 
     cdef int enter(self) except -1
-    cdef Py_ssize_t made(self, Py_ssize_t length) except -1
-    cdef Py_ssize_t of(self, Py_ssize_t kind, Py_ssize_t first, Py_ssize_t second=*) except -1
+    cdef Py_ssize_t number(self, Py_ssize_t length) except -1
+    cdef Py_ssize_t make(self, Py_ssize_t kind, Py_ssize_t first, Py_ssize_t second=*) except -1
     cdef Py_ssize_t repeated(self, Py_ssize_t part, Py_ssize_t least, Py_ssize_t most) except -1
     cdef bint find_nullable(self, Py_ssize_t term) except -1
     cpdef bint nullable(self, Py_ssize_t term) noexcept

@@ -83,7 +83,7 @@ class Terms:
         for kind in range(3):
             self.terms.room(1)
             self.terms.pool[self.terms.used] = kind
-            self.made(1)
+            self.number(1)
         self.any_character = self.chars(_ANY_CHARACTER)
 
     def enter(self) -> cython.int:
@@ -93,7 +93,7 @@ class Terms:
         self.depth += 1
         return 0
 
-    def made(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def number(self, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the number of the term that was written to the end of `terms`."""
         count = self.terms.count
         number = self.terms.intern(length)
@@ -104,13 +104,13 @@ class Terms:
             self.facts[number, FIRST] = self.facts[number, STATE] = -1
         return number
 
-    def of(
+    def make(
         self, kind: cython.Py_ssize_t, first: cython.Py_ssize_t, second: cython.Py_ssize_t = -1
     ) -> cython.Py_ssize_t:
         """Return the term of a kind with one or two arguments."""
         begin = self.terms.room(3)
         self.terms.pool[begin], self.terms.pool[begin + 1], self.terms.pool[begin + 2] = kind, first, second
-        return self.made(2 if second < 0 else 3)
+        return self.number(2 if second < 0 else 3)
 
     def repeated(
         self, part: cython.Py_ssize_t, least: cython.Py_ssize_t, most: cython.Py_ssize_t
@@ -118,7 +118,7 @@ class Terms:
         begin = self.terms.room(4)
         self.terms.pool[begin], self.terms.pool[begin + 1] = REPEAT, part
         self.terms.pool[begin + 2], self.terms.pool[begin + 3] = least, most
-        return self.made(4)
+        return self.number(4)
 
     def find_nullable(self, term: cython.Py_ssize_t) -> cython.bint:
         kind = kind_of(self, term)
@@ -146,7 +146,7 @@ class Terms:
 
     def chars(self, ranges: tuple) -> cython.Py_ssize_t:
         """Return the term of one character from some ranges."""
-        return self.of(CHARS, self.sets.number(ranges)) if ranges else NO_TEXT
+        return self.make(CHARS, self.sets.number(ranges)) if ranges else NO_TEXT
 
     def some(self) -> cython.Py_ssize_t:
         """Return the term of all texts with at least one character."""
@@ -163,7 +163,7 @@ class Terms:
         if one == ALL_TEXTS and other == ALL_TEXTS:
             return ALL_TEXTS
         if kind_of(self, one) != CAT:
-            return self.of(CAT, one, other)
+            return self.make(CAT, one, other)
         self.enter()
         rest = self.cat(argument(self, one, 2), other)
         found = self.cat(argument(self, one, 1), rest)
@@ -176,7 +176,7 @@ class Terms:
             return self.bounded(term, least, most)
         if term in (EMPTY_TEXT, NO_TEXT):
             return EMPTY_TEXT if term == EMPTY_TEXT or least == 0 else NO_TEXT
-        star = ALL_TEXTS if term == self.any_character else self.of(STAR, term)
+        star = ALL_TEXTS if term == self.any_character else self.make(STAR, term)
         if least == 0 or self.nullable(term):
             return star
         return self.cat(self.repeated(term, least, least), star)
@@ -247,7 +247,7 @@ class Terms:
         self.terms.pool[at] = kind
         for i in range(parts.count):
             self.terms.pool[at + 1 + i] = parts.values[i]
-        return self.made(parts.count + 1)
+        return self.number(parts.count + 1)
 
     def unite_repeats(self) -> cython.int:
         """In a union, replace repeats of one term before the same rest by one repeat if their bounds
@@ -299,7 +299,7 @@ class Terms:
         """Return the complement of a term."""
         if term in (NO_TEXT, ALL_TEXTS):
             return ALL_TEXTS if term == NO_TEXT else NO_TEXT
-        return argument(self, term, 1) if kind_of(self, term) == NOT else self.of(NOT, term)
+        return argument(self, term, 1) if kind_of(self, term) == NOT else self.make(NOT, term)
 
     def loop(self, builder: Any, part: Any, then: int) -> int:
         """Return a repetition of a tree with assertions, followed by a term. Its continuation is the loop
@@ -313,7 +313,7 @@ class Terms:
         number = self.loop_numbers.setdefault((part, then), len(self.loops))
         if number == len(self.loops):
             self.loops.append((builder, part, then))
-        return self.of(LOOP, number)
+        return self.make(LOOP, number)
 
     def unfold(self, number: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return a loop that is entered at least once. Iterations that read nothing are left out: they add
@@ -321,5 +321,5 @@ class Terms:
         known = self.unfolded.get(number)
         if known is None:
             builder, part, _ = self.loops[number]
-            known = self.unfolded[number] = builder.term(part, self.of(LOOP, number), "within")
+            known = self.unfolded[number] = builder.term(part, self.make(LOOP, number), "within")
         return known
