@@ -243,7 +243,7 @@ class _Builder:
             return known
         first: cython.Py_ssize_t = len(self._names)
         for name in properties.names:
-            first = min(first, self._position_of[name])
+            first = min(first, self._position_of.get(name, first))
         self._firsts[properties] = first
         return first
 
@@ -367,23 +367,19 @@ class _Builder:
 
 
 @cython.cfunc
-def _needs_any(formula: Formula, atoms: dict) -> cython.bint:
-    """Whether a formula is obviously false if some atoms are. It makes no formulas, as substituting does."""
+def _needs_any(formula: Formula, atoms: dict, depth: cython.Py_ssize_t = 2) -> cython.bint:
+    """Whether a formula is obviously false if some atoms are. It makes no formulas, as substituting does, but
+    only looks two levels deep: formulas share parts, so a walk through all levels takes exponential time."""
     part: Formula
     op = formula.op
     if op == "atom":
         return formula in atoms
-    if op == "and":
-        for part in formula.args:  # noqa: SIM110 - C functions have no generators
-            if _needs_any(part, atoms):
-                return True
+    if not depth or op not in ("and", "or", "one"):
         return False
-    if op != "or" and op != "one":
-        return op == "false"
-    for part in formula.args:  # noqa: SIM110
-        if not _needs_any(part, atoms):
-            return False
-    return True
+    for part in formula.args:
+        if _needs_any(part, atoms, depth - 1) == (op == "and"):
+            return op == "and"
+    return op != "and"
 
 
 def _number_of_atom(condition: tuple) -> object:

@@ -7,7 +7,8 @@ the derivative by a character is the term of what may follow it. (Brzozowski: De
 Expressions, 1964, theorem 5.2; Owens, Reppy, Turon: Regular-expression Derivatives Re-examined, 2009,
 section 4.2, groups characters that lead to the same derivative, as `CharacterSets` does.)
 When: once for each pattern, after its term has been made.
-Limits: see `terms.py`.
+Limits: see `terms.py`. What is computed about a loop while it is under way is kept, too. That is right
+because no iteration of a loop may be empty (`_Builder._repeat` of `pattern.py`), so nothing asks about it.
 """
 
 from __future__ import annotations
