@@ -28,6 +28,9 @@ from hybrid.json_schema.languages.limits import check_deadline
 check_source(__name__)
 
 
+SHALLOW = cython.declare(cython.Py_ssize_t, 3)
+
+
 @cython.no_gc
 @cython.cclass
 class Formula:
@@ -269,28 +272,47 @@ def decides(formula: Formula, atom: Formula, value: bool, outcome: bool) -> bool
         value: the value of the atom.
         outcome: the value of the formula to test for.
     """
+    return _decides(formula, atom, value, outcome, 0, None)
+
+
+@cython.cfunc
+def _decides(
+    formula: Formula, atom: Formula, value: cython.bint, outcome: cython.bint, depth: cython.Py_ssize_t,
+    known: dict | None,
+) -> cython.bint:  # fmt: skip
+    """`decides`, at a depth. Formulas share parts, so a walk through all levels would take exponential time;
+    from `SHALLOW` levels on, results are kept in `known`."""
     if formula is atom:
-        return value is outcome
+        return value == outcome
     if formula._atoms is None or atom not in formula._atoms:
         return False
-    op, args = formula.op, formula.args
+    if formula.op == "not":
+        return _decides(formula.args[0], atom, value, not outcome, depth + 1, known)
+    if depth < SHALLOW:
+        return _decides_parts(formula, atom, value, outcome, depth, None)
+    if known is None:
+        known = {}
+    found = known.get((formula, outcome))
+    if found is None:
+        found = known[formula, outcome] = _decides_parts(formula, atom, value, outcome, depth, known)
+    return found
+
+
+@cython.cfunc
+def _decides_parts(
+    formula: Formula, atom: Formula, value: cython.bint, outcome: cython.bint, depth: cython.Py_ssize_t,
+    known: dict | None,
+) -> cython.bint:  # fmt: skip
     one: Formula
-    if op == "not":
-        return decides(args[0], atom, value, not outcome)
-    if op == "one":
-        if outcome:
-            return False
-        for one in args:  # noqa: SIM110 - cpdef functions have no generators
-            if not decides(one, atom, value, False):
-                return False
-        return True
-    if outcome == (op == "or"):
-        for one in args:  # noqa: SIM110
-            if decides(one, atom, value, outcome):
+    if formula.op == "one" and outcome:
+        return False
+    if outcome == (formula.op == "or") and formula.op != "one":
+        for one in formula.args:  # noqa: SIM110 - C functions have no generators
+            if _decides(one, atom, value, outcome, depth + 1, known):
                 return True
         return False
-    for one in args:  # noqa: SIM110
-        if not decides(one, atom, value, outcome):
+    for one in formula.args:  # noqa: SIM110
+        if not _decides(one, atom, value, outcome, depth + 1, known):
             return False
     return True
 
