@@ -19,9 +19,10 @@ from equivalence.arrays.closure import close_backwards, predecessors_of
 from hybrid.json_schema.automata import ArrayAutomaton, Counted, Nonterminal, ObjectAutomaton
 from hybrid.json_schema.errors import unique_refused
 from hybrid.json_schema.keyword_values import MOST_COUNTED
-from hybrid.json_schema.languages.automaton import Automaton, empty, intersection, n_characters_between
+from hybrid.json_schema.languages.automaton import Automaton, empty, intersection
 from hybrid.json_schema.languages.counted import n_texts
 from hybrid.json_schema.languages.lengths import Piece
+from hybrid.json_schema.languages.minimisation import n_characters_between
 from hybrid.json_schema.languages.pattern import pattern
 from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.used_values import MOST_EXPLORED, Kind, Uses, explore

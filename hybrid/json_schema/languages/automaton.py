@@ -24,7 +24,12 @@ from numpy.typing import NDArray
 
 from equivalence.arrays.closure import predecessors_of
 from hybrid.json_schema.languages.limits import check_deadline
-from hybrid.json_schema.languages.minimisation import minimised, minimised_table, table_of
+from hybrid.json_schema.languages.minimisation import (
+    minimised,
+    minimised_table,
+    n_characters_between,
+    table_of,
+)
 from hybrid.json_schema.languages.product import product
 from hybrid.json_schema.languages.syntax import Ranges, joined
 
@@ -174,12 +179,6 @@ class Automaton:
                 codes = (code for code in range(low, high + 1) if code not in SURROGATES)
                 todo += [(target, text + chr(code)) for code in codes]
         return sorted(found)
-
-
-def n_characters_between(low: int, high: int) -> int:
-    """Return the number of characters from one to another."""
-    n_surrogates = min(high + 1, SURROGATES.stop) - max(low, SURROGATES.start)
-    return high - low + 1 - max(n_surrogates, 0)
 
 
 def minimal(rows: Sequence[Sequence[Edge]], accepting: Sequence[bool]) -> Automaton:

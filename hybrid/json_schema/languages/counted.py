@@ -24,11 +24,11 @@ from hybrid.json_schema.languages.automaton import (
     Automaton,
     edges_by_set,
     intersection,
-    n_characters_between,
 )
 from hybrid.json_schema.languages.grids import MOST_LISTED, n_pairs
 from hybrid.json_schema.languages.lengths import MOST_PRODUCT, window
 from hybrid.json_schema.languages.limits import TooLarge, check_deadline
+from hybrid.json_schema.languages.minimisation import n_characters_between
 from hybrid.json_schema.languages.syntax import Ranges
 
 MOST_LENGTHS = 1_000

@@ -22,12 +22,11 @@ from hybrid.json_schema.languages.automaton import (
     empty,
     intersection,
     minimal,
-    n_characters_between,
     one_of,
 )
 from hybrid.json_schema.languages.grids import n_pairs
 from hybrid.json_schema.languages.limits import TooLarge
-from hybrid.json_schema.languages.minimisation import MOST_TEXTS, table_of
+from hybrid.json_schema.languages.minimisation import MOST_TEXTS, n_characters_between, table_of
 
 SHORT = 32
 """Ranges of lengths up to this are products: counters cost more."""

@@ -211,7 +211,7 @@ class Minimiser:
             n_texts[state] = self.accepting[state]
             for edge in range(self.starts[state], self.starts[state + 1]):
                 if self.target[edge] >= 0:
-                    texts = n_characters(self.low[edge], self.high[edge]) * n_texts[self.target[edge]]
+                    texts = n_characters_between(self.low[edge], self.high[edge]) * n_texts[self.target[edge]]
                     n_texts[state] = min(n_texts[state] + texts, C_MOST_TEXTS)
             for edge in range(self.before_starts[state], self.before_starts[state + 1]):
                 source = self.before[edge]
@@ -396,10 +396,9 @@ class Minimiser:
         return self.written(self.refine(self.measure()))
 
 
-@cython.cfunc
-@cython.inline
+@cython.ccall
 @cython.exceptval(check=False)
-def n_characters(low: cython.longlong, high: cython.longlong) -> cython.longlong:
+def n_characters_between(low: cython.longlong, high: cython.longlong) -> cython.longlong:
     """Return the number of characters from one to another."""
     n_surrogates = min(high, LAST_SURROGATE) + 1 - max(low, FIRST_SURROGATE)
     return high - low + 1 - max(n_surrogates, 0)
