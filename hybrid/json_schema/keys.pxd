@@ -8,3 +8,6 @@ cdef class KeyTree:
     cdef readonly Py_ssize_t state
 
     cpdef KeyTree with_key(self, str key, Py_ssize_t state)
+
+
+cdef Py_ssize_t n_common(str label, str key, Py_ssize_t begin) except -1

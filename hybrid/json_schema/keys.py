@@ -65,7 +65,7 @@ def _with(tree: KeyTree, key: str, begin: cython.Py_ssize_t, state: cython.Py_ss
     branch: Branch = known
     label: str = branch.label
     below: KeyTree = branch.below
-    shared = _common(label, key, begin)
+    shared = n_common(label, key, begin)
     if shared < len(label):
         below = KeyTree({label[shared]: Branch(label[shared:], below)})
         label = label[:shared]
@@ -73,8 +73,7 @@ def _with(tree: KeyTree, key: str, begin: cython.Py_ssize_t, state: cython.Py_ss
     return KeyTree(branches, tree.state)
 
 
-@cython.cfunc
-def _common(label: str, key: str, begin: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def n_common(label, key, begin):
     """Return how many characters of a label equal those of a key from index `begin` on."""
     n: cython.Py_ssize_t = min(len(label), len(key) - begin)
     for i in range(n):

@@ -18,10 +18,11 @@ from typing import Any
 
 import cython
 from cython.cimports.equivalence.source_check import check_source
-from cython.cimports.hybrid.json_schema.keys import Branch, KeyTree
+from cython.cimports.hybrid.json_schema.keys import Branch, KeyTree, n_common
 from cython.cimports.hybrid.json_schema.rows import Rows
 
 from hybrid.json_schema.languages import automaton
+from hybrid.json_schema.languages.spelling import BESIDE_PLAIN
 
 check_source(__name__)
 
@@ -155,32 +156,19 @@ def write_listed(rows: Rows, texts: list, source: cython.Py_ssize_t, end: cython
             rows.letter(state, '"', end)
             i += 1
         while i < stop:
+            following: cython.Py_ssize_t = _end_of_group(texts, i, stop, depth)
             text = texts[i]
-            code = _code(text, depth)
-            following: cython.Py_ssize_t = i + 1
-            while following < stop and _code(texts[following], depth) == code:
-                following += 1
-            shared: cython.Py_ssize_t = len(text)
+            label = text[depth:]
             target = last
-            if following > i + 1:
-                shared = _n_shared(text, texts[following - 1], depth)
+            if following > i + 1:  # what the first and the last of them share, all share
+                label = label[: n_common(label, texts[following - 1], depth)]
                 target = rows.state()
-                todo.append((i, following, shared, target))
-            label = text[depth:shared]
+                todo.append((i, following, depth + len(label), target))
             if _is_plain(label):
                 rows.text(state, label, target)
             else:
                 _spell(rows, state, label, target)
             i = following
-
-
-@cython.cfunc
-def _n_shared(one: str, other: str, depth: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Return the length of the longest beginning of two texts that share their first `depth` characters."""
-    n: cython.Py_ssize_t = min(len(one), len(other))
-    while depth < n and _code(one, depth) == _code(other, depth):
-        depth += 1
-    return depth
 
 
 @cython.final
@@ -302,7 +290,7 @@ def write_others(
     writer.add(free, 0, LAST, free)
     writer.end(free)
     rows.letter(free, '"', end)
-    wide: cython.Py_ssize_t = rule_of(((0, 0x1F), (0x7F, LAST)))
+    wide: cython.Py_ssize_t = rule_of(BESIDE_PLAIN)
     last: cython.Py_ssize_t = rows.state()  # after a text that begins no other one
     writer.add(last, 0, LAST, free)
     writer.end(last)
@@ -328,9 +316,7 @@ def write_others(
             rows.call_shared(writer._calling, state, wide, free)
         while i < stop:
             code = _code(texts[i], depth)
-            following: cython.Py_ssize_t = i + 1
-            while following < stop and _code(texts[following], depth) == code:
-                following += 1
+            following: cython.Py_ssize_t = _end_of_group(texts, i, stop, depth)
             text = texts[i]
             if following > i + 1 or len(text) > depth + 1:
                 target = rows.state()
@@ -346,6 +332,17 @@ def write_others(
             writer.add(state, low, high, free)
         writer.end(state)
     return start
+
+
+@cython.cfunc
+def _end_of_group(
+    texts: list, i: cython.Py_ssize_t, stop: cython.Py_ssize_t, depth: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """Return the index after the last of sorted texts that have the same character at `depth` as text i."""
+    code = _code(texts[i], depth)
+    while i < stop and _code(texts[i], depth) == code:
+        i += 1
+    return i
 
 
 @cython.cfunc

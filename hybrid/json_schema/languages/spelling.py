@@ -22,7 +22,7 @@ _SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": 
 _RAW = ((0x20, 0x21), (0x23, 0x5B), (0x5D, LAST))
 """Characters that may stand for themselves."""
 
-_BESIDE_PLAIN = ((0, 0x1F), (0x7F, LAST))
+BESIDE_PLAIN = ((0, 0x1F), (0x7F, LAST))
 """Characters that `hybrid.json_schema.texts.PlainWriter` does not write as themselves."""
 
 _BASIC = ((0, 0xD7FF), (0xE000, 0xFFFF))
@@ -66,7 +66,7 @@ def spelled(ranges: Ranges, is_repeated: bool = False) -> Automaton:
 def spell_common() -> None:
     """Make in advance what patterns with `.`, `\\s`, `\\S` and `[^a]` need; each takes 0.1 to 0.4 ms."""
     for ranges in (others(LINES), SPACES, others(SPACES), others(())):
-        spelled(_within(ranges, _BESIDE_PLAIN))
+        spelled(_within(ranges, BESIDE_PLAIN))
     for is_repeated in (False, True):
         spelled(others(()), is_repeated)
 
