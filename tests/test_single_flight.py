@@ -166,24 +166,31 @@ def test_a_lock_does_not_live_on_in_forked_processes(tmp_path: Path) -> None:
 def test_who_waited_for_nothing_does_not_make_others_wait(tmp_path: Path) -> None:
     """If the first process was refused the grammar, for example, the others find that out in parallel."""
     path = tmp_path / "entry"
-    reading, writing = os.pipe()
+    begun, inside, leave = os.pipe(), os.pipe(), os.pipe()
 
     def wait() -> None:
-        os.write(writing, b".")
+        os.close(leave[1])
+        os.write(begun[1], b".")
         with single_flight.wait_for_other_processes(path, Deadline(40)) as turn:
             assert turn == "after"
-            with single_flight.wait_for_other_processes(path, Deadline()) as other:
-                assert other == "ours"
+            os.write(inside[1], b".")
+            os.read(leave[0], 1)  # the parent closes its end
 
     with single_flight.wait_for_other_processes(path, Deadline()):
         children = [Child(wait, 60) for _ in range(3)]
+        os.close(inside[1])
         for _ in children:
-            os.read(reading, 1)  # wait until all have begun
+            os.read(begun[0], 1)
         time.sleep(0.5)
+    # all are inside at the same time, and no one holds the lock
+    assert [os.read(inside[0], 1) for _ in children] == [b"."] * 3
+    with single_flight.wait_for_other_processes(path, Deadline()) as turn:
+        assert turn == "ours"
+    os.close(leave[1])
     for child in children:
         child.wait()
-    os.close(reading)
-    os.close(writing)
+    for end in (*begun, inside[0], leave[0]):
+        os.close(end)
 
 
 def test_errors_are_those_of_a_compiler_without_a_folder(tmp_path: Path) -> None:
