@@ -34,17 +34,9 @@ class Point(BaseModel):
     x: int
 
 
-class Writing(GrammarCompiler):
-    """A compiler whose calls return only after the compiled grammar has been written."""
-
-    def _now(self, request: Any) -> CompiledGrammar:
-        compiled = super()._now(request)
-        self.wait_for_files()
-        return compiled
-
-
 def compiler_in(folder: Path | str, vocabulary: Vocabulary = VOCABULARY, **options: Any) -> GrammarCompiler:
-    return Writing(vocabulary, cache_dir=folder, **options)
+    """A compiler that writes all grammars to a folder."""
+    return GrammarCompiler(vocabulary, **{"cache_dir": folder, "strategy": "classifier"} | options)
 
 
 def disk(compiler: GrammarCompiler) -> tuple[int, int, int]:

@@ -270,7 +270,6 @@ def test_bounds_of_the_operator_are_the_compilers(vllm, monkeypatch, tmp_path):
     manager.StructuredOutputManager(small())
     warm = manager.XgrammarBackend.warm
     assert warm.compiler.hybrid.budget.seconds == 2.5
-    warm.compiler.hybrid.wait_for_files()  # files are written in the background
     kept = {path.name.partition("-")[0] for path in (tmp_path / "kept").iterdir()}
     assert "trie" in kept  # of the vocabulary; beside compiled grammars
 

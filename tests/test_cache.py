@@ -26,6 +26,7 @@ from bench.cases import CHECKOUT
 from equivalence import GrammarError
 from hybrid import Budget, CompiledGrammar, GrammarCompiler
 from hybrid.compile import cache
+from hybrid.lark import LarkGrammar
 from tests.caches import LARK, OTHER_VOCABULARY, REGEX, Gate, Point, compiler_in, disk, entries
 from tests.test_artifact import SCHEMA, VOCABULARY, masks_along
 
@@ -58,11 +59,10 @@ METHODS: dict[str, Callable[[GrammarCompiler], CompiledGrammar]] = {
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-@pytest.mark.parametrize("strategy", ["auto", "classifier"])
 def test_another_compiler_finds_what_one_compiled(
-    method: Callable[[GrammarCompiler], CompiledGrammar], strategy: str, tmp_path: Path
+    method: Callable[[GrammarCompiler], CompiledGrammar], tmp_path: Path
 ) -> None:
-    first, second = (compiler_in(tmp_path / "not" / "yet", strategy=strategy) for _ in range(2))
+    first, second = (compiler_in(tmp_path / "not" / "yet") for _ in range(2))
     compiled = method(first)
     assert disk(first) == (0, 1, 1)
     loaded = method(second)
@@ -70,10 +70,25 @@ def test_another_compiler_finds_what_one_compiled(
     assert loaded is not compiled and method(second) is loaded, "the second time it is in memory"
     assert loaded.schema == compiled.schema and loaded.relaxed == compiled.relaxed
     assert loaded.reason == compiled.reason and set(loaded.timings) == {"load", "total"}
-    if strategy == "classifier":  # on "auto" it is written after the call
-        assert compiled.timings["total"] > compiled.timings["store"] > 0
+    assert compiled.timings["total"] > compiled.timings["store"] > 0
     for seed in range(2):
         assert masks_along(loaded, seed, 60) == masks_along(compiled, seed, 60)
+
+
+def test_grammars_without_classes_have_no_files(tmp_path: Path) -> None:
+    """Compiling such a grammar is faster than reading a file. Static grammars have classes."""
+    compiler = compiler_in(tmp_path / "none", strategy="auto")
+    for method in METHODS.values():
+        compiled = method(compiler)
+        assert compiled.known_classes is None or isinstance(compiled.grammar, LarkGrammar)
+    assert disk(compiler) == (0, 1, 1), "the one in Lark's notation"
+    static = compiler.compile_regex(REGEX, static=True)
+    assert disk(compiler) == (0, 1, 2) and static is compiler.compile_regex(REGEX)
+    other = compiler_in(tmp_path / "none", strategy="auto", cache_enabled=False)
+    assert other.compile_regex(REGEX).known_classes is None and disk(other) == (0, 0, 0)
+    again = other.compile_regex(REGEX, static=True)
+    assert again.known_classes is not None and disk(other) == (1, 0, 0)
+    assert masks_along(again, 1, 60) == masks_along(static, 1, 60)
 
 
 def test_another_process_finds_it(tmp_path: Path) -> None:
@@ -97,8 +112,8 @@ def test_whatever_the_result_depends_on_tells_entries_apart(
     compilers = [
         compiler_in(tmp_path),
         compiler_in(tmp_path, OTHER_VOCABULARY),
-        compiler_in(tmp_path, strategy="classifier"),
         compiler_in(tmp_path, on_demand=True),
+        compiler_in(tmp_path, on_demand=True, strategy="auto"),
         compiler_in(tmp_path, budget=Budget(states=4000)),
     ]
     for compiler in compilers:

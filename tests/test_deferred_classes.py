@@ -62,32 +62,6 @@ def test_who_does_not_walk(options: dict[str, Any]) -> None:
     assert not isinstance(compiled, OnWalks) and "ids of the vocabulary form" in compiled.reason
 
 
-def test_with_a_folder_classes_follow_at_once_and_are_written(tmp_path: Path) -> None:
-    compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
-    compiled = compiler.compile_grammar(NESTED)
-    assert isinstance(compiled, OnWalks)
-    before = use(compiled)
-    compiler.wait_for_files()
-    assert not compiled.classifier.is_walked and compiled.known_classes is not None
-    assert use(compiled) == before
-    again = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
-    loaded = again.compile_grammar(NESTED)
-    assert not isinstance(loaded, OnWalks) and again.stats()["disk"]["hits"] == 1
-    assert use(loaded) == before
-
-
-def test_what_nobody_uses_any_more_is_written_by_close(tmp_path: Path) -> None:
-    compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path, cache_enabled=False)
-    texts = [f"[{letter}]+" for letter in "abcdefgh"]
-    for text in texts:
-        compiler.compile_regex(text)
-    compiler.close()
-    assert compiler.stats()["disk"]["writes"] == len(texts)
-    again = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
-    for text in texts:
-        assert not isinstance(again.compile_regex(text), OnWalks)
-
-
 # --- Who asks for classes -------------------------------------------------------------------------------
 
 

@@ -150,7 +150,7 @@ def test_children_of_a_busy_process_go_on(monkeypatch: pytest.MonkeyPatch, tmp_p
     hangs."""
     vocabulary = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1, 65], cache_dir=tmp_path)
     compiler = GrammarCompiler(
-        vocabulary, n_jobs=2, cache_dir=tmp_path / "compiled", cache_limit_bytes=2**22,
+        vocabulary, n_jobs=2, cache_dir=tmp_path / "compiled", cache_limit_bytes=2**22, on_demand=True,
         budget=Budget(seconds=None),  # the blocked compilation takes as long as the test
     )  # fmt: skip
     calm = GrammarCompiler(VOCABULARY, cache_enabled=False)
@@ -211,7 +211,6 @@ def test_children_of_a_busy_process_go_on(monkeypatch: pytest.MonkeyPatch, tmp_p
         gate.let_go.set()
         waiting.join()
     assert masks_along(future.result(), 1, 12) == wanted["held"][1], "the parent's own goes on"
-    compiler.wait_for_files()
     compiler.close()
 
 
@@ -286,12 +285,11 @@ def every_lock() -> list[Any]:
 def test_no_lock_stays_held(short_waits: None, tmp_path: Path) -> None:
     """No lock of the program stays held in a child, even if a thread that the child does not have held it."""
     vocabulary = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1], cache_dir=tmp_path)
-    compiler = GrammarCompiler(vocabulary, cache_dir=tmp_path)
+    compiler = GrammarCompiler(vocabulary, cache_dir=tmp_path, on_demand=True)
     with compiler:
         compiled = compiler.compile_grammar(SHARED)
         future = compiler.compile_regex_async("a")
         future.result()
-        compiler.wait_for_files()  # both files are written
         wanted = masks_along(compiled, 1, 5)
         before = {id(lock) for lock in every_lock()}
         assert len(before) > 12
@@ -302,12 +300,11 @@ def test_no_lock_stays_held(short_waits: None, tmp_path: Path) -> None:
             assert future.result() is not None
             compiler.compile_regex_async("b").result()
             compiler.compile_grammar('root ::= "c" | root "d"', static=True)
-            compiler.wait_for_files()
             assert sum(map(compiler.stats()["disk"].get, ("hits", "writes"))) >= 3
             compiler.close()
 
         mine = [
-            compiled.classifier.lock, compiler._memory._lock, compiler._writer._lock, compiler._disk._lock,
+            compiled.classifier.lock, compiler._memory._lock, compiler._disk._lock,
             compiler._background._lock, statistics._lock,
             future._own_lock, future._condition,
             worker._lock, worker._opening,

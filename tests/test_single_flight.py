@@ -25,7 +25,7 @@ from hybrid import CompiledGrammar, GrammarCompiler
 from hybrid.compile import single_flight
 from hybrid.compile.compilation import Compilation
 from hybrid.compile.pipeline import OVERDUE
-from tests.caches import LARK, REGEX, Writing, compiler_in, entries, wait_for
+from tests.caches import LARK, REGEX, compiler_in, entries, wait_for
 from tests.test_artifact import SCHEMA, VOCABULARY, masks_along
 from tests.test_forks import Child
 
@@ -235,33 +235,3 @@ def test_a_lock_that_outlives_processes_is_none(tmp_path: Path, monkeypatch: pyt
     wait = single_flight.wait_for_other_processes
     with wait(path, Deadline()) as first, wait(path, Deadline()) as second:
         assert first == second == "unlocked"
-
-
-def test_one_process_writes_what_is_found_in_the_background(tmp_path: Path) -> None:
-    first, second = (GrammarCompiler(VOCABULARY, cache_dir=tmp_path) for _ in range(2))
-    compiled = [compiler.compile_json_schema(SCHEMA) for compiler in (first, second)]
-    assert compiled[0].known_classes is None
-    for compiler in (first, second):
-        compiler.wait_for_files()
-    assert sum(compiler.stats()["disk"]["writes"] for compiler in (first, second)) == 1
-    assert sum(one.known_classes is not None for one in compiled) == 1, "the other has none"
-    path = entries(tmp_path)[0]
-    with single_flight.claimed(path) as is_ours:
-        assert not is_ours, "it is there"
-    path.unlink()
-    with single_flight.claimed(path) as is_ours, single_flight.claimed(path) as is_theirs:
-        assert is_ours and not is_theirs
-
-
-def test_calls_that_walk_wait_for_nobody(tmp_path: Path) -> None:
-    compiler = Writing(VOCABULARY, cache_dir=tmp_path)
-    compiler.compile_json_schema(SCHEMA)
-    (path,) = entries(tmp_path)
-    path.unlink()
-    other = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
-    with single_flight.wait_for_other_processes(path, Deadline()):
-        began = time.monotonic()
-        other.compile_json_schema(SCHEMA)
-        other.wait_for_files()
-        assert time.monotonic() - began < 10
-    assert other.stats()["disk"]["writes"] == 0 and not entries(tmp_path)

@@ -37,15 +37,14 @@ class BoundedCompiler(adapters.xgrammar.GrammarCompiler):
     """
 
     def __init__(self, tokenizer_info: xgrammar.TokenizerInfo, *, settings: Settings, **options: Any) -> None:
-        folder = settings.cache_folder()
         bounds: dict[str, Any] = {
-            "budget": Budget(seconds=settings.compile_seconds()), "cache_dir": folder,
+            "budget": Budget(seconds=settings.compile_seconds()),
             "semantics": settings.semantics(), "max_whitespace_cnt": settings.max_whitespace_cnt(),
             "assert_formats": settings.assert_formats(),
         }  # fmt: skip
         bounds["max_threads"] = min(options.pop("max_threads", MOST_THREADS), usable())
         super().__init__(tokenizer_info, **{**bounds, **options})
-        self.hybrid.vocabulary.prepare(folder)
+        self.hybrid.vocabulary.prepare(settings.cache_folder())
         publish_as_told(settings)
 
 

@@ -24,7 +24,6 @@ from hybrid.compile import bytes_held
 from hybrid.compile.background import Background, CompileFuture
 from hybrid.compile.cache import DiskCache
 from hybrid.compile.compilation import Compilation
-from hybrid.compile.file_writer import FileWriter
 from hybrid.compile.memory_cache import MemoryCache, shared_cache
 from hybrid.compile.pipeline import Pipeline
 from hybrid.compile.request import (
@@ -61,8 +60,9 @@ class GrammarCompiler:
             "classifier": a classifier that is complete before it is used; if that is impossible, as "auto".
             "representatives": representatives, or an error. "engine": plain XGrammar.
             `CompiledGrammar.reason` says what was chosen.
-        cache_dir: a folder in which grammars on strategy "classifier" are kept for other processes; it is
-            created if it is missing (docs/caches.md). None keeps nothing on disk.
+        cache_dir: a folder in which grammars with token classes are kept for other processes: those that are
+            compiled with ``static=True``, with strategy "classifier", or from Lark's notation. It is created
+            if it is missing (docs/caches.md). None keeps nothing on disk.
         cache_dir_limit_bytes: the size limit of that folder; the least recently used grammars are deleted
             first. -1 means 1 GiB.
         budget: limits of one compilation.
@@ -168,12 +168,10 @@ class GrammarCompiler:
         guard = Guard(budget, refuse_over=seconds if self.deterministic else None)
         guard.start()
         self._compilation = Compilation(vocabulary, settings, guard)
-        self._writer = None if self._disk is None else FileWriter(self._disk, budget)
         self._pipeline = Pipeline(
             self._compilation,
             self._memory if cache_enabled else None,
             self._disk if strategy in ("auto", "classifier") else None,
-            self._writer,
             self._statistics,
         )
         self._background = Background(threads, self._compilation.begin, self._pipeline.run)
@@ -395,20 +393,13 @@ class GrammarCompiler:
 
     def close(self) -> None:
         """Stop the background threads. Cancel calls of ``_async`` methods that have not started; wait for
-        those that have, and for files that are still to be written.
+        those that have.
 
         All other methods can still be used. Without `close`, the threads stop when the compiler is
         garbage-collected, or at the end of the program, which cancels all unfinished calls.
         """
         self._background.close()
-        if self._writer is not None:
-            self._writer.close()
         self._compilation.guard.close()
-
-    def wait_for_files(self) -> None:
-        """Wait until all files are written. For tests and measurements."""
-        if self._writer is not None:
-            self._writer.wait()
 
     def __enter__(self) -> GrammarCompiler:
         return self

@@ -3,8 +3,7 @@
 What: `DeferredClasses` keeps the grammar's network, and computes the classes from it when they are needed.
 From then on the classifier uses them, and matchers move their state over. Masks are the same before and
 after.
-When: a caller asks a compiled grammar for its classes, saves it, or promotes it; or the grammar is written to
-a folder (`hybrid.compile.file_writer`).
+When: a caller asks a compiled grammar for its classes, saves it, or promotes it.
 Limits: if the classes exceed the budget, masks come from walks permanently.
 """
 

@@ -1,9 +1,8 @@
 """The steps from a request to its compiled grammar.
 
 What: `Pipeline.run` checks a request and looks for its grammar in memory, among running compilations, and in
-the folder on disk, in this order. If it finds nothing, it compiles the grammar, counts and logs it, writes it
-to the folder (in the background, if it has no classes yet), and promotes it if it is static
-(`promote_static`).
+the folder on disk, in this order. If it finds nothing, it compiles the grammar, counts and logs it, promotes
+it if it is static (`promote_static`), and writes it to the folder if it has classes then.
 When: one for each compiler. Thread-safe; no lock is held during a compilation.
 Limits: errors are not cached.
 """
@@ -23,12 +22,10 @@ from hybrid.compile import single_flight
 from hybrid.compile.cache import DiskCache
 from hybrid.compile.collection_threshold import raise_threshold, restore_threshold
 from hybrid.compile.compilation import Compilation
-from hybrid.compile.file_writer import FileWriter
 from hybrid.compile.memory_cache import MemoryCache
 from hybrid.compile.request import Request
 from hybrid.compile.statistics import Statistics, semantics_of
-from hybrid.compiled import CompiledGrammar, OnWalks
-from hybrid.files import can_be_written
+from hybrid.compiled import CompiledGrammar
 from hybrid.values.budget import Budget
 
 OVERDUE = "compiled in this process as well, because the process that was compiling it took too long"
@@ -44,17 +41,16 @@ class Pipeline:
         compilation: compiles grammars.
         memory: the memory cache; None if nothing is kept and equal calls share nothing.
         disk: the folder; None if there is none.
-        writer: writes grammars without classes to the folder; None if there is no folder.
         statistics: counts everything.
     """
 
     def __init__(
         self, compilation: Compilation, memory: MemoryCache | None, disk: DiskCache | None,
-        writer: FileWriter | None, statistics: Statistics,
+        statistics: Statistics,
     ) -> None:  # fmt: skip
         self._compilation = compilation
         self._memory, self._disk = memory, disk
-        self._writer, self._statistics = writer, statistics
+        self._statistics = statistics
 
     def run(self, request: Request, deadline: Deadline) -> CompiledGrammar:
         """The compiled grammar of a request.
@@ -89,7 +85,7 @@ class Pipeline:
         return compiled
 
     def _promote(self, request: Request, compiled: CompiledGrammar, deadline: Deadline) -> None:
-        """Complete a static grammar, and write it again with all its states."""
+        """Complete a static grammar, and write it with all its states."""
         settings = self._compilation.settings
         raises = settings.on_budget == "raise"
         outcome = promote_static(compiled, settings.budget, deadline, raises)
@@ -106,13 +102,13 @@ class Pipeline:
         disk = self._disk
         try:
             deadline.check("waiting to begin")
-            entry = None if disk is None else disk.entry(request.key)
+            entry = None if disk is None or not request.has_file else disk.entry(request.key)
             if disk is None or entry is None:
                 return self._made(request, None, deadline, began)
             if (found := disk.load(entry)) is not None:
                 return self._loaded(request, found, began)
-            if not request.is_written_at_once:
-                return self._made(request, entry, deadline, began)
+            if not request.has_classes:  # `_promote` makes them, and writes the file
+                return self._made(request, None, deadline, began)
             seconds = self._compilation.settings.seconds
             with single_flight.wait_for_other_processes(disk.path(entry), deadline, seconds) as turn:
                 if turn == "overdue":
@@ -146,8 +142,7 @@ class Pipeline:
         finally:
             restore_threshold(usual)
         disk, timings = self._disk, compiled.timings  # no other thread has them yet, so they may be changed
-        is_walked = isinstance(compiled, OnWalks)  # files need classes, which are computed later
-        if disk is not None and entry is not None and not is_walked and not deadline.is_over:
+        if disk is not None and entry is not None and not deadline.is_over:
             stored = time.perf_counter()
             disk.keep(entry, compiled)
             timings["store"] = time.perf_counter() - stored
@@ -156,9 +151,6 @@ class Pipeline:
         timings["total"] = time.perf_counter() - began
         self._statistics.compiled(compiled)
         self._await(compiled)
-        writer = self._writer
-        if isinstance(compiled, OnWalks) and writer and entry is not None and can_be_written(compiled):
-            writer.write(compiled, entry)
         _log("compiled", request, compiled)
         return compiled
 

@@ -1,10 +1,9 @@
 """Letting only one process at a time compile a grammar that all will read from the same folder.
 
 What: `wait_for_other_processes` waits, for a limited time, while another process or compiler makes the same
-entry of a folder. `claimed` does not wait. The lock is an operating system lock on a file next to the entry,
-so it is released when its process ends, even if that is killed.
-When: `hybrid.compile.cache` uses it for grammars that are written to files, before the call returns or in the
-background.
+entry of a folder. The lock is an operating system lock on a file next to the entry, so it is released when
+its process ends, even if that is killed.
+When: `hybrid.compile.pipeline` uses it for grammars that are written to files.
 Limits: a process waits only once. If the other one has left no file, because it was killed, the grammar was
 refused, or its strategy is not written, then all that waited compile at once. On file systems without locks
 no process waits. If two processes compile the same grammar, that costs only time.
@@ -17,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,16 +55,6 @@ def wait_for_other_processes(path: Path, deadline: Deadline, seconds: float | No
     with contextlib.closing(_Lock(path)) as lock:
         bounds = [SHARE * bound for bound in (deadline.left, seconds) if bound is not None]
         yield lock.wait(deadline, min([MOST_SECONDS, *bounds]))
-
-
-@contextlib.contextmanager
-def claimed(path: Path) -> Iterator[bool]:
-    """A context that says whether to make a file: it does not exist, and nobody else is making it.
-
-    While the context is active, nothing else makes the file.
-    """
-    with contextlib.closing(_Lock(path)) as lock:
-        yield lock.take() is not False and not os.path.isfile(path)
 
 
 class _Lock:

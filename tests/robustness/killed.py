@@ -121,7 +121,7 @@ def work_for_ever(vocabulary: Any, known: list[Known], folder: str, told: str, s
     if seed % 2:
         store.open = InPieces  # type: ignore[attr-defined]
     bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
-    compiler = GrammarCompiler(vocabulary, cache_dir=folder, cache_enabled=False)
+    compiler = GrammarCompiler(vocabulary, cache_dir=folder, cache_enabled=False, on_demand=True)
     before = compiler.stats()["disk"]
     stream = os.open(told, os.O_WRONLY | os.O_APPEND)
     while True:
@@ -222,7 +222,7 @@ def look(vocabulary: Any, known: list[Known], folder: Path, found: Outcome) -> N
         for name in names:
             if ENTRY.fullmatch(name):
                 shutil.copy(folder / name, copies)
-        compiler = GrammarCompiler(vocabulary, cache_dir=copies, cache_enabled=False)
+        compiler = GrammarCompiler(vocabulary, cache_dir=copies, cache_enabled=False, on_demand=True)
         for one in known:
             before = compiler.stats()["disk"]
             is_right = matches(compiler, one, bitmask)

@@ -129,7 +129,7 @@ def test_damaged_and_wrong_entries_are_found(
     vocabulary: Vocabulary, known: list[Known], tmp_path: Path
 ) -> None:
     (one,) = (one for one in known if one.name == "list")
-    with GrammarCompiler(vocabulary, cache_dir=tmp_path) as compiler:
+    with GrammarCompiler(vocabulary, cache_dir=tmp_path, on_demand=True) as compiler:
         compiler.compile_json_schema(one.schema)
     (entry,) = tmp_path.iterdir()
     found = Outcome()
