@@ -27,6 +27,9 @@ NOT_ALIKE = ("ours crashes", "only ours refuses", "only XGrammar refuses")
 """Outcomes that are errors of ours, before any mask is filled."""
 
 OURS = "ours"
+JSON_SCHEMA = "equimask, json-schema"
+"""Our ``semantics="json-schema"``. Everything that is said of `OURS` beside a peer is also said of it."""
+
 TIMES = ("first_mask", "first_mask_cpu", "document", "document_cpu")
 
 Requests = Sequence[Mapping[str, Request]]
@@ -108,7 +111,7 @@ def summarise(rows: list[Row]) -> dict[str, Any]:
 def _engines(requests: Requests) -> list[str]:
     """Return the names of engines: ours first, the others sorted."""
     names = {name for one in requests for name in one}
-    return sorted(names, key=lambda name: (name != OURS, name))
+    return sorted(names, key=lambda name: (name != OURS, name != JSON_SCHEMA, name))
 
 
 def spreads(requests: Requests) -> dict[str, Spread]:
@@ -120,10 +123,11 @@ def spreads(requests: Requests) -> dict[str, Spread]:
         for engine in _engines(requests):
             own = [one for one in requests if _time(one.get(engine), name) is not None]
             found[f"{title}, {engine}{more}"] = Spread.of(_time(one[engine], name) or 0.0 for one in own)
-            if engine != OURS:
-                ours = (_time(one.get(OURS), name) for one in own)
+            for mine in (OURS, JSON_SCHEMA) if engine not in (OURS, JSON_SCHEMA) else ():
+                ours = (_time(one.get(mine), name) for one in own)
                 shared = Spread.of(seconds for seconds in ours if seconds is not None)
-                found[f"{title}, {OURS} where {engine} has one{more}"] = shared
+                if mine == OURS or shared.count:
+                    found[f"{title}, {mine} where {engine} has one{more}"] = shared
     for name in ("mask", "token"):
         for engine in _engines(requests):
             taken = (one[engine] for one in requests if engine in one)

@@ -5,9 +5,10 @@ of our masks with XGrammar's along the instances (and random walks), and reports
 When: ``python -m bench schemas --vocabulary SPEC --schemas FOLDER --json FILE``. Each engine has the defaults
 of its library. ``--strict``, ``--no-strict``, ``--no-cache`` and ``--threads`` change them for XGrammar and
 ours; the note below the table names such changes. ``--beside STRATEGY`` also measures another strategy of
-ours in the same run. llguidance is measured if it is installed. Its masks have another meaning and are not
-compared (`bench.peers.llguidance`), nor are those of another XGrammar (`bench.peers.elsewhere`). ``--burst
-N`` compiles many schemas at once (`bench.burst`).
+ours in the same run. llguidance is measured if it is installed, and so is our ``semantics="json-schema"``
+(``--no-json-schema`` leaves it out). The masks of these two have another meaning and are not compared, nor
+are those of another XGrammar (`bench.peers.elsewhere`). ``--burst N`` compiles many schemas at once
+(`bench.burst`).
 Limits: one process; the order of the engines is random for each schema. Right before each request, the engine
 serves another small schema, untimed, so that the interpreter and caches are as between two requests, not as
 after a garbage collection. ``--in-situ`` changes 64 MiB of other memory between the two, like a server's
@@ -52,7 +53,7 @@ from bench.reporting.answers import publish
 from bench.reporting.plots import draw_first_masks
 from bench.reporting.requests import between_other_work
 from bench.request import Request, Start, hybrid_start, plain_start, run_document
-from bench.schema_rows import NOT_ALIKE, Row, summarise
+from bench.schema_rows import JSON_SCHEMA, NOT_ALIKE, Row, summarise
 from bench.server_times import clock_cost
 from hybrid.testing.comparison import Times
 
@@ -70,6 +71,7 @@ class SchemaBench:
 
     If `threads` or `strict` is None, each library's default is used. `beside` lists other strategies of ours.
     Each has its own vocabulary, so that what one strategy caches there does not make another one faster.
+    `json_schema` is the vocabulary of our ``semantics="json-schema"``; None leaves it out.
     """
 
     vocabulary: Vocabulary
@@ -85,6 +87,7 @@ class SchemaBench:
     cache: bool = True
     elsewhere: Elsewhere | None = None
     xgrammar_states: bool = False
+    json_schema: Vocabulary | None = None
     touched: int = 0
     """Bytes of other memory that are changed before each request."""
 
@@ -95,6 +98,11 @@ class SchemaBench:
             strategy: workloads.hybrid_compiler(own, strategy, self.threads, cache=self.cache)
             for strategy, own in self.beside.items()
         }
+        self.exact: Any = None
+        if self.json_schema is not None:
+            self.exact = workloads.hybrid_compiler(
+                self.json_schema, "auto", self.threads, cache=self.cache, semantics="json-schema"
+            )
         self.plain = workloads.plain_compiler(self.vocabulary, self.threads, self.cache)
         self.aside = workloads.plain_compiler(self.vocabulary, self.threads, self.cache)
         """Compiles everything that XGrammar must not compile before the schemas of the run."""
@@ -170,6 +178,8 @@ class SchemaBench:
             return plain_start(partial(self._compile_plain, schema), bitmask, collect=False)
 
         compilers = {"ours": self.ours, **self.others}
+        if self.exact is not None:
+            compilers[JSON_SCHEMA] = self.exact
         engines: dict[str, Callable[[Any, Any], Start]]
         engines = {name: partial(ours, compiler) for name, compiler in compilers.items()}
         engines["XGrammar"] = plain
@@ -332,6 +342,7 @@ def command(
     in_situ: Annotated[
         bool, typer.Option("--in-situ", help="Change 64 MiB of other memory before each request.")
     ] = False,
+    json_schema: Annotated[bool, typer.Option(help='Our semantics="json-schema" in the same run.')] = True,
     picture: Annotated[
         Path | None, typer.Option(help="An SVG of the distribution of times to the first mask.")
     ] = None,
@@ -349,13 +360,15 @@ def command(
             {other: workloads.load_vocabulary(vocabulary) for other in beside or ()},
             is_installed() if llguidance is None else llguidance,
             ColdCaches(clock_cost()) if cold_caches else None, cache, None, xgrammar_states,
+            workloads.load_vocabulary(vocabulary) if json_schema and burst is None else None,
             TOUCHED_BYTES if in_situ else 0,
         )  # fmt: skip
         if xgrammar_elsewhere is not None:
             bench.elsewhere = Elsewhere(tokens, xgrammar_elsewhere, bench.options)
     if warm:
-        for compiler in (*bench.others.values(), bench.ours):
-            workloads.warm(compiler, bench.aside, tokens, bench.bitmask)
+        for compiler in (*bench.others.values(), bench.exact, bench.ours):
+            if compiler is not None:
+                workloads.warm(compiler, bench.aside, tokens, bench.bitmask)
         if bench.peer is not None:
             bench.peer.schema(workloads.THROW_AWAY_SCHEMA)
     record: dict[str, Any] = {"benchmark": "schemas"}

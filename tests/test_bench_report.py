@@ -25,6 +25,7 @@ from bench.report import make_console
 from bench.reporting import differences, inputs, jobs, markdown, questions
 from bench.reporting.standings import OURS, Standing
 from bench.reporting.tables import together
+from bench.schema_rows import JSON_SCHEMA
 from tests.benches import vocabulary_with, write_schemas
 
 pytest.importorskip("matplotlib", reason="pages have pictures; pip install 'equimask[bench]'")
@@ -243,8 +244,9 @@ def test_the_readme_quotes_maskbench() -> None:
     assert "11,305 files" in table and "37,011 labelled instances" in table
     rows = [line.strip("| ").split(" | ") for line in readme.splitlines() if line.startswith("| MaskBench")]
     head = next(line for line in readme.splitlines() if line.startswith("| p50")).strip("| ").split(" | ")
-    for engine in ("equimask", "XGrammar 0.2.8", "llguidance 1.9.1"):
-        written = next(line for line in table.splitlines() if line.startswith(f"| {engine}"))
+    for engine in (JSON_SCHEMA, "XGrammar 0.2.8", "llguidance 1.9.1"):
+        words = engine.partition(",")[0]
+        written = next(line for line in table.splitlines() if line.startswith(f"| {words}"))
         refused, _, valid, invalid = written.strip("| ").split(" | ")[1:]
         expected = [re.sub(r"\*|.*\(|\).*", "", cell) for cell in (valid, invalid, refused)]
         assert [row[head.index(engine)] for row in rows] == expected
@@ -346,7 +348,7 @@ def test_differences_of_records(made: Path, tmp_path: Path) -> None:
     assert found["requests.XGrammar.first_mask"] == [1.0, 1.0]
     assert set(differences.ratios(a, b, "first_mask_cpu")) <= {
         f"requests.{name}.first_mask_cpu"
-        for name in ("ours", "XGrammar", schemas.WARMED, schemas.ONE_THREAD, "llguidance")
+        for name in ("ours", JSON_SCHEMA, "XGrammar", schemas.WARMED, schemas.ONE_THREAD, "llguidance")
     }
     (tmp_path / "b.json").write_text(json.dumps(b))
     done = CliRunner().invoke(app, ["diff", str(record), str(tmp_path / "b.json")])

@@ -16,7 +16,9 @@ import xgrammar
 
 from bench import burst, picture, schema_rows, schemas, workloads
 from bench.reporting.requests import new_schemas
+from bench.reporting.standings import shared_times
 from bench.request import Calls, Request, run_document, start
+from bench.schema_rows import JSON_SCHEMA
 from equivalence.vocabulary import Vocabulary
 from tests import benches
 from tests.benches import vocabulary_with, write_schemas
@@ -96,8 +98,18 @@ def test_requests_of_all_engines_are_in_the_record(folder: Path) -> None:
                 assert one["document_cpu"] > one["first_mask_cpu"] > 0
                 assert one["mask"]["count"] == one["token"]["count"] > 0
     standings = record["summary"]["standings"]
-    assert {name: one["refused"] for name, one in standings.items()} == {"ours": 1, "XGrammar": 1}
-    assert standings["XGrammar"]["documents"] == 3
+    refused = {name: one["refused"] for name, one in standings.items()}
+    assert refused == {"ours": 1, JSON_SCHEMA: 1, "XGrammar": 1}
+    assert standings["XGrammar"]["documents"] == standings[JSON_SCHEMA]["documents"] == 3
+    spreads = record["summary"]["spreads"]
+    same = spreads[f"first mask, {JSON_SCHEMA} where XGrammar has one"]
+    assert same == spreads[f"first mask, {JSON_SCHEMA}"] and same["count"] == 3
+    table = new_schemas("made", record)
+    words = f"to the first mask: {JSON_SCHEMA} on the same schemas"
+    (told,) = ([cell.text for cell in row] for row in table.rows if row[0].text == words)
+    assert told[1] == told[2] == "" != told[3]
+    assert f" of {JSON_SCHEMA} " in " ".join(table.told)
+    assert JSON_SCHEMA not in shared_times(record, "first_mask")
     assert set(standings["XGrammar"]["ours_faster"]) == {
         "first_mask",
         "first_mask_cpu",
@@ -108,6 +120,11 @@ def test_requests_of_all_engines_are_in_the_record(folder: Path) -> None:
     assert spreads["first mask and one document, XGrammar, CPU"]["count"] == 3
     assert spreads["mask in the document, ours"]["count"] > 0
     assert "schemas refused" in output
+
+
+def test_our_other_semantics_can_be_left_out(folder: Path) -> None:
+    _, record = ran(folder, "--no-llguidance", "--no-json-schema", "--limit", 1)
+    assert set(record["summary"]["standings"]) == {"ours", "XGrammar"}
 
 
 def test_xgrammar_meets_nothing_but_the_schemas_in_its_best_state(
@@ -143,7 +160,7 @@ def test_states_of_xgrammar_are_columns_of_their_own(folder: Path) -> None:
     _, record = ran(folder, "--no-llguidance", "--xgrammar-states", "--max-plain-seconds", 60)
     table = new_schemas("some", record)
     assert [str(one).split(" 0.")[0] for one in table.columns[1:]] == [
-        "equimask", "XGrammar", "XGrammar, one thread", "XGrammar, warmed",
+        "equimask", JSON_SCHEMA, "XGrammar", "XGrammar, one thread", "XGrammar, warmed",
     ]  # fmt: skip
 
 

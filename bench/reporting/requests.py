@@ -15,6 +15,7 @@ from typing import Any
 from bench.report import readable
 from bench.reporting.standings import CLOSE
 from bench.reporting.tables import Table, percentiles, versioned
+from bench.schema_rows import JSON_SCHEMA, OURS
 
 Record = Mapping[str, Any]
 
@@ -36,8 +37,9 @@ def new_schemas(name: str, record: Record) -> Table:
     rows: list[list[Any]] = []
     for key, words in TIMED:
         rows.append([words, *(percentiles(spreads.get(f"{key}, {one}")) for one in engines)])
-        same = [percentiles(spreads.get(f"{key}, ours where {one} has one")) for one in engines]
-        rows.append([f"{words}: equimask on the same schemas", *same])
+        for mine, called in ((OURS, "equimask"), (JSON_SCHEMA, JSON_SCHEMA)):
+            same = [percentiles(spreads.get(f"{key}, {mine} where {one} has one")) for one in engines]
+            rows.append([f"{words}: {called} on the same schemas", *same])
         rows.append([f"{words}: mean", *(_mean(spreads.get(f"{key}, {one}")) for one in engines)])
         cpu = (percentiles(spreads.get(f"{key}, {one}, CPU")) for one in engines)
         rows.append([f"{words}: CPU time", *cpu])
@@ -57,7 +59,8 @@ def new_schemas(name: str, record: Record) -> Table:
         rows.append([GIVEN_UP, *(one["given_up"] for one in counts)])
     rows.append(["first documents taken to the end", *(one["documents"] for one in counts)])
     for key, words in (("first_mask", "to the first mask"), ("document", "through one document")):
-        rows.append([f"equimask is faster {words}, wall / CPU", *(_shares(one, key) for one in counts)])
+        shares = (_shares(one, key) for one in counts)
+        rows.append([f"equimask at its defaults is faster {words}, wall / CPU", *shares])
     columns = ["p50 / p90 / p99", *(versioned(one, record) for one in engines)]
     strategies = ", ".join(f"{count:,} {one}" for one, count in summary["strategies"].items())
     kept = summary["kept"]
@@ -87,19 +90,20 @@ def _shares(standing: Record, key: str) -> str:
 def ahead(record: Record) -> Sequence[str]:
     """Return in words where each peer is ahead, on the schemas that both accept."""
     spreads, found = record["summary"]["spreads"], []
-    for engine in record["summary"]["standings"]:
-        if engine == "ours":
-            continue
-        told: list[str] = []
-        for key, words in TIMED:
-            told += _leads(
-                words, spreads.get(f"{key}, ours where {engine} has one"), spreads.get(f"{key}, {engine}")
-            )
-        for call in ("mask", "token"):
-            ours, theirs = (spreads.get(f"{call} in the document, {one}") for one in ("ours", engine))
-            told += _leads(f"for a {call} in that document", ours, theirs)
-        where = "; ".join(told) or "in none of these rows"
-        found.append(f"{versioned(engine, record)} is ahead {where}")
+    engines = record["summary"]["standings"]
+    for mine, of in ((OURS, ""), (JSON_SCHEMA, f" of {JSON_SCHEMA}")):
+        for engine in engines if mine in engines else ():
+            if engine in (OURS, JSON_SCHEMA):
+                continue
+            told: list[str] = []
+            for key, words in TIMED:
+                ours = spreads.get(f"{key}, {mine} where {engine} has one")
+                told += _leads(words, ours, spreads.get(f"{key}, {engine}"))
+            for call in ("mask", "token"):
+                ours, theirs = (spreads.get(f"{call} in the document, {one}") for one in (mine, engine))
+                told += _leads(f"for a {call} in that document", ours, theirs)
+            where = "; ".join(told) or "in none of these rows"
+            found.append(f"{versioned(engine, record)} is ahead{of} {where}")
     return found
 
 

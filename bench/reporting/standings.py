@@ -17,6 +17,7 @@ import numpy as np
 from bench.report import readable
 from bench.reporting.jobs import Done
 from bench.reporting.questions import Question
+from bench.schema_rows import JSON_SCHEMA
 
 OURS = "equimask"
 CLOSE = 1.1
@@ -104,7 +105,11 @@ def _named(values: Mapping[str, Value]) -> dict[str, Value]:
 def shared_times(record: Record, what: str) -> dict[str, list[float]]:
     """Return times by engine, for the schemas for which all engines have one. If an engine was given up on,
     the bound counts."""
-    requests = [row["requests"] for row in record["rows"] if not row["differences"]]
+    requests = [
+        {name: one for name, one in row["requests"].items() if name != JSON_SCHEMA}  # it is no peer
+        for row in record["rows"]
+        if not row["differences"]
+    ]
     engines = sorted({name for one in requests for name in one})
     times: dict[str, list[float]] = {name: [] for name in engines}
     for one in requests:
@@ -137,7 +142,7 @@ def _of_schemas(
         spreads = {
             key.removeprefix(start): spread
             for key, spread in record["summary"]["spreads"].items()
-            if key.startswith(start) and spread["count"]
+            if key.startswith(start) and key != start + JSON_SCHEMA and spread["count"]
         }
         for number in numbers if spreads else ():
             values = _named({engine: spread[number] for engine, spread in spreads.items()})
