@@ -18,7 +18,7 @@ from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from tests.matchers import mask_of
 from tests.random_grammars import GrammarCase
 
-EXAMPLES = 100
+EXAMPLES = 50
 
 SMALL = Budget(states=4_000)
 """Enough for all but the most ambiguous random grammars."""

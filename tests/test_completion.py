@@ -150,7 +150,7 @@ def refuse_what_has_no_network(matcher: GrammarMatcher) -> None:
         assume(False)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(grammar_cases(), st.sampled_from(STRATEGIES), st.integers(0, 1 << 30))
 def test_a_completion_is_a_shortest_text(case: GrammarCase, strategy: str, seed: int) -> None:
     tokens = [*BYTES, *(token for token in case.vocabulary if token)]
@@ -176,7 +176,7 @@ def test_a_completion_is_a_shortest_text(case: GrammarCase, strategy: str, seed:
         text += tokens[token]
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     grammar_cases(), st.sampled_from(STRATEGIES), st.booleans(), st.integers(0, 1 << 30), st.integers(0, 4)
 )

@@ -23,10 +23,10 @@ from tests.tiny_grammars import fewest_tokens, tiny_grammar, tiny_vocabulary
 ABB = Vocabulary.from_bytes([b"abb", b"bb", b"a", b"c", b"abba", b""], stop_token_ids=5)
 COUNTED = "root ::= root{1,3} [ac]{2,} [ac] | [b]"
 
-LAWFUL = 800
+LAWFUL = 300
 """How many grammars the law is tested on. Once, 10,000 were tried in 131 s of CPU: 0 differences."""
 
-LIMITED = 400
+LIMITED = 150
 """How many grammars the law of limits is tested on."""
 
 MOST_TOKENS = 4
@@ -72,7 +72,9 @@ def test_what_was_not_searched_to_its_end_is_masked_without_a_limit(monkeypatch:
     assert matcher.can_complete_within(0) is False  # this needs no search
 
 
-def test_law_closable_within_n_tokens_if_and_only_if_allowed() -> None:
+def test_law_closable_within_n_tokens_if_and_only_if_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SECONDS_HERE", "SECONDS_AT_TOKENS"):  # the law must hold on a busy machine, too
+        monkeypatch.setattr(plans_module, name, 60.0)
     decided = unknown = 0
     for seed in range(LAWFUL):
         draw = random.Random(seed)

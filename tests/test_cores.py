@@ -36,7 +36,7 @@ from adapters.engines.cores import Cores, pool, usable
 from adapters.engines.bounded_compiler import BoundedCompiler
 from adapters.engines.settings import Settings
 from hybrid.guard import worker
-import xgrammar
+import joblib, xgrammar
 info = xgrammar.TokenizerInfo([b"a", b"b", b""], stop_token_ids=[2])
 for name, files, affinity, cpus in json.load(sys.stdin):
     if child := os.fork():

@@ -98,7 +98,7 @@ def check(matchers: list[GrammarMatcher], drafts: list[list[int]], gap: int = 0)
     return taken
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(data=st.data(), is_new=st.booleans(), ends_without_stop=st.booleans(), gap=st.integers(0, 2))
 def test_random_drafts(data: st.DataObject, is_new: bool, ends_without_stop: bool, gap: int) -> None:
     grammars = compiled_anew() if is_new else COMPILED

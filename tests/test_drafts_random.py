@@ -87,7 +87,7 @@ def as_tree(chain: list[int]) -> Draft:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(case=grammar_cases(), threshold=st.sampled_from([0.0, 0.1, 0.6]))
 def test_greedy_texts_are_those_without_drafts(strategy: str, case: GrammarCase, threshold: float) -> None:
     compiled = compiled_of(case, strategy)
@@ -99,7 +99,7 @@ def test_greedy_texts_are_those_without_drafts(strategy: str, case: GrammarCase,
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(case=grammar_cases(), data=st.data())
 def test_prefixes_of_random_grammars(strategy: str, case: GrammarCase, data: st.DataObject) -> None:
     compiled = compiled_of(case, strategy)

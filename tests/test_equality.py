@@ -145,7 +145,7 @@ def compare_case(case: Case, compilers: tuple[GrammarCompiler, xgrammar.GrammarC
         along = compare_along(ours, plain, ids)
         assert along.complete, f"{string!r} was left at {along.accepted} of {len(ids)} tokens"
         found.add(along)
-    found.add(compare_walk(ours, plain, seed=1, steps=20 if case.name in PACED else 40))
+    found.add(compare_walk(ours, plain, seed=1, steps=10 if case.name in PACED else 40))
     return found
 
 

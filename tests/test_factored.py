@@ -120,7 +120,7 @@ def test_classes_decide_by_the_definition(name: str) -> None:
     check_grammar(built(name), tokens, list(small.tokens), 15, 10)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_classes_decide_by_the_definition_on_random_grammars(seed: int) -> None:
     rng = random.Random(seed)

@@ -107,7 +107,7 @@ def test_numbers_and_kinds_say_what_the_parser_does(name: str) -> None:
 
 
 @pytest.mark.kernels
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_numbers_and_kinds_say_what_the_parser_does_on_random_grammars(seed: int) -> None:
     grammar = random_grammar(random.Random(seed))

@@ -33,7 +33,7 @@ from tests.random_grammars import GrammarCase, grammar_cases
 
 pytestmark = pytest.mark.kernels
 
-EXAMPLES = 100
+EXAMPLES = 50
 """Random grammars per law; kernels that run as Python take a hundred times as long."""
 
 PREFIXES = 40

@@ -128,7 +128,7 @@ def patterns():
     return st.recursive(characters(), extend, max_leaves=7).map(not_empty)
 
 
-@hypothesis.settings(max_examples=120, deadline=None)
+@hypothesis.settings(max_examples=50, deadline=None)
 @hypothesis.given(patterns(), st.integers(0, 2**32))
 def test_one_pattern_matches_what_re_matches(pattern, seed):
     check(f"start: (A | X)*\nA.2: /{pattern}/\nX: /(?s:.)/", seed)
@@ -153,7 +153,7 @@ def lexers(draw):
     return f"start: ({' | '.join(names)})*\n" + "\n".join(lines)
 
 
-@hypothesis.settings(max_examples=120, deadline=None)
+@hypothesis.settings(max_examples=50, deadline=None)
 @hypothesis.given(lexers(), st.integers(0, 2**32))
 def test_a_lexer_yields_what_lark_yields(text, seed):
     check(text, seed)

@@ -102,7 +102,7 @@ def warped(masked: torch.Tensor, sampling: Sampling) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(data=st.data())
 def test_both_choices_together_are_the_masked_distribution(sampling: Sampling, data: st.DataObject) -> None:
     # all draws of both choices with their probabilities, for logits with ties and any mask

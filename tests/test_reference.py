@@ -148,7 +148,7 @@ def mutated(text: bytes, rng: random.Random) -> bytes:
     return text[:place] + rng.choice(options)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(grammar_cases(max_tokens=6), st.integers(0, 2**32 - 1))
 def test_reads_what_xgrammar_reads(case: GrammarCase, seed: int) -> None:
     rng = random.Random(seed)

@@ -24,7 +24,7 @@ from equivalence.trie.nodes import BELOW_OTHERS, ENDS, NODE
 from equivalence.vocabulary.vocabulary import MAX_TOKEN_BYTES, Vocabulary
 from hybrid import GrammarCompiler
 
-EXAMPLES = 200
+EXAMPLES = 80
 
 # --- From bytes ------------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from tests.random_grammars import GrammarCase, grammar_cases
 
 pytestmark = pytest.mark.kernels
 
-EXAMPLES = 120
+EXAMPLES = 60
 LIMIT = 1 << 26
 
 
