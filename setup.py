@@ -79,8 +79,8 @@ ORDINARY = DIRECTIVES | {
 }
 
 # -O2: with -O3 the files grow by a sixth and nothing is faster. -g0: nine tenths of them would be symbols.
-# The build that checks every index runs small tests once: -O0 takes half as long to build as -O1, and a third of
-# -O2. With -O1 everywhere, first masks took 7% longer.
+# The build that checks every index runs small tests once: -O0 takes half as long to build as -O1, and a third
+# of -O2. With -O1 everywhere, first masks took 7% longer.
 LEVEL = "-O0" if CHECKED else "-O2"
 # Ordinary modules without types are calls of the interpreter: -Os takes half the time to build, the files are
 # a third smaller, and a first mask takes as long (four alternating runs). With types, -Os is 8% slower.

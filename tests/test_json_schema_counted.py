@@ -24,11 +24,12 @@ from equivalence.network.grammar_reader import read_grammar
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, SchemaRefused, StrategyError
 from hybrid.compile import schema_request
 from hybrid.completion.completions import Completions
+from hybrid.json_schema import strings
 from hybrid.json_schema.grammar import grammar_of_schema
 from hybrid.json_schema.languages import counted
 from hybrid.json_schema.languages.automaton import Automaton, intersection, minimal, words
 from hybrid.json_schema.languages.counted import CountedLanguage, counted_language, n_texts
-from hybrid.json_schema.languages.lengths import window
+from hybrid.json_schema.languages.lengths import repeated_set, window
 from hybrid.json_schema.languages.pattern import pattern
 from tests.matchers import allowed
 from tests.test_artifact import VOCABULARY
@@ -150,6 +151,27 @@ def test_law_texts_are_counted_up_to_a_limit(source: str, least: int, most: int,
             assert n_texts(language, least, most, limit) == (limit + 1 if found is None else found)
 
 
+@pytest.mark.parametrize("source", ["[a-z]", "[^ab]", "[0-9a-zA-Z_-]", "(?:a|1|\\n)", "."])
+@pytest.mark.parametrize(("least", "most"), [(0, 33), (1, 255), (40, 40), (255, 300)])
+def test_repeated_sets_are_recognised(source: str, least: int, most: int) -> None:
+    language = pattern(f"^{source}{{{least},{most}}}$", BOUND)
+    found = repeated_set(language)
+    assert found is not None and found.prefix.is_empty_text and not found.is_counted
+    assert found.characters == pattern(f"^{source}$", BOUND) and (found.least, found.most) == (least, most)
+    assert intersection([pattern(f"^{source}*$", BOUND), window(least, most)], BOUND) == language
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "^a{0,32}$", "^a{1,60}b$", "^b?a{60}$", "^[ab]{40}[a]{20}$", "^a{60,}$", "^(aa){1,40}$",
+        "^a{3}$|^a{40,50}$", "^(ab){30}$", "^[ab]{20}a[ab]{20}$", "", "a^",
+    ],
+)  # fmt: skip
+def test_other_languages_are_no_repeated_sets(source: str) -> None:
+    assert repeated_set(pattern(source, BOUND)) is None
+
+
 # --- Masks -------------------------------------------------------------------------------------------------
 
 
@@ -176,6 +198,7 @@ SCHEMAS: dict[str, Any] = {
     "a slug": SLUG,
     "at least some": {**SLUG, "minLength": 300},
     "a few more than the distance": {"type": "string", "pattern": "^(abcdefgh|x)+$", "maxLength": 300},
+    "a letter anywhere": {"type": "string", "pattern": "[a-z]+", "minLength": 3, "maxLength": 255},
     "items": {"type": "array", "items": SLUG},
     "values beside each other": {
         "type": "object",
@@ -192,8 +215,28 @@ def test_masks_are_those_with_a_state_for_each_length(
     name: str, is_long: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Along random texts; long ones reach the upper bound."""
-    ours, theirs = compiled_twice(SCHEMAS[name], monkeypatch)
-    rng = random.Random(name)
+    assert_equal_masks(*compiled_twice(SCHEMAS[name], monkeypatch), random.Random(name), is_long)
+
+
+@pytest.mark.parametrize("pattern", ["^[0-9a-zA-Z_-]{1,255}$", "^[^a]{40,90}$", '^["\\\\é]{3,64}$'])
+@pytest.mark.parametrize("is_long", [False, True])
+def test_masks_of_repeated_sets_are_those_with_a_state_for_each_length(
+    pattern: str, is_long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = {"type": "string", "pattern": pattern}
+    compiler = GrammarCompiler(VOCABULARY, semantics="json-schema", cache_enabled=False)
+    ours = compiler.compile_json_schema(schema)
+    monkeypatch.setattr(strings, "repeated_set", lambda language: None)
+    theirs = compiler.compile_json_schema(schema)
+    sizes = [one.classifier._fixed.network.n_states for one in (ours, theirs)]
+    assert 2 * sizes[0] < sizes[1]
+    assert_equal_masks(ours, theirs, random.Random(pattern), is_long)
+    assert ours.classes is not None
+
+
+def assert_equal_masks(
+    ours: CompiledGrammar, theirs: CompiledGrammar, rng: random.Random, is_long: bool
+) -> None:
     for _ in range(2):
         matchers = GrammarMatcher(ours), GrammarMatcher(theirs)
         for step in range(700 if is_long else 60):

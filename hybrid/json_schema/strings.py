@@ -32,12 +32,12 @@ from hybrid.json_schema.languages.automaton import (
 from hybrid.json_schema.languages.counted import counted_language
 from hybrid.json_schema.languages.formats import NOT_REGULAR, format_language
 from hybrid.json_schema.languages.grids import Grid, grid_of, small_language
-from hybrid.json_schema.languages.lengths import Piece, window, with_length
+from hybrid.json_schema.languages.lengths import EMPTY_TEXT, Piece, repeated_set, window, with_length
 from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
 from hybrid.json_schema.locations import Location
 
-_EMPTY_TEXT, ANY_CHARACTER = words([""]), one_of(((0, LAST),))
+ANY_CHARACTER = one_of(((0, LAST),))
 
 FINITE = 64
 """A pattern with at most this many words is treated as a list of words."""
@@ -186,11 +186,11 @@ class Strings:
     def _find_pieces(self, formula: Formula) -> Iterator[Piece]:
         for language, least, most in self._windows(formula):
             if language.op == "true":
-                yield Piece(_EMPTY_TEXT, ANY_CHARACTER, least, most)
+                yield Piece(EMPTY_TEXT, ANY_CHARACTER, least, most)
             elif not least and most is None:
                 automaton = self._language(language)
                 if not automaton.is_empty:
-                    yield Piece(automaton)
+                    yield repeated_set(automaton) or Piece(automaton)
             else:
                 yield from self._within_lengths(self._language(language), least, most)
 
@@ -210,7 +210,7 @@ class Strings:
                 yield Piece(small)
             return
         if not automaton.is_empty:
-            yield Piece(automaton)
+            yield repeated_set(automaton) or Piece(automaton)
         yield from tails
 
     def grid(self, piece: Piece) -> Grid:

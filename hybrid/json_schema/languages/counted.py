@@ -26,7 +26,7 @@ from hybrid.json_schema.languages.automaton import (
     intersection,
 )
 from hybrid.json_schema.languages.grids import MOST_LISTED, n_pairs
-from hybrid.json_schema.languages.lengths import MOST_PRODUCT, window
+from hybrid.json_schema.languages.lengths import window
 from hybrid.json_schema.languages.limits import TooLarge, check_deadline
 from hybrid.json_schema.languages.minimisation import n_characters_between
 from hybrid.json_schema.languages.syntax import Ranges
@@ -40,6 +40,9 @@ MOST_STATES = 256
 
 _MOST_COUNT = 2.0**60
 """Larger numbers of texts become this one, far above every limit, so that numbers stay finite."""
+
+MOST_PAIRS = 1_024
+"""States may count up to a lower bound with this many pairs of a state and a length."""
 
 MOST_EDGES = 2_000
 """The maximum number of edges of a counted automaton. Each is a rule of the grammar."""
@@ -66,10 +69,10 @@ def counted_language(language: Automaton, least: int, most: int | None) -> Count
     if most is None or language.longest is not None or language.is_empty:
         return None
     if least > language.shortest and not _any_longer(language):
-        if n_pairs(language, least, None) > MOST_PRODUCT:
+        if n_pairs(language, least, None) > MOST_PAIRS:
             return None
         try:
-            language = intersection([language, window(least, None)], MOST_PRODUCT)
+            language = intersection([language, window(least, None)], MOST_PAIRS)
         except TooLarge:  # pairs from which no end is reached count, too
             return None
     if least <= language.shortest:

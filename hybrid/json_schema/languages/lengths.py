@@ -23,6 +23,7 @@ from hybrid.json_schema.languages.automaton import (
     intersection,
     minimal,
     one_of,
+    words,
 )
 from hybrid.json_schema.languages.grids import n_pairs
 from hybrid.json_schema.languages.limits import TooLarge
@@ -31,15 +32,20 @@ from hybrid.json_schema.languages.minimisation import MOST_TEXTS, n_characters_b
 SHORT = 32
 """Ranges of lengths up to this are products: counters cost more."""
 
-MOST_PRODUCT = 1_024
+MOST_PRODUCT = 256
 """Up to this many pairs of a state and a length, the product is made pair by pair, and minimised. If there
 are more, the parser counts the characters where it can.
 
-With a bound of 256, the first mask of a schema with patterns of 512 pairs took 6 ms in place of 24. But
-counted grammars have no token classes and are not saved."""
+With a bound of 1,024, the first mask of a schema with patterns of 512 pairs took 24 ms in place of 6, and
+each mask within such a string 15 ms in place of 0.1. But counted grammars have no token classes;
+`strategy="classifier"` makes all pairs."""
 
 MOST_TAILS = 16
 """Looping states may be entered at this many different lengths. If there are more, the product is made."""
+
+
+EMPTY_TEXT = words([""])
+"""The language of the empty text."""
 
 
 class Piece(NamedTuple):
@@ -70,6 +76,29 @@ def window(least: int, most: int | None) -> Automaton:
         some = range(least, min(most, least + 2) + 1)
         n_texts = min(sum(n_characters_between(0, LAST) ** min(i, 2) for i in some), MOST_TEXTS)
     return Automaton(tuple(accepting), table_of(rows), most, n_texts)  # no two states are equal
+
+
+def repeated_set(language: Automaton) -> Piece | None:
+    """Return a language as a number of characters of one set, as of `^[a-z]{1,255}$`; None if it is another
+    language, or has so few lengths that counters cost more.
+
+    The states of such a language are a chain. Walks over the vocabulary would enter most of its nodes,
+    because each character leads to another state; with a counter they stay in one.
+    """
+    n = language.n_states - 1
+    if n <= SHORT or language.longest != n:
+        return None
+    ranges, shortest = language.ranges, language.shortest
+    first = ranges[ranges[:, 0] == 0, 1:3]
+    if (
+        len(ranges) != n * len(first)
+        or bool((ranges[:, 3] != ranges[:, 0] + 1).any())
+        or bool((ranges[:, 1:3].reshape(n, -1, 2) != first).any())
+        or not all(language.accepting[shortest:])
+    ):
+        return None
+    characters = one_of(tuple(map(tuple, first.tolist())))
+    return Piece(EMPTY_TEXT, characters, shortest, n)
 
 
 @lru_cache(maxsize=1024)
