@@ -19,6 +19,7 @@ from equivalence.network import build_network
 from hybrid import Budget, GrammarCompiler
 from hybrid.testing.mask_comparison import compare_walk
 
+C_LIKE = (CHECKOUT / "hybrid/grammars/c_like.gbnf").read_text(encoding="utf-8")
 MANY_OUTCOMES = (CHECKOUT / "hybrid/grammars/sql_like.gbnf").read_text(encoding="utf-8")
 
 MIB = 2**20
@@ -98,8 +99,9 @@ def peaks(specification: str, grammar: str, bounds: list[int]) -> list[tuple[int
     return found
 
 
-def test_real_memory_stays_within_the_bound() -> None:
-    grammar = xgrammar.Grammar.from_ebnf(MANY_OUTCOMES).serialize_json()
+@pytest.mark.parametrize("text", [C_LIKE, MANY_OUTCOMES], ids=["c_like", "sql_like"])
+def test_real_memory_stays_within_the_bound(text: str) -> None:
+    grammar = xgrammar.Grammar.from_ebnf(text).serialize_json()
     bounds = [shift * MIB for shift in (4, 8, 16, 24, 32, 48, 64, 96, 128, 192)]
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         found = pool.submit(peaks, "tekken", grammar, bounds).result()

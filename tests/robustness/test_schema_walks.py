@@ -32,8 +32,9 @@ SCHEMAS: list[tuple[str, Any]] = [
 ]  # fmt: skip
 
 
-def test_walks_find_nothing() -> None:
-    found = walk_all(SCHEMAS, 0, 0.0, walks=20)
+@pytest.mark.parametrize("seed", range(2))
+def test_walks_find_nothing(seed: int) -> None:
+    found = walk_all(SCHEMAS, seed, 0.0, walks=20)
     assert found.problems == []
     assert found.schemas == len(SCHEMAS) and not found.refused
     assert found.walks == 20 * len(SCHEMAS)
