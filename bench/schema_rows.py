@@ -30,6 +30,9 @@ OURS = "ours"
 JSON_SCHEMA = "equimask, json-schema"
 """Our ``semantics="json-schema"``. Everything that is said of `OURS` beside a peer is also said of it."""
 
+OWN = (OURS, JSON_SCHEMA)
+"""Everything that is not a peer."""
+
 TIMES = ("first_mask", "first_mask_cpu", "document", "document_cpu")
 
 Requests = Sequence[Mapping[str, Request]]
@@ -123,7 +126,7 @@ def spreads(requests: Requests) -> dict[str, Spread]:
         for engine in _engines(requests):
             own = [one for one in requests if _time(one.get(engine), name) is not None]
             found[f"{title}, {engine}{more}"] = Spread.of(_time(one[engine], name) or 0.0 for one in own)
-            for mine in (OURS, JSON_SCHEMA) if engine not in (OURS, JSON_SCHEMA) else ():
+            for mine in () if engine in OWN else OWN:
                 ours = (_time(one.get(mine), name) for one in own)
                 shared = Spread.of(seconds for seconds in ours if seconds is not None)
                 if mine == OURS or shared.count:

@@ -271,7 +271,7 @@ def test_bounds_of_the_operator_are_the_compilers(vllm, monkeypatch, tmp_path):
     warm = manager.XgrammarBackend.warm
     assert warm.compiler.hybrid.budget.seconds == 2.5
     kept = {path.name.partition("-")[0] for path in (tmp_path / "kept").iterdir()}
-    assert "trie" in kept  # of the vocabulary; beside compiled grammars
+    assert "trie" in kept  # of the vocabulary
 
 
 def test_a_grammar_that_takes_too_long_fails_alone(vllm, monkeypatch):

@@ -90,7 +90,7 @@ class Settings:
         return positive(f"{self.enabled}_COMPILE_SECONDS", DEFAULT_SECONDS, "seconds")
 
     def cache_folder(self) -> str | None:
-        """Return the folder in which compiled grammars are kept for other processes; None if there is
+        """Return the folder in which the vocabulary's trie is kept for other processes; None if there is
         none."""
         return os.environ.get(f"{self.enabled}_CACHE_DIR") or None
 

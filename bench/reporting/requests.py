@@ -15,7 +15,7 @@ from typing import Any
 from bench.report import readable
 from bench.reporting.standings import CLOSE
 from bench.reporting.tables import Table, percentiles, versioned
-from bench.schema_rows import JSON_SCHEMA, OURS
+from bench.schema_rows import JSON_SCHEMA, OURS, OWN
 
 Record = Mapping[str, Any]
 
@@ -91,10 +91,9 @@ def ahead(record: Record) -> Sequence[str]:
     """Return in words where each peer is ahead, on the schemas that both accept."""
     spreads, found = record["summary"]["spreads"], []
     engines = record["summary"]["standings"]
+    peers = [engine for engine in engines if engine not in OWN]
     for mine, of in ((OURS, ""), (JSON_SCHEMA, f" of {JSON_SCHEMA}")):
-        for engine in engines if mine in engines else ():
-            if engine in (OURS, JSON_SCHEMA):
-                continue
+        for engine in peers if mine in engines else ():
             told: list[str] = []
             for key, words in TIMED:
                 ours = spreads.get(f"{key}, {mine} where {engine} has one")

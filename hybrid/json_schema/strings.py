@@ -188,9 +188,7 @@ class Strings:
             if language.op == "true":
                 yield Piece(EMPTY_TEXT, ANY_CHARACTER, least, most)
             elif not least and most is None:
-                automaton = self._language(language)
-                if not automaton.is_empty:
-                    yield repeated_set(automaton) or Piece(automaton)
+                yield from _as_pieces(self._language(language))
             else:
                 yield from self._within_lengths(self._language(language), least, most)
 
@@ -209,8 +207,7 @@ class Strings:
             elif not small.is_empty:
                 yield Piece(small)
             return
-        if not automaton.is_empty:
-            yield repeated_set(automaton) or Piece(automaton)
+        yield from _as_pieces(automaton)
         yield from tails
 
     def grid(self, piece: Piece) -> Grid:
@@ -365,6 +362,12 @@ class Strings:
         automata = tuple(self.whole(one) for one in formulas)
         rest = [(signs, without(language, names)) for signs, language in _cells(automata, self._bound)]
         return [(signs, language) for signs, language in rest if not language.is_empty]
+
+
+def _as_pieces(language: Automaton) -> Iterator[Piece]:
+    """Yield the piece of a whole language; none if it is empty."""
+    if not language.is_empty:
+        yield repeated_set(language) or Piece(language)
 
 
 @lru_cache(maxsize=256)
