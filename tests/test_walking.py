@@ -27,7 +27,7 @@ from equivalence.walks.unit_reads import UnitReads
 from equivalence.walks.walk_cache import WalkCache
 from hybrid import GrammarCompiler, GrammarMatcher
 from hybrid.classifier import Classifier, distinct_classes, fixed_tables
-from hybrid.classifier.repeat_units import read_units, unit_reads, unit_table
+from hybrid.classifier.repeat_units import unit_reads, unit_table
 from hybrid.classifier.walk_output import MOST_PIECES
 from hybrid.classifier.walk_tables import walk_tables
 from tests.matchers import ids_of
@@ -209,14 +209,16 @@ def test_units_that_strings_begin(
     if table is None:
         return
     trie = vocabulary.trie
-    known = unit_reads(trie.nodes, len(texts), trie.longest, table)
+    known = unit_reads(vocabulary.token_texts, table)
     below = {0: b""}  # the text of each node
     for node in range(len(trie.nodes) - 1):
         for child in range(trie.nodes[node, 0], trie.nodes[node + 1, 0]):
             below[child] = below[node] + bytes([trie.nodes[child, 3] & 255])
     nodes = [node for node, text in below.items() if cut(text, table) == (1, True)]
-    nodes = sorted(chosen.sample(nodes, chosen.randint(0, len(nodes))))
-    read = read_units(known, trie.nodes, np.array(nodes, np.int64), fewest, most)
+    nodes = sorted(chosen.sample(nodes, chosen.choice([0, len(nodes) // 2, len(nodes)])))
+    answer = known.read(trie.nodes, np.array(nodes, np.int64), fewest, most)
+    assert answer is not None
+    read, left = answer
     ordered = sorted(texts)
     groups, pending = set(), set()
     for node in nodes:
@@ -235,13 +237,24 @@ def test_units_that_strings_begin(
                 pending.add(other)
     got = {g for first, end in read.ranges.reshape(-1, 2).tolist() for g in range(first, end)}
     assert got == groups
-    assert read.nodes.tolist() == sorted(pending)
+    assert left.tolist() == sorted(pending)
+    assert read.is_empty or groups
+    if read.row is not None:
+        allowed = np.unpackbits(read.row.view(np.uint8), bitorder="little")
+        assert {vocabulary.tokens[i] for i in np.flatnonzero(allowed)} == {ordered[g] for g in groups}
+    followers = np.zeros(256, np.uint8)
+    followers[list(chosen.sample([*b"ab-."], 2))] = 1
+    answer = known.read(trie.nodes, np.array(nodes, np.int64), fewest, most, followers, only_all=True)
+    is_followed = {below[child][:-1] for child in below if child and followers[below[child][-1]]}
+    if answer is not None:
+        assert answer[0].ranges.tolist() == read.ranges.tolist()
+        assert answer[1].tolist() == [node for node in left.tolist() if below[node] in is_followed]
     others = [
         node for node, text in below.items() if cut(text, table) != (1, True) and text in below.values()
     ]
     inner = [node for node in others if trie.nodes[node, 0] < trie.nodes[node + 1, 0]]
     if inner:
-        assert read_units(known, trie.nodes, np.array(inner[:1]), fewest, most) is None
+        assert known.read(trie.nodes, np.array(inner[:1]), fewest, most) is None
 
 
 def cut(text: bytes, table: np.ndarray) -> tuple[int, bool] | None:

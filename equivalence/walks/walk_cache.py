@@ -13,9 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from equivalence.walks.read import Read
 from equivalence.walks.unit_reads import UnitReads
 
 Key = tuple[bytes, bytes]
@@ -29,28 +27,6 @@ LIMIT_BYTES = 16 << 20
 FEW_NODES = 512
 """Nodes that a walk enters before it is looked up: 30 us. The walk of a JSON string enters 10,000, most
 others fewer than 50."""
-
-
-class Read:
-    """The result of a walk. Nothing in it changes except `row`, which is made when a mask first needs it.
-
-    Attributes:
-        ranges: int64[2 n], groups of the trie that are read completely: first, end, first, end ...
-        nodes: int64, sorted: nodes at which the stack may leave the state or frame, whatever follows below
-            it.
-        row: uint32[words], the tokens of the ranges as bits.
-    """
-
-    __slots__ = ("nodes", "ranges", "row")
-
-    def __init__(self, ranges: NDArray[np.int64], nodes: NDArray[np.int64]) -> None:
-        self.ranges, self.nodes = ranges, nodes
-        self.row: NDArray[np.uint32] | None = None
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays, without the row."""
-        return self.ranges.nbytes + self.nodes.nbytes
 
 
 Cached = Read | UnitReads

@@ -26,7 +26,7 @@ from cython.cimports.hybrid.classifier.walker import Walker
 from numpy.typing import NDArray
 
 from equivalence.arrays.records import Kind
-from equivalence.walks.walk_cache import Read
+from equivalence.walks.read import Read
 
 check_source(__name__)
 

@@ -4,7 +4,8 @@
 
 What: a string of at most 20 characters allows different tokens after each of them. One number for each token
 tells these cases apart: how many characters it begins. `unit_reads` reads the trie once with the automaton of
-one unit, without counting. For any bounds, its result says what a walk would find (`read_units`).
+one unit, without counting. For any bounds, its result says what a walk would find
+(`equivalence.walks.unit_reads`).
 When: used by `hybrid.classifier.walker`, for long walks on the frame of a counted rule. When such frames were
 walked for each count, each walk entered up to 100,000 nodes: 2 to 9 ms for each remaining character.
 Limits: units that call no rule, and of which none is a prefix of another, so that a text is divided into
@@ -13,21 +14,18 @@ units in one way only. `unit_table` returns None for others.
 
 from __future__ import annotations
 
-from typing import Any
-
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.records import of_array, zeros
+from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.parser.automaton import Automaton
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT, Node
+from cython.cimports.equivalence.walks.token_texts import TokenTexts
 from cython.cimports.hybrid.classifier.repeat_units import Level
 from numpy.typing import NDArray
 
 from equivalence.arrays.records import Kind
-from equivalence.trie.nodes import TRIE_NODE
 from equivalence.walks.unit_reads import NEVER_READ, UnitReads
-from equivalence.walks.walk_cache import Read
 
 check_source(__name__)
 
@@ -88,24 +86,22 @@ def unit_table(automaton: Automaton, start: cython.Py_ssize_t) -> NDArray[np.int
 
 
 def unit_reads(
-    trie: Any,
-    n_groups: cython.Py_ssize_t,
-    longest: cython.Py_ssize_t,
+    texts: TokenTexts,
     after: cython.const[cython.short][:, ::1],
 ) -> UnitReads:
     """Read the whole trie as units.
 
     Args:
-        trie: the nodes of a vocabulary's trie (`equivalence.trie.Trie.nodes`).
-        n_groups: number of its groups.
-        longest: bytes of the longest token.
+        texts: the tokens of a vocabulary.
         after: the result of `unit_table`.
     """
-    nodes: cython.const[Node][::1] = of_array(trie, TRIE_NODE)
+    nodes: cython.const[Node][::1] = texts.trie
+    longest: cython.Py_ssize_t = texts.longest
+    n_groups: cython.Py_ssize_t = texts.token_starts.shape[0] - 1
     n_nodes: cython.Py_ssize_t = nodes.shape[0] - 1
     begun_of_group = np.full(n_groups, NEVER, np.int16)
     begun: cython.short[::1] = begun_of_group
-    completed_of_node = np.full(n_nodes, DEAD, np.int16)
+    completed_of_node = np.zeros(n_nodes, np.int16)
     completed: cython.short[::1] = completed_of_node
     worst_of_node = np.empty(n_nodes, np.int16)
     worst: cython.short[::1] = worst_of_node
@@ -115,7 +111,6 @@ def unit_reads(
     path[0].node = path[0].state = path[0].completed = path[0].worst = 0
     path[0].child = nodes[0].child
     path[0].end = nodes[1].child
-    completed[0] = 0
     with cython.nogil:
         while d >= 0:
             if path[d].child == path[d].end:
@@ -152,77 +147,35 @@ def unit_reads(
                 path[d].state = to
                 path[d].completed = units - 1
     found = np.flatnonzero(completed_of_node > 0).astype(np.int32)
-    units_of_found = completed_of_node[found]
-    return UnitReads(
-        begun_of_group, completed_of_node, found, units_of_found, worst_of_node[found],
-        np.asarray(trie)[found, 1], int((units_of_found == 1).sum()),
-    )  # fmt: skip
+    counts = np.unique(begun_of_group)
+    counts = counts[(counts > 1) & (counts < NEVER)]
+    rows = rows_of_counts(begun_of_group, counts, texts)
+    return UnitReads(begun_of_group, found, completed_of_node[found], worst_of_node[found], counts, rows)
 
 
-def read_units(
-    known: UnitReads,
-    trie: Any,
-    pending: cython.const[cython.Py_ssize_t][::1],
-    fewest: cython.Py_ssize_t,
-    most: cython.Py_ssize_t,
-) -> Read | None:
-    """What is read on the frame of a counted rule below nodes that complete one unit.
-
-    Args:
-        known: the result of `unit_reads` for this trie and the rule's unit.
-        trie: as for `unit_reads`.
-        pending: the nodes, distinct.
-        fewest: units that must be read before the rule may return; it may be negative.
-        most: how many units may be begun, at least 0.
-
-    Returns:
-        The strings below that begin no more than `most` units, as ranges of groups; and the nodes at which
-        enough units are read, except those below which all strings are read. None: some node is not reached
-        by exactly one unit.
-    """
-    nodes: cython.const[Node][::1] = of_array(trie, TRIE_NODE)
-    begun: cython.const[cython.short][::1] = known.begun
-    of_node: cython.const[cython.short][::1] = known.of_node
-    n: cython.Py_ssize_t = 0
-    k: cython.Py_ssize_t
-    for k in range(pending.shape[0]):
-        node = pending[k]
-        if nodes[node].child < nodes[node + 1].child:
-            if of_node[node] != 1:
-                return None
-            n += 1
-    is_all: cython.bint = n == known.n_once
-    covered = np.zeros(0 if is_all else begun.shape[0] + 1, np.uint8)
-    cover: cython.uchar[::1] = covered
-    last = 1 + min(most, cython.cast(cython.Py_ssize_t, NEVER) - 2)
-    fewest = 1 + max(fewest, 0)
-    ranges = np.empty(2 * begun.shape[0] + 2, np.int64)  # each range has at least one group
-    range_at: cython.Py_ssize_t[::1] = ranges
-    n_ranges: cython.Py_ssize_t = 0
-    entry: cython.const[cython.int][::1] = known.nodes
-    completed: cython.const[cython.short][::1] = known.completed
-    worst: cython.const[cython.short][::1] = known.worst
-    group: cython.const[cython.int][::1] = known.group
-    chosen = np.empty(entry.shape[0], np.int64)
-    choice: cython.Py_ssize_t[::1] = chosen
-    n_chosen: cython.Py_ssize_t = 0
+def rows_of_counts(
+    begun: cython.const[cython.short][::1],
+    counts: cython.const[cython.short][::1],
+    texts: TokenTexts,
+) -> NDArray[np.uint32]:
+    """For each of some ascending counts, the tokens that begin up to so many units, but at least 2, as
+    bits."""
+    token_starts: cython.const[cython.Py_ssize_t][::1] = texts.token_starts
+    tokens: cython.const[cython.int][::1] = texts.tokens
+    n_words: cython.Py_ssize_t = (texts.offsets.shape[0] - 1 + 31) // 32
+    rows = np.zeros((counts.shape[0], n_words), np.uint32)
+    row: cython.uint[:, ::1] = rows
+    place = np.full(NEVER + 1, -1, np.int16)
+    place[np.asarray(counts)] = np.arange(counts.shape[0])
+    at: cython.short[::1] = place
+    one: cython.uint = 1
     with cython.nogil:
-        for k in range(pending.shape[0]):
-            node = pending[k]
-            begins: cython.bint = True
-            for g in range(nodes[node].group, nodes[node].group_end):
-                if not is_all:
-                    cover[g] = 1
-                if 1 < begun[g] <= last:
-                    if begins:
-                        range_at[n_ranges] = g
-                        n_ranges += 2
-                    range_at[n_ranges - 1] = g + 1
-                    begins = False
-                else:
-                    begins = True
-        for k in range(entry.shape[0]):
-            if worst[k] > last and fewest <= completed[k] <= last and (is_all or cover[group[k]]):
-                choice[n_chosen] = entry[k]
-                n_chosen += 1
-    return Read(ranges[:n_ranges].copy(), chosen[:n_chosen].copy())
+        for g in range(begun.shape[0]):
+            r: cython.Py_ssize_t = at[begun[g]]
+            if r >= 0:
+                for t in range(token_starts[g], token_starts[g + 1]):
+                    row[r, tokens[t] >> 5] |= one << (tokens[t] & 31)
+        for r in range(1, counts.shape[0]):
+            for w in range(n_words):
+                row[r, w] |= row[r - 1, w]
+    return rows

@@ -25,6 +25,7 @@ cdef class WalkOutput(Summariser):
     cdef int allow(self, Py_ssize_t first, Py_ssize_t end) except -1 nogil
     cdef Py_ssize_t mask_of_ranges(self) except -1 nogil
     cdef int set_follow(self, Py_ssize_t own) except -1 nogil
+    cdef int load_follow_sets(self) except -1
     cdef void follow_unit(self, Py_ssize_t unit) noexcept nogil
     cdef void follow_all(self) noexcept nogil
     cdef void follow_none(self) noexcept nogil

@@ -134,13 +134,18 @@ class WalkOutput(Summariser):
                 self.follow_all()
                 return 0
             with cython.gil:
-                self.follow_sets = self.fixed.follow_sets()
-            self.filters = True
+                self.load_follow_sets()
         self.follow_none()
         for c in range(self.space.n_classes):
             if self.follow_sets[own, c]:
                 self.followers[c] = 1
         self.count_followers()
+        return 0
+
+    def load_follow_sets(self) -> cython.int:
+        """Compute what may follow."""
+        self.follow_sets = self.fixed.follow_sets()
+        self.filters = True
         return 0
 
     def follow_unit(self, unit: cython.Py_ssize_t) -> cython.void:

@@ -35,8 +35,8 @@ cdef class Walker(WalkOutput):
     cdef bint is_wide(self, Py_ssize_t pending, Py_ssize_t symbol) noexcept nogil
     cdef Py_ssize_t read_long(self, Py_ssize_t pending, Py_ssize_t symbol, Py_ssize_t own, Py_ssize_t begin, bint is_new) except -1 nogil
     cdef Py_ssize_t from_cache(self, Py_ssize_t pending, Py_ssize_t symbol) except -2
-    cdef Py_ssize_t from_cached_units(self, Py_ssize_t pending, Py_ssize_t symbol) except -2
-    cdef Py_ssize_t use_cached(self, object read) except -1
+    cdef Py_ssize_t from_units(self, Py_ssize_t pending, Py_ssize_t symbol, Py_ssize_t own, bint is_long) except -2
+    cdef Py_ssize_t use_cached(self, object read, object nodes) except -1
     cdef int keep(self, Py_ssize_t n) except -1
     cdef int record_read(self, object read) except -1
     cdef Py_ssize_t walk(self, Py_ssize_t node, Py_ssize_t configuration, Py_ssize_t n) except -1 nogil

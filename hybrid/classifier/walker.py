@@ -33,8 +33,8 @@ from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.classifier.walk_output import WalkOutput
 
 from equivalence.arrays.records import Kind
-from equivalence.walks.walk_cache import Read
-from hybrid.classifier.repeat_units import read_units, unit_reads, unit_table
+from equivalence.walks.read import Read
+from hybrid.classifier.repeat_units import unit_reads, unit_table
 
 check_source(__name__)
 
@@ -132,7 +132,10 @@ class Walker(WalkOutput):
         is_new: cython.bint = self.is_wide(pending, symbol)
         if is_new:
             with cython.gil:
-                n = self.from_cache(pending, symbol)
+                if symbol >= self.n_states:
+                    n = self.from_units(pending, symbol, own, False)
+                if n < 0:
+                    n = self.from_cache(pending, symbol)
         if n >= 0:
             n = self.keep_followed(n)
         else:
@@ -186,11 +189,7 @@ class Walker(WalkOutput):
                 n = self.from_cache(pending, symbol)
         if n < 0 and symbol >= self.n_states:
             with cython.gil:
-                n = self.from_cached_units(pending, symbol)
-            if n >= 0:
-                self.follow_unit(
-                    self.summaries.units.pool[self.summaries.units.starts[symbol - self.n_states]]
-                )
+                n = self.from_units(pending, symbol, own, True)
         if n < 0:
             self.follow_all()
             self.most_entered = ANY_LENGTH
@@ -221,38 +220,52 @@ class Walker(WalkOutput):
         read = self.walk_cache.find(self.key)
         if read is None:
             return -1
-        return self.use_cached(read)
+        return self.use_cached(read, read.nodes)
 
-    def from_cached_units(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def from_units(self, pending, symbol, own, is_long):
         """The same for the frame of a counted rule, computed from the cached number of units that each
-        string begins, which serves all counts. -1 if the units do not allow that."""
+        string begins, which serves all counts. -1 if the units do not allow that, or if not all strings below
+        a unit are pending and the walk is not known to be long."""
         at = self.summaries.units.starts[symbol - self.n_states]
-        if self.space.automaton.is_limited(self.summaries.units.pool[at]):
+        unit = self.summaries.units.pool[at]
+        if self.space.automaton.is_limited(unit) or self.longest >= 1 << 15:
             return -1
-        counted = self.space.automaton.counted[self.summaries.units.pool[at]]
+        counted = self.space.automaton.counted[unit]
         begun = self.summaries.units.pool[at + 1] + 1  # one unit has been read when the frame is on top
         most: cython.Py_ssize_t = ANY_LENGTH if counted.most < 0 else counted.most - begun
         if counted.start not in self.unit_tables:
-            self.unit_tables[counted.start] = unit_table(self.space.automaton, counted.start)
-        table = self.unit_tables[counted.start]
-        if table is None or self.longest >= 1 << 15:
+            table = unit_table(self.space.automaton, counted.start)
+            self.unit_tables[counted.start] = table, None if table is None else (table.tobytes(), b"")
+        table, key = self.unit_tables[counted.start]
+        if table is None:
             return -1
-        key = (table.tobytes(), b"")
-        found = self.walk_cache.find(key)
-        if found is None:
-            n_groups = self.token_starts.shape[0] - 1
-            found = unit_reads(self.fixed.texts.nodes, n_groups, self.longest, table)
-            self.walk_cache.keep(key, found)
+        trie = self.fixed.texts.nodes
+        units = self.walk_cache.find(key)
+        if units is None:
+            units = unit_reads(self.fixed.texts, table)
+            self.walk_cache.keep(key, units)
         first, end = self.summaries.pendings.starts[pending], self.summaries.pendings.starts[pending + 1]
         nodes = np.asarray(self.summaries.pendings.pool)[first:end]
-        read = read_units(found, self.fixed.texts.nodes, nodes, counted.least - begun, most)
-        return -1 if read is None else self.use_cached(read)
+        self.set_follow(own)
+        self.follow_unit(unit)
+        if self.is_any and not self.filters:
+            # 0.2 ms, once; without it, some 20,000 nodes are read on the next frame of a limited string
+            self.load_follow_sets()
+            self.set_follow(own)
+        followers = None
+        if not self.is_any:
+            followers = np.asarray(self.followers)[np.asarray(self.space.class_of_byte)]
+        found = units.read(trie, nodes, counted.least - begun, most, followers, only_all=not is_long)
+        if found is None:
+            self.set_follow(own)
+            return -1
+        return self.use_cached(found[0], found[1])
 
-    def use_cached(self, read: Any) -> cython.Py_ssize_t:
-        """Use a cached walk: its pending nodes, and the walk itself as its ranges. Return the number of
-        nodes."""
+    def use_cached(self, read: Any, nodes: Any) -> cython.Py_ssize_t:
+        """Use a cached walk and its pending nodes; the walk itself takes the place of its ranges. Return the
+        number of nodes."""
         self.record_read(read)
-        found: cython.const[cython.Py_ssize_t][::1] = read.nodes
+        found: cython.const[cython.Py_ssize_t][::1] = nodes
         while self.pairs.shape[0] < found.shape[0]:
             self.pairs = self.doubled(self.pairs)
         k: cython.Py_ssize_t
@@ -266,7 +279,7 @@ class Walker(WalkOutput):
         if number is None:
             number = self.number_of_read[read] = len(self.reads)
             self.reads.append(read)
-        self.n_ranges = 1 if len(read.ranges) else 0
+        self.n_ranges = 0 if read.is_empty else 1
         self.ranges[0] = -1 - cython.cast(cython.Py_ssize_t, number)
         return 0
 
