@@ -7,7 +7,6 @@ with a clear error; caches that distinguish the registries and options of calls.
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from typer.testing import CliRunner
 from adapters.transformers import GrammarLogitsProcessor
 from equivalence.errors import ArgumentError, HybridError
 from hybrid import CompiledGrammar, GrammarCompiler
-from hybrid.api.parallel import _Shared
 from hybrid.cli.commands import app
 from hybrid.json_schema import SchemaRefused, documents_of, grammar_of_schema
 from tests.test_json_schema_meaning import BYTES, written
@@ -236,14 +234,6 @@ def test_the_compiler_says_what_formats_are_where_a_call_does_not(tmp_path: Path
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
     assert written(CompiledGrammar.load(tmp_path / "out", BYTES), '"x"')
-
-
-def test_compilers_of_other_processes_have_the_meaning():
-    compiler = GrammarCompiler(BYTES, semantics="json-schema", assert_formats=False, max_whitespace_cnt=3)
-    elsewhere = pickle.loads(pickle.dumps(_Shared(compiler))).compiler
-    assert elsewhere is not compiler
-    assert (elsewhere.semantics, elsewhere.assert_formats) == ("json-schema", False)
-    assert elsewhere.max_whitespace_cnt == 3
 
 
 def test_what_cannot_be_given_is_refused():

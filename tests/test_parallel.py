@@ -1,26 +1,21 @@
-"""Many grammars at once: results in order, errors raised or returned, and every available backend of joblib.
+"""Many grammars at once: results in order, errors raised or returned.
 
-What: `GrammarCompiler.compile_many` in threads, in processes and on a Dask cluster.
-When: after any change of `hybrid.api.parallel` or `hybrid.files`.
-Limits: which backend is faster is measured, not tested (docs/artifacts.md). Dask is optional: ``pip install
-'equimask[dask]'``.
+What: `GrammarCompiler.compile_many`.
+When: after any change of `hybrid.api.parallel`.
+Limits: how much faster threads are is measured, not tested (docs/artifacts.md).
 """
 
 from __future__ import annotations
 
-import pickle
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import joblib
 import pytest
 import xgrammar
 
-from equivalence import GrammarError, HybridError, StrategyError, Vocabulary
+from equivalence import GrammarError, HybridError, Vocabulary
 from hybrid import CompiledGrammar, GrammarCompiler
-from hybrid.api import parallel
-from hybrid.api.parallel import Source, _Shared
+from hybrid.api.parallel import Source
 from hybrid.files import to_bytes
 
 TOKENS = [*(bytes([byte]) for byte in range(256)), b'":', b'"}', b"ab", b""]
@@ -38,18 +33,10 @@ GOOD: list[Any] = [
     ("structural_tag", {"type": "structural_tag", "format": {"type": "const_string", "value": "a"}}),
 ]
 BAD = ("regex", "(((")
-TOKEN_LEVEL = (
-    "structural_tag",
-    {"type": "structural_tag", "format": {"type": "token", "token": 258}},
-)
 
 
-def compiler(strategy: str = "classifier", vocabulary: Vocabulary = VOCABULARY) -> GrammarCompiler:
-    return GrammarCompiler(vocabulary, strategy=strategy)
-
-
-def one_by_one() -> list[bytes]:
-    return [to_bytes(compiled) for compiled in compiler().compile_many(GOOD)]
+def compiler(strategy: str = "classifier") -> GrammarCompiler:
+    return GrammarCompiler(VOCABULARY, strategy=strategy)
 
 
 @pytest.mark.parametrize("strategy", ["classifier", "representatives", "engine", "auto"])
@@ -59,7 +46,7 @@ def test_threads_give_what_one_thread_gives(strategy: str) -> None:
     assert [str(one.grammar) for one in together] == [str(one.grammar) for one in alone]
     assert [one.strategy for one in together] == [one.strategy for one in alone]
     if strategy == "classifier":
-        assert [to_bytes(one) for one in together] == one_by_one()
+        assert [to_bytes(one) for one in together] == [to_bytes(one) for one in alone]
 
 
 def test_every_kind_is_compiled_as_its_method_does() -> None:
@@ -95,6 +82,7 @@ def test_threads_use_the_memory_cache() -> None:
 
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 def test_errors_are_raised_or_returned(backend: str) -> None:
+    """Processes are not used, whatever joblib is told."""
     with joblib.parallel_config(backend=backend):
         found = compiler().compile_many([GOOD[0], BAD, GOOD[4]], 2, on_error="return")
         assert [isinstance(one, CompiledGrammar) for one in found] == [True, False, True]
@@ -126,95 +114,3 @@ def test_progress_is_told_in_order() -> None:
     seen: list[tuple[int, int]] = []
     compiler().compile_many(GOOD[:4], 2, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
-
-
-# --- Other processes ---------------------------------------------------------------------------------------
-
-
-def test_processes_send_artefacts_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with joblib.parallel_config(backend="loky", temp_folder=str(tmp_path / "joblib")):
-        found = compiler().compile_many([*GOOD, TOKEN_LEVEL], 2)
-    assert [to_bytes(one) for one in found[:-1]] == one_by_one()
-    assert [len(one.relaxed) for one in found[:-1]] == [0, 0, 0, 1, 0, 0, 0, 0, 0]
-    assert all("load" in one.timings for one in found[:-1])
-    assert "load" not in found[-1].timings, "it has no artefact, and is compiled here"
-    assert not list(tmp_path.glob("equimask-*"))
-
-
-def test_processes_share_the_folder_of_compiled_grammars(tmp_path: Path) -> None:
-    folder = tmp_path / "not" / "yet"
-    with joblib.parallel_config(backend="loky"):
-        made = GrammarCompiler(VOCABULARY, strategy="classifier", cache_dir=folder)
-        written = [to_bytes(one) for one in made.compile_many([*GOOD, TOKEN_LEVEL], 2)[:-1]]
-        files = {path.name: path.stat().st_ino for path in folder.iterdir()}
-        again = GrammarCompiler(VOCABULARY, strategy="classifier", cache_dir=folder)
-        found = again.compile_many(GOOD, 2)
-    assert len(files) == len(GOOD) and written == one_by_one() == [to_bytes(one) for one in found]
-    assert {path.name: path.stat().st_ino for path in folder.iterdir()} == files, "found, not written again"
-    here = GrammarCompiler(VOCABULARY, strategy="classifier", cache_dir=folder)
-    here.compile_many(GOOD)
-    assert here.stats()["disk"]["hits"] == len(GOOD) and here.stats()["compilations"] == 0
-
-
-def test_a_folder_travels_where_it_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    sent = GrammarCompiler(
-        VOCABULARY, strategy="classifier", cache_dir="relative", cache_dir_limit_bytes=10**6
-    )
-    shared = _Shared(sent)
-    data = pickle.dumps(shared)
-    shared.close()
-    monkeypatch.chdir("/")
-    disk = pickle.loads(data).compiler._disk
-    assert (disk.folder, disk.limit_bytes) == (tmp_path / "relative", 10**6)
-    parallel._last.clear()
-    (tmp_path / "relative").rmdir()
-    assert pickle.loads(data).compiler._disk is None
-    assert not list(tmp_path.iterdir()), "nothing is made on a machine that has no such folder"
-
-
-def test_processes_refuse_strategies_without_artefacts() -> None:
-    with joblib.parallel_config(backend="loky"), pytest.raises(StrategyError, match="backend 'threading'"):
-        compiler("representatives").compile_many(GOOD, 2)
-
-
-def test_a_compiler_travels_with_all_that_masks_depend_on(tmp_path: Path) -> None:
-    """Pickle and unpickle in this process, as if for another one."""
-    vocabulary = Vocabulary.from_bytes(TOKENS, stop_token_ids=[65, 3], cache_dir=tmp_path).prepare()
-    sent = GrammarCompiler(vocabulary, strategy="classifier", on_demand=True, n_jobs=2)
-    shared = _Shared(sent)
-    received = pickle.loads(pickle.dumps(shared))
-    assert received.is_in_worker and not shared.is_in_worker
-    assert received.compiler.vocabulary.fingerprint == vocabulary.fingerprint
-    for name in ("strategy", "budget", "n_jobs", "on_demand"):
-        assert getattr(received.compiler, name) == getattr(sent, name)
-    assert pickle.loads(pickle.dumps(shared)).compiler is received.compiler, "kept for the next batch"
-    assert len(list(tmp_path.iterdir())) == 1, "the trie was there"
-    shared.close()
-    assert len(list(tmp_path.iterdir())) == 1, "and is not ours to remove"
-
-
-def test_a_machine_that_does_not_see_the_folder_builds_the_trie() -> None:
-    shared = _Shared(compiler(vocabulary=Vocabulary.from_bytes([*TOKENS, b"more"])))
-    data = pickle.dumps(shared)
-    shared.close()
-    received = pickle.loads(data)
-    assert received.compiler.vocabulary._cache_dir is None
-    assert received.compiler.compile_regex("a+").strategy == "classifier"
-
-
-@pytest.mark.slow
-def test_a_cluster_of_dask_takes_the_work() -> None:
-    distributed = pytest.importorskip("distributed", reason="Dask is optional: pip install 'equimask[dask]'")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, processes=True
-        ) as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_config(backend="dask"),
-    ):
-        found = compiler().compile_many(GOOD, on_error="return")
-        bad = compiler().compile_many([BAD], on_error="return")
-    assert [to_bytes(one) for one in found] == one_by_one()
-    assert isinstance(bad[0], GrammarError)

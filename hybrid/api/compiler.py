@@ -286,19 +286,19 @@ class GrammarCompiler:
         on_error: Literal["raise", "return"] = "raise",
         progress: Callable[[int, int], None] | None = None,
     ) -> list[Any]:
-        """Compile many grammars in threads, or with the backend that `joblib.parallel_config` has set.
+        """Compile many grammars in threads.
 
         Args:
             grammars: texts and grammars as for `compile_grammar`, or tuples (kind, argument, options):
                 ``("json_schema", schema)``, ``("regex", text)``, ``("builtin_json",)`` and so on.
-            n_jobs: number of threads or processes, at most 1,024. -1 is one for each core, -2 one less. None
-                is what joblib is configured with, or 1.
+            n_jobs: number of threads, at most 1,024. -1 is one for each core, -2 one less. None is what
+                joblib is configured with, or 1.
             on_error: "raise" the first error with the number of its grammar, or "return" errors in the list,
                 in the places of their grammars.
             progress: called after each grammar with the number of grammars done and of all.
 
         Returns:
-            The compiled grammars in order. Those that other processes compiled are not in the memory cache.
+            The compiled grammars in order.
 
         Raises:
             HybridError: an item is not a grammar, or cannot be compiled.
