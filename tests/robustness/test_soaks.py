@@ -23,7 +23,7 @@ from equivalence.vocabulary import Vocabulary
 from hybrid import GrammarCompiler
 from tests.robustness import budgets, killed, traffic
 from tests.robustness.killed import Known, Outcome
-from tests.robustness.traffic import Settings, Traffic
+from tests.robustness.traffic import Traffic
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "fork") or not hasattr(signal, "SIGKILL"), reason="needs fork and SIGKILL"
@@ -45,9 +45,10 @@ VOCABULARY = Vocabulary.from_bytes(TOKENS, stop_token_ids=[256])
 
 def test_traffic(tmp_path: Path) -> None:
     VOCABULARY.save(tmp_path / "made.npz")
-    some = Traffic(FILES, 120, malformed=0.1, hostile=0.1, sampled=0.3, size="small")
-    settings = Settings(str(tmp_path / "made.npz"), some, 3, 2**24, str(tmp_path / "kept"))
-    served = traffic.watch(settings, 100.0)
+    serving: dict[str, Any] = {"vocabulary": str(tmp_path / "made.npz"), "cache_dir": str(tmp_path / "kept")}
+    shares: dict[str, Any] = {"malformed": 0.1, "hostile": 0.1, "sampled": 0.3}
+    some = Traffic(FILES, 120, size="small", threads=3, cache_bytes=2**24, **shares, **serving)
+    served = traffic.watch(some, 100.0)
     assert served.failure == "" and len(served.answers) == 120
     assert [one for one in served.answers if not one.expected] == []
     kinds = Counter(request.kind for request in some.requests)
@@ -72,20 +73,20 @@ def test_wrong_masks_in_the_traffic_are_found() -> None:
     assert "its masks differ" in found.differences[0]
 
 
-def _dying(shared: Any, settings: Settings, told: str) -> None:
+def _dying(shared: Any, some: Traffic, told: str) -> None:
     Path(told).write_text('[{"number": 3, "error": "GrammarError"}, 1, 2]\n[{"num')
     shared[0], shared[1] = 17, time.time()
     os._exit(9)
 
 
-def _hanging(shared: Any, settings: Settings, told: str) -> None:
+def _hanging(shared: Any, some: Traffic, told: str) -> None:
     shared[2], shared[3] = 23, time.time()
     time.sleep(100)
 
 
 @pytest.mark.parametrize(("serve", "number"), [(_dying, 17), (_hanging, 23)])
 def test_a_process_that_dies_or_hangs_is_a_failure_with_names(serve: Any, number: int) -> None:
-    served = traffic.watch(Settings("", Traffic(FILES, 1), threads=2), 0.4, serve)
+    served = traffic.watch(Traffic(FILES, 1, threads=2), 0.4, serve)
     assert str(number) in served.failure
     assert [one.number for one in served.answers] == ([3] if serve is _dying else [])
 

@@ -37,7 +37,7 @@ import xgrammar
 from bench import options, report, workloads
 from bench.forked import in_a_fork
 from bench.workloads import SchemaFile
-from hybrid import Budget, GrammarCompiler, GrammarMatcher, HybridError
+from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, HybridError
 from hybrid.testing.comparison import Comparison
 from hybrid.testing.mask_comparison import compare_along
 from hybrid.testing.random_walk import Walker
@@ -78,7 +78,8 @@ class Answer:
 
 @dataclass
 class Traffic:
-    """The requests of one run, and the schemas that they use; shares are fractions of the requests."""
+    """The requests of one run, their schemas, and how they are served; shares are fractions of the
+    requests. The serving process is a new one, which loads the vocabulary of this name."""
 
     files: Sequence[SchemaFile]
     count: int
@@ -87,6 +88,10 @@ class Traffic:
     hostile: float = 0.01
     sampled: float = 0.01
     size: hostile_schemas.Size = "large"
+    vocabulary: str = ""
+    threads: int = 8
+    cache_bytes: int = 200 * 2**20
+    cache_dir: str | None = None
 
     @cached_property
     def requests(self) -> list[Request]:
@@ -158,17 +163,6 @@ def answer(traffic: Traffic, request: Request, compiler: Any) -> Answer:
     return found
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The settings of the serving process; only paths and numbers, because it is a new process."""
-
-    vocabulary: str
-    traffic: Traffic
-    threads: int = 8
-    cache_bytes: int = 200 * 2**20
-    cache_dir: str | None = None
-
-
 @dataclass
 class Served:
     """The report of the serving process, up to its end even if it crashed.
@@ -192,14 +186,13 @@ class Served:
         return float(np.polyfit(range(len(late)), late, 1)[0]) if len(late) > 2 else None
 
 
-def serve(shared: Any, settings: Settings, told: str) -> None:
+def serve(shared: Any, traffic: Traffic, told: str) -> None:
     """Serve all requests in this process; append each answer, the size of the cache and the resident memory
     to a file, as a line of JSON."""
     faulthandler.enable()
-    traffic, vocabulary = settings.traffic, workloads.load_vocabulary(settings.vocabulary)
-    compiler = GrammarCompiler(
-        vocabulary, cache_limit_bytes=settings.cache_bytes, cache_dir=settings.cache_dir, budget=BUDGET
-    )
+    vocabulary = workloads.load_vocabulary(traffic.vocabulary)
+    cache: dict[str, Any] = {"cache_limit_bytes": traffic.cache_bytes, "cache_dir": traffic.cache_dir}
+    compiler = GrammarCompiler(vocabulary, budget=BUDGET, **cache)
     waiting, lock = iter(traffic.requests), threading.Lock()
     with open(told, "a", encoding="utf-8") as lines:
 
@@ -217,26 +210,26 @@ def serve(shared: Any, settings: Settings, told: str) -> None:
                     line = [asdict(found), compiler.get_cache_size_bytes(), resident_bytes()]
                     print(json.dumps(line), file=lines, flush=True)
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(settings.threads)]
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(traffic.threads)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
 
-def watch(settings: Settings, patience: float, work: Any = serve) -> Served:
+def watch(traffic: Traffic, patience: float, work: Any = serve) -> Served:
     """Start a serving process, and end it if a request takes longer than this number of seconds."""
     context: Any = multiprocessing.get_context("spawn" if work is serve else "fork")
-    shared = context.Array("d", [-1.0] * (2 * settings.threads), lock=False)
+    shared = context.Array("d", [-1.0] * (2 * traffic.threads), lock=False)
     served = Served()
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "told"
         told.touch()
-        process = context.Process(target=work, args=(shared, settings, str(told)))
+        process = context.Process(target=work, args=(shared, traffic, str(told)))
         process.start()
         while process.is_alive():
             process.join(0.2)
-            for thread in range(settings.threads):
+            for thread in range(traffic.threads):
                 if shared[2 * thread] >= 0 and time.time() - shared[2 * thread + 1] > patience:
                     process.kill()
         for line in told.read_text(encoding="utf-8").splitlines():
@@ -264,7 +257,7 @@ class Compared:
 
 def compare(traffic: Traffic, answers: Sequence[Answer], vocabulary: Any, seconds: float) -> Compared:
     """Compare the masks of the traffic with plain XGrammar's, each schema in a forked process."""
-    found = Compared()
+    found, compiler = Compared(), GrammarCompiler(vocabulary, budget=BUDGET)
     by_case: dict[tuple[str, int], list[Answer]] = defaultdict(list)
     for one in answers:
         if one.digest:
@@ -272,7 +265,8 @@ def compare(traffic: Traffic, answers: Sequence[Answer], vocabulary: Any, second
             by_case[request.kind, request.which].append(one)
     for of_case in by_case.values():
         name, schema = traffic.case(traffic.requests[of_case[0].number])
-        met = in_a_fork(partial(_beside_plain, schema, of_case, vocabulary), seconds)
+        ours = compiler.compile_json_schema(schema)
+        met = in_a_fork(partial(_beside_plain, schema, ours, of_case), seconds)
         if isinstance(met, Compared):
             found.masks.add(met.masks)
             found.differences += [f"{name}: {line}" for line in met.differences]
@@ -281,14 +275,13 @@ def compare(traffic: Traffic, answers: Sequence[Answer], vocabulary: Any, second
     return found
 
 
-def _beside_plain(schema: Any, answers: list[Answer], vocabulary: Any) -> Compared | str:
+def _beside_plain(schema: Any, ours: CompiledGrammar, answers: list[Answer]) -> Compared | str:
     """Compare a new compile with plain XGrammar, and the answers with the new compile; or say why not."""
     try:
         grammar = xgrammar.Grammar.from_json_schema(hostile_schemas.as_text(schema))
-        plain = workloads.plain_compiler(vocabulary, 1).compile_grammar(grammar)
+        plain = workloads.plain_compiler(ours.vocabulary, 1).compile_grammar(grammar)
     except Exception as error:  # noqa: BLE001 - whatever it is, there is nothing to compare with
         return f"{type(error).__name__}: {str(error)[:200]}"
-    ours = workloads.hybrid_compiler(vocabulary, "auto", 1).compile_json_schema(schema)
     found = Compared()
     for one in answers:
         found.masks.add(compare_along(ours, plain, one.ids))
@@ -313,9 +306,10 @@ def command(
 ) -> None:
     """A soak of mixed traffic: errors, memory over the run, masks of a sample compared."""
     arguments = dict(locals())
-    traffic = Traffic(workloads.load_schema_files(schemas, limit, seed), requests, seed)
-    settings = Settings(vocabulary, traffic, threads, cache_mib * 2**20, cache_dir)
-    served = watch(settings, patience)
+    serving: dict[str, Any] = {"vocabulary": vocabulary, "threads": threads, "cache_dir": cache_dir}
+    files = workloads.load_schema_files(schemas, limit, seed)
+    traffic = Traffic(files, requests, seed, cache_bytes=cache_mib * 2**20, **serving)
+    served = watch(traffic, patience)
     found = compare(traffic, served.answers, workloads.load_vocabulary(vocabulary), max_plain_seconds)
     errors = Counter(
         f"{traffic.requests[one.number].kind}, {one.error.split(':')[0] or 'none'}" for one in served.answers

@@ -92,10 +92,9 @@ def compile_all(case: Case, vocabulary: Any, strategies: Sequence[str], outcome:
     compiled = {}
     for strategy in strategies:
         try:
-            with GrammarCompiler(
-                vocabulary, strategy=strategy, cache_enabled=False, budget=BUDGET, **case.compiler
-            ) as compiler:
-                compiled[strategy] = case.compile_ours(compiler)
+            options = {"strategy": strategy, "cache_enabled": False, "budget": BUDGET, **case.compiler}
+            # not closed: that would end the process of the guard, which the next case needs again
+            compiled[strategy] = case.compile_ours(GrammarCompiler(vocabulary, **options))
             outcome.chosen[strategy] = compiled[strategy].strategy
         except HybridError as error:
             outcome.refusals.append((strategy, type(error).__name__, str(error)))
