@@ -79,7 +79,7 @@ class Answer:
 @dataclass
 class Traffic:
     """The requests of one run, their schemas, and how they are served; shares are fractions of the
-    requests. The serving process is a new one, which loads the vocabulary of this name."""
+    requests. The serving process loads the vocabulary of this name."""
 
     files: Sequence[SchemaFile]
     count: int
@@ -219,7 +219,7 @@ def serve(shared: Any, traffic: Traffic, told: str) -> None:
 
 def watch(traffic: Traffic, patience: float, work: Any = serve) -> Served:
     """Start a serving process, and end it if a request takes longer than this number of seconds."""
-    context: Any = multiprocessing.get_context("spawn" if work is serve else "fork")
+    context: Any = multiprocessing.get_context("fork")
     shared = context.Array("d", [-1.0] * (2 * traffic.threads), lock=False)
     served = Served()
     with tempfile.TemporaryDirectory() as folder:
