@@ -19,28 +19,18 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 ROOT = Path(__file__).resolve().parents[2]
 
-IMPORTS = (
-    (re.compile(r"^(\s*)import xgrammar as ", re.MULTILINE), r"\1import adapters.xgrammar as "),
-    (re.compile(r"^(\s*)import xgrammar$", re.MULTILINE), r"\1import adapters.xgrammar as xgrammar"),
-    (
-        re.compile(r"^(\s*)from xgrammar((?:\.\w+)*) import ", re.MULTILINE),
-        r"\1from adapters.xgrammar\2 import ",
-    ),
-)
+IMPORTS = {
+    r"^(\s*)import xgrammar as ": r"\1import adapters.xgrammar as ",
+    r"^(\s*)import xgrammar$": r"\1import adapters.xgrammar as xgrammar",
+    r"^(\s*)from xgrammar((?:\.\w+)*) import ": r"\1from adapters.xgrammar\2 import ",
+}
 """The replacements that "change one import" makes in a source text."""
-
-PLUGIN = """
-from adapters.xgrammar import configure
-
-configure(**{options})
-"""
-"""A pytest plugin that sets the strategy, because the tests make their own compilers."""
 
 Outcomes = dict[str, tuple[str, str]]
 """For each test "passed", "failed", "skipped" or "error", and the first line of its message."""
@@ -48,8 +38,8 @@ Outcomes = dict[str, tuple[str, str]]
 
 def behind(text: str) -> str:
     """The source of a test with the adapter in place of XGrammar."""
-    for pattern, replacement in IMPORTS:
-        text = pattern.sub(replacement, text)
+    for pattern, replacement in IMPORTS.items():
+        text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
     return text
 
 
@@ -70,8 +60,9 @@ def run(tests: Path, strategy: str, select: str, seconds: float, workers: int) -
             target.parent.mkdir(parents=True, exist_ok=True)
             text = file.read_text(encoding="utf-8")
             target.write_text(text if strategy == "plain" else behind(text), encoding="utf-8")
-        options = {} if strategy == "plain" else {"strategy": strategy}
-        plugin = "" if strategy == "plain" else PLUGIN.format(options=options)
+        # the tests make their own compilers
+        configure = f"from adapters.xgrammar import configure\nconfigure(strategy={strategy!r})\n"
+        plugin = "" if strategy == "plain" else configure
         (folder / "chosen_strategy.py").write_text(plugin)
         marker = 'markers = ["hf_token_required: needs a model of the network"]'
         (folder / "pyproject.toml").write_text(f"[tool.pytest.ini_options]\n{marker}\n")
@@ -85,13 +76,11 @@ def run(tests: Path, strategy: str, select: str, seconds: float, workers: int) -
         path = os.pathsep.join([str(folder), str(ROOT), os.environ.get("PYTHONPATH", "")])
         # some tests take their parameters from sets, whose order numbers the tests
         environment = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "PYTHONHASHSEED": "0"}
-        ended = subprocess.run(
-            command, cwd=folder, env=environment, timeout=seconds, capture_output=True, text=True
-        )
+        where: dict[str, Any] = {"cwd": folder, "env": environment, "timeout": seconds}
+        ended = subprocess.run(command, capture_output=True, text=True, **where)
         if not (folder / "out.xml").exists():
-            raise RuntimeError(
-                f"pytest ended with {ended.returncode}: {(ended.stdout + ended.stderr)[-2000:]}"
-            )
+            said = (ended.stdout + ended.stderr)[-2000:]
+            raise RuntimeError(f"pytest ended with {ended.returncode}: {said}")
         return outcomes(folder / "out.xml")
 
 
@@ -127,18 +116,14 @@ def command(
 ) -> None:
     """XGrammar's own tests behind the adapter, beside plain XGrammar."""
     plain = run(tests, "plain", select, seconds, workers)
-    print("plain:", dict(Counter(how for how, _ in plain.values())))
-    passing = sum(how == "passed" for how, _ in plain.values())
-    record = {"plain": dict(Counter(how for how, _ in plain.values()))}
-    lost: dict[str, dict[str, str]] = {}
+    record, lost = {"plain": dict(Counter(how for how, _ in plain.values()))}, {}
+    print("plain:", record["plain"])
     for name in strategy or ["auto", "classifier", "representatives", "engine"]:
         ours = run(tests, name, select, seconds, workers)
-        lost[name] = worse(plain, ours)
+        lost[name], gained = worse(plain, ours), worse(ours, plain)
         record[name] = dict(Counter(how for how, _ in ours.values()))
-        gained = sum(
-            how == "passed" and plain.get(test, ("", ""))[0] != "passed" for test, (how, _) in ours.items()
-        )
-        print(f"{name}: {len(lost[name])} of the {passing} do not pass; {gained} others pass")
+        passing = record["plain"].get("passed", 0)
+        print(f"{name}: {len(lost[name])} of the {passing} do not pass; {len(gained)} others pass")
         for test, says in lost[name].items():
             print(f"  {test}: {says}")
     if json_file is not None:

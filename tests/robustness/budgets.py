@@ -16,14 +16,16 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from typing import Annotated, Any
 
 import typer
-import xgrammar
 
 from bench import options, workloads
 from bench.forked import in_a_fork
 from hybrid import Budget, GrammarCompiler, GrammarMatcher, HybridError
+from tests.matchers import mask_of
 from tests.robustness import hostile_schemas
 
 ALLOWED = 0.05
@@ -50,10 +52,9 @@ class Row:
         return self.outcome != CRASHED and not self.outcome.startswith("unexpected")
 
 
-def measure(vocabulary: Any, schema: Any, seconds: float, strategy: str) -> dict[str, Any]:
-    """Compile one schema, in a process of its own."""
+def measure(vocabulary: Any, schema: Any, seconds: float, strategy: str) -> tuple[str, str, float, float]:
+    """Compile one schema, in a process of its own; return what a `Row` has from its outcome on."""
     compiler = GrammarCompiler(vocabulary, strategy=strategy, budget=Budget(seconds=seconds))
-    bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
     over: list[float] = []
     alarm = threading.Timer(seconds, lambda: over.append(time.process_time()))
     alarm.daemon = True
@@ -62,20 +63,16 @@ def measure(vocabulary: Any, schema: Any, seconds: float, strategy: str) -> dict
     began = time.monotonic()
     try:
         compiled = compiler.compile_json_schema(schema)
-        outcome = "mask"
     except HybridError as error:
         outcome, message = type(error).__name__, str(error)
     except Exception as error:  # noqa: BLE001 - this is what is looked for
         outcome, message = f"unexpected {type(error).__name__}", str(error)
-    took, busy = time.monotonic() - began, time.process_time()
+    late, busy = max(time.monotonic() - began - seconds, 0.0), time.process_time()
     alarm.cancel()
     if compiled is not None:
-        GrammarMatcher(compiled).fill_next_token_bitmask(bitmask)
+        mask_of(GrammarMatcher(compiled))
         outcome, message = f"mask ({compiled.strategy})", compiled.reason
-    late = max(took - seconds, 0.0)
-    return {
-        "outcome": outcome, "message": message[:200], "late": late, "busy": busy - over[0] if over else 0.0,
-    }  # fmt: skip
+    return outcome, message[:200], late, busy - over[0] if over else 0.0
 
 
 def run(
@@ -87,15 +84,10 @@ def run(
 ) -> list[Row]:
     """Run every case under every budget on every strategy."""
     rows = []
-    for name, schema in cases:
-        for seconds in budgets:
-            for strategy in strategies:
-
-                def work(schema: Any = schema, seconds: float = seconds, strategy: str = strategy) -> Any:
-                    return measure(vocabulary, schema, seconds, strategy)
-
-                found = in_a_fork(work, seconds + hard_seconds) or {"outcome": CRASHED}
-                rows.append(Row(name, seconds, strategy, **found))
+    for (name, schema), seconds, strategy in product(cases, budgets, strategies):
+        work = partial(measure, vocabulary, schema, seconds, strategy)
+        found = in_a_fork(work, seconds + hard_seconds) or (CRASHED,)
+        rows.append(Row(name, seconds, strategy, *found))
     return rows
 
 

@@ -27,13 +27,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import xgrammar
 
 from bench import options, report, workloads
 from equivalence import store
+from hybrid import GrammarCompiler
 from hybrid.compile.cache import ENTRY, PARTIAL
 from hybrid.testing.segmentation import tokenize_greedy
-from tests.robustness.documents import accepted, mask_digest
+from tests.robustness.documents import mask_digest
 
 DELETED = 0.5
 """Probability that a process deletes some entry after it got one."""
@@ -76,7 +76,7 @@ class Outcome:
         kills: number of killed processes; `while_writing`: of those, the ones that left a partial file.
         events: reports of the processes: "found", "made", "damaged", "wrong ...", "error ...".
         ended: processes that ended in another way; there should be none.
-        entries, partials: files left; `foreign`: names that are neither.
+        entries: files left that are whole; `foreign`: names that are neither such nor partial files.
         loaded: entries that load and give the right masks; `damaged`, `wrong`: those that do not.
     """
 
@@ -85,7 +85,6 @@ class Outcome:
     events: Counter[str] = field(default_factory=Counter)
     ended: list[str] = field(default_factory=list)
     entries: int = 0
-    partials: int = 0
     foreign: list[str] = field(default_factory=list)
     loaded: int = 0
     damaged: int = 0
@@ -100,7 +99,6 @@ class Outcome:
 def prepare(vocabulary: Any, files: list[workloads.SchemaFile]) -> list[Known]:
     """Schemas that compile and are kept on disk, with the digests of their masks."""
     compiler = workloads.hybrid_compiler(vocabulary, "auto", 1)
-    bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
     known = []
     for file in files:
         with contextlib.suppress(Exception):  # refused schemas are left out too
@@ -108,45 +106,41 @@ def prepare(vocabulary: Any, files: list[workloads.SchemaFile]) -> list[Known]:
             if compiled.strategy != "classifier":
                 continue
             text = workloads.render_instance(file.valid[0]) if file.valid else b""
-            ids = accepted(compiled, tokenize_greedy(vocabulary, text))
-            known.append(Known(file.name, file.schema, ids, mask_digest(compiled, ids, bitmask)))
+            ids = [*tokenize_greedy(vocabulary, text), vocabulary.stop_token_ids[0]]
+            known.append(Known(file.name, file.schema, ids, mask_digest(compiled, ids)))
     return known
 
 
 def work_for_ever(vocabulary: Any, known: list[Known], folder: str, told: str, seed: int) -> None:
     """Get grammars, check them and delete entries until this process is killed."""
-    from hybrid import GrammarCompiler
-
     rng = random.Random(seed)
     if seed % 2:
         store.open = InPieces  # type: ignore[attr-defined]
-    bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
     compiler = GrammarCompiler(vocabulary, cache_dir=folder, cache_enabled=False, on_demand=True)
-    before = compiler.stats()["disk"]
     stream = os.open(told, os.O_WRONLY | os.O_APPEND)
     while True:
         one = rng.choice(known)
         try:
-            event = "" if matches(compiler, one, bitmask) else f"wrong {one.name}"
+            event = " ".join(got(compiler, one))
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody should meet it
             event = f"error {one.name}: {type(error).__name__}: {error}"
-        after = compiler.stats()["disk"]
-        if after["damaged"] > before["damaged"]:
-            event = event or f"damaged {one.name}"
-        event = event or ("found" if after["hits"] > before["hits"] else "made")
-        before = after
         os.write(stream, (json_format.dumps(event) + "\n").encode())
-        if rng.random() < DELETED:
-            names = [name for name in os.listdir(folder) if ENTRY.fullmatch(name)]
-            if names:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(os.path.join(folder, rng.choice(names)))
+        names = [name for name in os.listdir(folder) if ENTRY.fullmatch(name)]
+        if names and rng.random() < DELETED:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(folder, rng.choice(names)))
 
 
-def matches(compiler: Any, one: Known, bitmask: Any) -> bool:
-    """Whether a compiler gives the masks of a fresh compile."""
-    compiled = compiler.compile_json_schema(one.schema)
-    return mask_digest(compiled, one.ids, bitmask) == one.digest
+def got(compiler: Any, one: Known) -> tuple[str, ...]:
+    """How a compiler got a grammar: "found", "made", or "damaged" or "wrong" with its name."""
+    before = compiler.stats()["disk"]
+    is_right = mask_digest(compiler.compile_json_schema(one.schema), one.ids) == one.digest
+    after = compiler.stats()["disk"]
+    if not is_right:
+        return "wrong", one.name
+    if after["damaged"] > before["damaged"]:
+        return "damaged", one.name
+    return ("found",) if after["hits"] > before["hits"] else ("made",)
 
 
 def kill_at_random(
@@ -191,47 +185,39 @@ def _victim(rng: random.Random, running: list[Any], folder: Path, patience: floa
     if rng.random() < 0.5:
         time.sleep(rng.uniform(0.0, 0.4))
         return rng.randrange(len(running))
-    pids = {f".{process.pid}.": place for place, process in enumerate(running)}
     until = time.monotonic() + patience
     while time.monotonic() < until:
-        for name in os.listdir(folder):
-            for pid, place in pids.items():
-                if pid in name and PARTIAL.fullmatch(name):
-                    return place
+        for place, process in enumerate(running):
+            if _is_writing(process, folder):
+                return place
     return rng.randrange(len(running))
+
+
+def _is_writing(process: Any, folder: Path) -> bool:
+    return any(PARTIAL.fullmatch(name) and f".{process.pid}." in name for name in os.listdir(folder))
 
 
 def _kill(process: Any, folder: Path, found: Outcome) -> None:
     process.kill()
     process.join()
     found.kills += 1
-    found.while_writing += any(f".{process.pid}." in name for name in os.listdir(folder))
+    found.while_writing += _is_writing(process, folder)
 
 
 def look(vocabulary: Any, known: list[Known], folder: Path, found: Outcome) -> None:
     """Check the files in a folder: load each entry and compare its masks."""
-    from hybrid import GrammarCompiler
-
     names = os.listdir(folder)
-    found.entries = sum(bool(ENTRY.fullmatch(name)) for name in names)
-    found.partials = sum(bool(PARTIAL.fullmatch(name)) for name in names)
+    entries = [name for name in names if ENTRY.fullmatch(name)]
+    found.entries = len(entries)
     left = [name.removesuffix(".lock") for name in names]  # a killed process leaves its lock file
     found.foreign = [name for name in left if not ENTRY.fullmatch(name) and not PARTIAL.fullmatch(name)]
-    bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
     with tempfile.TemporaryDirectory() as copies:
-        for name in names:
-            if ENTRY.fullmatch(name):
-                shutil.copy(folder / name, copies)
+        for name in entries:
+            shutil.copy(folder / name, copies)
         compiler = GrammarCompiler(vocabulary, cache_dir=copies, cache_enabled=False, on_demand=True)
-        for one in known:
-            before = compiler.stats()["disk"]
-            is_right = matches(compiler, one, bitmask)
-            after = compiler.stats()["disk"]
-            found.damaged += after["damaged"] - before["damaged"]
-            if after["hits"] > before["hits"]:
-                found.loaded += is_right
-            if not is_right:
-                found.wrong.append(one.name)
+        how = [got(compiler, one)[0] for one in known]
+    found.loaded, found.damaged = how.count("found"), how.count("damaged")
+    found.wrong = [one.name for one, what in zip(known, how, strict=True) if what == "wrong"]
 
 
 def command(

@@ -30,7 +30,7 @@ from bench import report, workloads
 from bench.json_schema.judge import Judge, formats
 from hybrid import GrammarCompiler, GrammarMatcher, HybridError, Vocabulary
 from hybrid.json_schema.languages.formats import NOT_REGULAR
-from tests.matchers import allowed
+from tests.matchers import mask_of
 
 LONGER = [
     b'","', b'",', b'"]', b'["', b'": ', b'{"', b'"}', b"]}", b'"a"', b"ab", b"true", b"null", b"  ", b"1.0",
@@ -78,12 +78,11 @@ def exact(text: str) -> float:
     """
     value = float(text)
     try:
-        is_exact = Decimal(text) == Decimal(value)
-    except InvalidOperation as error:  # its exponent has too many digits
-        raise Inexact from error
-    if not is_exact:
-        raise Inexact
-    return value
+        if Decimal(text) == Decimal(value):
+            return value
+    except InvalidOperation:  # its exponent has too many digits
+        pass
+    raise Inexact
 
 
 class Walk:
@@ -100,16 +99,14 @@ class Walk:
         self.text = b""
         length = self._random.choice(LENGTHS)
         for step in range(MOST_STEPS):
-            tokens = self._allowed(matcher)
+            tokens = mask_of(matcher)
             self._found.masks += 1
             if not tokens:
                 return "no token is allowed"
             if self._random.random() < COMPARED:
                 self._found.compared += 1
-                wrong = set(tokens) ^ {
-                    token for token in range(STOP + 1) if matcher.fork().accept_token(token)
-                }
-                if wrong:
+                taken = {token for token in range(STOP + 1) if matcher.fork().accept_token(token)}
+                if wrong := taken.symmetric_difference(tokens):
                     return f"the mask is wrong: {sorted(wrong)[:10]}"
             token = self._choice(tokens, step > length)
             if not matcher.accept_token(token):
@@ -118,9 +115,6 @@ class Walk:
                 return self._verdict()
             self.text += TOKENS[token]
         return ""
-
-    def _allowed(self, matcher: GrammarMatcher) -> list[int]:
-        return allowed(matcher, STOP + 1)[1]
 
     def _choice(self, tokens: list[int], is_ending: bool) -> int:
         draw = self._random.random()
@@ -153,8 +147,7 @@ def walk_all(schemas: Sequence[tuple[str, Any]], seed: int, ends: float, walks: 
     randomness, found = random.Random(seed), Found()
     vocabulary = Vocabulary.from_bytes([*TOKENS, b""], stop_token_ids=STOP)
     compiler = GrammarCompiler(vocabulary, semantics="json-schema", cache_enabled=False)
-    order = list(schemas)
-    randomness.shuffle(order)
+    order = randomness.sample(schemas, len(schemas))
     number = 0
     while number < len(order) or time.monotonic() < ends:
         name, schema = order[number % len(order)]
@@ -167,8 +160,7 @@ def walk_all(schemas: Sequence[tuple[str, Any]], seed: int, ends: float, walks: 
             walk = Walk(compiled, schema, randomness, found)
             for _ in range(walks):
                 found.walks += 1
-                wrong = walk.run()
-                if wrong:
+                if wrong := walk.run():
                     found.problems.append(f"{name}, strict_mode={is_strict}: {wrong} in {walk.text!r}")
         except Exception as error:  # noqa: BLE001 - this is what is looked for
             if walk is None and isinstance(error, HybridError):

@@ -10,9 +10,9 @@ from xgrammar.testing import _is_grammar_accept_string
 
 
 def test_who_is_asked():
-    assert xgr.__name__ == "{name}" and _is_grammar_accept_string('root ::= "a"', "a")
+    assert xgr.__name__ == "adapters.xgrammar" and _is_grammar_accept_string('root ::= "a"', "a")
     compiled = xgr.GrammarCompiler(xgr.TokenizerInfo([])).compile_grammar('root ::= "a"')
-    assert getattr(compiled, "strategy", "none") == "{strategy}"
+    assert compiled.strategy == "engine"
 
 
 def test_that_fails():
@@ -33,19 +33,14 @@ def test_imports_are_changed_and_nothing_else() -> None:
 
 
 def test_worse_is_what_only_xgrammar_passes() -> None:
-    plain = {
-        name: (how, "") for name, how in zip("abcd", ["passed", "passed", "failed", "passed"], strict=True)
-    }
+    plain = {"a": ("passed", ""), "b": ("passed", ""), "c": ("failed", ""), "d": ("passed", "")}
     ours = {"a": ("passed", ""), "b": ("failed", "why"), "c": ("failed", "")}
     assert worse(plain, ours) == {"b": "failed why", "d": "it was not run"}
 
 
 def test_made_tests_run_on_the_strategy_that_is_asked_for(tmp_path: Path) -> None:
-    for strategy, name in (("plain", "xgrammar"), ("engine", "adapters.xgrammar")):
-        found = "none" if strategy == "plain" else strategy
-        (tmp_path / "test_made.py").write_text(MADE.format(name=name, strategy=found))
-        outcomes = {
-            test.partition("::")[2]: how for test, how in run(tmp_path, strategy, "", 300.0, 0).items()
-        }
-        assert outcomes["test_who_is_asked"] == ("passed", ""), strategy
-        assert outcomes["test_that_fails"][0] == "failed" and "one line" in outcomes["test_that_fails"][1]
+    (tmp_path / "test_made.py").write_text(MADE)
+    found = run(tmp_path, "engine", "", 300.0, 0)
+    outcomes = {test.partition("::")[2]: how for test, how in found.items()}
+    assert outcomes["test_who_is_asked"] == ("passed", "")
+    assert outcomes["test_that_fails"][0] == "failed" and "one line" in outcomes["test_that_fails"][1]

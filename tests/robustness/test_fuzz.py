@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 from hybrid import GrammarMatcher
 from hybrid.classifier.follower import ClassifierFollower
 from tests.robustness.fuzz.__main__ import app
-from tests.robustness.fuzz.command import Fuzzer, run_cases, summary_table
+from tests.robustness.fuzz.command import Fuzzer, summary_table
 from tests.robustness.fuzz.grammars import Drawn
 from tests.robustness.fuzz.inputs import KINDS, SPARSE, Case, draw_case
 from tests.robustness.fuzz.minimise import minimise, snippet
@@ -33,21 +34,14 @@ class Here:
         pass
 
 
-def found_by(seeds: list[str], kinds: tuple[str, ...] = tuple(KINDS)) -> Fuzzer:
-    fuzzer = Fuzzer((), 60.0)
-    for seed in seeds:
-        fuzzer.run(Here(), draw_case(seed, kinds=kinds))
-    return fuzzer
-
-
 # ---- what is drawn
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_seed_gives_its_case_again(kind: str) -> None:
-    cases = [draw_case(f"1-{number}", kinds=(kind,)) for number in range(40)]
-    assert cases == [draw_case(f"1-{number}", kinds=(kind,)) for number in range(40)]
-    assert len({case.drawn.source for case in cases}) > 20
+    cases = [draw_case(f"1-{number}", kinds=(kind,)) for number in range(25)]
+    assert cases == [draw_case(f"1-{number}", kinds=(kind,)) for number in range(25)]
+    assert len({case.drawn.source for case in cases}) > 12
     for case in cases:
         assert case.drawn.kind == kind and case.vocabulary == SPARSE
         assert 2 <= len(case.tokens) - 1 <= 50 and case.drawn.ids <= len(case.tokens)
@@ -65,16 +59,6 @@ def test_classes_cross_the_lengths_of_utf8_and_are_repeated() -> None:
     assert re.search(r"root ::= \(\(\[[^\n]*\)\|\[[^\n]*\)\{\d\}", sources)
     for wanted in (r"\[\^[^]]*\\u0800", r"-\\U00010000\]", r"\]\{4,7\}", r"\]\{(0,140|129|130,|100,200)\}"):
         assert re.search(wanted, sources), wanted
-
-
-def test_plain_xgrammar_is_seen_to_contradict_itself() -> None:
-    contradictions = masks = 0
-    for number in range(25):
-        case = draw_case(f"9-{number}", kinds=("ebnf",))
-        outcome = run_case(case, vocabulary_of(case, {}), ("engine",), seconds=10)  # refuses cases that crash
-        contradictions += outcome.contradictions["plain"]
-        masks += outcome.masks["plain"]
-    assert masks > 1000 and contradictions > 0
 
 
 # ---- what is found
@@ -96,8 +80,7 @@ def test_a_planted_wrong_bit_is_found_and_made_small(strategy: str, monkeypatch:
         """The bit of "cc" is wrong where a text may end."""
         fill(self, bitmask, index, **options)
         if self.compiled_grammar.strategy == strategy and self.is_completed():
-            row = np.asarray(bitmask).reshape(-1, np.asarray(bitmask).shape[-1])[index]
-            row[0] ^= 1 << list(self.compiled_grammar.vocabulary.tokens).index(b"cc")
+            np.asarray(bitmask)[index, 0] ^= 1 << list(self.compiled_grammar.vocabulary.tokens).index(b"cc")
         return True
 
     monkeypatch.setattr(GrammarMatcher, "fill_next_token_bitmask", flipped)
@@ -118,8 +101,8 @@ def test_a_planted_error_is_counted_and_listed(monkeypatch: pytest.MonkeyPatch) 
     fuzzer = Fuzzer((), 60.0)
     fuzzer.run(Here(), WORDS)
     assert fuzzer.totals.failed
-    assert {found.what for found in fuzzer.totals.found} == {"error"}
-    assert "ZeroDivisionError" in fuzzer.totals.found[0].text
+    assert {found["what"] for found in fuzzer.totals.found} == {"error"}
+    assert "ZeroDivisionError" in fuzzer.totals.found[0]["text"]
 
 
 def test_what_xgrammar_contradicts_after_a_hand_over_is_not_ours() -> None:
@@ -143,8 +126,11 @@ def test_what_is_refused_is_counted_by_name() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_short_run_is_quiet(kind: str) -> None:
-    totals = found_by([f"5-{number}" for number in range(6)], (kind,)).totals
-    assert not totals.found, totals.found[0].text
+    fuzzer = Fuzzer((), 60.0)
+    for number in range(6):
+        fuzzer.run(Here(), draw_case(f"5-{number}", kinds=(kind,)))
+    totals = fuzzer.totals
+    assert not totals.found, totals.found[0]["text"]
     assert totals.cases == 6 and totals.sum("masks") > 100
     assert kind in str([list(column.cells) for column in summary_table(totals).columns])
     assert totals.record()["masks"] == totals.sum("masks")
@@ -185,43 +171,28 @@ def test_whose_a_hang_or_crash_is(first: Exception, alone: Any, ours: bool) -> N
 
 @pytest.mark.slow
 def test_children_run_cases_and_are_ended() -> None:
-    worker = Worker(())
-    try:
+    with closing(Worker(())) as worker:
         outcome = worker.ask("run", WORDS, None, 60.0, seconds=60)
         assert outcome.masks["auto"] > 20 and not outcome.findings
-        told = ""
-        for seconds in (0.5, 5, 50):  # under load a child starts slowly
-            assert worker.ask("ready", seconds=60)
-            process = worker._process
-            with pytest.raises(Hung) as hung:
-                worker.ask("run", replace(WORDS, walks=10**6), None, 60.0, seconds=seconds)
-            assert not process.is_alive()
-            told = str(hung.value)
-            if "run_case" in told:
-                break
-        assert re.search(r"File .*in run_case", told), told
+        process = worker._process
+        with pytest.raises(Hung, match=r"File .*in run_case"):
+            worker.ask("run", replace(WORDS, walks=10**6), None, 60.0, seconds=1)
+        assert not process.is_alive()
         assert worker.ask("run", WORDS, (), 60.0, seconds=60).masks["plain"] > 20
         worker._process.kill()
         with pytest.raises(Crashed):
             worker.ask("run", WORDS, None, 60.0, seconds=60)
-    finally:
-        worker.close()
-
-
-def test_cases_are_run_until_there_are_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.robustness.fuzz.command.Worker", lambda specs: Here())
-    for jobs in (1, 2):
-        fuzzer = Fuzzer((), 60.0)
-        run_cases(fuzzer, iter([WORDS] * 3), jobs, lambda: None)
-        assert fuzzer.totals.cases == 3
 
 
 def test_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr("tests.robustness.fuzz.command.Worker", lambda specs: Here())
-    arguments = ["--cases", "3", "--seed", "6", "--kind", "regex", "--real-share", "0"]
-    result = CliRunner().invoke(app, [*arguments, "--json", str(tmp_path / "found.json")])
-    assert result.exit_code == 0 and "3 cases in" in result.output and (tmp_path / "found.json").exists()
-    assert CliRunner().invoke(app, []).exit_code == 2
-    assert CliRunner().invoke(app, ["--cases", "1", "--kind", "prose"]).exit_code == 2
-    again = CliRunner().invoke(app, ["--only", "6-0", "--kind", "regex", "--real-share", "0"])
+
+    def run(*arguments: str) -> Any:
+        return CliRunner().invoke(app, [*arguments, "--real-share", "0"])
+
+    record = tmp_path / "found.json"
+    result = run("--cases", "3", "--jobs", "2", "--seed", "6", "--kind", "regex", "--json", str(record))
+    assert result.exit_code == 0 and "3 cases in" in result.output and record.exists()
+    again = run("--only", "6-0", "--kind", "regex")
     assert again.exit_code == 0 and "1 cases in" in again.output
+    assert run().exit_code == run("--cases", "1", "--kind", "prose").exit_code == 2

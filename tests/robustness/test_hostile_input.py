@@ -12,16 +12,15 @@ import contextlib
 import json
 import os
 import resource
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
-import xgrammar
 
 from bench.forked import in_a_fork
 from equivalence import BudgetExceeded, HybridError, Vocabulary
 from hybrid import Budget, GrammarCompiler, GrammarMatcher
+from tests.matchers import mask_of
 from tests.robustness import hostile_schemas
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -35,16 +34,26 @@ TRIES = 20
 MEMORY = 3 * 2**30
 """Bytes that a case may allocate beyond those at its start."""
 
-TOKENS = [bytes([value]) for value in range(256)] + [
-    b"", b"ab", b'": ', b"}]", b"value", b"  ", b'{"', b"123",
-]  # fmt: skip
-VOCABULARY = Vocabulary.from_bytes(TOKENS, stop_token_ids=[256])
+WORDS = [b"", b"ab", b'": ', b"}]", b"value", b"  ", b'{"', b"123"]
+VOCABULARY = Vocabulary.from_bytes([*(bytes([value]) for value in range(256)), *WORDS], stop_token_ids=[256])
 
 
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
     """Build the trie here once, and not in each forked process."""
     VOCABULARY.trie  # noqa: B018
+
+
+Input = tuple[str, Any, dict[str, Any]]
+"""What is compiled: as what, the source, and options."""
+
+
+def schema(source: Any, **options: Any) -> Input:
+    return "json_schema", source, options
+
+
+def tag(form: Any) -> Input:
+    return "structural_tag", {"type": "structural_tag", "format": form}, {}
 
 
 def references(count: int, text: str) -> dict[str, Any]:
@@ -59,134 +68,93 @@ def nested(depth: int) -> Any:
     return value
 
 
-def cyclic() -> Any:
-    value: dict[str, Any] = {"type": "object"}
-    value["properties"] = {"a": value}
-    return value
+CYCLIC: dict[str, Any] = {"type": "object"}
+CYCLIC["properties"] = {"a": CYCLIC}
 
-
+REPEATS = "|".join(f"[a-z]{{1,{n + 300}}}" for n in range(50))
+ESCAPED = json.dumps(hostile_schemas.counted_properties(2000, 1000, 1500)[1]).replace("minP", "min\\u0050")
+STEPS = {f"p{n}": {"type": "integer", "multipleOf": 1024 - n} for n in range(100)}
 TWICE = '[{"$ref": "BELOW"}, {"$ref": "BELOW"}]'
-OTHERS: dict[str, tuple[str, Any, dict[str, Any]]] = {
-    **{
-        f"{keyword} doubled 40 times": ("json_schema", references(40, f'{{"{keyword}": {TWICE}}}'), {})
-        for keyword in ("oneOf", "allOf")
-    },
-    "lists doubled 40 times": (
-        "json_schema",
-        references(40, f'{{"prefixItems": {TWICE}}}'),
-        {"strict": True},
+CHAIN = [f'r{n} ::= "x" r{n + 1} "y"' for n in range(20_000)]
+DOUBLED = [f"r{n} ::= r{n - 1} | r{n - 1} [a-z]" for n in range(1, 41)]
+DEEP_TAG = '{"type":"sequence","elements":[' * 10_000 + '{"type":"any_text"}' + "]}" * 10_000
+OTHERS: dict[str, Input] = {
+    "oneOf doubled 40 times": schema(references(40, f'{{"oneOf": {TWICE}}}')),
+    "allOf doubled 40 times": schema(references(40, f'{{"allOf": {TWICE}}}')),
+    "lists doubled 40 times": schema(references(40, f'{{"prefixItems": {TWICE}}}'), strict=True),
+    "chain of references": schema(references(20_000, '{"$ref": "BELOW"}')),
+    "chain of objects": schema(
+        references(5000, '{"type": "object", "properties": {"a": {"$ref": "BELOW"}}}')
     ),
-    "chain of references": ("json_schema", references(20_000, '{"$ref": "BELOW"}'), {}),
-    "chain of objects": (
-        "json_schema",
-        references(5000, '{"type": "object", "properties": {"a": {"$ref": "BELOW"}}}'),
-        {},
-    ),
-    "escaped keyword": (
-        "json_schema",
-        json.dumps(hostile_schemas.counted_properties(2000, 1000, 1500)[1]).replace("minP", "min\\u0050"),
-        {},
-    ),
-    "bounds of 300 digits": (
-        "json_schema",
-        {"type": "integer", "minimum": -(10**300), "maximum": 10**300},
-        {},
-    ),
-    "bounds of 4,000 digits": ("json_schema", {"type": "integer", "maximum": 10**4000, "multipleOf": 7}, {}),
-    "bounds without end": ("json_schema", {"type": "number", "maximum": float("inf")}, {"strict": True}),
-    "many steps": (
-        "json_schema",
-        {"properties": {f"p{n}": {"type": "integer", "multipleOf": 1024 - n} for n in range(100)}},
-        {},
-    ),
-    "pattern of optional letters": ("json_schema", {"type": "string", "pattern": "a?" * 5000}, {}),
-    "pattern of alternative repeats": (
-        "json_schema",
-        {"type": "string", "pattern": "^(" + "|".join(f"[a-z]{{1,{n + 300}}}" for n in range(50)) + ")$"},
-        {},
-    ),
-    "a million items": ("json_schema", {"type": "array", "minItems": 10**6}, {"strict": True}),
-    "indentation": ("json_schema", nested(5), {"any_whitespace": False, "indent": 10**9}),
-    "dict of depth 10,000": ("json_schema", nested(10_000), {"strict": True}),
-    "cyclic dict": ("json_schema", cyclic(), {}),
-    "a set": ("json_schema", {"enum": {1}}, {}),
-    "not a number": ("json_schema", {"const": float("nan")}, {}),
-    "lone surrogate": ("json_schema", {"const": "\ud800"}, {}),
-    "lone surrogate in text": ("json_schema", '{"const": "\ud800"}', {}),
-    "option of a wrong type": ("json_schema", {"type": "integer"}, {"indent": "x"}),
+    "escaped keyword": schema(ESCAPED),
+    "bounds of 300 digits": schema({"type": "integer", "minimum": -(10**300), "maximum": 10**300}),
+    "bounds of 4,000 digits": schema({"type": "integer", "maximum": 10**4000, "multipleOf": 7}),
+    "bounds without end": schema({"type": "number", "maximum": float("inf")}, strict=True),
+    "many steps": schema({"properties": STEPS}),
+    "pattern of optional letters": schema({"type": "string", "pattern": "a?" * 5000}),
+    "pattern of alternative repeats": schema({"type": "string", "pattern": f"^({REPEATS})$"}),
+    "a million items": schema({"type": "array", "minItems": 10**6}, strict=True),
+    "dict of depth 10,000": schema(nested(10_000), strict=True),
+    "cyclic dict": schema(CYCLIC),
+    "not a number": schema({"const": float("nan")}),
+    "lone surrogate": schema({"const": "\ud800"}),
+    "lone surrogate in text": schema('{"const": "\ud800"}'),
     "groups, deep": ("regex", "(" * 100_000 + "a" + ")" * 100_000, {}),
     "groups, open": ("regex", "(" * 1_000_000, {}),
     "repeats of repeats": ("regex", "(" * 6 + "[^a]" + "){1,1000}" * 6, {}),
     "many alternatives": ("regex", "|".join(f"w{n}" for n in range(100_000)), {}),
     "no text": ("regex", None, {}),
     "deep grammar": ("grammar", "root ::= " + "(" * 20_000 + '"a"' + ")" * 20_000, {}),
-    "chain of rules": (
-        "grammar",
-        "root ::= r0\n" + "\n".join(f'r{n} ::= "x" r{n + 1} "y"' for n in range(20_000)) + '\nr20000 ::= "a"',
-        {},
-    ),
-    "rules doubled 40 times": (
-        "grammar",
-        "root ::= r40\n"
-        + "\n".join(f"r{n} ::= r{n - 1} | r{n - 1} [a-z]" for n in range(1, 41))
-        + '\nr0 ::= ""',
-        {},
-    ),
+    "chain of rules": ("grammar", "\n".join(["root ::= r0", *CHAIN, 'r20000 ::= "a"']), {}),
+    "rules doubled 40 times": ("grammar", "\n".join(["root ::= r40", *DOUBLED, 'r0 ::= ""']), {}),
     "ambiguous": ("grammar", 'root ::= root root root | "a" | ""', {}),
     "long text": ("grammar", 'root ::= "' + "x" * 5_000_000 + '"', {}),
     "repeats of repeats, written": (
-        "grammar",
-        'root ::= (([a-z]{1,1000} "x"?){1,1000} [^a]{1,500}){1,1000}',
-        {},
+        "grammar", 'root ::= (([a-z]{1,1000} "x"?){1,1000} [^a]{1,500}){1,1000}', {},
     ),
-    "deep tag": (
-        "structural_tag",
-        '{"type":"structural_tag","format":'
-        + '{"type":"sequence","elements":[' * 10_000
-        + '{"type":"any_text"}'
-        + "]}" * 10_000
-        + "}",
-        {},
+    "deep tag": ("structural_tag", f'{{"type":"structural_tag","format":{DEEP_TAG}}}', {}),
+    "tag of a slow pattern": tag(
+        {"type": "json_schema", "json_schema": {"type": "string", "pattern": "^[a-z]{1,20000}$"}}
     ),
-    "tag of a slow pattern": (
-        "structural_tag",
-        {
-            "type": "structural_tag",
-            "format": {
-                "type": "json_schema",
-                "json_schema": {"type": "string", "pattern": "^[a-z]{1,20000}$"},
-            },
-        },
-        {},
-    ),
-    "tag of a set": ("structural_tag", {"type": "structural_tag", "format": {1}}, {}),
-}
+    "tag of a set": tag({1}),
+}  # fmt: skip
 
 
-def outcome(method: str, argument: Any, options: dict[str, Any], strategy: str) -> list[str]:
-    """[name of the error, its message], or ["", number of bits in the first mask]; computed in a forked
-    process."""
+ON_THE_ENGINE_TOO = ("no text", "many steps", "repeats of repeats, written", "ambiguous")
+
+
+def answered(given: Input, *strategies: str) -> str:
+    """What is wrong with the answers to some input; computed in a forked process."""
     with open("/proc/self/statm") as status:
         begun = int(status.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (begun + MEMORY, begun + MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with GrammarCompiler(VOCABULARY, strategy=strategy, budget=Budget(seconds=SECONDS)) as compiler:
+    for strategy in strategies:
         try:
-            compiled = getattr(compiler, f"compile_{method}")(argument, **options)
-        except HybridError as error:
-            found = [type(error).__name__, str(error)]
-        else:
-            assert isinstance(compiled.relaxed, tuple)
-            matcher = GrammarMatcher(compiled)
-            mask = xgrammar.allocate_token_bitmask(1, VOCABULARY.size)
-            matcher.fill_next_token_bitmask(mask)
-            first = int(np.unpackbits(mask.numpy().view(np.uint8)).sum())
-            for text in ("{", '"', "a", "x", "1"):
-                if matcher.accept_string(text):
-                    matcher.fill_next_token_bitmask(mask)
-            found = ["", str(first)]
-        assert goes_on(compiler), "the compiler goes on"
-    return found
+            with GrammarCompiler(VOCABULARY, strategy=strategy, budget=Budget(seconds=SECONDS)) as compiler:
+                message = first_masks(compiler, *given)
+                if not 0 < len(message.split(": ", 1)[-1]) <= len(message) < 4000:
+                    return f"{strategy}: the message is {message[:2000]!r}"
+                if not goes_on(compiler):
+                    return f"{strategy}: the compiler does not go on after {message}"
+        except BaseException as error:  # noqa: BLE001 - told to who forked
+            return f"{strategy}: {type(error).__name__}: {error}"[:2000]
+    return ""
+
+
+def first_masks(compiler: GrammarCompiler, method: str, source: Any, options: dict[str, Any]) -> str:
+    """Compile, and fill some masks; return how many tokens the first one allows, or what the error says."""
+    try:
+        compiled = getattr(compiler, f"compile_{method}")(source, **options)
+    except HybridError as error:
+        return str(error)
+    assert isinstance(compiled.relaxed, tuple)
+    matcher = GrammarMatcher(compiled)
+    first = len(mask_of(matcher))
+    for text in ("{", '"', "a", "x", "1"):
+        if matcher.accept_string(text):
+            mask_of(matcher)
+    return f"{first} tokens"
 
 
 def goes_on(compiler: GrammarCompiler) -> bool:
@@ -201,54 +169,18 @@ def goes_on(compiler: GrammarCompiler) -> bool:
     return False
 
 
-def check(method: str, argument: Any, options: dict[str, Any], strategy: str) -> None:
-    def work() -> list[str]:
-        try:
-            return outcome(method, argument, options, strategy)
-        except BaseException as error:  # noqa: BLE001 - told to who forked
-            return [f"not clear: {type(error).__name__}", str(error)[:2000]]
-
-    found = in_a_fork(work, HARD_SECONDS)
-    assert found is not None, "it crashed, or did not end"
-    name, message = found
-    assert not name.startswith("not clear"), message
-    assert len(message.split(": ", 1)[-1]) > 0 and len(message) < 4000
+def check(given: Input, *strategies: str) -> None:
+    wrong = in_a_fork(partial(answered, given, *strategies), HARD_SECONDS)
+    assert wrong is not None, "it crashed, or did not end"
+    assert not wrong, wrong
 
 
-def large() -> Iterator[Any]:
-    for make, _, arguments in hostile_schemas.KINDS:
-        named = ", ".join(f"{name} {value}" for name, value in arguments.items())
-        yield pytest.param(make, arguments, id=f"{make.__name__}: {named}")
-
-
-@pytest.mark.parametrize("strategy", ["auto", "engine"])
-@pytest.mark.parametrize(("make", "arguments"), list(large()))
-def test_hostile_schemas(make: Any, arguments: dict[str, Any], strategy: str) -> None:
-    check("json_schema", make(**arguments)[1], {}, strategy)
+@pytest.mark.parametrize("kind", hostile_schemas.KINDS, ids=lambda kind: kind[0].__name__)
+def test_hostile_schemas(kind: Any) -> None:
+    make, _, large = kind
+    check(schema(make(*large)[1]), "auto", "engine")
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_hostile_input(name: str) -> None:
-    check(*OTHERS[name], "auto")
-
-
-@pytest.mark.parametrize("name", ["no text", "many steps", "repeats of repeats, written", "ambiguous"])
-def test_other_hostile_input_on_the_engine(name: str) -> None:
-    check(*OTHERS[name], "engine")
-
-
-@pytest.mark.parametrize("size", ["small", "large"])
-def test_hostile_schemas_are_json_and_have_names(size: Any) -> None:
-    names = []
-    for name, schema in hostile_schemas.adversarial(size):
-        names.append(name)
-        text = hostile_schemas.as_text(schema)
-        assert text.isascii()
-        if "nested to depth 10000" not in name and "opening brackets" not in name:
-            assert isinstance(json.loads(text), dict)
-    assert len(set(names)) == len(hostile_schemas.KINDS)
-
-
-def test_malformed_schemas_have_names() -> None:
-    names = [name for name, _ in hostile_schemas.malformed()]
-    assert len(set(names)) == len(names) > 20
+    check(OTHERS[name], "auto", *(["engine"] if name in ON_THE_ENGINE_TOO else []))

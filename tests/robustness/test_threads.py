@@ -12,7 +12,6 @@ Limits: runs for some seconds. Such errors may take hours to appear; ThreadSanit
 
 from __future__ import annotations
 
-import json
 import random
 import subprocess
 import sys
@@ -24,34 +23,23 @@ from typing import Any
 import pytest
 
 from bench.cases import CHECKOUT
-from hybrid import (
-    Budget,
-    CompiledGrammar,
-    GrammarCompiler,
-    GrammarMatcher,
-    HybridError,
-    Vocabulary,
-    allocate_token_bitmask,
-)
+from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, HybridError, Vocabulary
 from hybrid.drafts import DraftModel
-from tests.matchers import allowed
+from tests.matchers import mask_of
 
 WORDS = [b'": ', b'", "', b'{"', b'"}', b"]}", b"true", b"null", b"12", b"ab", b"\xc3\xa9", b"  "]
 TOKENS = [*(bytes([byte]) for byte in range(256)), *WORDS, b""]
 VOCABULARY = Vocabulary.from_bytes(TOKENS, stop_token_ids=len(TOKENS) - 1)
 
 SCHEMAS = [
-    json.dumps(schema)
-    for schema in (
-        {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}},
-        {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 40}, "uniqueItems": True},
-        {"type": "string", "format": "date-time"},
-        {"type": "number", "multipleOf": 0.25, "minimum": -3},
-        {"anyOf": [{"const": {"x": [1, 2]}}, {"type": "object", "required": ["y"], "minProperties": 2}]},
-        {"type": "object", "patternProperties": {"^[a-f]+[0-9]{2,5}$": {"enum": [1, "two", None]}}},
-        {"$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}}}, "$ref": "#/$defs/n"},
-        {"type": "no such type"},
-    )
+    '{"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}',
+    '{"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 40}, "uniqueItems": true}',
+    '{"type": "string", "format": "date-time"}',
+    '{"type": "number", "multipleOf": 0.25, "minimum": -3}',
+    '{"anyOf": [{"const": {"x": [1, 2]}}, {"type": "object", "required": ["y"], "minProperties": 2}]}',
+    '{"type": "object", "patternProperties": {"^[a-f]+[0-9]{2,5}$": {"enum": [1, "two", null]}}}',
+    '{"$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}}}, "$ref": "#/$defs/n"}',
+    '{"type": "no such type"}',
 ]
 
 MEANINGS = ("xgrammar", "json-schema")
@@ -61,25 +49,20 @@ THREADS = 6
 
 def first_mask(compiler: GrammarCompiler, schema: str) -> Any:
     try:
-        matcher = GrammarMatcher(compiler.compile_json_schema(schema))
+        return mask_of(GrammarMatcher(compiler.compile_json_schema(schema)))
     except HybridError as error:
         return type(error)
-    row = allocate_token_bitmask(1, VOCABULARY.size)
-    matcher.fill_next_token_bitmask(row)
-    return row.numpy().tobytes()
 
 
 def follow(compiled: CompiledGrammar, model: DraftModel, randomness: random.Random) -> None:
     """Read a random text with two matchers, which have to agree at each step."""
     matcher, other = GrammarMatcher(compiled), GrammarMatcher(compiled)
-    row, other_row = (allocate_token_bitmask(1, VOCABULARY.size) for _ in range(2))
     for _ in range(40):
-        matcher.fill_next_token_bitmask(row)
-        other.fill_next_token_bitmask(other_row)
-        assert row.equal(other_row)
+        mask = mask_of(matcher)
+        assert mask == mask_of(other)
         twin = matcher.fork()
         assert all(twin.accept_token(token) for token in model.propose(matcher, 3))
-        token = randomness.choice(allowed(matcher, VOCABULARY.size)[1])
+        token = randomness.choice(mask)
         assert matcher.accept_token(token) and other.accept_token(token)
         model.learn(matcher)
         if matcher.is_terminated():
@@ -91,11 +74,10 @@ def follow(compiled: CompiledGrammar, model: DraftModel, randomness: random.Rand
 
 
 def test_threads_share_everything() -> None:
-    alone = {meaning: GrammarCompiler(VOCABULARY, semantics=meaning) for meaning in MEANINGS}
-    expected = {
-        (meaning, schema): first_mask(alone[meaning], schema) for meaning in MEANINGS for schema in SCHEMAS
-    }
-    shared = {meaning: GrammarCompiler(VOCABULARY, semantics=meaning) for meaning in MEANINGS}
+    alone, shared = (
+        {meaning: GrammarCompiler(VOCABULARY, semantics=meaning) for meaning in MEANINGS} for _ in range(2)
+    )
+    expected = {(name, schema): first_mask(alone[name], schema) for name in MEANINGS for schema in SCHEMAS}
     narrow = GrammarCompiler(VOCABULARY, budget=Budget(table_bytes=1 << 18))
     grammars = [
         narrow.compile_builtin_json_grammar(),
@@ -140,17 +122,12 @@ def test_threads_share_everything() -> None:
 def test_imports_leave_the_lock_off() -> None:
     program = """
 import importlib, pathlib, sys
-names = []
-for package in ("equivalence", "hybrid"):
-    for path in sorted(pathlib.Path(package).rglob("*.py")):
-        with open(path, encoding="utf-8") as file:
-            if file.readline().startswith("# cython:"):
-                names.append(".".join(path.with_suffix("").parts))
+paths = [path for package in ("equivalence", "hybrid") for path in pathlib.Path(package).rglob("*.py")]
+names = [".".join(path.with_suffix("").parts) for path in paths if path.read_text().startswith("# cython:")]
 for name in names:
     importlib.import_module(name)
 print(len(names) > 80, sys._is_gil_enabled())
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=CHECKOUT, capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True)
     assert done.stdout == "True False\n", done.stderr

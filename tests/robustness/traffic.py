@@ -16,10 +16,8 @@ Resident memory is known on Linux only.
 from __future__ import annotations
 
 import faulthandler
-import gc
 import json
 import multiprocessing
-import queue
 import random
 import tempfile
 import threading
@@ -38,14 +36,17 @@ import xgrammar
 
 from bench import options, report, workloads
 from bench.forked import in_a_fork
-from bench.memory import STATUS, give_back, status_bytes
 from bench.workloads import SchemaFile
-from hybrid import Budget, GrammarCompiler, GrammarMatcher, HybridError
+from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, HybridError
+from hybrid.testing.comparison import Comparison
 from hybrid.testing.mask_comparison import compare_along
 from hybrid.testing.random_walk import Walker
 from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
+from tests.matchers import flags_of
 from tests.robustness import hostile_schemas
-from tests.robustness.documents import mask_bits
+from tests.robustness.documents import mask_digest, resident_bytes
+
+BUDGET = Budget(seconds=10)
 
 WALK = 30
 """Tokens of a request whose schema has no instance."""
@@ -62,8 +63,8 @@ class Request:
 
 @dataclass
 class Answer:
-    """The answer to one request; for sampled requests, `ids` are the tokens and `digests` the digests of the
-    masks.
+    """The answer to one request; for sampled requests, `ids` are the tokens and `digest` is that of the masks
+    before them.
 
     `expected` is whether the error, if any, is one that the project raises on purpose.
     """
@@ -72,12 +73,13 @@ class Answer:
     error: str = ""
     expected: bool = True
     ids: list[int] = field(default_factory=list)
-    digests: list[str] = field(default_factory=list)
+    digest: str = ""
 
 
 @dataclass
 class Traffic:
-    """The requests of one run, and the schemas that they use; shares are fractions of the requests."""
+    """The requests of one run, their schemas, and how they are served; shares are fractions of the
+    requests. The serving process loads the vocabulary of this name."""
 
     files: Sequence[SchemaFile]
     count: int
@@ -86,10 +88,10 @@ class Traffic:
     hostile: float = 0.01
     sampled: float = 0.01
     size: hostile_schemas.Size = "large"
-
-    @cached_property
-    def broken(self) -> list[tuple[str, Any]]:
-        return list(hostile_schemas.malformed())
+    vocabulary: str = ""
+    threads: int = 8
+    cache_bytes: int = 200 * 2**20
+    cache_dir: str | None = None
 
     @cached_property
     def requests(self) -> list[Request]:
@@ -100,7 +102,7 @@ class Traffic:
         for number, ordinary in enumerate(rng.choices(ranked, weights, k=self.count)):
             drawn = rng.random()
             if drawn < self.malformed:
-                found.append(Request(number, "malformed", rng.randrange(len(self.broken))))
+                found.append(Request(number, "malformed", rng.randrange(len(hostile_schemas.MALFORMED))))
             elif drawn < self.malformed + self.hostile:
                 found.append(Request(number, "hostile", rng.randrange(len(hostile_schemas.KINDS))))
             else:
@@ -115,77 +117,50 @@ class Traffic:
         if request.kind == "schema":
             return self.files[request.which].name, self.files[request.which].schema
         if request.kind == "malformed":
-            return self.broken[request.which]
+            return f"malformed {request.which}", hostile_schemas.MALFORMED[request.which]
         make, small, large = hostile_schemas.KINDS[request.which]
-        return make(**(small if self.size == "small" else large))
+        return make(*(small if self.size == "small" else large))
 
-    def document(self, vocabulary: Any, request: Request) -> list[int] | None:
-        """The tokens of a request; None if there is no instance."""
-        if request.kind != "schema" or not self.files[request.which].valid:
-            return None
-        rng = random.Random(f"document {self.seed} {request.number}")
-        text = workloads.render_instance(rng.choice(self.files[request.which].valid))
-        if rng.random() < 0.5:
-            return tokenize_greedy(vocabulary, text)
-        return tokenize_random(vocabulary, text, rng.random().hex())
+    def tokens(self, request: Request, matcher: GrammarMatcher) -> Iterator[int]:
+        """The tokens of an instance of the schema; without one, some that the matcher allows."""
+        rng = random.Random(f"{self.seed} {request.number}")
+        vocabulary = matcher.compiled_grammar.vocabulary
+        valid = self.files[request.which].valid if request.kind == "schema" else ()
+        if valid:
+            text, seed = workloads.render_instance(rng.choice(valid)), rng.random()
+            greedy = tokenize_greedy(vocabulary, text)
+            yield from greedy if seed < 0.5 else tokenize_random(vocabulary, text, seed.hex())
+            yield vocabulary.stop_token_ids[0]
+            return
+        walker = Walker(rng, vocabulary.tokens, vocabulary.stop_token_ids, 0.5)
+        for _ in range(WALK):
+            allowed = flags_of(matcher)
+            if not allowed.any():
+                return
+            yield walker.draw_from(allowed)
 
 
 def answer(traffic: Traffic, request: Request, compiler: Any) -> Answer:
     """Serve one request in this thread: compile, then a mask before each token."""
-    found = Answer(request.number)
-    _, schema = traffic.case(request)
-    vocabulary = compiler.vocabulary
-    bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
-    row, sampled = bitmask.numpy()[0], traffic.is_sampled(request)
-    ids = traffic.document(vocabulary, request)
+    found, compiled = Answer(request.number), None
+    digest = blake2b(digest_size=16)
     try:
-        compiled = compiler.compile_json_schema(schema)
-    except Exception as error:  # noqa: BLE001 - a soak goes on and reports it
-        found.error, found.expected = f"{type(error).__name__}: {error}"[:300], isinstance(error, HybridError)
-        return found
-    try:
+        compiled = compiler.compile_json_schema(traffic.case(request)[1])
         matcher = GrammarMatcher(compiled)
-        steps = iter(ids) if ids is not None else _walk(vocabulary, row, traffic, request)
-        while not matcher.is_terminated():
-            matcher.fill_next_token_bitmask(bitmask)
-            if sampled:
-                found.digests.append(mask_name(row, vocabulary.size))
-            token = next(steps, None)
-            if token is None or not matcher.accept_token(token):
+        for token in traffic.tokens(request, matcher):
+            mask = flags_of(matcher)
+            if not matcher.accept_token(token):
                 break
-            if sampled:
+            if traffic.is_sampled(request):
+                digest.update(mask)
                 found.ids.append(token)
-    except Exception as error:  # noqa: BLE001
-        found.error, found.expected = f"{type(error).__name__}: {error}"[:300], False
+            if matcher.is_terminated():
+                break
+        found.digest = digest.hexdigest() if traffic.is_sampled(request) else ""
+    except Exception as error:  # noqa: BLE001 - a soak goes on and reports it
+        found.error = f"{type(error).__name__}: {error}"[:300]
+        found.expected = compiled is None and isinstance(error, HybridError)
     return found
-
-
-def _walk(vocabulary: Any, row: Any, traffic: Traffic, request: Request) -> Iterator[int]:
-    """Yield tokens drawn from the mask that is in the row at that moment."""
-    rng = random.Random(f"walk {traffic.seed} {request.number}")
-    walker = Walker(rng, vocabulary.tokens, vocabulary.stop_token_ids, 0.5)
-    for _ in range(WALK):
-        allowed = np.unpackbits(row.view(np.uint8), bitorder="little")[: vocabulary.size].view(np.bool_)
-        if not allowed.any():
-            return
-        yield walker.draw_from(allowed)
-
-
-def mask_name(row: Any, size: int) -> str:
-    """A digest of a mask over `size` ids."""
-    return blake2b(mask_bits(row, size), digest_size=8).hexdigest()
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The settings of the serving process; only paths and numbers, because it is a new process."""
-
-    vocabulary: str
-    traffic: Traffic
-    threads: int = 8
-    cache_bytes: int = 200 * 2**20
-    cache_dir: str | None = None
-    seconds: float = 10.0
 
 
 @dataclass
@@ -194,106 +169,77 @@ class Served:
 
     Attributes:
         answers: to the requests that ended.
-        resident: (requests done, resident bytes), during the run.
+        resident: bytes after each of them.
         failure: why the run did not finish; empty if it did.
         cache_most: the largest size of the memory cache by its own account; `cache_bytes`, its bound.
-        cleared: resident bytes after the cache was cleared.
     """
 
     answers: list[Answer] = field(default_factory=list)
-    resident: list[tuple[int, int]] = field(default_factory=list)
+    resident: list[int] = field(default_factory=list)
     failure: str = ""
     cache_most: int = 0
-    cleared: int = 0
 
     @property
     def slope(self) -> float | None:
         """Resident bytes per further request, by least squares over the second half; None for too few."""
-        late = [mark for mark in self.resident if mark[0] > self.resident[-1][0] / 2]
-        if len(late) < 3:
-            return None
-        return float(np.polyfit([done for done, _ in late], [size for _, size in late], 1)[0])
+        late = self.resident[len(self.resident) // 2 :]
+        return float(np.polyfit(range(len(late)), late, 1)[0]) if len(late) > 2 else None
 
 
-def serve(shared: Any, settings: Settings, told: str) -> None:
-    """Serve all requests in this process; append the report to a file, as lines of JSON."""
+def serve(shared: Any, traffic: Traffic, told: str) -> None:
+    """Serve all requests in this process; append each answer, the size of the cache and the resident memory
+    to a file, as a line of JSON."""
     faulthandler.enable()
-    traffic, vocabulary = settings.traffic, workloads.load_vocabulary(settings.vocabulary)
-    compiler = GrammarCompiler(
-        vocabulary, cache_limit_bytes=settings.cache_bytes, cache_dir=settings.cache_dir,
-        budget=Budget(seconds=settings.seconds),
-    )  # fmt: skip
-    waiting: queue.SimpleQueue[Request] = queue.SimpleQueue()
-    for request in traffic.requests:
-        waiting.put(request)
-    lock, done = threading.Lock(), 0
+    vocabulary = workloads.load_vocabulary(traffic.vocabulary)
+    cache: dict[str, Any] = {"cache_limit_bytes": traffic.cache_bytes, "cache_dir": traffic.cache_dir}
+    compiler = GrammarCompiler(vocabulary, budget=BUDGET, **cache)
+    waiting, lock = iter(traffic.requests), threading.Lock()
     with open(told, "a", encoding="utf-8") as lines:
 
-        def tell(what: str, value: Any) -> None:
-            lines.write(json.dumps([what, value]) + "\n")
-            lines.flush()
-
         def work(thread: int) -> None:
-            nonlocal done
             while True:
-                try:
-                    request = waiting.get_nowait()
-                except queue.Empty:
+                with lock:
+                    request = next(waiting, None)
+                if request is None:
                     return
                 shared[2 * thread + 1] = time.time()
                 shared[2 * thread] = request.number
                 found = answer(traffic, request, compiler)
                 shared[2 * thread] = -1
                 with lock:
-                    tell("answer", asdict(found))
-                    done += 1
-                    tell("cache", compiler.get_cache_size_bytes())
-                    if done % max(traffic.count // 200, 1) == 0:
-                        tell("resident", [done, _resident()])
+                    line = [asdict(found), compiler.get_cache_size_bytes(), resident_bytes()]
+                    print(json.dumps(line), file=lines, flush=True)
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(settings.threads)]
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(traffic.threads)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        compiler.clear_cache()
-        gc.collect()
-        give_back()
-        tell("cleared", _resident())
 
 
-def _resident() -> int:
-    return status_bytes("VmRSS") if STATUS.exists() else 0
-
-
-def watch(settings: Settings, patience: float, work: Any = serve) -> Served:
+def watch(traffic: Traffic, patience: float, work: Any = serve) -> Served:
     """Start a serving process, and end it if a request takes longer than this number of seconds."""
-    context: Any = multiprocessing.get_context("spawn" if work is serve else "fork")
-    shared = context.Array("d", [-1.0] * (2 * settings.threads), lock=False)
+    context: Any = multiprocessing.get_context("fork")
+    shared = context.Array("d", [-1.0] * (2 * traffic.threads), lock=False)
     served = Served()
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "told"
         told.touch()
-        process = context.Process(target=work, args=(shared, settings, str(told)))
+        process = context.Process(target=work, args=(shared, traffic, str(told)))
         process.start()
         while process.is_alive():
             process.join(0.2)
-            for thread in range(settings.threads):
+            for thread in range(traffic.threads):
                 if shared[2 * thread] >= 0 and time.time() - shared[2 * thread + 1] > patience:
                     process.kill()
         for line in told.read_text(encoding="utf-8").splitlines():
             try:
-                what, value = json.loads(line)
+                one, cache_bytes, resident = json.loads(line)
             except ValueError:
                 break  # the last line of a killed process
-            if what == "answer":
-                served.answers.append(Answer(**value))
-            elif what == "resident":
-                served.resident.append((value[0], value[1]))
-            elif what == "cache":
-                served.cache_most = max(served.cache_most, value)
-            else:
-                served.cleared = value
+            served.answers.append(Answer(**one))
+            served.resident.append(resident)
+            served.cache_most = max(served.cache_most, cache_bytes)
     if process.exitcode:
         numbers = [int(number) for number in shared[::2] if number >= 0]
         served.failure = f"the process ended with {process.exitcode}; under way were requests {numbers}"
@@ -304,67 +250,44 @@ def watch(settings: Settings, patience: float, work: Any = serve) -> Served:
 class Compared:
     """Masks of the sampled requests, compared with plain XGrammar's."""
 
-    masks: int = 0
-    equal: int = 0
-    contradictions: int = 0
-    not_compared: list[str] = field(default_factory=list)
+    masks: Comparison = field(default_factory=Comparison)
     differences: list[str] = field(default_factory=list)
+    not_compared: list[str] = field(default_factory=list)
 
 
 def compare(traffic: Traffic, answers: Sequence[Answer], vocabulary: Any, seconds: float) -> Compared:
     """Compare the masks of the traffic with plain XGrammar's, each schema in a forked process."""
-    found = Compared()
+    found, compiler = Compared(), GrammarCompiler(vocabulary, budget=BUDGET)
     by_case: dict[tuple[str, int], list[Answer]] = defaultdict(list)
     for one in answers:
-        if one.digests:
+        if one.digest:
             request = traffic.requests[one.number]
             by_case[request.kind, request.which].append(one)
     for of_case in by_case.values():
         name, schema = traffic.case(traffic.requests[of_case[0].number])
-        met = in_a_fork(partial(_beside_plain, schema, of_case, vocabulary), seconds)
-        if met is None or "refused" in met:
-            found.not_compared.append(f"{name}: {'not in time' if met is None else met['refused']}")
-            continue
-        found.masks += met["masks"]
-        found.equal += met["equal"]
-        found.contradictions += met["contradictions"]
-        found.differences += [f"{name}: {line}" for line in met["differences"]]
+        ours = compiler.compile_json_schema(schema)
+        met = in_a_fork(partial(_beside_plain, schema, ours, of_case), seconds)
+        if isinstance(met, Compared):
+            found.masks.add(met.masks)
+            found.differences += [f"{name}: {line}" for line in met.differences]
+        else:
+            found.not_compared.append(f"{name}: {met or 'not in time'}")
     return found
 
 
-def _beside_plain(schema: Any, answers: list[Answer], vocabulary: Any) -> dict[str, Any]:
-    """Compare with plain XGrammar's digests along the same tokens; where they differ, find out which is
-    right."""
+def _beside_plain(schema: Any, ours: CompiledGrammar, answers: list[Answer]) -> Compared | str:
+    """Compare a new compile with plain XGrammar, and the answers with the new compile; or say why not."""
     try:
         grammar = xgrammar.Grammar.from_json_schema(hostile_schemas.as_text(schema))
-        plain = workloads.plain_compiler(vocabulary, 1).compile_grammar(grammar)
+        plain = workloads.plain_compiler(ours.vocabulary, 1).compile_grammar(grammar)
     except Exception as error:  # noqa: BLE001 - whatever it is, there is nothing to compare with
-        return {"refused": f"{type(error).__name__}: {str(error)[:200]}"}
-    bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
-    row = bitmask.numpy()[0]
-    found: dict[str, Any] = {"masks": 0, "equal": 0, "contradictions": 0, "differences": []}
+        return f"{type(error).__name__}: {str(error)[:200]}"
+    found = Compared()
     for one in answers:
-        digests: list[str] = []
-        matcher = xgrammar.GrammarMatcher(plain)
-        for place in range(len(one.digests)):
-            row.fill(-1)
-            matcher.fill_next_token_bitmask(bitmask)
-            digests.append(mask_name(row, vocabulary.size))
-            if place < len(one.ids) and not matcher.accept_token(one.ids[place]):
-                break
-        equal = sum(mine == theirs for mine, theirs in zip(one.digests, digests, strict=False))
-        found["masks"] += len(one.digests)
-        found["equal"] += equal
-        if equal == len(one.digests):
-            continue
-        ours = workloads.hybrid_compiler(vocabulary, "auto", 1).compile_json_schema(schema)
-        met = compare_along(ours, plain, one.ids)
-        found["contradictions"] += met.contradiction_count
-        found["differences"] += [str(item) for item in met.differences[:5]]
-        if not met.contradiction_count and not met.difference_count:
-            found["differences"].append(
-                f"request {one.number}: its masks differ, those of a new compile do not"
-            )
+        found.masks.add(compare_along(ours, plain, one.ids))
+        if mask_digest(ours, one.ids) != one.digest:
+            found.differences.append(f"request {one.number}: its masks differ from those of a new compile")
+    found.differences += map(str, found.masks.differences)
     return found
 
 
@@ -383,32 +306,29 @@ def command(
 ) -> None:
     """A soak of mixed traffic: errors, memory over the run, masks of a sample compared."""
     arguments = dict(locals())
-    traffic = Traffic(workloads.load_schema_files(schemas, limit, seed), requests, seed)
-    settings = Settings(vocabulary, traffic, threads, cache_mib * 2**20, cache_dir)
-    served = watch(settings, patience)
+    serving: dict[str, Any] = {"vocabulary": vocabulary, "threads": threads, "cache_dir": cache_dir}
+    files = workloads.load_schema_files(schemas, limit, seed)
+    traffic = Traffic(files, requests, seed, cache_bytes=cache_mib * 2**20, **serving)
+    served = watch(traffic, patience)
     found = compare(traffic, served.answers, workloads.load_vocabulary(vocabulary), max_plain_seconds)
     errors = Counter(
         f"{traffic.requests[one.number].kind}, {one.error.split(':')[0] or 'none'}" for one in served.answers
     )
     for name, count in sorted(errors.items()):
         print(f"errors of {name}: {count:,}")
-    most = max((size for _, size in served.resident), default=0)
-    sizes = [f"{size / 2**20:,.0f}" for size in (most, served.cleared, served.cache_most)]
-    print(
-        f"MiB: resident at most {sizes[0]}, {sizes[1]} with the cache cleared; the cache at most {sizes[2]}"
-    )
+    most = max(served.resident, default=0)
+    sizes = [f"{size / 2**20:,.0f}" for size in (most, served.cache_most)]
+    print(f"MiB: resident at most {sizes[0]}; the cache at most {sizes[1]}")
     print(f"resident memory grows by {served.slope} bytes a request over the second half")
-    print(
-        f"{found.masks:,} masks compared, {found.equal:,} equal, {found.contradictions:,} contradictions of "
-        f"XGrammar, {len(found.differences):,} differences, {len(found.not_compared):,} schemas not compared"
-    )
+    print(f"{found.masks}; {len(found.not_compared):,} schemas not compared")
     wrong = [f"DIFFERENCE {line}" for line in found.differences]
     wrong += [f"CRASH request {one.number}: {one.error}" for one in served.answers if not one.expected]
     wrong += [f"FAILED {served.failure}"] if served.failure else []
     print(*wrong, sep="\n")
     if json_file is not None:
         counts = {
-            "requests": len(served.answers), "masks": found.masks, "contradictions": found.contradictions,
+            "requests": len(served.answers), "masks": found.masks.masks,
+            "contradictions": found.masks.contradiction_count,
             "not_compared": len(found.not_compared), "differences": len(found.differences),
             "resident_bytes": most, "growth_bytes_a_request": served.slope, "errors": dict(errors),
             "wrong": wrong,

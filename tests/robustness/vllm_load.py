@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import ChainMap
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,11 +39,8 @@ DRAFTS = {
     "method": "custom_class", "model": "adapters.vllm.drafts.GrammarDrafts", "num_speculative_tokens": 8,
 }  # fmt: skip
 
-CHARACTERS = 6000
-"""Length of the longest schema; longer ones are left out."""
-
-LENGTH = 24
-"""Tokens of an answer."""
+MOST_CHARACTERS = 6000  # of a schema; longer ones are left out
+ANSWER_TOKENS = 24
 
 
 def drawn(folder: Path, count: int) -> list[str]:
@@ -51,7 +49,7 @@ def drawn(folder: Path, count: int) -> list[str]:
     for path in sorted(folder.glob("*.json")):
         content = json.loads(path.read_text(encoding="utf-8"))
         text = json.dumps(content.get("schema", content))
-        if len(text) < CHARACTERS and '"properties"' in text:
+        if len(text) < MOST_CHARACTERS and '"properties"' in text:
             found.append(text)
     random.Random(5).shuffle(found)
     return found[:count]
@@ -60,12 +58,8 @@ def drawn(folder: Path, count: int) -> list[str]:
 def tag_of(schema: str) -> str:
     """A structural tag around a schema."""
     content = {"type": "json_schema", "json_schema": json.loads(schema)}
-    return json.dumps(
-        {
-            "type": "structural_tag",
-            "format": {"type": "tag", "begin": "<call>", "content": content, "end": "</call>"},
-        }
-    )
+    form = {"type": "tag", "begin": "<call>", "content": content, "end": "</call>"}
+    return json.dumps({"type": "structural_tag", "format": form})
 
 
 def burst(
@@ -87,19 +81,19 @@ def burst(
     began = time.perf_counter()
     first: dict[str, float] = {}
     ids: dict[str, list[int]] = {}
-    reasons, refused, done = [], 0, 0.0
+    refused = failed = passes = 0
+    done = 0.0
     for number, schema in enumerate(schemas):
         limits = None
         if schema is not None:
             kind = {"structural_tag": tag_of(schema)} if in_tags else {"json": schema}
             limits = StructuredOutputsParams(**kind)
         how = {"temperature": 0.0} if greedy else {"temperature": 1.0, "seed": number}
-        asked = SamplingParams(max_tokens=LENGTH, structured_outputs=limits, **how)
+        asked = SamplingParams(max_tokens=ANSWER_TOKENS, structured_outputs=limits, **how)
         try:
             engine.add_request(f"{name} {number}", "abc", asked)
         except (ValueError, VLLMValidationError):  # vLLM's own check of its backend's support
             refused += 1
-    passes = 0
     while engine.has_unfinished_requests():
         for answer in engine.step():
             now = time.perf_counter() - began
@@ -107,9 +101,8 @@ def burst(
             passes += len(answer.outputs[0].token_ids) > len(ids.get(answer.request_id, ()))
             ids[answer.request_id] = [*answer.outputs[0].token_ids]
             if answer.finished:
-                reasons.append(answer.outputs[0].finish_reason)
+                failed += answer.outputs[0].finish_reason not in ("stop", "length")
                 done = now
-    failed = sum(reason not in ("stop", "length") for reason in reasons)
     counts = {"refused": refused, "failed": failed, "passes": passes}
     return {"name": name, "first": sorted(first.values()), "done": done, "ids": ids, **counts}
 
@@ -127,28 +120,21 @@ def serve(backend: str, tokenizer_folder: Path, schemas: list[str], greedy: bool
     torch.manual_seed(0)
     shape = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
     settings = LlamaConfig(
-        vocab_size=(len(tokenizer) + 511) // 512 * 512,
-        **shape,
-        initializer_range=0.5,
-        eos_token_id=tokenizer.eos_token_id,
-        bos_token_id=None,
-    )
+        vocab_size=(len(tokenizer) + 511) // 512 * 512, **shape, initializer_range=0.5,
+        eos_token_id=tokenizer.eos_token_id, bos_token_id=None,
+    )  # fmt: skip
     half = len(schemas) // 2
     with tempfile.TemporaryDirectory() as folder:
         LlamaForCausalLM(settings).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
+        limits = {
+            "backend": BACKENDS[backend][0],
+            "disable_any_whitespace": greedy,  # otherwise a model may write only white space
+        }
         engine = LLM(
-            folder,
-            max_model_len=512,
-            max_num_seqs=half,
-            enforce_eager=True,
-            dtype="float32",
-            structured_outputs_config={
-                "backend": BACKENDS[backend][0],
-                "disable_any_whitespace": greedy,  # otherwise a model may write only white space
-            },
-            speculative_config=DRAFTS if backend == "drafts" else None,
-        ).llm_engine
+            folder, max_model_len=512, max_num_seqs=half, enforce_eager=True, dtype="float32",
+            structured_outputs_config=limits, speculative_config=DRAFTS if backend == "drafts" else None,
+        ).llm_engine  # fmt: skip
         burst(engine, "warm", [None] * 4)
         bursts = {
             "new": schemas[:half],
@@ -167,8 +153,7 @@ def in_new_process(backend: str, arguments: list[str]) -> list[dict[str, Any]]:
     environment = {
         **os.environ, **BACKENDS[backend][1], "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_TARGET_DEVICE": "cpu", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
-        "OMP_NUM_THREADS": "1",
-        "VLLM_CPU_KVCACHE_SPACE": os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1"),
+        "OMP_NUM_THREADS": "1", "VLLM_CPU_KVCACHE_SPACE": os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1"),
     }  # fmt: skip
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         command = [sys.executable, "-m", "tests.robustness.vllm_load", *arguments]
@@ -199,17 +184,13 @@ def command(
     print("way | burst | served | refused, failed | first token p50, p99, s | all done, s | tokens a pass")
     for backend, bursts in served.items():
         for one in bursts:
-            first = one["first"]
+            first, ids = one["first"], one["ids"]
             middle, last = first[len(first) // 2], first[int(0.99 * (len(first) - 1))]
             print(
-                f"{backend} | {one['name']} | {len(one['ids'])} | {one['refused']}, {one['failed']} | "
-                f"{middle:.2f}, {last:.2f} | {one['done']:.2f} | "
-                f"{sum(map(len, one['ids'].values())) / one['passes']:.2f}"
+                f"{backend} | {one['name']} | {len(ids)} | {one['refused']}, {one['failed']} | {middle:.2f}, "
+                f"{last:.2f} | {one['done']:.2f} | {sum(map(len, ids.values())) / one['passes']:.2f}"
             )
-    answers = {
-        way: {name: ids for one in bursts for name, ids in one["ids"].items()}
-        for way, bursts in served.items()
-    }
+    answers = {way: dict(ChainMap(*(one["ids"] for one in bursts))) for way, bursts in served.items()}
     theirs = answers.get("xgrammar", {})
     # a bound on white space forbids text that plain XGrammar allows, except in compact JSON
     same = {"free", "ours", "drafts"} if greedy else {"free"}

@@ -20,8 +20,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import closing, suppress
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -44,21 +43,8 @@ PEER_SHARE = 8
 """Ours walks on four strategies, three of them with XGrammar inside: a peer that alone takes an eighth of the
 time bound is what the time went to."""
 
-
 COUNTED = ("cases", "masks", "wrong bits", "other errors", "contradictions")
 """Counts of each vocabulary, kind and strategy; besides there is one of each refusal and of each choice."""
-
-
-@dataclass
-class Found:
-    """Something wrong, for the record: the case's seed, and a program that shows it."""
-
-    seed: str
-    kind: str
-    vocabulary: str
-    strategy: str
-    what: str
-    text: str
 
 
 class Totals:
@@ -66,7 +52,7 @@ class Totals:
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, str, str, str]] = Counter()
-        self.found: list[Found] = []
+        self.found: list[dict[str, str]] = []  # each with the case's seed, and a program that shows it
         self.cases = self.ended_early = 0
         self.slow_peers: list[str] = []
         self.peer_crashes: list[str] = []
@@ -75,35 +61,32 @@ class Totals:
         """Count a case."""
         self.cases += 1
         self.ended_early += outcome.ended_early
-        refused = {(strategy, f"refused {name}"): 1 for strategy, name, _ in outcome.refusals}
-        chosen = {(strategy, f"chose {name}"): 1 for strategy, name in outcome.chosen.items()}
-        each = (outcome.masks, outcome.wrong, outcome.other, outcome.contradictions)
-        counted = {
-            (strategy, name): n
-            for name, of in zip(COUNTED[1:], each, strict=True)
-            for strategy, n in of.items()
-        }
-        walked = {(strategy, "cases"): 1 for strategy in outcome.masks}
-        for (strategy, name), number in (refused | chosen | counted | walked).items():
-            self.counts[outcome.vocabulary, outcome.kind, strategy, name] += number
+        each = (dict.fromkeys(outcome.masks, 1), outcome.masks, outcome.wrong, outcome.other)
+        counted = dict(zip(COUNTED, (*each, outcome.contradictions), strict=True))
+        for strategy, name, _ in outcome.refusals:
+            counted[f"refused {name}"] = counted.get(f"refused {name}", {}) | {strategy: 1}
+        for strategy, name in outcome.chosen.items():
+            counted[f"chose {name}"] = counted.get(f"chose {name}", {}) | {strategy: 1}
+        for name, of in counted.items():
+            for strategy, number in of.items():
+                self.counts[outcome.vocabulary, outcome.kind, strategy, name] += number
 
-    def sum(self, name: str, kind: str = "", strategy: str = "") -> int:
-        """Over all vocabularies, and over what is not given; "plain" is left out unless it is asked for."""
-        return sum(
-            number
-            for (_, of_kind, of_strategy, counted), number in self.counts.items()
-            if counted == name
-            and kind in ("", of_kind)
-            and (of_strategy == strategy if strategy else of_strategy != "plain")
-        )
+    def by_name(self, kind: str = "", strategy: str = "") -> Counter[str]:
+        """All counts, over all vocabularies and over what is not given."""
+        found: Counter[str] = Counter()
+        for (_, of_kind, of_strategy, name), number in self.counts.items():
+            if kind in ("", of_kind) and strategy in ("", of_strategy):
+                found[name] += number
+        return found
+
+    def sum(self, name: str) -> int:
+        """A count of all strategies of ours."""
+        return self.by_name()[name] - self.by_name(strategy="plain")[name]
 
     def refusals(self, kind: str = "", strategy: str = "") -> dict[str, int]:
         """How often each error refused a grammar."""
-        found: Counter[str] = Counter()
-        for (_, of_kind, of_strategy, counted), number in self.counts.items():
-            if counted.startswith("refused ") and kind in ("", of_kind) and strategy in ("", of_strategy):
-                found[counted.removeprefix("refused ")] += number
-        return dict(found.most_common())
+        counts = self.by_name(kind, strategy).most_common()
+        return {name.removeprefix("refused "): n for name, n in counts if name.startswith("refused ")}
 
     @property
     def failed(self) -> bool:
@@ -111,6 +94,7 @@ class Totals:
 
     def record(self) -> dict[str, Any]:
         """For the file."""
+        plain, what = self.by_name(strategy="plain"), Counter(found["what"] for found in self.found)
         rows: dict[tuple[str, ...], dict[str, Any]] = {}
         for (*where, counted), number in self.counts.items():
             row = dict(zip(("vocabulary", "kind", "strategy"), where, strict=True))
@@ -120,11 +104,11 @@ class Totals:
             "masks": self.sum("masks"),
             "wrong_bits": self.sum("wrong bits"),
             "other_errors": self.sum("other errors"),
-            "contradictions": self.sum("contradictions", strategy="plain"),
-            "plain_masks": self.sum("masks", strategy="plain"),
+            "contradictions": plain["contradictions"],
+            "plain_masks": plain["masks"],
             "refusals": self.refusals(),
-            "crashes": sum(found.what == "crash" for found in self.found),
-            "hangs": sum(found.what == "hang" for found in self.found),
+            "crashes": what["crash"],
+            "hangs": what["hang"],
             "slow_peers": self.slow_peers,
             "peer_crashes": self.peer_crashes,
             "ended_early": self.ended_early,
@@ -162,10 +146,18 @@ class Fuzzer:
             self.totals.add(outcome)
         first = {(finding.strategy, finding.what): finding for finding in reversed(outcome.findings)}
         for finding in reversed(first.values()):
-            self._make_small(worker, case, finding)
+            key = (case.drawn.kind, finding.strategy, finding.what)
+            with self._lock:
+                self._met[key] += 1
+                is_known = self._met[key] > MINIMISED
+            small = (case, finding)
+            if not is_known and finding.what != "compile":
+                with suppress(Hung, Crashed, RuntimeError):  # it stays as it is
+                    small = worker.ask("minimise", case, finding, seconds=3 * self.seconds)
+            self._note(case, finding, "" if is_known else snippet(*small))
 
     def _attribute(self, worker: Worker, case: Case, error: Hung | Crashed) -> None:
-        """Whose a hang or crash is: the peer alone is asked the same."""
+        """Whose a hang or crash is: the peer alone is asked the same, then each strategy of ours."""
         hung = isinstance(error, Hung)
         enough = self.seconds / PEER_SHARE
         try:
@@ -177,44 +169,31 @@ class Fuzzer:
             self.totals.cases += 1
             if peers:
                 (self.totals.slow_peers if hung else self.totals.peer_crashes).append(case.seed)
-        if not peers:
-            strategy, error = self._narrowed(worker, case, error)
-            finding = Finding(strategy, "hang" if hung else "crash", ())
-            self._note(case, finding, f"{error}\n{snippet(case, finding)}")
-
-    def _narrowed(self, worker: Worker, case: Case, error: Hung | Crashed) -> tuple[str, Hung | Crashed]:
-        """The strategy that hangs or crashes by itself, if one does, and its own error."""
+        if peers:
+            return
+        culprit = "auto"
         for strategy in case.strategies:
             try:
                 worker.ask("run", case, (strategy,), self.seconds / 2, seconds=self.seconds)
             except (Hung, Crashed) as own:
-                return strategy, own
+                culprit, error = strategy, own
+                break
             except RuntimeError:
                 pass
-        return "auto", error
-
-    def _make_small(self, worker: Worker, case: Case, finding: Finding) -> None:
-        key = (case.drawn.kind, finding.strategy, finding.what)
-        with self._lock:
-            self._met[key] += 1
-            is_known = self._met[key] > MINIMISED
-        if is_known:
-            self._note(case, finding, "")
-            return
-        small = (case, finding)
-        if finding.what != "compile":
-            with suppress(Hung, Crashed, RuntimeError):  # it stays as it is
-                small = worker.ask("minimise", case, finding, seconds=3 * self.seconds)
-        self._note(case, finding, snippet(*small))
+        finding = Finding(culprit, "hang" if hung else "crash", ())
+        self._note(case, finding, f"{error}\n{snippet(case, finding)}")
 
     def _note(self, case: Case, finding: Finding, text: str) -> None:
-        found = Found(case.seed, case.drawn.kind, case.vocabulary, finding.strategy, finding.what, text)
+        found = {
+            "seed": case.seed, "kind": case.drawn.kind, "vocabulary": case.vocabulary,
+            "strategy": finding.strategy, "what": finding.what, "text": text,
+        }  # fmt: skip
         with self._lock:
             self.totals.found.append(found)
         where = finding.strategy or "any strategy"
-        ran_on = f" (ran on {finding.ran_on})" if finding.ran_on not in ("", finding.strategy) else ""
-        where += ran_on
-        self.say(f"\n# {found.what} on {where}: case {found.seed}, {found.kind}\n{text}".rstrip())
+        if finding.ran_on not in ("", finding.strategy):
+            where += f" (ran on {finding.ran_on})"
+        self.say(f"\n# {finding.what} on {where}: case {case.seed}, {case.drawn.kind}\n{text}".rstrip())
 
 
 def summary_table(totals: Totals) -> Table:
@@ -222,9 +201,9 @@ def summary_table(totals: Totals) -> Table:
     title = "random grammars against plain XGrammar and Lark"
     table = report.make_table(title, ("kind", "strategy", "refused"), COUNTED)
     for kind, strategy in sorted({key[1:3] for key in totals.counts}):
-        refusals = totals.refusals(kind, strategy)
-        refused = ", ".join(f"{name} {number:,}" for name, number in refusals.items())
-        table.add_row(kind, strategy, refused, *(f"{totals.sum(name, kind, strategy):,}" for name in COUNTED))
+        refused = ", ".join(f"{name} {n:,}" for name, n in totals.refusals(kind, strategy).items())
+        counts = totals.by_name(kind, strategy)
+        table.add_row(kind, strategy, refused, *(f"{counts[name]:,}" for name in COUNTED))
     return table
 
 
@@ -233,8 +212,7 @@ def run_cases(fuzzer: Fuzzer, cases: Iterator[Case], jobs: int, after: Any) -> N
     lock = Lock()
 
     def work() -> None:
-        worker = Worker(fuzzer.specs)
-        try:
+        with closing(Worker(fuzzer.specs)) as worker:
             while True:
                 with lock:
                     case = next(cases, None)
@@ -242,8 +220,6 @@ def run_cases(fuzzer: Fuzzer, cases: Iterator[Case], jobs: int, after: Any) -> N
                     return
                 fuzzer.run(worker, case)
                 after()
-        finally:
-            worker.close()
 
     with ThreadPoolExecutor(jobs) as pool:
         for future in [pool.submit(work) for _ in range(jobs)]:
@@ -294,10 +270,9 @@ def command(
             text = f"{totals.cases:,} cases, {masks:,} masks, {wrong:,} wrong bits"
             progress.update(task, completed=done, description=text)
 
-        seeds: Iterator[str] = (f"{seed}-{number}" for number in itertools.count())
-        if only is not None:
-            seeds = iter([only])
-        seeds = itertools.takewhile(lambda _: monotonic() < end, itertools.islice(seeds, cases))
+        drawn_seeds = (f"{seed}-{number}" for number in itertools.count())
+        seeds = itertools.islice(drawn_seeds if only is None else [only], cases)
+        seeds = itertools.takewhile(lambda _: monotonic() < end, seeds)
         drawn = (draw_case(one, specs, real_share, kinds) for one in seeds)
         run_cases(fuzzer, drawn, jobs, after)
     console.print(summary_table(totals))

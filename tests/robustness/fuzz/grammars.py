@@ -68,9 +68,9 @@ def escaped(character: str, special: str) -> str:
         return "\\" + character
     if 32 <= number < 127:
         return character
-    return (
-        f"\\x{number:02x}" if number < 128 else f"\\u{number:04x}" if number < 65536 else f"\\U{number:08x}"
-    )
+    if number < 128:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 65536 else f"\\U{number:08x}"
 
 
 def quoted(text: str) -> str:
@@ -78,9 +78,12 @@ def quoted(text: str) -> str:
     return '"' + "".join(escaped(item, '"\\') for item in text) + '"'
 
 
-def character_class(
-    rng: random.Random, write: Callable[[str], str], texts: list[str], negated: float = 0.4
-) -> str:
+def in_class(character: str) -> str:
+    """A character in a class of EBNF."""
+    return "\\x5b" if character == "[" else escaped(character, "\\]-^")
+
+
+def character_class(rng: random.Random, texts: list[str], write: Callable[[str], str] = in_class) -> str:
     """A class of one to three ranges, which may overlap; its ends and their neighbours become texts."""
     parts = []
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
@@ -90,28 +93,22 @@ def character_class(
         parts.append(write(low) if low == high else f"{write(low)}-{write(high)}")
         near = (ord(low) - 1, ord(low), ord(low) + 1, ord(high) - 1, ord(high), ord(high) + 1)
         texts += [chr(item) for item in near if 0 <= item < 0x110000 and not 0xD800 <= item < 0xE000]
-    return f"[{'^' if rng.random() < negated else ''}{''.join(parts)}]"
-
-
-def in_ebnf_class(character: str) -> str:
-    return "\\x5b" if character == "[" else escaped(character, "\\]-^")
+    return f"[{'^' if rng.random() < 0.4 else ''}{''.join(parts)}]"
 
 
 class _Ebnf:
     """Rules that call one another freely.
 
     Args:
-        ids: number of ids that may be named; 0: none are.
-        deep: rules may call themselves and rules before them.
+        ids: what may be named.
+        recursive: rules may call themselves and rules before them.
+        excluded: some ids are excluded.
     """
 
     def __init__(
-        self, rng: random.Random, ids: int = 0, recursive: bool = True, excluded: bool = False
+        self, rng: random.Random, ids: range = range(0), recursive: bool = True, excluded: bool = False
     ) -> None:
-        self.rng = rng
-        self.ids = ids
-        self.excluded = excluded
-        self.recursive = recursive
+        self.rng, self.ids, self.recursive, self.excluded = rng, ids, recursive, excluded
         self.names = ["root", "p", "q", "r", "s"][: rng.randint(1, 5)]
         self.texts: list[str] = []
         self.level = 0
@@ -142,7 +139,7 @@ class _Ebnf:
         elif kind == "r" and callable_names:
             body = rng.choice(callable_names)
         elif kind == "c":
-            body = character_class(rng, in_ebnf_class, self.texts)
+            body = character_class(rng, self.texts)
             if depth == 0 and rng.random() < 0.06:
                 return body + rng.choice(LARGE_REPEATS)
         else:
@@ -156,7 +153,7 @@ def draw_ebnf(rng: random.Random) -> Drawn:
     """Rules without ids or counts; in part rounds of a choice of classes."""
     writer = _Ebnf(rng)
     if rng.random() < 0.1:
-        classes = [character_class(rng, in_ebnf_class, writer.texts) for _ in range(3)]
+        classes = [character_class(rng, writer.texts) for _ in range(3)]
         rounds = f"{{{rng.randint(2, 6)}}}"
         source = f"root ::= (({classes[0]})|{classes[1]}{rng.choice(REPEATS)}{classes[2]}){rounds}\n"
     else:
@@ -179,20 +176,15 @@ def draw_attributes(rng: random.Random) -> Drawn:
     """Rules with budgets, lazy ones, captures and temperatures, in EBNF or XGrammar's dialect of Lark."""
     if rng.random() < 0.3:
         return _draw_dialect(rng)
-    writer = _Ebnf(rng, recursive=False)
-    while len(writer.names) < 2:
-        writer = _Ebnf(rng, recursive=False)
+    while len((writer := _Ebnf(rng, recursive=False)).names) < 2:
+        pass
 
     def attribute() -> str:
         if rng.random() < 0.3:
             return ""
-        name = rng.choice(
-            ["max_tokens", "max_tokens", "max_chars", "max_chars", "lazy", "capture", "temperature"]
-        )
-        value = {"max_tokens": rng.randint(1, 4), "max_chars": rng.randint(1, 6), "temperature": 0.5}.get(
-            name
-        )
-        return f"[{name}]" if value is None else f"[{name}={value}]"
+        name = rng.choice(["max_tokens"] * 2 + ["max_chars"] * 2 + ["lazy", "capture", "temperature"])
+        values = {"max_tokens": rng.randint(1, 4), "max_chars": rng.randint(1, 6), "temperature": 0.5}
+        return f"[{name}={values[name]}]" if name in values else f"[{name}]"
 
     source = writer.rules(attribute)
     return Drawn("attributes", "ebnf", source, tuple(writer.texts), counts=True, recursive=False)
@@ -205,30 +197,16 @@ def _draw_dialect(rng: random.Random) -> Drawn:
         f'suffix="{words[0]}"', "capture", "temperature=0.7",
     ]  # fmt: skip
     chosen = ", ".join(rng.sample(attributes, rng.choice([1, 1, 1, 2])))
-    body = rng.choice(
-        [
-            f'("a"|"b")* "{words[1]}"',
-            "TEXT",
-            f'TEXT "{words[1]}"',
-            "/([a-zé]* )+/",
-            "/[a-zé]+ /",
-            f'AB+ "{words[1]}"',
-        ]
-    )
-    start = rng.choice(
-        [
-            f'head "{words[2]}"',
-            f'(head "{words[2]}")* "{words[3]}"',
-            '"a" head | "a" "a" head',
-            f'head+ "{words[2]}"',
-        ]
-    )
+    bodies = [
+        f'("a"|"b")* "{words[1]}"', "TEXT", f'TEXT "{words[1]}"', "/([a-zé]* )+/", "/[a-zé]+ /",
+        f'AB+ "{words[1]}"',
+    ]  # fmt: skip
+    body = rng.choice(bodies)
+    starts = [f'head "{words[2]}"', f'(head "{words[2]}")* "{words[3]}"', '"a" head | "a" "a" head']
+    start = rng.choice([*starts, f'head+ "{words[2]}"'])
     source = f"start: {start}\nhead[{chosen}]: {body}\nAB: /a|b/\nTEXT: /(\\n|.)*/\n"
     texts = (*words, "a", "b", "é", " ", "\n", "ab ", "e", "z!")
     return Drawn("attributes", "lark", source, texts, counts=True, recursive=False)
-
-
-SHORTHANDS = ("\\d", "\\w", "\\s", ".", "\\D", "\\W")
 
 
 def draw_regex(rng: random.Random) -> Drawn:
@@ -236,21 +214,17 @@ def draw_regex(rng: random.Random) -> Drawn:
     texts: list[str] = ["0", "9", "_", " ", "a"]
 
     def write(character: str, special: str) -> str:
-        number = ord(character)
-        if character in special:
-            return "\\" + character
-        return (
-            character if 32 <= number < 127 else f"\\x{number:02x}" if number < 128 else f"\\u{{{number:x}}}"
-        )
+        is_wide = ord(character) > 127 and character not in special
+        return f"\\u{{{ord(character):x}}}" if is_wide else escaped(character, special)
 
     def atom(depth: int) -> str:
         kind = rng.choice("ttccsg")
         if kind == "g" and depth < 2:
             return f"({rng.choice(['', '?:'])}{choice(depth + 1)})"
         if kind == "s":
-            return rng.choice(SHORTHANDS)
+            return rng.choice(["\\d", "\\w", "\\s", ".", "\\D", "\\W"])
         if kind == "c":
-            return character_class(rng, lambda item: write(item, "\\]-^["), texts)
+            return character_class(rng, texts, lambda item: write(item, "\\]-^["))
         text = rng.choice(CHARACTERS)
         texts.append(text)
         return write(text, '"\\-]^.*+?()[{}|$/')
@@ -266,9 +240,7 @@ def draw_regex(rng: random.Random) -> Drawn:
         return "|".join(parts)
 
     pattern = choice(0)
-    if rng.random() < 0.2:
-        pattern = f"^{pattern}$"
-    return Drawn("regex", "regex", pattern, tuple(texts))
+    return Drawn("regex", "regex", f"^{pattern}$" if rng.random() < 0.2 else pattern, tuple(texts))
 
 
 TERMINALS = (

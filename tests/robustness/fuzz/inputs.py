@@ -8,7 +8,6 @@ Limits: sparse vocabularies have 2 to 50 tokens besides stop ids, cut from texts
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -82,20 +81,16 @@ class Case:
         drawn = self.drawn
         return NamedCase(self.seed, drawn.parser, drawn.source, drawn.options).parse()
 
+    @property
+    def method(self) -> str:
+        """The method of our compiler that compiles grammars of this kind."""
+        names = {"ebnf": "grammar", "lark": "grammar", "lalr": "lark"}
+        return f"compile_{names.get(self.drawn.parser, self.drawn.parser)}"
+
     def compile_ours(self, compiler: Any) -> Any:
-        """Compiled by our compiler, by the method of the grammar's kind."""
-        drawn = self.drawn
-        if drawn.parser == "lalr":
-            return compiler.compile_lark(drawn.source)
-        if drawn.parser == "json_schema":
-            return compiler.compile_json_schema(drawn.source, **drawn.options)
-        if drawn.parser == "regex":
-            return compiler.compile_regex(drawn.source)
-        if drawn.parser == "structural_tag":
-            return compiler.compile_structural_tag(json.loads(drawn.source))
-        if drawn.parser == "lark":
-            return compiler.compile_grammar(self.parse())
-        return compiler.compile_grammar(drawn.source)
+        """Compiled by our compiler."""
+        source = self.parse() if self.drawn.parser == "lark" else self.drawn.source
+        return getattr(compiler, self.method)(source, **self.drawn.options)
 
     def with_source(self, source: str) -> Case:
         return replace(self, drawn=replace(self.drawn, source=source))
@@ -115,15 +110,13 @@ def draw_case(
     rng = random.Random(seed)
     is_real = rng.random() < real_share and bool(real)
     kind = rng.choices(kinds, [KINDS[kind][1] for kind in kinds])[0]
-    drawn: Drawn = (
-        draw_token_ids(rng, FIRST_NAMED) if is_real and kind == "token_ids" else KINDS[kind][0](rng)
-    )
+    named_ids = (FIRST_NAMED,) if is_real and kind == "token_ids" else ()
+    drawn: Drawn = KINDS[kind][0](rng, *named_ids)
     case = Case(seed, drawn, walks=rng.choice([3, 6, 6, 10]))
     if is_real:
         case = replace(case, vocabulary=rng.choice(list(real)), walks=2)
     else:
-        tokens, stops = draw_tokens(rng, drawn)
-        case = replace(case, tokens=tokens, stops=stops)
+        case = replace(case, **draw_tokens(rng, drawn))
     options: dict[str, Any] = {}
     if rng.random() < 0.1 and not is_real:
         ids = range(len(case.tokens))
@@ -140,17 +133,16 @@ ODD = (b"\x80", b"\xff", b"\xc3", b"\xe0\x80", b"\xf4\x90", b"\xed\xa0\x80", b"\
 """Bytes that are no character, beginnings of some, and text of no grammar."""
 
 
-def draw_tokens(rng: random.Random, drawn: Drawn) -> tuple[tuple[bytes, ...], tuple[int, ...]]:
+def draw_tokens(rng: random.Random, drawn: Drawn) -> dict[str, Any]:
     """Tokens cut from texts of a grammar at any byte, and stop ids; in any order.
 
     Some are parts of characters or no characters at all, some are there twice or contain others; half of the
     vocabularies have the single bytes of the texts too, so that walks can go on.
     """
     known = [text.encode("utf-8", "surrogatepass") for text in drawn.texts if text] or [b"a"]
-    foreign = [item.encode("utf-8", "surrogatepass") for item in CHARACTERS]
-    odd = ODD
-    if drawn.parser == "lalr":  # the oracle completes characters of the alphabet only
-        foreign, odd = [item for item in foreign if len(item) == 1], ODD[:2]
+    # the oracle of Lark completes characters of the alphabet only
+    foreign = [item.encode() for item in CHARACTERS if drawn.parser != "lalr" or item.isascii()]
+    odd = ODD[:2] if drawn.parser == "lalr" else ODD
     tokens: list[bytes] = []
     count = rng.choice([2, 3, 5, 8, 13, 24, 50])
     for _ in range(count):
@@ -181,4 +173,4 @@ def draw_tokens(rng: random.Random, drawn: Drawn) -> tuple[tuple[bytes, ...], tu
     stops = [end]
     if rng.random() < 0.15:
         stops.append(rng.randrange(len(tokens)))
-    return tuple(tokens), tuple(dict.fromkeys(stops))
+    return {"tokens": tuple(tokens), "stops": tuple(dict.fromkeys(stops))}

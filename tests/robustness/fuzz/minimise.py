@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tests.robustness.fuzz.inputs import SPARSE, Case
@@ -63,8 +64,8 @@ class _Minimiser:
         if not self.keep(self.case):
             return
         if self.case.vocabulary != SPARSE:
-            steps = [step[1] for step in self.finding.steps if step[0] == "token"]
-            self.with_tokens([*steps, self.finding.token])
+            taken = [step[1] for step in self.finding.steps if step[0] == "token"]
+            self.with_tokens([*taken, self.finding.token], self.case, self.finding.steps)
         before = -1
         while before != self.size() and self.tries > 0:
             before = self.size()
@@ -73,7 +74,8 @@ class _Minimiser:
             self.keep(self.case, plain)
             self.fewer_options()
             if self.case.vocabulary == SPARSE:
-                self.fewer_tokens()
+                case, steps = self.case, self.finding.steps
+                fewer(range(len(case.tokens)), partial(self.with_tokens, case=case, steps=steps))
             self.shorter_source()
 
     def size(self) -> int:
@@ -88,16 +90,9 @@ class _Minimiser:
         if self.case.drawn.options:
             self.keep(replace(self.case, drawn=replace(self.case.drawn, options={})))
 
-    def fewer_tokens(self) -> None:
-        case, steps = self.case, self.finding.steps
-        fewer(range(len(case.tokens)), lambda ids: self.with_tokens(ids, case, steps))
-
-    def with_tokens(
-        self, ids: Iterable[int], case: Case | None = None, steps: Sequence[Step] | None = None
-    ) -> bool:
+    def with_tokens(self, ids: Iterable[int], case: Case, steps: Sequence[Step]) -> bool:
         """Keep some ids of a case, those that end texts, and those that a grammar names, which keep their
         numbers and may lose their text; steps of others go."""
-        case, steps = case or self.case, self.finding.steps if steps is None else steps
         vocabulary = vocabulary_of(case, self.real)
         overridden = case.options.get("override_stop_tokens", ())
         chosen = {token for token in ids if token >= 0}.union(vocabulary.stop_token_ids, overridden)
@@ -178,74 +173,60 @@ def minimise(case: Case, finding: Finding, real: dict[str, Any]) -> tuple[Case, 
 
 
 CALLS = {
-    "ebnf": "compile_grammar({source!r})",
-    "lalr": "compile_lark({source!r})",
-    "regex": "compile_regex({source!r})",
-    "lark": "compile_grammar(xgrammar.Grammar.from_lark({source!r}))",
-    "json_schema": "compile_json_schema({source!r}{options})",
-    "structural_tag": "compile_structural_tag({source!r})",
+    "token": "matcher.accept_token({!r})",
+    "string": "matcher.accept_string({!r})",
+    "rollback": "matcher.rollback({})",
+    "reset": "matcher.reset()",
+    "fork": "matcher, before = matcher.fork(), matcher",
+    "back": "matcher = before",
+    "promote": "compiled.promote()",
+    "forced": "matcher.find_jump_forward_string()",
+    "extras": "matcher.get_captures(), matcher.temperature",
+    "mask": "matcher.fill_next_token_bitmask(allocate_token_bitmask(1, vocabulary.size))",
+    "reload": "matcher.reset()  # of the grammar saved and loaded",
 }
+"""Each step as the call that it is."""
 
 
 def snippet(case: Case, finding: Finding) -> str:
     """A program that shows what is wrong."""
+    given = {
+        name: "".join(f", {key}={value!r}" for key, value in options.items())
+        for name, options in (
+            ("grammar", case.drawn.options),
+            ("compiler", case.compiler),
+            ("matcher", case.options),
+        )
+    }
+    vocabulary = f"load_vocabulary({case.vocabulary!r})"
+    if case.vocabulary == SPARSE:
+        vocabulary = f"Vocabulary.from_bytes({list(case.tokens)!r}, stop_token_ids={list(case.stops)!r})"
+    source = repr(case.drawn.source)
+    if case.drawn.parser == "lark":
+        source = f"xgrammar.Grammar.from_lark({source})"
     lines = [
         "import xgrammar",
         "from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask",
         "from hybrid.cli.vocabulary_spec import load_vocabulary",
+        f"vocabulary = {vocabulary}",
+        f"compiler = GrammarCompiler(vocabulary, strategy={finding.strategy!r}{given['compiler']})",
+        f"compiled = compiler.{case.method}({source}{given['grammar']})",
     ]
-    if case.vocabulary == SPARSE:
-        del lines[2]
-        lines.append(
-            f"vocabulary = Vocabulary.from_bytes({list(case.tokens)!r}, stop_token_ids={list(case.stops)!r})"
-        )
-    else:
-        lines.append(f"vocabulary = load_vocabulary({case.vocabulary!r})")
-    drawn = case.drawn
-    if drawn.parser != "lark":
-        del lines[0]
-    options = "".join(f", {name}={value!r}" for name, value in drawn.options.items())
-    compiler = "".join(f", {name}={value!r}" for name, value in case.compiler.items())
-    call = CALLS[drawn.parser].format(source=drawn.source, options=options)
-    lines.append(f"compiler = GrammarCompiler(vocabulary, strategy={finding.strategy!r}{compiler})")
-    lines.append(f"compiled = compiler.{call}")
     if finding.what == "compile":
         return "\n".join([*lines, f"# {finding.note}"])
-    given = "".join(f", {name}={value!r}" for name, value in case.options.items())
-    lines.append(f"matcher = GrammarMatcher(compiled{given})")
+    lines.append(f"matcher = GrammarMatcher(compiled{given['matcher']})")
     if finding.what in ("hang", "crash"):
         return "\n".join([*lines, "# and random steps"])
-    lines += [_call(step) for step in finding.steps[:-1]]
+    calls = [CALLS[name].format(*arguments) for name, *arguments in finding.steps]
     if finding.what == "bit":
-        lines += [
+        calls[-1:] = [
             "bitmask = allocate_token_bitmask(1, vocabulary.size)",
             "matcher.fill_next_token_bitmask(bitmask)",
             f"print(bitmask[0, {finding.token >> 5}].item() >> {finding.token & 31} & 1)"
             f"  # is {int(finding.ours)}, should be {int(finding.truth)}",
         ]
     else:
-        lines += [
-            *map(_call, finding.steps[-1:]),
-            f"# {finding.what}: {finding.ours!r}, should be {finding.truth!r} {finding.note}".rstrip(),
-        ]
-    return "\n".join(lines)
-
-
-def _call(step: Step) -> str:
-    """A step as the call that it is."""
-    name, *arguments = step
-    if name in ("token", "string"):
-        return f"matcher.accept_{name}({arguments[0]!r})"
-    if name == "rollback":
-        return f"matcher.rollback({arguments[0]})"
-    plain = {
-        "reset": "matcher.reset()",
-        "fork": "matcher, before = matcher.fork(), matcher",
-        "back": "matcher = before",
-        "promote": "compiled.promote()",
-        "forced": "matcher.find_jump_forward_string()",
-        "extras": "matcher.get_captures(), matcher.temperature",
-        "mask": "matcher.fill_next_token_bitmask(allocate_token_bitmask(1, vocabulary.size))",
-        "reload": "matcher.reset()  # of the grammar saved and loaded",
-    }
-    return plain[name]
+        calls.append(
+            f"# {finding.what}: {finding.ours!r}, should be {finding.truth!r} {finding.note}".rstrip()
+        )
+    return "\n".join([*lines, *calls])

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hybrid import Budget
+from hybrid import Budget, GrammarCompiler, HybridError, Vocabulary
 from hybrid.testing.random_walk import Walker
 from tests.robustness.fuzz.inputs import SPARSE, Case
 from tests.robustness.fuzz.truth import truth_of
@@ -89,15 +89,12 @@ def run_walk(case: Case, walk: Walk, number: int, deadline: float) -> None:
 
 def compile_all(case: Case, vocabulary: Any, strategies: Sequence[str], outcome: Outcome) -> dict[str, Any]:
     """Ours on each strategy; what is refused by name is counted, any other error is a finding."""
-    from hybrid import GrammarCompiler, HybridError
-
     compiled = {}
     for strategy in strategies:
         try:
-            with GrammarCompiler(
-                vocabulary, strategy=strategy, cache_enabled=False, budget=BUDGET, **case.compiler
-            ) as compiler:
-                compiled[strategy] = case.compile_ours(compiler)
+            options = {"strategy": strategy, "cache_enabled": False, "budget": BUDGET, **case.compiler}
+            # not closed: that would end the process of the guard, which the next case needs again
+            compiled[strategy] = case.compile_ours(GrammarCompiler(vocabulary, **options))
             outcome.chosen[strategy] = compiled[strategy].strategy
         except HybridError as error:
             outcome.refusals.append((strategy, type(error).__name__, str(error)))
@@ -161,8 +158,6 @@ def run_case(
 
 def vocabulary_of(case: Case, real: dict[str, Any]) -> Any:
     """The vocabulary of a case, drawn or loaded."""
-    from hybrid import Vocabulary
-
     if case.vocabulary != SPARSE:
         return real[case.vocabulary]
     return Vocabulary.from_bytes(list(case.tokens), stop_token_ids=list(case.stops))

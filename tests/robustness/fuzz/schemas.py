@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from typing import Any
 
 from tests.robustness.fuzz.grammars import Drawn, draw_ebnf, draw_regex
@@ -32,32 +33,28 @@ SAMPLES = {
 }  # fmt: skip
 
 
+def some(rng: random.Random, *members: tuple[float, str, Callable[[], Any]]) -> dict[str, Any]:
+    """Some members of an object; each is given as its chance, its name, and what draws its value."""
+    return {name: draw() for chance, name, draw in members if rng.random() < chance}
+
+
 class _Schemas:
     """Schemas with references into ``$defs``."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.definitions = ["d0", "d1"][: rng.choice([0, 0, 1, 2])]
-
-    def document(self) -> tuple[Schema, list[str]]:
-        rng = self.rng
         schema = self.schema(0)
-        found: dict[str, Any] = (
-            dict(schema) if isinstance(schema, dict) else {"anyOf": [schema, {"type": "null"}]}
-        )
+        self.known = dict(schema) if isinstance(schema, dict) else {"anyOf": [schema, {"type": "null"}]}
         if self.definitions:
-            definitions = {name: self.schema(1) for name in self.definitions}
-            found["$defs"] = definitions
-        self.known = found
-        texts = []
-        for _ in range(4):
-            value = self.instance(found, 0)
-            separators = rng.choice([(",", ":"), (", ", ": ")])
-            indent = rng.choice([None, None, None, 1])
-            texts.append(
-                json.dumps(value, ensure_ascii=rng.random() < 0.3, separators=separators, indent=indent)
-            )
-        return found, texts
+            self.known["$defs"] = {name: self.schema(1) for name in self.definitions}
+
+    def text(self) -> str:
+        """An instance, written in one of several ways."""
+        rng, value = self.rng, self.instance(self.known, 0)
+        separators = rng.choice([(",", ":"), (", ", ": ")])
+        indent = rng.choice([None, None, None, 1])
+        return json.dumps(value, ensure_ascii=rng.random() < 0.3, separators=separators, indent=indent)
 
     def schema(self, depth: int) -> Schema:
         rng = self.rng
@@ -86,21 +83,18 @@ class _Schemas:
         return {"enum": self.rng.sample(values, self.rng.randint(1, 4))}
 
     def string(self, depth: int) -> Schema:
-        rng, found = self.rng, {"type": "string"}
-        kind = rng.random()
+        rng, kind = self.rng, self.rng.random()
         if kind < 0.3:
-            return {
-                **found,
-                "pattern": draw_regex(rng).source if rng.random() < 0.2 else rng.choice(PATTERNS),
-            }
+            pattern = draw_regex(rng).source if rng.random() < 0.2 else rng.choice(PATTERNS)
+            return {"type": "string", "pattern": pattern}
         if kind < 0.55:
-            return {**found, "format": rng.choice(FORMATS)}
-        bounds: dict[str, Any] = dict(found)
-        if rng.random() < 0.5:
-            bounds["minLength"] = rng.randint(0, 4)
-        if rng.random() < 0.6:
-            bounds["maxLength"] = rng.randint(2, 200 if rng.random() < 0.1 else 6)
-        return bounds
+            return {"type": "string", "format": rng.choice(FORMATS)}
+        bounds = some(
+            rng,
+            (0.5, "minLength", lambda: rng.randint(0, 4)),
+            (0.6, "maxLength", lambda: rng.randint(2, 200 if rng.random() < 0.1 else 6)),
+        )
+        return {"type": "string", **bounds}
 
     def number(self, depth: int) -> Schema:
         rng = self.rng
@@ -116,40 +110,32 @@ class _Schemas:
         return found
 
     def object(self, depth: int) -> Schema:
-        rng = self.rng
+        rng, deeper = self.rng, depth + 1
         names = rng.sample(NAMES, rng.randint(0, 3))
-        found: dict[str, Any] = {
-            "type": "object",
-            "properties": {name: self.schema(depth + 1) for name in names},
-        }
-        if rng.random() < 0.6:
-            found["required"] = [name for name in names if rng.random() < 0.6]
-        if rng.random() < 0.5:
-            found["additionalProperties"] = rng.choice([True, False, self.schema(depth + 1)])
-        if rng.random() < 0.1:
-            found["patternProperties"] = {rng.choice(PATTERNS): self.schema(depth + 1)}
-        if rng.random() < 0.08:
-            found["propertyNames"] = {"pattern": rng.choice(PATTERNS)}
-        if rng.random() < 0.1:
-            found["minProperties"] = rng.randint(0, 2)
-        if rng.random() < 0.1:
-            found["maxProperties"] = rng.randint(1, 4)
+        properties = {name: self.schema(deeper) for name in names}
+        limits = some(
+            rng,
+            (0.6, "required", lambda: [name for name in names if rng.random() < 0.6]),
+            (0.5, "additionalProperties", lambda: rng.choice([True, False, self.schema(deeper)])),
+            (0.1, "patternProperties", lambda: {rng.choice(PATTERNS): self.schema(deeper)}),
+            (0.08, "propertyNames", lambda: {"pattern": rng.choice(PATTERNS)}),
+            (0.1, "minProperties", lambda: rng.randint(0, 2)),
+            (0.1, "maxProperties", lambda: rng.randint(1, 4)),
+        )
         if not names and rng.random() < 0.5:
-            del found["properties"]
-        return found
+            return {"type": "object", **limits}
+        return {"type": "object", "properties": properties, **limits}
 
     def array(self, depth: int) -> Schema:
-        rng = self.rng
-        found: dict[str, Any] = {"type": "array"}
-        if rng.random() < 0.7:
-            found["items"] = self.schema(depth + 1) if rng.random() < 0.9 else False
-        if rng.random() < 0.25:
-            found["prefixItems"] = [self.schema(depth + 1) for _ in range(rng.randint(1, 2))]
-        if rng.random() < 0.3:
-            found["minItems"] = rng.randint(0, 3)
-        if rng.random() < 0.4:
-            found["maxItems"] = rng.randint(1, 6)
-        return found
+        rng, deeper = self.rng, depth + 1
+        limits = some(
+            rng,
+            (0.7, "items", lambda: self.schema(deeper) if rng.random() < 0.9 else False),
+            (0.25, "prefixItems", lambda: [self.schema(deeper) for _ in range(rng.randint(1, 2))]),
+            (0.3, "minItems", lambda: rng.randint(0, 3)),
+            (0.4, "maxItems", lambda: rng.randint(1, 6)),
+        )
+        return {"type": "array", **limits}
 
     def union(self, depth: int) -> Schema:
         rng = self.rng
@@ -173,44 +159,38 @@ class _Schemas:
         kind = schema.get("type")
         kind = rng.choice(kind) if isinstance(kind, list) else kind
         if kind == "object":
-            found = {
-                name: self.instance(value, depth + 1)
-                for name, value in schema.get("properties", {}).items()
-                if rng.random() < 0.8
-            }
-            if rng.random() < 0.2:
-                found[rng.choice(NAMES)] = 1
-            return found
+            properties = schema.get("properties", {}).items()
+            found = {name: self.instance(of, depth + 1) for name, of in properties if rng.random() < 0.8}
+            return found | ({rng.choice(NAMES): 1} if rng.random() < 0.2 else {})
         if kind == "array":
             first = [self.instance(item, depth + 1) for item in schema.get("prefixItems", ())]
             return first + [self.instance(schema.get("items"), depth + 1) for _ in range(rng.randint(0, 3))]
         if kind in ("integer", "number"):
             low: Any = schema.get("minimum", schema.get("exclusiveMinimum", 0))
-            return low + rng.choice([0, 1, 2, 13]) if kind == "integer" else low + rng.choice([0, 0.25, 1e-7])
+            return low + rng.choice([0, 1, 2, 13] if kind == "integer" else [0, 0.25, 1e-7])
         if kind == "string":
-            return SAMPLES.get(
-                schema.get("format", ""), "".join(rng.choice(WORDS) for _ in range(rng.randint(0, 4)))
-            )
+            words = "".join(rng.choice(WORDS) for _ in range(rng.randint(0, 4)))
+            return SAMPLES.get(schema.get("format", ""), words)
         return rng.choice([True, False]) if kind == "boolean" else None
 
 
 def draw_json_schema(rng: random.Random) -> Drawn:
     """A schema, and options of XGrammar's converter."""
-    schema, texts = _Schemas(rng).document()
-    options: dict[str, Any] = {}
-    if rng.random() < 0.5:
-        options["strict_mode"] = rng.random() < 0.5
+    schemas = _Schemas(rng)
+    texts = tuple(schemas.text() for _ in range(4))
+    separators = [(",", ":"), (", ", ": ")]
+    options = some(rng, (0.5, "strict_mode", lambda: rng.random() < 0.5))
     if rng.random() < 0.4:
         options["any_whitespace"] = False
-        if rng.random() < 0.4:
-            options["indent"] = rng.choice([0, 1, 2])
-        if rng.random() < 0.4:
-            options["separators"] = rng.choice([(",", ":"), (", ", ": ")])
-    elif rng.random() < 0.2:
-        options["max_whitespace_cnt"] = rng.randint(1, 3)
-    if rng.random() < 0.1:
-        options["any_order"] = True
-    return Drawn("json_schema", "json_schema", json.dumps(schema), tuple(texts), options)
+        options |= some(
+            rng,
+            (0.4, "indent", lambda: rng.choice([0, 1, 2])),
+            (0.4, "separators", lambda: rng.choice(separators)),
+        )
+    else:
+        options |= some(rng, (0.2, "max_whitespace_cnt", lambda: rng.randint(1, 3)))
+    options |= some(rng, (0.1, "any_order", lambda: True))
+    return Drawn("json_schema", "json_schema", json.dumps(schemas.known), texts, options)
 
 
 BEGINS = ("<a>", "<fn=go>", "[[", "<", "é{", "<a", "ab")
@@ -239,38 +219,34 @@ class _Tags:
         made: dict[str, Any] = getattr(self, f"_{kind}")(depth)
         return {"type": kind, **made}
 
+    def source(self, drawn: Drawn) -> str:
+        self.texts += drawn.texts[:2] if drawn.kind == "json_schema" else drawn.texts
+        return drawn.source
+
     def _const_string(self, depth: int) -> dict[str, Any]:
         return {"value": self.word(("Answer: ", "a", "ab", "é", "<", "\n"))}
 
     def _json_schema(self, depth: int) -> dict[str, Any]:
-        drawn = draw_json_schema(self.rng)
-        self.texts += drawn.texts[:2]
-        return {"json_schema": json.loads(drawn.source)}
+        return {"json_schema": json.loads(self.source(draw_json_schema(self.rng)))}
 
     def _regex(self, depth: int) -> dict[str, Any]:
-        drawn = draw_regex(self.rng)
-        self.texts += drawn.texts
-        return {"pattern": drawn.source}
+        return {"pattern": self.source(draw_regex(self.rng))}
 
     def _grammar(self, depth: int) -> dict[str, Any]:
-        drawn = draw_ebnf(self.rng)
-        self.texts += drawn.texts
-        return {"grammar": drawn.source}
+        return {"grammar": self.source(draw_ebnf(self.rng))}
 
     def _any_text(self, depth: int) -> dict[str, Any]:
-        rng, found = self.rng, {}
-        if rng.random() < 0.3:
-            found["excludes"] = [self.word(("ab", "<", "é"))]
-        if rng.random() < 0.15:
-            found[rng.choice(["max_tokens", "max_chars"])] = rng.randint(1, 5)
+        found = some(self.rng, (0.3, "excludes", lambda: [self.word(("ab", "<", "é"))]))
+        if self.rng.random() < 0.15:
             self.counts = True
+            limit = self.rng.randint(1, 5)
+            found[self.rng.choice(["max_tokens", "max_chars"])] = limit
         return found
 
     def _sequence(self, depth: int) -> dict[str, Any]:
         return {"elements": [self.format(depth + 1) for _ in range(self.rng.randint(1, 3))]}
 
-    def _or(self, depth: int) -> dict[str, Any]:
-        return self._sequence(depth)
+    _or = _sequence
 
     def _tag(self, depth: int, begin: str = "") -> dict[str, Any]:
         rng = self.rng
@@ -279,25 +255,18 @@ class _Tags:
         return {"begin": begin, "content": self.format(depth + 1), "end": ends[0] if len(ends) == 1 else ends}
 
     def _triggered_tags(self, depth: int) -> dict[str, Any]:
-        rng = self.rng
-        trigger = self.word(BEGINS)
+        rng, trigger = self.rng, self.word(BEGINS)
         begins = [trigger + more for more in rng.sample(["", "x", "y>", "xy"], rng.randint(1, 2))]
         self.texts += begins
-        return {
-            "triggers": [trigger],
-            "tags": [{"type": "tag", **self._tag(depth, begin)} for begin in begins],
-            "at_least_one": rng.random() < 0.3,
-            "stop_after_first": rng.random() < 0.3,
-        }
+        tags = [{"type": "tag", **self._tag(depth, begin)} for begin in begins]
+        return {"triggers": [trigger], "tags": tags, **self._how_many()}
 
     def _tags_with_separator(self, depth: int) -> dict[str, Any]:
-        rng = self.rng
-        return {
-            "tags": [{"type": "tag", **self._tag(depth)} for _ in range(rng.randint(1, 2))],
-            "separator": self.word((",", ", ", "\n", "")),
-            "at_least_one": rng.random() < 0.3,
-            "stop_after_first": rng.random() < 0.3,
-        }
+        tags = [{"type": "tag", **self._tag(depth)} for _ in range(self.rng.randint(1, 2))]
+        return {"tags": tags, "separator": self.word((",", ", ", "\n", "")), **self._how_many()}
+
+    def _how_many(self) -> dict[str, bool]:
+        return {name: self.rng.random() < 0.3 for name in ("at_least_one", "stop_after_first")}
 
     def _optional(self, depth: int) -> dict[str, Any]:
         return {"content": self.format(depth + 1)}
@@ -312,12 +281,9 @@ class _Tags:
         rng = self.rng
         words = rng.sample(BEGINS, rng.randint(1, 2))
         self.texts += words
-        found: dict[str, Any] = {"rules": [[word, self.format(depth + 1)] for word in words]}
-        if rng.random() < 0.4:
-            found["loop"] = False
-        if rng.random() < 0.3:
-            found["excludes"] = [self.word(("ba", "]", "ö"))]
-        return found
+        rules = [[word, self.format(depth + 1)] for word in words]
+        excludes = (0.3, "excludes", lambda: [self.word(("ba", "]", "ö"))])
+        return {"rules": rules, **some(rng, (0.4, "loop", lambda: False), excludes)}
 
 
 def draw_structural_tag(rng: random.Random) -> Drawn:

@@ -8,74 +8,30 @@ continuation of a few characters; before it counts as wrong, longer ones are tri
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import xgrammar
 from numpy.typing import NDArray
 
 from tests.lark_brute_force import Oracle
+from tests.matchers import bits_of
 from tests.robustness.fuzz.inputs import SPARSE, Case
 
 Bits = NDArray[np.bool_]
 
 
-def bits_of(row: NDArray[np.int32], size: int) -> Bits:
-    """One flag for each id."""
-    words = row if sys.byteorder == "little" else row.astype("<i4")
-    return np.unpackbits(np.ascontiguousarray(words).view(np.uint8), bitorder="little")[:size].view(np.bool_)
-
-
-class Truth(Protocol):
-    """What both truths have.
+class PlainTruth:
+    """Plain XGrammar over the whole vocabulary.
 
     Attributes:
         size, tokens, stops: of the vocabulary and of the matcher.
         now: which tokens are taken, since the last `settle`.
-        plain: plain XGrammar's mask, since the last `fill`; None where there is none.
-        matcher: plain XGrammar's; None where there is none.
+        plain: its own mask, since the last `fill`; None for Lark.
+        matcher: of XGrammar; None for Lark.
         is_far: the text may get beyond what is promised, so that a walk has to begin anew.
-    """
-
-    size: int
-    tokens: Sequence[bytes]
-    stops: frozenset[int]
-    now: Bits
-    plain: Bits | None
-    matcher: Any
-
-    @property
-    def is_far(self) -> bool: ...
-
-    def is_terminated(self) -> bool: ...
-
-    def is_completed(self) -> bool: ...
-
-    def accept_token(self, token: int) -> bool: ...
-
-    def accept_string(self, text: bytes) -> bool: ...
-
-    def rollback(self, count: int) -> None: ...
-
-    def reset(self) -> None: ...
-
-    def fork(self) -> None: ...  # go on with a copy
-
-    def back(self) -> None: ...  # return to what was copied last
-
-    def fill(self) -> None: ...  # find the peer's own mask
-
-    def settle(self, rows: Sequence[Bits]) -> Bits: ...  # find `now`, given the masks of ours
-
-    def sure(self, different: NDArray[np.intp], row: Bits) -> int | None:
-        """One of the ids where a mask is not `now`, of which the truth is certain."""
-
-
-class PlainTruth:
-    """Plain XGrammar over the whole vocabulary.
 
     Args:
         compiled: by plain XGrammar.
@@ -116,6 +72,7 @@ class PlainTruth:
         self.matcher.reset()
 
     def fork(self) -> None:
+        """Go on with a copy, until `back`."""
         self._parents.append(self.matcher)
         self.matcher = self.matcher.fork()
 
@@ -125,21 +82,16 @@ class PlainTruth:
     def fill(self) -> None:
         self._row.fill_(-1)
         self.matcher.fill_next_token_bitmask(self._row)
-        self.plain = bits_of(self._row.numpy()[0], self.size).copy()
+        self.plain: Bits = bits_of(self._row[0], self.size).copy()
 
     def sure(self, different: NDArray[np.intp], row: Bits) -> int | None:
         return int(different[0])
 
     def settle(self, rows: Sequence[Bits]) -> Bits:
-        """Which tokens are taken; of a real vocabulary, where masks differ."""
-        assert self.plain is not None
+        """Which tokens are taken; of a real vocabulary, where masks of ours differ."""
         self.now = self.plain.copy()
-        if self._all:
-            asked: Any = range(self.size)
-        else:
-            asked = (
-                np.flatnonzero(np.any([row != self.plain for row in rows], axis=0)).tolist() if rows else ()
-            )
+        differs = [row != self.plain for row in rows] or [np.zeros(self.size, np.bool_)]
+        asked = range(self.size) if self._all else np.flatnonzero(np.any(differs, axis=0)).tolist()
         for token in asked:
             self.now[token] = self._takes(token)
         return self.now
@@ -169,7 +121,7 @@ class LarkTruth:
         vocabulary: of the case.
     """
 
-    plain: Bits | None = None
+    plain = None
     matcher = None
 
     def __init__(self, oracle: Oracle, longer: Callable[[], Oracle], case: Case, vocabulary: Any) -> None:
@@ -203,11 +155,10 @@ class LarkTruth:
         if self.is_terminated():
             return False
         if token in self.stops:
-            if self.is_completed():
+            self._stopped = self.is_completed()
+            if self._stopped:
                 self._texts.append(self._texts[-1])
-                self._stopped = True
-                return True
-            return False
+            return self._stopped
         return bool(self.tokens[token]) and self.accept_string(self.tokens[token])
 
     def accept_string(self, text: bytes) -> bool:
@@ -246,11 +197,13 @@ class LarkTruth:
         for token in different.tolist():
             if not row[token] or token in self.stops:
                 return int(token)
-        oracle = self._longer()
         for token in sorted(set(different.tolist()).intersection(self._near)):
-            if not oracle.viable(self._texts[-1] + self.tokens[token]):
+            if not self._longer().viable(self._texts[-1] + self.tokens[token]):
                 return int(token)
         return None
+
+
+Truth = PlainTruth | LarkTruth
 
 
 def truth_of(case: Case, vocabulary: Any) -> Callable[[], Truth]:

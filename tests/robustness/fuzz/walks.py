@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,13 @@ import torch
 from numpy.typing import NDArray
 
 from equivalence import BudgetExceeded, HybridError
+from hybrid import BatchGrammarMatcher, CompiledGrammar, GrammarCompiler, GrammarMatcher
+from hybrid.classifier.follower import ClassifierFollower
+from hybrid.files import can_be_written
 from hybrid.representatives.follower import EngineFollower
+from tests.matchers import bits_of, mask_of
 from tests.robustness.fuzz.inputs import Case
-from tests.robustness.fuzz.truth import Truth, bits_of
+from tests.robustness.fuzz.truth import Truth
 
 Step = tuple[Any, ...]
 """A step: its name, and what it takes: ("token", 3), ("rollback", 2), ("mask", "row") ..."""
@@ -93,10 +98,12 @@ class Side:
     def is_plain(self) -> bool:
         """Whether its masks are plain XGrammar's own: on strategy "engine", or because a classifier has
         handed over, as after an id that was read both as text and as an id."""
-        has_handed_over = self.compiled.classifier is not None and isinstance(
-            self.matcher._follower, EngineFollower
-        )
-        return self.compiled.strategy == "engine" or has_handed_over
+        is_on_engine = isinstance(self.matcher._follower, EngineFollower)
+        return self.compiled.strategy == "engine" or (self.compiled.classifier is not None and is_on_engine)
+
+    @property
+    def is_classifier(self) -> bool:
+        return isinstance(self.matcher._follower, ClassifierFollower)
 
 
 class Walk:
@@ -124,8 +131,6 @@ class Walk:
         self.flip = 0
 
     def _begin(self, compiled: Any) -> Any:
-        from hybrid import GrammarMatcher
-
         return GrammarMatcher(compiled, **self.case.options)
 
     def wrong(self, side: Side, what: str, token: int, ours: Any, truth: Any, note: str = "") -> None:
@@ -218,8 +223,6 @@ class Walk:
 
     def _reload(self) -> None:
         """Save what can be saved, load it, and go on with that from the start."""
-        from hybrid import CompiledGrammar
-        from hybrid.files import can_be_written
 
         def reload(side: Side) -> None:
             if can_be_written(side.compiled):
@@ -241,28 +244,17 @@ class Walk:
 
     def _forced(self) -> None:
         """The text forced next; where it may have no end, XGrammar is not asked."""
-        from hybrid.classifier.follower import ClassifierFollower
-
         if self.truth.matcher is None or self.truth.is_terminated():
             return
-        guards = [
-            side
-            for side in self.sides
-            if side.alive and isinstance(side.matcher._follower, ClassifierFollower)
-        ]
-        if not guards and not self.case.drawn.bounded:
-            return
-        if guards and not self._is_all_forced(guards[0].matcher):
+        guard = next((side for side in self.sides if side.alive and side.is_classifier), None)
+        if not (self._is_all_forced(guard.matcher) if guard else self.case.drawn.bounded):
             return
         truth = _forced(self.truth.matcher)
 
         def forced(side: Side) -> str:
             text = _forced(side.matcher)
-            follower = side.matcher._follower
             # where XGrammar might not return it is not asked, and nothing is found
-            is_asked = (
-                isinstance(follower, ClassifierFollower) or not follower._compiled.has_texts_without_end
-            )
+            is_asked = side.is_classifier or not side.matcher._follower._compiled.has_texts_without_end
             return text if text or is_asked else truth
 
         self.each("find_jump_forward_string", forced, truth)
@@ -273,17 +265,13 @@ class Walk:
         twin = matcher.fork()
         if len(text) > LONG_FORCED or not twin.accept_string(text):
             return False
-        bitmask = torch.zeros((1, (self.truth.size + 31) // 32), dtype=torch.int32)
-        twin.fill_next_token_bitmask(bitmask)
-        allowed = np.flatnonzero(bits_of(bitmask.numpy()[0], self.truth.size))
-        firsts = {self.truth.tokens[token][:1] for token in allowed.tolist()}
+        firsts = {self.truth.tokens[token][:1] for token in mask_of(twin)}
         return len(firsts) > 1
 
     def _extras(self) -> None:
         matcher = self.truth.matcher
         if matcher is not None:
-            on_engine = [side for side in self.sides if side.compiled.classifier is None]
-            others, self.sides = self.sides, on_engine
+            others, self.sides = self.sides, [side for side in self.sides if side.compiled.classifier is None]
             self.each("get_captures", lambda side: side.matcher.get_captures(), matcher.get_captures())
             self.each("temperature", lambda side: side.matcher.temperature, matcher.temperature)
             self.sides = others
@@ -291,11 +279,7 @@ class Walk:
     def _fill_all(self) -> None:
         self.truth.fill()
         size = self.truth.size
-
-        def fill(side: Side) -> None:
-            _written(side.matcher, size, "torch", 0)
-
-        self.each("fill", fill, None)
+        self.each("fill", lambda side: len(_written(side.matcher, size, "torch", 0)), 2)
 
     def _mask(self, way: str) -> None:
         """Compare every bit of every side's mask.
@@ -341,8 +325,6 @@ class Walk:
 
     def _batch(self, alive: list[Side], rows: dict[int, NDArray[np.bool_]]) -> None:
         """One row for each side, one for a copy of the first, and one for a matcher of another grammar."""
-        from hybrid import BatchGrammarMatcher, GrammarMatcher
-
         size = self.truth.size
         try:
             other = companion(alive[0].compiled.vocabulary)
@@ -350,10 +332,9 @@ class Walk:
             bitmask = torch.full((len(matchers) + 2, (size + 31) // 32), 0x55555555, dtype=torch.int32)
             places = list(range(len(matchers), 0, -1))
             BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask, places)
-            words = bitmask.numpy()
-            found = [bits_of(words[place], size) for place in places]
+            found = [bits_of(bitmask[place], size) for place in places]
             alone = _written(matchers[-1], size, "torch", 0)[0]
-            untouched = bool((words[[0, -1]] == 0x55555555).all())
+            untouched = bool((bitmask[[0, -1]] == 0x55555555).all())
         except Exception as error:  # noqa: BLE001 - noted with the way here
             for side in alive:
                 self.wrong(side, "error", -1, None, None, described(error))
@@ -363,38 +344,22 @@ class Walk:
             self.wrong(alive[0], "batch", -1, "other rows", "their own masks")
 
 
-_companions: list[tuple[Any, Any]] = []
-
-
+@lru_cache(1)
 def companion(vocabulary: Any) -> Any:
     """Another grammar over a vocabulary, for batches; kept for the last one."""
-    from hybrid import GrammarCompiler
-
-    if not _companions or _companions[0][0] is not vocabulary:
-        compiler = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False, deterministic=True)
-        _companions[:] = [(vocabulary, compiler.compile_grammar('root ::= "a" root | [^b] "b"? | "é"{2,5}'))]
-    return _companions[0][1]
+    compiler = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False, deterministic=True)
+    return compiler.compile_grammar('root ::= "a" root | [^b] "b"? | "é"{2,5}')
 
 
 def _written(matcher: Any, size: int, way: str, flip: int) -> tuple[NDArray[np.bool_], bool]:
     """A mask, written over what was there before, and whether it has to be applied."""
-    width, before = (size + 31) // 32, -1 if flip else 0x55555555
-    if way == "numpy":
-        array = np.full((2, width), before, np.int32)
-        return _after(matcher.fill_next_token_bitmask(array, 1), array[1], array[:1], before, size)
-    bitmask = torch.full((5 if way == "row" else 1, width), before, dtype=torch.int32)
-    index = 3 if way == "row" else 0
-    needed = matcher.fill_next_token_bitmask(bitmask, index)
-    words = bitmask.numpy()
-    return _after(needed, words[index], np.delete(words, index, 0), before, size)
-
-
-def _after(
-    needed: Any, row: NDArray[np.int32], others: NDArray[np.int32], before: int, size: int
-) -> tuple[NDArray[np.bool_], bool]:
-    if (others != before).any():
+    count, index = {"numpy": (2, 1), "row": (5, 3)}.get(way, (1, 0))
+    before = -1 if flip else 0x55555555
+    rows = np.full((count, (size + 31) // 32), before, np.int32)
+    needed = matcher.fill_next_token_bitmask(rows if way == "numpy" else torch.from_numpy(rows), index)
+    if (np.delete(rows, index, 0) != before).any():
         raise AssertionError("another row of the bitmask was written to")
-    return bits_of(row, size), bool(needed)
+    return bits_of(rows[index], size), bool(needed)
 
 
 def _forced(matcher: Any) -> str:

@@ -8,20 +8,24 @@ Limits: memory of a child is bounded on Linux only. A child is started anew once
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import takewhile
+from itertools import islice, takewhile
 from multiprocessing.connection import Connection
 from typing import Any
 
+from bench.workloads import load_vocabulary
+from tests.robustness.documents import resident_bytes
 from tests.robustness.fuzz.inputs import Case
+from tests.robustness.fuzz.minimise import minimise
 from tests.robustness.fuzz.run import run_case, vocabulary_of
 from tests.robustness.fuzz.walks import Finding, Outcome
 
@@ -30,9 +34,6 @@ MOST_BYTES = 3 * 2**30
 
 BOUND_BYTES = 12 * 2**30
 """Address space of a child: what XGrammar asks for beyond is refused, which ends the child."""
-
-STACK_ENDS = ("in <module>\n", "  ...\n")
-"""What `faulthandler` writes last: the program, or that there are more frames."""
 
 START_SECONDS = 300.0
 """Of a child, which loads vocabularies."""
@@ -63,7 +64,7 @@ class Worker:
         self._specs = specs
         self._process: Any = None
         self._stack: Any = None
-        self._connection: Connection | None = None
+        self._connection: Any = None
 
     def ask(self, question: str, *arguments: Any, seconds: float) -> Any:
         """Call ``question`` of the child.
@@ -74,13 +75,12 @@ class Worker:
         """
         if self._process is None:
             self._start()
-        assert self._connection is not None
-        answer = self._exchange((question, arguments), seconds)
-        if answer[1] > MOST_BYTES:
+        answer, resident = self._exchange((question, arguments), seconds)
+        if resident > MOST_BYTES:
             self.close()
-        if isinstance(answer[0], BaseException):
-            raise answer[0]
-        return answer[0]
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
@@ -92,7 +92,6 @@ class Worker:
         self._exchange(("ready", ()), START_SECONDS)
 
     def _exchange(self, message: Any, seconds: float) -> Any:
-        assert self._connection is not None
         try:
             self._connection.send(message)
             if self._connection.poll(seconds):
@@ -105,7 +104,7 @@ class Worker:
         # stack ends the process now and then.
         with suppress(ProcessLookupError):
             os.kill(self._process.pid, signal.SIGUSR1)
-        self._wait_until_told()
+        self._process.join(TELL_SECONDS)  # after its stack is written, the signal ends it
         raise Hung(f"no answer within {seconds:g} s{self._ended()}")
 
     def _ended(self) -> str:
@@ -113,25 +112,15 @@ class Worker:
         self._stack.seek(0)
         told = self._stack.read().splitlines()
         self.close()
-        lines = [line.strip() for line in told if line.lstrip().startswith("File ")]
-        lines = list(takewhile(lambda line: not line.startswith(f'File "{__file__}"'), lines))[:FRAMES]
-        return "".join(f"\n    {line}" for line in lines)
-
-    def _wait_until_told(self) -> None:
-        """Wait until the child has written its stack, of which the last line is the program's."""
-        last = time.monotonic() + TELL_SECONDS
-        while time.monotonic() < last and self._process.is_alive():
-            self._stack.seek(0)
-            if self._stack.read().endswith(STACK_ENDS):
-                return
-            self._process.join(0.01)
+        frames = [line.strip() for line in told if line.lstrip().startswith("File ")]
+        of_case = takewhile(lambda line: not line.startswith(f'File "{__file__}"'), frames)
+        return "".join(f"\n    {line}" for line in islice(of_case, FRAMES))
 
     def close(self) -> None:
         """End the child; the next question starts another."""
         if self._process is not None:
             self._process.kill()
             self._process.join()
-            assert self._connection is not None
             self._connection.close()
             self._stack.close()
             self._process = self._connection = self._stack = None
@@ -139,21 +128,16 @@ class Worker:
 
 def _serve(connection: Connection, specs: tuple[str, ...], stack: str) -> None:
     """Answer questions until nobody asks any more."""
-    from bench.workloads import load_vocabulary
-
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, sys.stderr.fileno())  # XGrammar warns of every refused token
     if sys.platform == "linux":
-        import ctypes
-        import resource
-
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: no child hangs on without its parent
         resource.setrlimit(resource.RLIMIT_DATA, (BOUND_BYTES, BOUND_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     real = {spec: load_vocabulary(spec).prepare() for spec in specs}
     told = open(stack, "w")  # noqa: SIM115 - as long as the process
     faulthandler.enable(told, all_threads=False)
-    faulthandler.register(signal.SIGUSR1, told, all_threads=False)
+    faulthandler.register(signal.SIGUSR1, told, all_threads=False, chain=True)
     while True:
         try:
             question, arguments = connection.recv()
@@ -163,7 +147,7 @@ def _serve(connection: Connection, specs: tuple[str, ...], stack: str) -> None:
             answer: Any = ANSWERS[question](real, *arguments)
         except Exception as error:  # noqa: BLE001 - raised again by the parent
             answer = RuntimeError(f"{type(error).__name__}: {error}")
-        connection.send((answer, _resident()))
+        connection.send((answer, resident_bytes()))
 
 
 def _run(real: dict[str, Any], case: Case, strategies: tuple[str, ...] | None, seconds: float) -> Outcome:
@@ -171,16 +155,8 @@ def _run(real: dict[str, Any], case: Case, strategies: tuple[str, ...] | None, s
 
 
 def _minimise(real: dict[str, Any], case: Case, finding: Finding) -> tuple[Case, Finding]:
-    from tests.robustness.fuzz.minimise import minimise
-
     return minimise(case, finding, real)
 
 
 ANSWERS: dict[str, Callable[..., Any]] = {"ready": lambda real: True, "run": _run, "minimise": _minimise}
 """What a child can be asked; each call begins with the real vocabularies by SPEC."""
-
-
-def _resident() -> int:
-    from bench.memory import STATUS, status_bytes
-
-    return (status_bytes("VmRSS") or 0) if STATUS.exists() else 0
