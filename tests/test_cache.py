@@ -1,73 +1,53 @@
-"""Compiled grammars on disk: what is found again, what is not, and what is deleted.
+"""Caches of compiled grammars: what is found again, and how simultaneous equal calls share one computation.
 
-What: entries that other compilers and processes find, and what distinguishes entries; deletion. Damage,
-eviction and simultaneous equal calls have their own files.
-When: after any change of `hybrid.compile.cache`, of `GrammarCompiler._cached` or of artefacts.
-Limits: small vocabularies; times are measured, not tested (docs/caches.md).
+What: entries that other compilers and processes find on disk, and what distinguishes entries; deletion;
+threads that ask for the same grammar; errors and interrupts meanwhile; the ``_async`` methods and their end;
+compilers of one vocabulary, which share their grammars in memory if their arguments are the same.
+When: after any change of `hybrid.compile.cache`, `hybrid.compile.memory_cache` or
+`hybrid.compile.background`, of `GrammarCompiler._cached` or of artefacts.
+Limits: small vocabularies; times are measured, not tested (docs/caches.md). Damage and eviction are in
+``test_cache_folder.py``.
 """
 
 from __future__ import annotations
 
+import copy
 import gc
 import json
+import pickle
 import re
 import subprocess
 import sys
+import threading
+import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-import xgrammar
-from pydantic import create_model
 
 from bench.cases import CHECKOUT
-from equivalence import GrammarError
+from equivalence import GrammarError, HybridError, Vocabulary
 from hybrid import Budget, CompiledGrammar, GrammarCompiler
 from hybrid.compile import cache
+from hybrid.compile.memory_cache import _caches
 from hybrid.lark import LarkGrammar
-from tests.caches import LARK, OTHER_VOCABULARY, REGEX, Gate, Point, compiler_in, disk, entries
+from tests.caches import CALLS, OTHER_VOCABULARY, REGEX, Call, Gate, compiler_in, disk, entries, wait_for
 from tests.test_artifact import SCHEMA, VOCABULARY, masks_along
-
-METHODS: dict[str, Callable[[GrammarCompiler], CompiledGrammar]] = {
-    "EBNF": lambda c: c.compile_grammar('root ::= "a" [bc]+'),
-    "another root": lambda c: c.compile_grammar('root ::= "a"\nb ::= "b"', root_rule_name="b"),
-    "parsed": lambda c: c.compile_grammar(xgrammar.Grammar.from_regex("a+")),
-    "schema": lambda c: c.compile_json_schema(SCHEMA),
-    "schema with options": lambda c: c.compile_json_schema(SCHEMA, any_whitespace=False, indent=2),
-    "model": lambda c: c.compile_json_schema(Point),
-    "builtin": lambda c: c.compile_builtin_json_grammar(),
-    "regex": lambda c: c.compile_regex(REGEX),
-    "beyond ASCII": lambda c: c.compile_json_schema('{"const": "é"}', separators=("，", "："), indent=1),
-    "tag": lambda c: c.compile_structural_tag(
-        {
-            "type": "structural_tag",
-            "format": {
-                "type": "tag",
-                "begin": "<f>",
-                "content": {"type": "json_schema", "json_schema": SCHEMA},
-                "end": "</f>",
-            },
-        }
-    ),
-    "Lark": lambda c: c.compile_lark(LARK),
-}
-
 
 # --- What is found again -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-def test_another_compiler_finds_what_one_compiled(
-    method: Callable[[GrammarCompiler], CompiledGrammar], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_another_compiler_finds_what_one_compiled(call: Call, tmp_path: Path) -> None:
     first, second = (compiler_in(tmp_path / "not" / "yet") for _ in range(2))
-    compiled = method(first)
+    compiled = call.on(first)
     assert disk(first) == (0, 1, 1)
-    loaded = method(second)
+    loaded = call.on(second)
     assert disk(second) == (1, 0, 0) and second.stats()["compilations"] == 0
-    assert loaded is not compiled and method(second) is loaded, "the second time it is in memory"
+    assert loaded is not compiled and call.on(second) is loaded, "the second time it is in memory"
     assert loaded.schema == compiled.schema and loaded.relaxed == compiled.relaxed
     assert loaded.reason == compiled.reason and set(loaded.timings) == {"load", "total"}
     assert compiled.timings["total"] > compiled.timings["store"] > 0
@@ -78,10 +58,11 @@ def test_another_compiler_finds_what_one_compiled(
 def test_grammars_without_classes_have_no_files(tmp_path: Path) -> None:
     """Compiling such a grammar is faster than reading a file. Static grammars have classes."""
     compiler = compiler_in(tmp_path / "none", strategy="auto")
-    for method in METHODS.values():
-        compiled = method(compiler)
+    for call in CALLS.values():
+        compiled = call.on(compiler)
         assert compiled.known_classes is None or isinstance(compiled.grammar, LarkGrammar)
     assert disk(compiler) == (0, 1, 1), "the one in Lark's notation"
+    assert compiler.compile_regex(REGEX).known_classes is None and disk(compiler) == (0, 1, 1)
     static = compiler.compile_regex(REGEX, static=True)
     assert disk(compiler) == (0, 1, 2) and static is compiler.compile_regex(REGEX)
     other = compiler_in(tmp_path / "none", strategy="auto", cache_enabled=False)
@@ -91,12 +72,12 @@ def test_grammars_without_classes_have_no_files(tmp_path: Path) -> None:
     assert masks_along(again, 1, 60) == masks_along(static, 1, 60)
 
 
-def test_another_process_finds_it(tmp_path: Path) -> None:
+def test_another_process_finds_it_and_ends_without_closing(tmp_path: Path) -> None:
     schema = json.dumps({**SCHEMA, "not": {"required": ["a"]}})
     assert len(compiler_in(tmp_path).compile_json_schema(schema).relaxed) == 2
     program = (
         "import sys; from tests.caches import *\n"
-        "c = compiler_in(sys.argv[1]); found = c.compile_json_schema(sys.argv[2])\n"
+        "c = compiler_in(sys.argv[1]); found = c.compile_json_schema_async(sys.argv[2]).result()\n"
         "print(len(found.relaxed), disk(c))"
     )
     done = subprocess.run(
@@ -109,26 +90,25 @@ def test_another_process_finds_it(tmp_path: Path) -> None:
 def test_whatever_the_result_depends_on_tells_entries_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compilers = [
-        compiler_in(tmp_path),
-        compiler_in(tmp_path, OTHER_VOCABULARY),
-        compiler_in(tmp_path, on_demand=True),
-        compiler_in(tmp_path, on_demand=True, strategy="auto"),
-        compiler_in(tmp_path, budget=Budget(states=4000)),
-    ]
+    options: list[dict[str, Any]] = [
+        {}, {"on_demand": True}, {"on_demand": True, "strategy": "auto"}, {"budget": Budget(states=4000)},
+    ]  # fmt: skip
+    compilers = [compiler_in(tmp_path, OTHER_VOCABULARY), *(compiler_in(tmp_path, **one) for one in options)]
     for compiler in compilers:
         compiler.compile_regex("a")
-    compilers[0].compile_grammar("a ::= [a]", root_rule_name="a")
-    compilers[0].compile_grammar("root ::= [a]")
-    compilers[0].compile_json_schema("{}")
-    options: list[dict[str, Any]] = [
+    compilers[1].compile_grammar("root ::= [b]\na ::= [a]")
+    compilers[1].compile_grammar("root ::= [b]\na ::= [a]", root_rule_name="a")
+    compilers[1].compile_regex("root ::= [b]\na ::= [a]")
+    compilers[1].compile_builtin_json_grammar()
+    compilers[1].compile_json_schema("{}")
+    for option in [
         {"any_whitespace": False}, {"strict_mode": False}, {"indent": 2}, {"separators": (",", ":")},
         {"max_whitespace_cnt": 3}, {"semantics": "json-schema"},
-    ]  # fmt: skip
-    for one in options:
-        compilers[0].compile_json_schema("{}", **one)
-    names = {path.name for path in entries(tmp_path)}
-    assert len(names) == len(compilers) + 3 + len(options)
+    ]:  # fmt: skip
+        compilers[1].compile_json_schema("{}", **option)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert len(names) == len(compilers) + 5 + 6
+    assert all(re.fullmatch(r"compiled-[0-9a-f]{64}\.equimask", name) for name in names)
     versions = cache._versions()
     for place in range(len(versions)):
         changed = [*versions[:place], "another", *versions[place + 1 :]]
@@ -136,16 +116,6 @@ def test_whatever_the_result_depends_on_tells_entries_apart(
         other = compiler_in(tmp_path)
         other.compile_regex("a")
         assert disk(other) == (0, 1, 1)
-
-
-def test_models_are_found_by_their_schema(tmp_path: Path) -> None:
-    one, other = create_model("Item", a=(int, ...)), create_model("Item", b=(int, ...))
-    compiler_in(tmp_path).compile_json_schema(one)
-    second = compiler_in(tmp_path)
-    assert masks_along(second.compile_json_schema(other), 0, 40) != masks_along(
-        second.compile_json_schema(create_model("Item", a=(int, ...))), 0, 40
-    )
-    assert disk(second) == (1, 1, 1)
 
 
 def test_a_key_of_this_process_only_is_not_written(tmp_path: Path) -> None:
@@ -185,17 +155,20 @@ def test_disk_without_memory(tmp_path: Path) -> None:
 # --- Forgetting --------------------------------------------------------------------------------------------
 
 
-def test_clear_cache_frees_memory_and_leaves_the_disk(tmp_path: Path) -> None:
-    compiler = compiler_in(tmp_path)
+@pytest.fixture
+def no_collection() -> Iterator[None]:
     gc.collect()
     gc.disable()
-    try:
-        kept = [weakref.ref(compiler.compile_regex(letter)) for letter in "abc"]
-        assert all(one() is not None for one in kept)
-        compiler.clear_cache()
-        assert all(one() is None for one in kept), "at once, without a collection"
-    finally:
-        gc.enable()
+    yield
+    gc.enable()
+
+
+def test_clear_cache_frees_memory_and_leaves_the_disk(no_collection: None, tmp_path: Path) -> None:
+    compiler = compiler_in(tmp_path)
+    kept = [weakref.ref(compiler.compile_regex(letter)) for letter in "abc"]
+    assert all(one() is not None for one in kept)
+    compiler.clear_cache()
+    assert all(one() is None for one in kept), "at once, without a collection"
     assert compiler.get_cache_size_bytes() == 0 == compiler.stats()["memory"]["bytes"]
     assert len(entries(tmp_path)) == 3
     compiler.compile_regex("a")
@@ -215,23 +188,209 @@ def test_what_is_under_way_when_the_cache_is_cleared_is_not_kept(monkeypatch: py
         assert compiler.get_cache_size_bytes() > 0
 
 
-def test_errors_are_freed_at_once() -> None:
+def test_errors_are_freed_at_once(no_collection: None) -> None:
     """Otherwise they would keep the frames of their callers, and what these hold, until the next
     collection."""
     compiler = GrammarCompiler(VOCABULARY)
-    gc.collect()
-    gc.disable()
     try:
-        try:
-            compiler.compile_grammar("root ::= root{2}")
-        except GrammarError as error:
-            seen = weakref.ref(error)
-        assert seen() is None
-    finally:
-        gc.enable()
+        compiler.compile_grammar("root ::= root{2}")
+    except GrammarError as error:
+        seen = weakref.ref(error)
+    assert seen() is None
 
 
-def test_the_names_of_entries_say_nothing_of_grammars(tmp_path: Path) -> None:
-    compiler_in(tmp_path).compile_regex(REGEX)
-    (path,) = tmp_path.iterdir()
-    assert re.fullmatch(r"compiled-[0-9a-f]{64}\.equimask", path.name)
+# --- Simultaneous calls ----------------------------------------------------------------------------------
+
+
+def n_callers(compiler: GrammarCompiler) -> int:
+    """How many calls want the grammar that was asked for first."""
+    return next(iter(compiler._memory._under_way.values())).n_callers
+
+
+@pytest.mark.parametrize("with_disk", [False, True])
+def test_equal_calls_share_one_computation(
+    with_disk: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path if with_disk else None)
+    gate = Gate(compiler, monkeypatch)
+    with ThreadPoolExecutor(9) as pool:
+        futures = [pool.submit(compiler.compile_regex, REGEX) for _ in range(8)]
+        assert gate.reached.wait(30)
+        other = pool.submit(compiler.compile_regex, "z")
+        wait_for(lambda: gate.count == 2)  # the first one does not hold it up
+        wait_for(lambda: n_callers(compiler) == 8)
+        gate.opened.set()
+        assert len({id(future.result()) for future in futures}) == 1 and other.result() is not None
+    assert gate.count == 2
+    found = compiler.stats()
+    assert found["compilations"] == 2 and found["shared"] == 7
+    assert found["memory"]["misses"] == 2 and not compiler._memory._under_way
+
+
+def test_an_error_is_raised_in_all_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = GrammarCompiler(VOCABULARY)
+    gate = Gate(compiler, monkeypatch)
+    grammar = "root ::= root{2}"
+    with ThreadPoolExecutor(4) as pool:
+        futures = [pool.submit(compiler.compile_grammar, grammar) for _ in range(4)]
+        assert gate.reached.wait(30)
+        wait_for(lambda: n_callers(compiler) == 4)
+        gate.opened.set()
+        for future in futures:
+            with pytest.raises(GrammarError, match="consists only of a repeat of itself"):
+                future.result()
+    assert compiler.stats()["shared"] == 3 and gate.count == 1 and not compiler._memory._under_way
+    with pytest.raises(GrammarError):
+        compiler.compile_grammar(grammar)
+    assert compiler.stats()["errors"]["GrammarError"] == gate.count == 2
+
+
+def test_an_interrupted_thread_does_not_interrupt_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = GrammarCompiler(VOCABULARY)
+    decide, reached, opened = compiler._compilation.decide, threading.Event(), threading.Event()
+
+    def interrupted(*arguments: Any) -> CompiledGrammar:
+        monkeypatch.setattr(compiler._compilation, "decide", decide)
+        reached.set()
+        assert opened.wait(30)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compiler._compilation, "decide", interrupted)
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(compiler.compile_regex, "a")
+        assert reached.wait(30)
+        other = pool.submit(compiler.compile_regex, "a")
+        wait_for(lambda: n_callers(compiler) == 2)
+        opened.set()
+        assert isinstance(one.exception(), KeyboardInterrupt) and other.result().strategy == "classifier"
+    assert not compiler._memory._under_way
+
+
+def test_without_a_memory_cache_nothing_is_shared() -> None:
+    compiler = GrammarCompiler(VOCABULARY, cache_enabled=False, n_jobs=4)
+    with compiler:
+        futures = [compiler.compile_regex_async("a") for _ in range(4)]
+        assert len({id(future.result()) for future in futures}) == 4
+
+
+# --- Later -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_async_methods_give_what_the_others_give(call: Call) -> None:
+    with GrammarCompiler(VOCABULARY, n_jobs=2) as compiler:
+        assert call.later_on(compiler).result(60) is call.on(compiler)
+        assert compiler.stats()["compilations"] == 1
+
+
+def test_n_jobs_are_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = GrammarCompiler(VOCABULARY, n_jobs=2)
+    assert compiler._background._pool is None, "no thread before the first call"
+    gate = Gate(compiler, monkeypatch)
+    futures = [compiler.compile_regex_async(letter) for letter in "abcd"]
+    wait_for(lambda: gate.count == 2)
+    time.sleep(0.05)
+    assert gate.count == 2
+    gate.opened.set()
+    assert len({id(future.result(60)) for future in futures}) == 4
+    compiler.close()
+
+
+def test_close_cancels_what_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = GrammarCompiler(VOCABULARY)
+    gate = Gate(compiler, monkeypatch)
+    futures = [compiler.compile_regex_async(letter) for letter in "abc"]
+    assert gate.reached.wait(30)
+    threading.Timer(0.1, gate.opened.set).start()
+    compiler.close()
+    assert futures[0].result(0).strategy == "classifier"
+    for future in futures[1:]:
+        with pytest.raises(CancelledError):
+            future.result(0)
+    compiler.close()
+    with pytest.raises(HybridError, match="closed; only the methods that do not end in _async"):
+        compiler.compile_regex_async("a")
+    assert compiler.compile_regex("b").strategy == "classifier"
+
+
+# --- Compilers of one vocabulary -------------------------------------------------------------------------
+
+
+shared = pytest.mark.shared_memory
+
+
+@pytest.fixture(name="vocabulary")
+def fixture_vocabulary() -> Vocabulary:
+    """A vocabulary for which no other test has a cache; it shares the trie of the others."""
+    return copy.copy(VOCABULARY)
+
+
+def memory(compiler: GrammarCompiler) -> tuple[int, int]:
+    counts = compiler.stats()["memory"]
+    return counts["hits"], counts["misses"]
+
+
+@shared
+def test_one_finds_what_another_compiled(vocabulary: Vocabulary) -> None:
+    first, second = GrammarCompiler(vocabulary), GrammarCompiler(vocabulary)
+    compiled = first.compile_regex("a+b")
+    assert second.compile_regex("a+b") is compiled
+    assert memory(first) == (0, 1) and memory(second) == (1, 0), "each counts its own calls"
+    assert first.get_cache_size_bytes() == second.get_cache_size_bytes() == compiled.memory_size_bytes
+
+
+@shared
+def test_another_vocabulary_has_its_own(vocabulary: Vocabulary) -> None:
+    other = pickle.loads(pickle.dumps(vocabulary))
+    first, second = GrammarCompiler(vocabulary), GrammarCompiler(other)
+    assert first.compile_regex("a") is not second.compile_regex("a")
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {"strategy": "classifier"}, {"strategy": "engine"}, {"budget": Budget(states=1000)},
+    {"budget": Budget(seconds=7)}, {"on_budget": "raise"}, {"on_demand": True}, {"deterministic": True},
+    {"n_jobs": 2}, {"cache_limit_bytes": 2**20}, {"cache_enabled": False}, {"cache_dir": "folder"},
+]  # fmt: skip
+
+
+@shared
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_whatever_a_compiler_is_told_tells_its_grammars_apart(
+    vocabulary: Vocabulary, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, second = GrammarCompiler(vocabulary), GrammarCompiler(vocabulary, **options)
+    assert first.compile_regex("a") is not second.compile_regex("a")
+    assert memory(second) == (0, options.get("cache_enabled", True))
+
+
+@shared
+def test_deterministic_compilers_of_other_seconds_are_apart(vocabulary: Vocabulary) -> None:
+    # the seconds decide there what XGrammar is not asked for
+    made = [GrammarCompiler(vocabulary, deterministic=True, budget=Budget(seconds=n)) for n in (5, 6)]
+    assert made[0].compile_regex("a") is not made[1].compile_regex("a")
+
+
+@shared
+def test_clearing_is_for_all(vocabulary: Vocabulary) -> None:
+    first, second = GrammarCompiler(vocabulary), GrammarCompiler(vocabulary)
+    compiled = weakref.ref(first.compile_regex("a"))
+    assert second.compile_regex("a") is compiled()
+    second.clear_cache()
+    gc.collect()
+    assert compiled() is None and first.get_cache_size_bytes() == 0
+
+
+@shared
+def test_it_ends_with_the_last_compiler(vocabulary: Vocabulary) -> None:
+    first, second = GrammarCompiler(vocabulary), GrammarCompiler(vocabulary)
+    compiled = weakref.ref(first.compile_regex("a"))
+    del first
+    gc.collect()
+    assert second.compile_regex("a") is compiled()
+    del second
+    gc.collect()
+    assert compiled() is None and not _caches[vocabulary]
+    reference = weakref.ref(vocabulary)
+    del vocabulary
+    assert reference() is not None, "the test's own"

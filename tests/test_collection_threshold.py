@@ -8,8 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from hybrid import GrammarCompiler, GrammarError, Vocabulary
+from hybrid import GrammarCompiler, GrammarError
 from hybrid.compile.collection_threshold import NEW_OBJECTS, raise_threshold, restore_threshold
+from tests.test_artifact import VOCABULARY
+from tests.test_forks import in_a_child
 
 USUAL = (700, 10, 10)
 
@@ -22,15 +24,8 @@ def usual() -> Iterator[None]:
     gc.set_threshold(*before)
 
 
-@pytest.fixture
-def compiler() -> GrammarCompiler:
-    tokens = [bytes([byte]) for byte in range(256)] + [b""]
-    return GrammarCompiler(Vocabulary.from_bytes(tokens, stop_token_ids=[256]), cache_enabled=False)
-
-
-def test_the_threshold_is_raised_during_a_compilation(
-    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_threshold_is_raised_during_a_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = GrammarCompiler(VOCABULARY, semantics="json-schema")
     seen: list[tuple[int, int, int]] = []
 
     def looked(usual: tuple[int, int, int]) -> None:
@@ -38,9 +33,9 @@ def test_the_threshold_is_raised_during_a_compilation(
         seen.append(gc.get_threshold())
 
     monkeypatch.setattr("hybrid.compile.pipeline.raise_threshold", looked)
-    compiler.compile_json_schema({"type": "string"}, semantics="json-schema")
+    compiler.compile_json_schema({"type": "string"})
     with pytest.raises(GrammarError):
-        compiler.compile_json_schema({"type": "nothing"}, semantics="json-schema")
+        compiler.compile_json_schema({"type": "nothing"})
     assert seen == [(NEW_OBJECTS, 10, 10)] * 2
     assert gc.get_threshold() == USUAL
 
@@ -48,10 +43,9 @@ def test_the_threshold_is_raised_during_a_compilation(
 def test_a_program_that_chose_otherwise_is_left_alone() -> None:
     for threshold in ((0, 10, 10), (NEW_OBJECTS, 5, 5), (NEW_OBJECTS + 1, 10, 10)):
         gc.set_threshold(*threshold)
-        raise_threshold(threshold)
-        assert gc.get_threshold() == threshold
-        restore_threshold(threshold)
-        assert gc.get_threshold() == threshold
+        for change in (raise_threshold, restore_threshold):
+            change(threshold)
+            assert gc.get_threshold() == threshold
     gc.set_threshold(*USUAL)
     gc.disable()
     try:
@@ -72,18 +66,17 @@ def test_of_overlapping_compilations_the_first_to_end_sets_it_back() -> None:
     restore_threshold(raised)
     assert gc.get_threshold() == raised
     raise_threshold(USUAL)  # one that looked before
-    restore_threshold(USUAL)
-    assert gc.get_threshold() == USUAL
-    restore_threshold(USUAL)
-    assert gc.get_threshold() == USUAL
+    for _ in range(2):
+        restore_threshold(USUAL)
+        assert gc.get_threshold() == USUAL
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_of_a_fork_collects_as_usual() -> None:
+    def work() -> None:
+        assert gc.get_threshold() == USUAL
+
     raise_threshold(USUAL)
-    child = os.fork()
-    if not child:
-        os._exit(0 if gc.get_threshold() == USUAL else 1)
+    in_a_child(work)
     restore_threshold(USUAL)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert gc.get_threshold() == USUAL

@@ -1,7 +1,8 @@
 """The compiler: XGrammar's methods on every strategy, what was decided and why, errors, cache and threads.
 
-What: every ``compile_*`` method; the attributes of `CompiledGrammar`; the fallback to the engine; what is
-refused, and with which error; the memory cache; compiling in several threads.
+What: every ``compile_*`` method; the attributes of `CompiledGrammar`, of which each is a variant of one type;
+the fallback to the engine; what is refused, and with which error; the memory cache; compiling in several
+threads.
 When: after any change of the compiler, the strategies or the budget.
 Limits: a byte vocabulary; masks are compared with plain XGrammar in the other test files.
 
@@ -10,25 +11,23 @@ Grammars that crash XGrammar's compiler are compiled only with ours.
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import xgrammar
-from pydantic import BaseModel, create_model
+from pydantic import create_model
 from xgrammar import StructuralTagItem
 
-from equivalence import (
-    BudgetExceeded,
-    GrammarError,
-    HybridError,
-    UnsupportedGrammar,
-    Vocabulary,
-)
-from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
+from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
+from hybrid.compiled import reason_of
+from tests.caches import CALLS, SCHEMA, TAG, Call, compiler_in
+from tests.matchers import mask_of
 
 STRATEGIES = ("auto", "representatives", "engine")
 STOP = 256
@@ -37,63 +36,6 @@ VOCABULARY = Vocabulary.from_bytes(
     [bytes([value]) for value in range(256)] + [b"", b"ab", b'": ', b"}]"], stop_token_ids=STOP
 )
 
-SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-TAG: dict[str, Any] = {
-    "type": "structural_tag",
-    "format": {
-        "type": "tag",
-        "begin": "<f>",
-        "content": {"type": "json_schema", "json_schema": SCHEMA},
-        "end": "</f>",
-    },
-}
-TOKEN_TAG: dict[str, Any] = {
-    "type": "structural_tag",
-    "format": {
-        "type": "sequence",
-        "elements": [{"type": "const_string", "value": "a"}, {"type": "token", "token": 257}],
-    },
-}
-
-
-class Point(BaseModel):
-    x: int
-
-
-METHODS: dict[str, tuple[Callable[[GrammarCompiler], CompiledGrammar], str, str]] = {
-    "EBNF": (lambda c: c.compile_grammar('root ::= "a" [bc]+'), "abc", "a"),
-    "EBNF with another root": (
-        lambda c: c.compile_grammar('root ::= "a"\nstart ::= "b"', root_rule_name="start"),
-        "b",
-        "a",
-    ),
-    "parsed grammar": (lambda c: c.compile_grammar(xgrammar.Grammar.from_regex("a+")), "aa", "b"),
-    "Lark text": (lambda c: c.compile_grammar(xgrammar.Grammar.from_lark('start: "a" /[0-9]/')), "a1", "a"),
-    "schema": (lambda c: c.compile_json_schema(SCHEMA), '{"a": 1}', '{"a": "1"}'),
-    "schema as text": (lambda c: c.compile_json_schema(json.dumps(SCHEMA)), '{"a": 1}', "{}"),
-    "schema with options": (
-        lambda c: c.compile_json_schema(SCHEMA, any_whitespace=False, separators=(",", ":")),
-        '{"a":1}',
-        '{"a": 1}',
-    ),
-    "pydantic model": (lambda c: c.compile_json_schema(Point), '{"x": 1}', '{"a": 1}'),
-    "builtin JSON": (lambda c: c.compile_builtin_json_grammar(), '{"b": [1, null]}', "{1}"),
-    "regex": (lambda c: c.compile_regex("(ab)+|c"), "abab", "aba"),
-    "structural tag": (lambda c: c.compile_structural_tag(TAG), '<f>{"a": 1}</f>', "<f></f>"),
-    "structural tag as text": (
-        lambda c: c.compile_structural_tag(json.dumps(TAG)),
-        '<f>{"a": 1}</f>',
-        '{"a": 1}',
-    ),
-    "tags and triggers": (
-        lambda c: c.compile_structural_tag(
-            [StructuralTagItem(begin="<f>", schema=SCHEMA, end="</f>")], ["<f"]
-        ),
-        'so <f>{"a": 1}</f> then',
-        "<f>1</f>",
-    ),
-}
-
 
 def accepts(compiled: CompiledGrammar, text: str) -> bool:
     matcher = GrammarMatcher(compiled)
@@ -101,16 +43,18 @@ def accepts(compiled: CompiledGrammar, text: str) -> bool:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize(("compile_it", "inside", "outside"), METHODS.values(), ids=METHODS)
-def test_methods(
-    compile_it: Callable[[GrammarCompiler], CompiledGrammar], inside: str, outside: str, strategy: str
-) -> None:
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_methods(call: Call, strategy: str) -> None:
+    if call.method == "lark" and strategy != "auto":
+        with pytest.raises(HybridError, match="strategy"):
+            call.on(GrammarCompiler(VOCABULARY, strategy=strategy))
+        return
     compiler = GrammarCompiler(VOCABULARY, strategy=strategy)
-    compiled = compile_it(compiler)
-    assert compile_it(compiler) is compiled
+    compiled = call.on(compiler)
+    assert call.on(compiler) is compiled
     assert compiler.get_cache_size_bytes() == compiled.memory_size_bytes
-    assert accepts(compiled, inside)
-    assert not accepts(compiled, outside)
+    assert accepts(compiled, call.inside)
+    assert not accepts(compiled, call.outside)
     if strategy != "auto":
         assert compiled.strategy == strategy
 
@@ -120,31 +64,16 @@ def test_methods(
 
 def test_facts_of_representatives() -> None:
     compiled = GrammarCompiler(VOCABULARY, strategy="representatives").compile_grammar('root ::= "a" | "ab"')
-    assert compiled.strategy == "representatives"
-    assert (
-        compiled.reason
-        == f"the {VOCABULARY.size} ids of the vocabulary form {compiled.classes.n_classes} token classes"
-    )
     classes = compiled.classes
-    assert classes.class_of_token[[ord("a"), 257]].min() >= 0
-    assert classes.class_of_token[[ord("x"), STOP]].tolist() == [-1, -1]
-    assert classes.class_of_token[classes.representatives].tolist() == list(range(classes.n_classes))
+    assert classes is not None
+    assert compiled.reason == reason_of(classes, VOCABULARY)
     phases = {"parse", "network", "explore", "partition", "gather", "compile", "total"}
     assert phases <= set(compiled.timings)
-    assert all(seconds >= 0 for seconds in compiled.timings.values())
     assert compiled.timings["total"] == max(compiled.timings.values())
+    assert min(compiled.timings.values()) >= 0
     assert compiled.memory_size_bytes > compiled.engine.memory_size_bytes + 4 * VOCABULARY.size
     assert compiled.vocabulary is VOCABULARY and str(compiled.grammar).startswith("root ::=")
     assert repr(compiled).startswith(f"CompiledGrammar(representatives, {classes.n_classes} classes, ")
-
-
-def test_facts_of_the_engine() -> None:
-    compiled = GrammarCompiler(VOCABULARY, strategy="engine").compile_regex("a")
-    assert compiled.strategy == "engine" and compiled.reason == "requested by strategy='engine'"
-    assert compiled.classes is None and compiled.gather is None
-    assert compiled.memory_size_bytes == compiled.engine.memory_size_bytes > 0
-    assert {"parse", "compile", "total"} <= set(compiled.timings)
-    assert repr(compiled).startswith("CompiledGrammar(engine, ")
 
 
 def test_what_has_no_classes_runs_on_the_engine() -> None:
@@ -185,9 +114,7 @@ MALFORMED: dict[str, Callable[[GrammarCompiler], CompiledGrammar]] = {
     "schema with bytes": lambda c: c.compile_json_schema({"enum": [b"a"]}),
     "option of schemas": lambda c: c.compile_json_schema(SCHEMA, no_such_option=1),
     "regex": lambda c: c.compile_regex("(a"),
-    "structural tag": lambda c: c.compile_structural_tag(
-        {"type": "structural_tag", "format": {"type": "no"}}
-    ),
+    "structural tag": lambda c: c.compile_structural_tag(TAG | {"format": {"type": "no"}}),
     "structural tag text": lambda c: c.compile_structural_tag("{"),
 }
 
@@ -255,18 +182,22 @@ def test_max_threads_is_a_name_of_n_jobs() -> None:
 # The memory cache.
 
 
-def test_models_of_one_name_are_not_mixed_up() -> None:
-    """Two models with the same printed form differ in the cache if their schemas differ."""
+@pytest.mark.parametrize("cached", ["in memory", "on disk"])
+def test_models_of_one_name_are_not_mixed_up(cached: str, tmp_path: Path) -> None:
+    """Two models with the same printed form differ in caches if their schemas differ."""
     one, other = create_model("Item", a=(int, ...)), create_model("Item", b=(int, ...))
     assert repr(one) == repr(other)
     compiler = GrammarCompiler(VOCABULARY)
-    by_schema = [compiler.compile_json_schema(model) for model in (one, other)]
-    assert [accepts(each, '{"b": 1}') for each in by_schema] == [False, True]
-    by_tag = [
-        compiler.compile_structural_tag([StructuralTagItem(begin="<f>", schema=model, end="</f>")], ["<f>"])
-        for model in (one, other)
-    ]
-    assert [accepts(each, '<f>{"b": 1}</f>') for each in by_tag] == [False, True]
+    if cached == "on disk":
+        compiler = compiler_in(tmp_path, VOCABULARY, cache_enabled=False)
+
+    def tag_of(model: Any) -> CompiledGrammar:
+        item = StructuralTagItem(begin="<f>", schema=model, end="</f>")
+        return compiler.compile_structural_tag([item], ["<f>"])
+
+    for compile_it, text in ((compiler.compile_json_schema, '{"b": 1}'), (tag_of, '<f>{"b": 1}</f>')):
+        compiled = [compile_it(model) for model in (one, other)]
+        assert [accepts(each, text) for each in compiled] == [False, True]
 
 
 def test_cache_is_bounded_and_the_oldest_use_goes_first() -> None:
@@ -295,8 +226,7 @@ def test_the_cache_forgets_as_many_bytes_as_it_counted() -> None:
     compiler = GrammarCompiler(VOCABULARY, strategy="classifier")
     grown = compiler.compile_grammar('root ::= "a" root | "b"')
     counted = compiler._memory.size_bytes
-    bitmask = allocate_token_bitmask(1, VOCABULARY.size)
-    GrammarMatcher(grown).fill_next_token_bitmask(bitmask)
+    mask_of(GrammarMatcher(grown))
     assert grown.memory_size_bytes > counted == compiler._memory.size_bytes
     assert compiler.compile_grammar('root ::= "a" root | "b"') is grown
     assert grown.memory_size_bytes == compiler._memory.size_bytes == compiler.get_cache_size_bytes()
@@ -304,7 +234,7 @@ def test_the_cache_forgets_as_many_bytes_as_it_counted() -> None:
     other = compiler.compile_grammar('root ::= "a" root | "0"')
     assert [id(compiled) for compiled, _ in compiler._memory._kept.values()] == [id(other)]
     assert compiler.get_cache_size_bytes() == other.memory_size_bytes
-    GrammarMatcher(other).fill_next_token_bitmask(bitmask)
+    mask_of(GrammarMatcher(other))
     compiler._memory.limit_bytes = 100 * counted
     for number in range(4):
         compiler.compile_regex(str(number))
@@ -316,36 +246,56 @@ def test_the_cache_forgets_as_many_bytes_as_it_counted() -> None:
     assert compiler.get_cache_size_bytes() == 0 and compiler.stats()["memory"]["evictions"] == 6
 
 
-def test_the_cache_counts_what_it_holds_after_use() -> None:
-    """Tables grow in use, and the cache measures them again."""
-    compiler = GrammarCompiler(VOCABULARY)
-    compiled = compiler.compile_builtin_json_grammar()
-    before = compiled.memory_size_bytes
-    assert accepts(compiled, '{"a": [1, {"b": "ab"}]}')
-    assert compiled.memory_size_bytes > before
-    assert compiler.get_cache_size_bytes() == compiled.memory_size_bytes
+# --- Compiled grammars -----------------------------------------------------------------------------------
 
 
-# Threads.
+VARIANTS = {
+    "engine": ("engine", {"engine"}),
+    "representatives": ("representatives", {"engine", "engine_stop", "classes", "gather"}),
+    "classifier": ("classifier", {"classes", "features", "classifier", "budget"}),
+    "lark": ("classifier", {"classes", "classifier"}),
+}
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("cache_enabled", [True, False])
-def test_threads_compile_at_once(strategy: str, cache_enabled: bool) -> None:
-    compiler = GrammarCompiler(VOCABULARY, strategy=strategy, cache_enabled=cache_enabled)
-    start = threading.Barrier(8)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_each_variant_has_what_it_needs_and_nothing_can_be_set(variant: str, tmp_path: Path) -> None:
+    strategy, own = VARIANTS[variant]
+    compiler = GrammarCompiler(VOCABULARY, strategy=strategy, deterministic=True)
+    compiled = compiler.compile_lark('start: "a"') if variant == "lark" else compiler.compile_regex("[ab]+")
+    assert compiled.strategy == strategy
+    assert variant != "engine" or compiled.reason == "requested by strategy='engine'"
+    assert repr(compiled).startswith(f"CompiledGrammar({strategy}")
+    some = {"engine", "engine_stop", "classes", "gather", "features", "classifier", "budget"}
+    assert {name for name in some if getattr(compiled, name) not in (None, -1)} == own
+    assert compiled.memory_size_bytes > 0
+    for field in fields(compiled):
+        with pytest.raises(FrozenInstanceError):
+            setattr(compiled, field.name, None)
+    if compiled.classifier is not None:
+        compiled.save(tmp_path / "one")
+        loaded = CompiledGrammar.load(tmp_path / "one", VOCABULARY)
+        assert {name for name in some if getattr(loaded, name) not in (None, -1)} == own - {"features"}
 
-    def compile_some(thread: int) -> bool:
-        start.wait()
-        right = True
-        for number in range(6):
-            name = f"k{(thread + number) % 4}"
-            schema = {"type": "object", "properties": {name: {"type": "boolean"}}, "required": [name]}
-            compiled = compiler.compile_json_schema(schema)
-            right = right and accepts(compiled, f'{{"{name}": true}}') and not accepts(compiled, "{}")
-        return right
 
+def test_notes_are_added_once_and_none_is_lost() -> None:
+    compiled = GrammarCompiler(VOCABULARY, strategy="engine").compile_regex("[ab]+")
+    reason = compiled.reason
+    notes = [f"<{number}>" for number in range(200)] * 2
     with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(compile_some, range(8)))
-    if cache_enabled:
-        assert compiler.get_cache_size_bytes() > 0
+        list(pool.map(compiled.note, notes))
+    assert compiled.reason.startswith(f"{reason}; ")
+    assert sorted(compiled.reason.split("; ")[1:]) == sorted(set(notes))
+
+
+def test_timings_of_a_grammar_that_is_out_stay_what_they_are() -> None:
+    compiler = GrammarCompiler(VOCABULARY, budget=Budget())
+    compiled = compiler.compile_regex("[ab]+")
+    timings = dict(compiled.timings)
+    assert compiler.compile_regex("[ab]+", static=True) is compiled and compiled.promote()
+    assert compiled.timings == timings
+
+
+@pytest.mark.parametrize(("count", "word"), [(0, "classes"), (1, "class"), (57, "classes")])
+def test_the_reason_has_the_right_plural(count: int, word: str) -> None:
+    classes: Any = SimpleNamespace(n_classes=count)
+    assert reason_of(classes, VOCABULARY) == f"the 260 ids of the vocabulary form {count} token {word}"

@@ -10,6 +10,7 @@ Limits: that walked masks are right is tested in ``test_walking.py``.
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,14 @@ from equivalence import BudgetExceeded
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.compiled import OnWalks
 from tests.matchers import mask_of
-from tests.promotions import NESTED, is_complete, promotions, use
-from tests.test_artifact import SCHEMA, VOCABULARY
+from tests.test_artifact import VOCABULARY
+from tests.test_promotion import NESTED, use
 
 
-def walked(**options: Any) -> tuple[GrammarCompiler, OnWalks]:
-    compiler = GrammarCompiler(VOCABULARY, **options)
-    compiled = compiler.compile_grammar(NESTED)
+def walked(**options: Any) -> OnWalks:
+    compiled = GrammarCompiler(VOCABULARY, **options).compile_grammar(NESTED)
     assert isinstance(compiled, OnWalks) and compiled.known_classes is None
-    return compiler, compiled
+    return compiled
 
 
 def by_classes() -> CompiledGrammar:
@@ -39,11 +39,9 @@ def by_classes() -> CompiledGrammar:
 
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_auto_walks_first_and_says_so(deterministic: bool) -> None:
-    _, compiled = walked(deterministic=deterministic)
-    assert (
-        compiled.strategy == "classifier"
-        and "masks are computed by walking the vocabulary" in compiled.reason
-    )
+    compiled = walked(deterministic=deterministic)
+    assert compiled.strategy == "classifier"
+    assert "masks are computed by walking the vocabulary" in compiled.reason
     assert compiled.engine is None and compiled.gather is None and compiled.classifier.is_walked
     assert set(compiled.timings) == {"parse", "serialize", "network", "classifier", "total"}
     assert 0 < compiled.memory_size_bytes < 8 << 20
@@ -52,11 +50,7 @@ def test_auto_walks_first_and_says_so(deterministic: bool) -> None:
     assert compiled.classifier.is_walked
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"strategy": "classifier"}, {"on_demand": True}],
-    ids=str,
-)
+@pytest.mark.parametrize("options", [{"strategy": "classifier"}, {"on_demand": True}], ids=str)
 def test_who_does_not_walk(options: dict[str, Any]) -> None:
     compiled = GrammarCompiler(VOCABULARY, **options).compile_grammar(NESTED)
     assert not isinstance(compiled, OnWalks) and "ids of the vocabulary form" in compiled.reason
@@ -66,7 +60,7 @@ def test_who_does_not_walk(options: dict[str, Any]) -> None:
 
 
 def test_classes_are_found_when_they_are_asked_for(tmp_path: Path) -> None:
-    _, compiled = walked()
+    compiled = walked()
     matcher = GrammarMatcher(compiled)
     assert matcher.accept_string("([1")
     wanted = by_classes()
@@ -82,14 +76,10 @@ def test_classes_are_found_when_they_are_asked_for(tmp_path: Path) -> None:
     assert use(loaded) == use(compiled) == use(wanted)
 
 
-def test_saving_promoting_and_static_ask_too(tmp_path: Path) -> None:
-    _, compiled = walked()
+def test_saving_asks_too(tmp_path: Path) -> None:
+    compiled = walked()
     compiled.save(tmp_path / "saved")
     assert compiled.known_classes is not None
-    _, compiled = walked()
-    assert compiled.promote() and is_complete(compiled)
-    compiler = GrammarCompiler(VOCABULARY)
-    assert is_complete(compiler.compile_grammar(NESTED, static=True)) and promotions(compiler) == (1, 0)
 
 
 def test_matchers_go_on_with_classes_in_the_middle_of_a_text() -> None:
@@ -97,7 +87,7 @@ def test_matchers_go_on_with_classes_in_the_middle_of_a_text() -> None:
     reference = GrammarMatcher(by_classes())
     text = "([12](){}((([345])))"
     for at in range(len(text) + 1):
-        _, compiled = walked()
+        compiled = walked()
         matcher = GrammarMatcher(compiled)
         wanted = []
         reference.reset()
@@ -115,22 +105,20 @@ def test_matchers_go_on_with_classes_in_the_middle_of_a_text() -> None:
 
 
 def test_threads_ask_once() -> None:
-    _, compiled = walked()
-    found: list[Any] = []
-    begin = threading.Barrier(6)
-
-    def ask() -> None:
-        begin.wait(30)
-        found.append(compiled.classes)
-
-    threads = [threading.Thread(target=ask) for _ in range(6)]
+    compiled = walked()
     masks = use(compiled)
-    for thread in threads:
-        thread.start()
-    for _ in range(20):
-        assert use(compiled) == masks
-    for thread in threads:
-        thread.join()
+    begin = threading.Barrier(7)
+
+    def ask() -> Any:
+        begin.wait(30)
+        return compiled.classes
+
+    with ThreadPoolExecutor(6) as pool:
+        futures = [pool.submit(ask) for _ in range(6)]
+        begin.wait(30)
+        for _ in range(20):
+            assert use(compiled) == masks
+    found = [future.result() for future in futures]
     assert len({id(one) for one in found}) == 1 and found[0] is not None
     assert compiled.classifier.session.serial == 1
 
@@ -150,11 +138,3 @@ def test_classes_beyond_the_budget_leave_walks() -> None:
     for letter in "(ab+[0123]":
         assert mask_of(matcher) == mask_of(roomy)
         assert matcher.accept_string(letter) and roomy.accept_string(letter)
-
-
-def test_json_schemas_walk_too() -> None:
-    compiled = GrammarCompiler(VOCABULARY).compile_json_schema(SCHEMA)
-    other = GrammarCompiler(VOCABULARY, strategy="classifier").compile_json_schema(SCHEMA)
-    assert isinstance(compiled, OnWalks) and compiled.schema is not None
-    for seed in range(5):
-        assert use(compiled, seed, 80) == use(other, seed, 80)

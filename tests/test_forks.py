@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import re
 import signal
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -27,11 +28,12 @@ import pytest
 
 from equivalence import BudgetExceeded, Vocabulary, forks
 from equivalence.deadline import Deadline
-from hybrid import Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.compile import statistics
 from hybrid.compile.compilation import Compilation
 from hybrid.guard import worker
 from tests.caches import wait_for
+from tests.matchers import mask_of
 from tests.test_artifact import TOKENS, VOCABULARY, masks_along
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -42,7 +44,7 @@ HELD = 'root ::= "held" [0-9]{1,3} root?'
 SECONDS = 20.0
 """Time limit for a child on a busy machine; usually it takes a tenth of a second."""
 
-FORKS = 50
+FORKS = 30
 
 
 class Child:
@@ -68,11 +70,17 @@ class Child:
             if done:
                 break
             if time.monotonic() > self.ends:
-                os.kill(self.process, signal.SIGKILL)
-                os.waitpid(self.process, 0)
+                self.kill()
                 raise AssertionError(f"a child did not end within {self.seconds} seconds")
             time.sleep(0.002)
         assert status == 0, f"a child failed, with status {status}; its error is above"
+
+    def is_running(self) -> bool:
+        return os.waitpid(self.process, os.WNOHANG) == (0, 0)
+
+    def kill(self) -> None:
+        os.kill(self.process, signal.SIGKILL)
+        os.waitpid(self.process, 0)
 
 
 def in_a_child(work: Callable[[], Any], seconds: float = SECONDS) -> None:
@@ -82,25 +90,20 @@ def in_a_child(work: Callable[[], Any], seconds: float = SECONDS) -> None:
 @contextmanager
 def at_work(*calls: Callable[[], Any]) -> Iterator[None]:
     """Run threads that repeat these calls; raise their first error."""
-    stop, errors = threading.Event(), []
+    stop = threading.Event()
 
     def repeat(call: Callable[[], Any]) -> None:
-        try:
-            while not stop.is_set():
-                call()
-        except BaseException as error:  # noqa: BLE001 - raised below
-            errors.append(error)
+        while not stop.is_set():
+            call()
 
-    threads = [threading.Thread(target=repeat, args=(call,), daemon=True) for call in calls]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(30)
-    assert not errors, errors
+    with ThreadPoolExecutor(len(calls)) as pool:
+        futures = [pool.submit(repeat, call) for call in calls]
+        try:
+            yield
+        finally:
+            stop.set()
+    for future in futures:
+        future.result()
 
 
 @contextmanager
@@ -113,14 +116,13 @@ def held(lock: Any) -> Iterator[None]:
             taken.set()
             let_go.wait(30)
 
-    thread = threading.Thread(target=hold)
-    thread.start()
-    taken.wait(30)
-    try:
-        yield
-    finally:
-        let_go.set()
-        thread.join()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(hold)
+        assert taken.wait(30)
+        try:
+            yield
+        finally:
+            let_go.set()
 
 
 @pytest.fixture
@@ -154,13 +156,14 @@ def test_children_of_a_busy_process_go_on(monkeypatch: pytest.MonkeyPatch, tmp_p
         budget=Budget(seconds=None),  # the blocked compilation takes as long as the test
     )  # fmt: skip
     calm = GrammarCompiler(VOCABULARY, cache_enabled=False)
+
+    def masks_of(compiled: CompiledGrammar) -> list[list[bytes]]:
+        return [masks_along(compiled, seed, 12) for seed in range(4)]
+
     wanted = {
-        name: [masks_along(compiled, seed, 12) for seed in range(4)]
-        for name, compiled in (
-            ("shared", calm.compile_grammar(SHARED)),
-            ("new", calm.compile_regex(NEW)),
-            ("held", calm.compile_grammar(HELD)),
-        )
+        "shared": masks_of(calm.compile_grammar(SHARED)),
+        "new": masks_of(calm.compile_regex(NEW)),
+        "held": masks_of(calm.compile_grammar(HELD)),
     }
     shared = compiler.compile_grammar(SHARED)
     assert shared.classifier is not None
@@ -191,7 +194,7 @@ def test_children_of_a_busy_process_go_on(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert masks_along(compiler.compile_regex(NEW), seed, 12) == wanted["new"][seed]
         assert masks_along(compiler.compile_grammar(HELD), seed, 12) == wanted["held"][seed]
         assert future.cancelled()
-        if number % 20 == 0:
+        if number % 10 == 0:
             again = compiler.compile_grammar_async(HELD, static=True).result()
             assert again.classifier is not None and again.classifier.is_complete
             compiler.close()
@@ -223,19 +226,19 @@ def test_a_fork_waits_for_who_writes_tables() -> None:
     compiled = GrammarCompiler(VOCABULARY).compile_grammar(SHARED)
     assert compiled.classifier is not None
     session, wanted = compiled.classifier.session, masks_along(compiled, 1, 20)
-    lock, let_go = compiled.classifier.lock, []
+    lock, let_go = compiled.classifier.lock, threading.Event()
 
     def brief() -> None:
         with lock:
             time.sleep(0.2)
-            let_go.append(time.monotonic())
+            let_go.set()
 
     thread = threading.Thread(target=brief)
     thread.start()
     wait_for(lock.locked)
 
     def work() -> None:
-        assert let_go, "the fork came before the lock was free"
+        assert let_go.is_set(), "the fork came before the lock was free"
         assert compiled.classifier is not None and compiled.classifier.session is session
         assert masks_along(compiled, 1, 20) == wanted
 
@@ -252,16 +255,14 @@ def test_what_a_fork_cannot_wait_for_is_begun_anew(short_waits: None) -> None:
     compiled = compiler.compile_grammar(SHARED)
     assert compiled.classifier is not None
     classifier, wanted = compiled.classifier, masks_along(compiled, 1, 20)
-    matcher, bitmask = GrammarMatcher(compiled), allocate_token_bitmask(1, vocabulary.size)
+    matcher, session = GrammarMatcher(compiled), classifier.session
     assert matcher.accept_string("([12")
-    matcher.fill_next_token_bitmask(bitmask)
-    mask, session = bitmask.tolist(), classifier.session
+    mask = mask_of(matcher)
 
     def work() -> None:
         assert classifier.session is not session
         assert masks_along(compiled, 1, 20) == wanted
-        matcher.fill_next_token_bitmask(bitmask)
-        assert bitmask.tolist() == mask
+        assert mask_of(matcher) == mask
         assert matcher.accept_string("3])") and matcher.is_completed()
         matcher.rollback(2)
         assert matcher.is_completed() and matcher.accept_string("(") and not matcher.is_completed()
@@ -303,34 +304,27 @@ def test_no_lock_stays_held(short_waits: None, tmp_path: Path) -> None:
             assert sum(map(compiler.stats()["disk"].get, ("hits", "writes"))) >= 3
             compiler.close()
 
-        mine = [
+        for lock in (
             compiled.classifier.lock, compiler._memory._lock, compiler._disk._lock,
-            compiler._background._lock, statistics._lock,
-            future._own_lock, future._condition,
+            compiler._background._lock, statistics._lock, future._own_lock, future._condition,
             worker._lock, worker._opening,
-        ]  # fmt: skip
-        for lock in mine:
+        ):  # fmt: skip
             with held(lock):
                 in_a_child(work)
 
 
 def test_every_lock_is_registered() -> None:
     """A lock that is not registered with `forks` can hang a child."""
+    makes_lock = re.compile(r"threading\.(R?Lock|Condition)\(")
+    is_known = re.compile(
+        r"registered\(|Condition\(_lock\)|Condition\(_free_lock\)|Condition\(\)  # a thread"
+    )
     root = Path(forks.__file__).parents[1]
     for package in ("equivalence", "hybrid", "adapters"):
         for path in (root / package).rglob("*.py"):
-            if path.name in ("forks.py", "process.py"):
-                continue
-            for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-                for name in ("threading.Lock(", "threading.RLock(", "threading.Condition("):
-                    if name in line:
-                        known = (
-                            "registered(",
-                            "Condition(_lock)",
-                            "Condition(_free_lock)",
-                            "Condition()  # a thread",
-                        )
-                        assert any(one in line for one in known), f"{path}:{number}"
+            if path.name not in ("forks.py", "process.py"):
+                for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+                    assert is_known.search(line) or not makes_lock.search(line), f"{path}:{number}"
 
 
 def test_locks_of_properties_are_registered() -> None:
@@ -340,20 +334,19 @@ def test_locks_of_properties_are_registered() -> None:
     class Slow:
         @cached_property
         def value(self) -> int:
-            time.sleep(0.5)
+            time.sleep(0.2)
             return 1
 
     one, other = Slow(), Slow()
     thread = threading.Thread(target=lambda: one.value)
     thread.start()
-    time.sleep(0.1)
+    time.sleep(0.05)
     in_a_child(lambda: other.value, 5)
     thread.join()
+    registered = list(forks._alive(forks._registered[forks.Order.SLOW]))
     for owner in (Vocabulary, type(GrammarCompiler(VOCABULARY).compile_regex("a"))):
         locks = [value.lock for value in vars(owner).values() if hasattr(value, "lock")]
-        assert all(
-            any(lock is one for one in forks._alive(forks._registered[forks.Order.SLOW])) for lock in locks
-        )
+        assert all(any(lock is one for one in registered) for lock in locks)
 
 
 def test_two_threads_may_fork_at_once() -> None:
@@ -365,7 +358,7 @@ def test_two_threads_may_fork_at_once() -> None:
 
     began = time.monotonic()
     with at_work(fork, fork, lambda: masks_along(compiled, 2, 10)):
-        time.sleep(1)
+        time.sleep(0.5)
     assert time.monotonic() - began < 15
 
 

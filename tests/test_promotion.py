@@ -1,7 +1,9 @@
-"""Promotion: masks never change, matchers continue, and grammars are promoted only on request.
+"""Promotion: masks never change, all states are found, and grammars are promoted only on request.
 
-What: static grammars, `promote`, budgets, files and forked processes; compilers that decide without a clock.
-When: after any change of `hybrid.compile.pipeline.promote_static` or of `hybrid.classifier.promotion`.
+What: a classifier that is completed piece by piece while matchers use it, on random grammars; static
+grammars, `promote`, budgets, files and forked processes; compilers that decide without a clock.
+When: after any change of `hybrid.compile.pipeline.promote_static`, of `hybrid.classifier.promotion` or of
+`hybrid.classifier.reachable`.
 Limits: times are measured, not tested (docs/strategies.md).
 """
 
@@ -12,7 +14,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -20,17 +22,55 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from bench.cases import CHECKOUT
 from equivalence import BudgetExceeded, Vocabulary
 from equivalence.network import dialect
 from hybrid import BatchGrammarMatcher, Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
+from hybrid.classifier.follower import ClassifierFollower
+from hybrid.classifier.promotion import Promotion
 from hybrid.compile.pipeline import promote_static
+from hybrid.files import from_bytes, to_bytes
+from tests.caches import CALLS
+from tests.classifiers import EXAMPLES, SMALL, classifier_case, compiled_of
 from tests.matchers import mask_of
-from tests.promotions import NESTED, begun, is_complete, promotions, text_of, use
-from tests.test_artifact import SCHEMA, VOCABULARY
+from tests.random_grammars import GrammarCase, grammar_cases
+from tests.test_artifact import SCHEMA, VOCABULARY, grammar_of, masks_along
+from tests.test_forks import Child
 
 pytestmark = pytest.mark.kernels
+
+NESTED = 'root ::= ("(" root ")" | "[" [0-9]{2,9} "]" | "{" root "}" root)*'
+
+
+def begun(compiled: CompiledGrammar) -> Promotion:
+    assert compiled.classifier is not None and compiled.classifier.reachable is not None
+    return Promotion(compiled.classifier, compiled.classifier.reachable, states=10_000, limit=1 << 30)
+
+
+def known_states(compiled: CompiledGrammar) -> int:
+    assert compiled.classifier is not None
+    return int(compiled.classifier.session.store.n_found)
+
+
+def is_complete(compiled: CompiledGrammar) -> bool:
+    return compiled.classifier is not None and compiled.classifier.is_complete
+
+
+def use(compiled: CompiledGrammar, seed: int = 1, steps: int = 40) -> list[bytes]:
+    """Serve one sequence, and return its masks."""
+    return masks_along(compiled, seed, steps)
+
+
+def compiled_as(name: str, **options: Any) -> CompiledGrammar:
+    """Compile a grammar of `tests.test_artifact.grammar_of`."""
+    return GrammarCompiler(VOCABULARY, **options).compile_grammar(grammar_of(name))
+
+
+def promotions(compiler: GrammarCompiler) -> tuple[int, int]:
+    found = compiler.stats()["promotions"]
+    return found["done"], found["given_up"]
 
 
 def promoting(compiled: CompiledGrammar) -> threading.Thread:
@@ -44,7 +84,7 @@ def promoting(compiled: CompiledGrammar) -> threading.Thread:
 def test_use_alone_never_promotes(options: dict[str, Any]) -> None:
     compiler = GrammarCompiler(VOCABULARY, **options)
     compiled = compiler.compile_grammar(NESTED)
-    for seed in range(40):
+    for seed in range(10):
         use(compiled, seed)
     assert promotions(compiler) == (0, 0) and not is_complete(compiled)
 
@@ -58,40 +98,26 @@ def test_matchers_go_on_meanwhile(small_pieces: None) -> None:
     twin = first.fork()
     mask = mask_of(first)
     found: dict[int, list[bytes]] = {}
-    threads = [
-        threading.Thread(target=lambda seed=seed: found.__setitem__(seed, use(compiled, seed, 150)))
-        for seed in wanted
-    ]
-    for thread in threads:
-        thread.start()
-    threads.append(promoting(compiled))
-    batch = [GrammarMatcher(compiled) for _ in range(3)]
-    rows = np.empty((3, (VOCABULARY.size + 31) // 32), np.int32)
-    for byte in b"([12]{}":
-        BatchGrammarMatcher().batch_fill_next_token_bitmask(batch, rows)
-        assert (rows == rows[0]).all()
-        assert BatchGrammarMatcher.batch_accept_token(batch, [byte] * 3) == [True] * 3
-    for thread in threads:
-        thread.join()
+
+    def serve(seed: int) -> None:
+        found[seed] = use(compiled, seed, 150)
+
+    with ThreadPoolExecutor(7) as pool:
+        serving = [pool.submit(serve, seed) for seed in wanted]
+        serving.append(pool.submit(compiled.promote))
+        batch = [GrammarMatcher(compiled) for _ in range(3)]
+        rows = np.empty((3, (VOCABULARY.size + 31) // 32), np.int32)
+        for byte in b"([12]{}":
+            BatchGrammarMatcher().batch_fill_next_token_bitmask(batch, rows)
+            assert (rows == rows[0]).all()
+            assert BatchGrammarMatcher.batch_accept_token(batch, [byte] * 3) == [True] * 3
+    for future in serving:
+        future.result()
     assert found == wanted and is_complete(compiled)
     assert mask_of(first) == mask_of(twin) == mask
     assert first.accept_string("3])") and twin.accept_string("4]")
     first.rollback(2)
     assert mask_of(first) == mask_of(GrammarMatcher(compiled))
-
-
-def test_the_pieces_of_a_promotion_let_matchers_in(small_pieces: None) -> None:
-    """Masks that are new to a matcher must be computed between two pieces."""
-    compiled = text_of("sql_like")(GrammarCompiler(VOCABULARY))
-    assert compiled.classes is not None
-    wanted = [use(compiled, seed) for seed in range(3)]
-    thread = promoting(compiled)
-    n_served = 0
-    while thread.is_alive() and n_served < 20:
-        assert use(compiled, n_served % 3) == wanted[n_served % 3]
-        n_served += 1
-    thread.join()
-    assert is_complete(compiled)
 
 
 @pytest.mark.parametrize(
@@ -101,30 +127,15 @@ def test_the_pieces_of_a_promotion_let_matchers_in(small_pieces: None) -> None:
 )
 def test_what_exceeds_the_budget_is_given_up_for_good(budget: Budget, word: str) -> None:
     compiler = GrammarCompiler(VOCABULARY, budget=Budget(table_bytes=8 << 20))
-    compiled = text_of("sql_like")(compiler)
+    compiled = compiler.compile_grammar(grammar_of("sql_like"))
     assert compiled.classes is not None
     masks, deadline = use(compiled), compiler._compilation.begin()
     assert promote_static(compiled, budget, deadline) == "given_up" and not is_complete(compiled)
-    assert (
-        "not all states could be computed in advance: the classifier" in compiled.reason
-        and word in compiled.reason
-    )
     reason = compiled.reason
+    assert "not all states could be computed in advance: the classifier" in reason and word in reason
     assert promote_static(compiled, budget, deadline) == "" and compiled.reason == reason
     with pytest.raises(BudgetExceeded, match=word):
         promote_static(compiled, budget, deadline, raises=True)
-    assert use(compiled) == masks and not is_complete(compiled)
-
-
-def test_used_up_seconds(small_pieces: None) -> None:
-    compiler = GrammarCompiler(VOCABULARY)
-    compiled = text_of("sql_like")(compiler)
-    assert compiled.classes is not None
-    masks = use(compiled)
-    deadline = compiler._compilation.begin()
-    deadline.cancel()
-    with pytest.raises(BudgetExceeded, match="cancelled"):
-        promote_static(compiled, Budget(), deadline)
     assert use(compiled) == masks and not is_complete(compiled)
 
 
@@ -143,38 +154,36 @@ def test_a_new_session_ends_a_promotion() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_goes_on(small_pieces: None) -> None:
     """No lock may stay held in the child by a thread that exists only in the parent."""
-    compiled = text_of("sql_like")(GrammarCompiler(VOCABULARY))
+    compiled = compiled_as("sql_like")
     assert compiled.classes is not None
     wanted = use(compiled, 5)
+
+    def work() -> None:
+        assert use(compiled, 5) == wanted and compiled.promote() and use(compiled, 5) == wanted
+
     thread = promoting(compiled)
     children = []
     for _ in range(3):
-        child = os.fork()
-        if child == 0:
-            ok = use(compiled, 5) == wanted and compiled.promote() and use(compiled, 5) == wanted
-            os._exit(0 if ok else 1)
-        children.append(child)
+        children.append(Child(work, 60))
         time.sleep(0.002)
-    ends = time.monotonic() + 60
     for child in children:
-        status = None
-        while status is None and time.monotonic() < ends:
-            done, code = os.waitpid(child, os.WNOHANG)
-            status = code if done else None
-            time.sleep(0.01)
-        if status is None:
-            os.kill(child, 9)
-        assert status == 0
+        child.wait()
     thread.join()
     assert is_complete(compiled) and use(compiled, 5) == wanted
 
 
-def test_another_process_starts_with_what_was_promoted(tmp_path: Path) -> None:
+def test_what_is_in_use_becomes_complete_and_another_process_starts_with_it(tmp_path: Path) -> None:
     compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
     compiled = compiler.compile_grammar(NESTED)
-    assert compiler.stats()["disk"]["writes"] == 0 and not is_complete(compiled)
-    masks = use(compiled)
-    assert compiler.compile_grammar(NESTED, static=True) is compiled and use(compiled) == masks
+    assert compiled.classes is not None, "they are found when asked for"
+    assert compiled.classifier is not None and not is_complete(compiled)
+    masks, session = use(compiled), compiled.classifier.session
+    matcher = GrammarMatcher(compiled)
+    matcher.accept_string("([1")
+    assert compiler.stats()["disk"]["writes"] == 0
+    assert compiler.compile_grammar(NESTED, static=True) is compiled and is_complete(compiled)
+    assert compiled.classifier.session is session, "its matchers stay"
+    assert matcher.accept_string("2])") and use(compiled) == masks and promotions(compiler) == (1, 0)
     assert compiler.stats()["disk"]["writes"] == 1
     other = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
     again = other.compile_grammar(NESTED, static=True)
@@ -182,75 +191,135 @@ def test_another_process_starts_with_what_was_promoted(tmp_path: Path) -> None:
     assert again.reason == compiled.reason
 
 
-def test_a_grammar_from_a_file_can_be_promoted(tmp_path: Path) -> None:
-    """It has no network."""
-    for _ in range(2):
-        compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path, on_demand=True)
-        found = compiler.compile_grammar(NESTED)
-    assert compiler.stats()["disk"]["hits"] == 1 and not is_complete(found)
-    masks = use(found)
-    assert found.promote() and is_complete(found) and use(found) == masks
+# --- Piece by piece ----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=EXAMPLES // 2, deadline=None)
+@given(case=grammar_cases(), rng=st.randoms(use_true_random=False))
+def test_masks_are_the_same_before_between_and_after_pieces(case: GrammarCase, rng: random.Random) -> None:
+    """Tokens, forks, rollbacks and other sequences, with a piece between any two of them."""
+    compiled, vocabulary = classifier_case(case, on_demand=True)
+    calm = compiled_of(case.ebnf, vocabulary, on_demand=True, budget=SMALL)
+    ahead = compiled_of(case.ebnf, vocabulary, budget=SMALL)
+    work, is_left = begun(compiled), True
+    pairs = [(GrammarMatcher(compiled), GrammarMatcher(calm), [b""])]
+    for step in range(30):
+        ours, other, history = pairs[rng.randrange(len(pairs))]
+        act = rng.randrange(6)
+        if act == 0 and len(history) > 1:
+            back = rng.randrange(1, len(history))
+            ours.rollback(back)
+            other.rollback(back)
+            del history[-back:]
+        elif act == 1 and len(pairs) < 4:
+            pairs.append((ours.fork(), other.fork(), list(history)))
+        else:
+            token_id = rng.randrange(len(case.vocabulary))
+            taken = ours.accept_token(token_id)
+            assert taken == other.accept_token(token_id), (history, case.ebnf)
+            if taken:
+                history.append(history[-1] + case.vocabulary[token_id])
+        if is_left and step > 3:
+            is_left = work.piece()
+        assert mask_of(ours) == mask_of(other), (history, case.ebnf)
+        assert ours.is_completed() == other.is_completed()
+    while is_left:
+        is_left = work.piece()
+    work.finish()
+    assert is_complete(compiled) and ahead.classifier is not None and compiled.classifier is not None
+    assert compiled.classifier.summaries.n_known == ahead.classifier.summaries.n_known, case.ebnf
+    found = known_states(compiled)
+    for ours, other, history in pairs:
+        assert mask_of(ours) == mask_of(other), (history, case.ebnf)
+    with compiled.classifier.lock:
+        compiled.classifier.renew()  # from now on a state that is missing is an error
+    for ours, other, history in pairs:
+        for _ in range(4):
+            assert mask_of(ours) == mask_of(other), (history, case.ebnf)
+            token_id = rng.randrange(len(case.vocabulary))
+            assert ours.accept_token(token_id) == other.accept_token(token_id)
+        assert isinstance(ours._follower, ClassifierFollower), "no fallback was needed"
+        if len(history) > 1:
+            ours.rollback(1)
+            other.rollback(1)
+            assert mask_of(ours) == mask_of(other)
+    assert found >= known_states(compiled)
+
+
+@pytest.mark.parametrize("grammar", ["json", "schema", "sql_like", "arithmetic"])
+def test_all_states_are_found(grammar: str, small_pieces: None) -> None:
+    ahead, compiled = compiled_as(grammar, strategy="classifier"), compiled_as(grammar)
+    before = use(compiled, 3)
+    assert compiled.promote() and compiled.promote(), "twice is once"
+    assert "because promote was called" in compiled.reason
+    assert is_complete(compiled) and ahead.classifier is not None and compiled.classifier is not None
+    found = known_states(compiled)
+    assert compiled.classifier.summaries.n_known == ahead.classifier.summaries.n_known
+    assert use(compiled, 3) == before == use(ahead, 3)
+    for seed in range(4, 9):
+        assert use(compiled, seed, 80) == use(ahead, seed, 80)
+    assert known_states(compiled) == found, "nothing is left to be found"
+
+
+def test_what_was_read_from_a_file_builds_its_network_again() -> None:
+    compiled = GrammarCompiler(VOCABULARY).compile_grammar(NESTED)
+    again = from_bytes(to_bytes(compiled), VOCABULARY)
+    assert again.classifier is not None and again.classifier.reachable is None and not is_complete(again)
+    masks = use(again)
+    assert again.promote() and is_complete(again) and compiled.promote()
+    assert use(again) == masks == use(compiled)
+    assert compiled.classifier is not None
+    assert again.classifier.summaries.n_known == compiled.classifier.summaries.n_known
+    third = from_bytes(to_bytes(again), VOCABULARY)
+    assert is_complete(third) and use(third) == masks
+
+
+def test_another_network_is_not_completed() -> None:
+    compiled = GrammarCompiler(VOCABULARY).compile_grammar(NESTED)
+    again = from_bytes(to_bytes(compiled), VOCABULARY)
+    assert again.classifier is not None
+    final = again.classifier._fixed.net[0]
+    final[-1] = 1 - final[-1]
+    with pytest.raises(BudgetExceeded, match="another version"):
+        again.promote()
+
+
+def test_what_has_no_such_classifier() -> None:
+    for strategy in ("engine", "representatives"):
+        assert not GrammarCompiler(VOCABULARY, strategy=strategy).compile_grammar(NESTED).promote()
+    assert not GrammarCompiler(VOCABULARY).compile_lark('start: "a"+').promote()
+    static = GrammarCompiler(VOCABULARY, strategy="engine").compile_grammar(NESTED, static=True)
+    assert static.strategy == "engine"
 
 
 # --- Long use ----------------------------------------------------------------------------------------------
 
 
-TAG = {"type": "structural_tag", "format": {"type": "regex", "pattern": "ab*"}}
+STATIC = [name for name in CALLS if "Lark" not in name]
 
 
-@pytest.mark.parametrize("cache_enabled", [False, True])
-def test_static_grammars_are_complete_at_once(cache_enabled: bool) -> None:
-    compiler = GrammarCompiler(VOCABULARY, cache_enabled=cache_enabled)
-    calls: list[Callable[..., CompiledGrammar]] = [
-        lambda **o: compiler.compile_grammar(NESTED, **o),
-        lambda **o: compiler.compile_json_schema(SCHEMA, **o),
-        lambda **o: compiler.compile_builtin_json_grammar(**o),
-        lambda **o: compiler.compile_regex("[a-c]{2,9}", **o),
-        lambda **o: compiler.compile_structural_tag(TAG, **o),
-        lambda **o: compiler.compile_grammar_async(NESTED + " ", **o).result(),
-        lambda **o: compiler.compile_json_schema_async({**SCHEMA, "title": "b"}, **o).result(),
-        lambda **o: compiler.compile_regex_async("[a-c]{2,8}", **o).result(),
-    ]
-    for call in calls:
-        compiled = call(static=True)
+@pytest.mark.parametrize("name", STATIC)
+def test_static_grammars_are_complete_at_once(name: str) -> None:
+    call = CALLS[name]
+    for cache_enabled in (False, True):
+        compiler = GrammarCompiler(VOCABULARY, cache_enabled=cache_enabled)
+        compiled = call.on(compiler, static=True)
         assert is_complete(compiled) and "because the grammar is static" in compiled.reason, compiled.reason
-        if cache_enabled:
-            assert call() is compiled and call(static=True) is compiled
-            assert compiled.reason.count("in advance") == 1
-    compiler.close()
-
-
-def test_one_that_is_in_use_already_becomes_complete() -> None:
-    compiler = GrammarCompiler(VOCABULARY)
-    compiled = compiler.compile_grammar(NESTED)
-    assert compiled.classes is not None, "they are found when asked for"
-    matcher = GrammarMatcher(compiled)
-    matcher.accept_string("([1")
-    session = compiled.classifier.session if compiled.classifier else None
-    assert not is_complete(compiled)
-    assert compiler.compile_grammar(NESTED, static=True) is compiled and is_complete(compiled)
-    assert compiled.classifier is not None and compiled.classifier.session is session, "its matchers stay"
-    assert matcher.accept_string("2])") and promotions(compiler) == (1, 0)
-
-
-def test_many_static_grammars() -> None:
-    compiler = GrammarCompiler(VOCABULARY)
-    found = compiler.compile_many(
-        [("grammar", NESTED, {"static": True}), ("json_schema", SCHEMA, {"static": True}), ("regex", "a")]
-    )
-    assert [is_complete(one) for one in found] == [True, True, False]
+    assert call.on(compiler) is compiled is call.on(compiler, static=True)
+    assert compiled.reason.count("in advance") == 1
+    with GrammarCompiler(VOCABULARY) as other:
+        assert is_complete(call.later_on(other, static=True).result())
 
 
 def test_static_beyond_the_budget() -> None:
     budget = Budget(table_bytes=8 << 20)
     compiler = GrammarCompiler(VOCABULARY, budget=budget)
-    text = (CHECKOUT / "hybrid" / "grammars" / "sql_like.gbnf").read_text("utf-8")
-    compiled = compiler.compile_grammar(text, static=True)
+    compiled = compiler.compile_grammar(grammar_of("sql_like"), static=True)
     assert "not all states could be computed in advance: the classifier" in compiled.reason
     assert promotions(compiler) == (0, 1)
     strict = GrammarCompiler(VOCABULARY, budget=budget, on_budget="raise")
     with pytest.raises(BudgetExceeded, match="more than"):
-        strict.compile_grammar(text, static=True)
+        strict.compile_grammar(grammar_of("sql_like"), static=True)
 
 
 # --- Deterministic compilers -------------------------------------------------------------------------------
@@ -286,14 +355,13 @@ TRAFFIC: list[Any] = [
 ]  # fmt: skip
 
 
-def served(deterministic: bool, threads: int) -> Iterator[Any]:
-    """Yield what a compiler decides and allows, call by call."""
+def served(threads: int) -> Iterator[Any]:
+    """Yield what a deterministic compiler decides and allows, call by call."""
     compiler = GrammarCompiler(
-        VOCABULARY, deterministic=deterministic, budget=Budget(seconds=20), cache_limit_bytes=8 << 20
+        VOCABULARY, deterministic=True, budget=Budget(seconds=20), cache_limit_bytes=8 << 20
     )
-    sql = (CHECKOUT / "hybrid" / "grammars" / "sql_like.gbnf").read_text("utf-8")
     for number in range(2):
-        for kind, argument in [*TRAFFIC, ("grammar", sql)]:
+        for kind, argument in [*TRAFFIC, ("grammar", grammar_of("sql_like"))]:
             try:
                 compiled = getattr(compiler, f"compile_{kind}")(argument, static=number == 1)
             except Exception as error:  # noqa: BLE001 - whatever it is, it is the same
@@ -306,24 +374,14 @@ def served(deterministic: bool, threads: int) -> Iterator[Any]:
     yield counted["strategies"], counted["errors"], counted["promotions"], counted["overdue"]
 
 
-@pytest.mark.parametrize("threads", [1, 4])
-def test_deterministic_compilers_decide_alike_whatever_the_clock_says(threads: int) -> None:
-    wanted = list(served(True, 1))
-    for seed in range(2):
+def test_deterministic_compilers_decide_alike_whatever_the_clock_says() -> None:
+    wanted = list(served(1))
+    for seed, threads in enumerate((1, 4, 4)):
         with pytest.MonkeyPatch.context() as patch:
             Clocks(seed, patch)
-            assert list(served(True, threads)) == wanted
-    counts = wanted[-1]
-    # one of them names token ids
-    done = 5 if dialect.JOINS_TOKENS else 6
-    assert counts[2] == {"done": done, "given_up": 0}, "those that are static"
-
-
-def test_others_look_at_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other compilers must notice these clocks; otherwise the test above proves nothing."""
-    wanted = list(served(True, 1))
-    Clocks(1, monkeypatch)
-    assert list(served(False, 1)) != wanted
+            assert list(served(threads)) == wanted
+    # one of those that are static names token ids
+    assert wanted[-1][2] == {"done": 5 if dialect.JOINS_TOKENS else 6, "given_up": 0}
 
 
 def test_what_other_compilers_wrote_does_not_matter(tmp_path: Path) -> None:

@@ -39,127 +39,87 @@ COMPILERS = {
     for name in ("auto", *STRATEGIES)
 }
 
+
+def unique(items: Any = True, **keywords: Any) -> dict[str, Any]:
+    """A schema of arrays without equal items."""
+    return {"type": "array", "uniqueItems": True, "items": items} | keywords
+
+
 FREE = {"type": "string"}
+INTEGER = {"type": "integer"}
 UNIQUE: dict[str, dict[str, Any]] = {
-    "strings": {"type": "array", "items": FREE, "uniqueItems": True},
-    "short strings": {"type": "array", "items": {"type": "string", "maxLength": 2}, "uniqueItems": True},
-    "many words": {"type": "array", "items": {"enum": [*"abcdefghijkl", "ab", "abc"]}, "uniqueItems": True},
-    "small numbers": {
-        "type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 12},
-        "uniqueItems": True, "minItems": 2,
-    },
-    "numbers": {"type": "array", "items": {"type": "number"}, "uniqueItems": True},
-    "integers": {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "maxItems": 5},
+    "strings": unique(FREE),
+    "short strings": unique({"type": "string", "maxLength": 2}),
+    "many words": unique({"enum": [*"abcdefghijkl", "ab", "abc"]}),
+    "small numbers": unique({"type": "integer", "minimum": 0, "maximum": 12}, minItems=2),
+    "numbers": unique({"type": "number"}),
+    "integers": unique(INTEGER, maxItems=5),
     "anything": {"type": "array", "uniqueItems": True},
-    "objects": {
-        "type": "array", "uniqueItems": True,
-        "items": {
-            "type": "object", "additionalProperties": False, "required": ["a"],
-            "properties": {"a": {"type": "integer", "minimum": 1, "maximum": 3}, "b": {"type": "boolean"}},
-        },
-    },
-    "pairs": {
-        "type": "array", "uniqueItems": True,
-        "items": {"type": "array", "items": {"enum": [0, 1]}, "minItems": 2, "maxItems": 2},
-    },
+    "objects": unique({
+        "type": "object", "additionalProperties": False, "required": ["a"],
+        "properties": {"a": {"type": "integer", "minimum": 1, "maximum": 3}, "b": {"type": "boolean"}},
+    }),
+    "pairs": unique({"type": "array", "items": {"enum": [0, 1]}, "minItems": 2, "maxItems": 2}),
     "within": {
         "type": "object", "required": ["a"], "additionalProperties": False,
-        "properties": {
-            "a": {"type": "array", "items": {"type": "array", "items": FREE, "uniqueItems": True}},
-            "b": {"type": "array", "items": FREE},
-        },
+        "properties": {"a": {"type": "array", "items": unique(FREE)}, "b": {"type": "array", "items": FREE}},
     },
-    "twice": {
-        "type": "array", "uniqueItems": True, "maxItems": 3,
-        "items": {"type": "array", "items": {"type": "integer"}, "uniqueItems": True},
-    },
-    "either": {"anyOf": [{"type": "array", "items": FREE, "uniqueItems": True}, {"type": "integer"}]},
+    "twice": unique(unique(INTEGER), maxItems=3),
+    "either": {"anyOf": [unique(FREE), INTEGER]},
     "kinds": {
         "oneOf": [
-            {"type": "array", "uniqueItems": True, "items": {"enum": [*"abcdefghij", True]}},
-            {"type": "array", "uniqueItems": True, "items": {"enum": [*"ghijklmnop", 1, 2]}, "maxItems": 3},
+            unique({"enum": [*"abcdefghij", True]}),
+            unique({"enum": [*"ghijklmnop", 1, 2]}, maxItems=3),
         ],
     },
-    "a text, then numbers": {
-        "type": "array", "prefixItems": [FREE], "items": {"type": "integer"}, "uniqueItems": True,
-    },
-    "one of another kind": {
-        "type": "array", "uniqueItems": True, "minItems": 1,
-        "items": {"type": "string"}, "contains": {"minLength": 2},
-    },
-    "first": {
-        "type": "array", "uniqueItems": True, "prefixItems": [{"enum": ["a", "ab"]}],
-        "items": {"enum": [*"abcdefghijkl", "ab"]},
-    },
-    "just enough": {
-        "type": "array", "uniqueItems": True, "minItems": 12,
-        "prefixItems": [{"enum": ["a", 1]}], "items": {"enum": [*"abcdefghijkl"]},
-    },
-    "contains one of few": {
-        "type": "array", "uniqueItems": True, "items": {"type": ["string", "integer"]},
-        "contains": {"enum": [1, "a"]},
-    },
-    "recursive": {
-        "$defs": {"node": {"type": "array", "items": {"$ref": "#/$defs/node"}, "uniqueItems": True}},
-        "$ref": "#/$defs/node",
-    },
-    "null is always new": {
-        "type": "array", "uniqueItems": True, "minItems": 2, "items": False,
-        "prefixItems": [{"type": "boolean"}, {"type": "null"}],
-    },
+    "a text, then numbers": unique(INTEGER, prefixItems=[FREE]),
+    "one of another kind": unique(FREE, contains={"minLength": 2}, minItems=1),
+    "first": unique({"enum": [*"abcdefghijkl", "ab"]}, prefixItems=[{"enum": ["a", "ab"]}]),
+    "just enough": unique({"enum": [*"abcdefghijkl"]}, prefixItems=[{"enum": ["a", 1]}], minItems=12),
+    "contains one of few": unique({"type": ["string", "integer"]}, contains={"enum": [1, "a"]}),
+    "recursive": {"$defs": {"node": unique({"$ref": "#/$defs/node"})}, "$ref": "#/$defs/node"},
+    "null is always new": unique(False, prefixItems=[{"type": "boolean"}, {"type": "null"}], minItems=2),
     "not unique": {"type": "array", "items": FREE, "not": {"uniqueItems": True}},
     "unique, or short": {
-        "anyOf": [
-            {"type": "array", "uniqueItems": True, "items": FREE},
-            {"type": "array", "items": {"type": ["string", "integer"]}, "maxItems": 3},
-        ],
+        "anyOf": [unique(FREE), {"type": "array", "items": {"type": ["string", "integer"]}, "maxItems": 3}],
     },
     "one of two": {
-        "oneOf": [
-            {"type": "array", "uniqueItems": True, "items": {"type": "integer"}},
-            {"type": "array", "items": {"type": "number"}, "maxItems": 2},
-        ],
+        "oneOf": [unique(INTEGER), {"type": "array", "items": {"type": "number"}, "maxItems": 2}],
     },
     "one key of two": {
         "properties": {"a": {"type": "array"}, "b": {"type": "array"}},
         "oneOf": [
             {"properties": {"a": {"items": FREE, "uniqueItems": True}}},
-            {"required": ["b"], "properties": {"b": {"items": {"type": "integer"}, "uniqueItems": True}}},
+            {"required": ["b"], "properties": {"b": {"items": INTEGER, "uniqueItems": True}}},
         ],
     },
     "unique inside of what may repeat": {
-        "type": "array", "not": {"uniqueItems": True},
-        "items": {"type": "array", "items": {"enum": [*"abcdefghijkl", 1]}, "uniqueItems": True},
+        "type": "array", "not": {"uniqueItems": True}, "items": unique({"enum": [*"abcdefghijkl", 1]}),
     },
     "few on conditions": {
         "type": "array", "items": {"enum": [1, 2, "a"]},
         "if": {"minItems": 3}, "then": {"uniqueItems": True}, "else": {"not": {"uniqueItems": True}},
     },
 }  # fmt: skip
+TWO_KEYS = {"type": "object", "minProperties": 2}
 KEYS: dict[str, dict[str, Any]] = {
-    "two keys": {"type": "object", "minProperties": 2},
-    "of many": {"type": "object", "properties": {"a": {"type": "integer"}}, "minProperties": 3},
-    "one or two": {
-        "type": "array", "maxItems": 2,
-        "items": {"type": "object", "minProperties": 2, "additionalProperties": {"type": "integer"}},
-    },
-    "of four keys": {
-        "type": "object", "minProperties": 2, "propertyNames": {"pattern": "^[a-d]$"},
-    },
-    "keys that begin alike": {
-        "type": "object", "minProperties": 2, "maxProperties": 4, "propertyNames": {"pattern": "^[a-d1].?$"},
-    },
-    "keys with an end": {
-        "type": "object", "minProperties": 2, "propertyNames": {"pattern": "^[acd]*b?$"},
-    },
+    "two keys": TWO_KEYS,
+    "of many": {"type": "object", "properties": {"a": INTEGER}, "minProperties": 3},
+    "one or two": {"type": "array", "maxItems": 2, "items": TWO_KEYS | {"additionalProperties": INTEGER}},
+    "of four keys": TWO_KEYS | {"propertyNames": {"pattern": "^[a-d]$"}},
+    "keys that begin alike": TWO_KEYS | {"maxProperties": 4, "propertyNames": {"pattern": "^[a-d1].?$"}},
+    "keys with an end": TWO_KEYS | {"propertyNames": {"pattern": "^[acd]*b?$"}},
     "keys of two kinds": {
         "anyOf": [
-            {"type": "object", "minProperties": 2, "additionalProperties": {"type": "integer"}},
+            TWO_KEYS | {"additionalProperties": INTEGER},
             {"type": "object", "propertyNames": {"enum": ["a", "b", "ab"]}},
         ],
     },
-}  # fmt: skip
+}
 SCHEMAS = UNIQUE | KEYS
+
+CLOSE: dict[str, Any] = {"any_whitespace": False, "separators": (",", ":")}
+"""Options for texts without white space."""
 
 STEPS = 400
 """Maximum tokens of a walk: from the fortieth on, they close what is open."""
@@ -176,12 +136,41 @@ def allowed(matcher: GrammarMatcher) -> list[int]:
     return ids
 
 
+def accepted(matcher: GrammarMatcher) -> list[int]:
+    """The ids that `accept_token` accepts, one by one: a mask must allow the same."""
+    size = matcher.compiled_grammar.vocabulary.size
+    return [token for token in range(size) if matcher.fork().accept_token(token)]
+
+
+def ends(matcher: GrammarMatcher, text: str | bytes) -> bool:
+    """Whether a text is accepted from the beginning, and complete."""
+    matcher.reset()
+    return matcher.accept_string(text) and matcher.is_completed()
+
+
+def matcher_over(tokens: list[bytes], schema: Any, **options: Any) -> GrammarMatcher:
+    """A matcher over other tokens and a stop token behind them."""
+    vocabulary = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=len(tokens))
+    compiler = GrammarCompiler(vocabulary, semantics="json-schema")
+    return GrammarMatcher(compiler.compile_json_schema(schema, strict_mode=False, **options))
+
+
 def is_valid(schema: Any, text: bytes) -> bool:
     """Return whether a text is valid; the last of several equal keys counts."""
     return bool(jsonschema.Draft202012Validator(schema).is_valid(json.loads(text)))
 
 
 LETTERS = [number for number, text in enumerate(TOKENS) if text in (b"a", b"b", b"1", b"0") or text in LONGER]
+
+
+def read_again(matcher: GrammarMatcher, text: list[bytes], draw: random.Random) -> GrammarMatcher:
+    """Take a part of a text back and read it again, and return this matcher or a fork of it."""
+    twin = matcher.fork()
+    back = draw.randrange(len(text) + 1)
+    matcher.rollback(back)
+    for token in text[len(text) - back :]:
+        assert matcher.accept_token(TOKENS.index(token))
+    return draw.choice([matcher, twin])
 
 
 def walk(matcher: GrammarMatcher, schema: Any, draw: random.Random, place: int, steps: int = STEPS) -> bool:
@@ -195,20 +184,21 @@ def walk(matcher: GrammarMatcher, schema: Any, draw: random.Random, place: int, 
         Whether the text has ended.
     """
     matcher.reset()
-    text = b""
+    text: list[bytes] = []
     for step in range(steps):
         ids = allowed(matcher)
         assert ids, (schema, text)
         if step % 7 == place:
-            taken = [token for token in range(VOCABULARY.size) if matcher.fork().accept_token(token)]
-            unlike = [TOKENS[one] for one in {*ids} ^ {*taken} if one < STOP]
-            assert ids == taken, (schema, text, unlike)
+            taken = accepted(matcher)
+            assert ids == taken, (schema, text, [TOKENS[one] for one in {*ids} ^ {*taken} if one < STOP])
+            matcher = read_again(matcher, text, draw)
+            assert allowed(matcher) == ids, (schema, text)
         if STOP in ids and (step > 60 or draw.random() < 0.05 or len(ids) == 1):
-            assert matcher.accept_token(STOP) and is_valid(schema, text), (schema, text)
+            assert matcher.accept_token(STOP) and is_valid(schema, b"".join(text)), (schema, text)
             return True
         choice = next_token(ids, step, draw)
         assert matcher.accept_token(choice)
-        text += TOKENS[choice]
+        text.append(TOKENS[choice])
     return False
 
 
@@ -217,7 +207,7 @@ def walk(matcher: GrammarMatcher, schema: Any, draw: random.Random, place: int, 
 def test_walks_end_in_valid_texts_and_masks_are_what_is_accepted(name: str, strategy: str) -> None:
     matcher = matcher_of(SCHEMAS[name], strategy)
     draw = random.Random(f"{name} {strategy}")
-    for place in range(7):
+    for place in range(7) if strategy == "classifier" else (1, 5):
         assert walk(matcher, SCHEMAS[name], draw, place)
 
 
@@ -236,15 +226,13 @@ def test_texts_are_accepted_if_and_only_if_they_are_valid(name: str) -> None:
     matcher, draw = matcher_of(schema), random.Random(name)
     grammar = grammar_of_schema(schema, {"strict_mode": False})
     found = {True: 0, False: 0}
-    for _ in range(600):
+    for _ in range(300):
         value = random_value(draw, 3)
         text = grammar.instances.text(value)
         valid = jsonschema.Draft202012Validator(schema).is_valid(value)
         assert (text is not None) == valid, value
         written = (text or json.dumps(value)).encode()
-        matcher.reset()
-        accepted = matcher.accept_string(written) and matcher.is_completed()
-        assert accepted == valid, (value, written)
+        assert ends(matcher, written) == valid, (value, written)
         found[valid] += 1
     rare = ("within", "objects", "of many", "one or two", "null is always new", "just enough")
     assert found[False] and (found[True] or name in rare)
@@ -278,85 +266,28 @@ def test_an_item_is_refused_in_whatever_way_it_is_written() -> None:
         assert not (matcher.fork().accept_string(again) and matcher.fork().accept_string(f"{again}]")), again
         assert matcher.accept_string('{"other":[]}]') and matcher.is_completed()
     for first, other in [
-        ("1", "true"),
-        ("0", "false"),
-        ("[1]", "1"),
-        ('"1"', "1"),
-        ("1", "10"),
-        ("{}", "[]"),
-    ]:
-        matcher.reset()
-        assert matcher.accept_string(f"[{first},{other}]") and matcher.is_completed()
-
-
-@pytest.mark.parametrize("name", ["strings", "short strings", "anything", "two keys"])
-def test_texts_may_end_within_an_escape(name: str) -> None:
-    schema = SCHEMAS[name]
-    first, again = r'"a","\ud83d\ude00","ab\\u12"', r'"\u0061\u0062","\ud83d\ude00"'
-    if name == "two keys":
-        first, again = r'"a":1,"\ud83d\ude00":2,"\\u12":3', r'"\u0062":4,"\ud83d\ude00":5'
-    if name == "short strings":
-        first, again = '"a","ab"', r'"\u0061\u0062","\u0063"'
-    opening = "{" if name == "two keys" else "["
-    matcher = matcher_of(schema)
-    assert matcher.accept_string(f"{opening}{first},")
-    n_accepted = 0
-    for letter in again:
-        ids = allowed(matcher)
-        assert ids == [token for token in range(VOCABULARY.size) if matcher.fork().accept_token(token)]
-        if not matcher.accept_string(letter):
-            break
-        n_accepted += 1
-    assert n_accepted >= len(r'"\u0061')
-
-
-@pytest.mark.parametrize("begun", ["[0,-0", "[0,-0.0", "[1.0,0,-0", "[100,1", "[[0],[-0", "[1,10e-"])
-def test_numbers_may_become_equal_by_an_exponent(begun: str) -> None:
-    matcher = matcher_of(UNIQUE["anything"])
-    assert matcher.accept_string(begun)
-    taken = [token for token in range(VOCABULARY.size) if matcher.fork().accept_token(token)]
-    assert allowed(matcher) == taken
+        ("1", "true"), ("0", "false"), ("[1]", "1"), ('"1"', "1"), ("1", "10"), ("{}", "[]"),
+    ]:  # fmt: skip
+        assert ends(matcher, f"[{first},{other}]")
 
 
 def test_what_was_taken_back_may_come_again() -> None:
-    matcher = matcher_of(UNIQUE["strings"])
-    for text in ('["a"', ",", '"b"', ","):
-        assert matcher.accept_string(text)
-    twin = matcher.fork()
-    assert not matcher.accept_string('"b"')
-    matcher.rollback(3)
-    assert matcher.accept_string(',"b","c"]') and matcher.is_completed()
-    assert not twin.accept_string('"b"') and twin.accept_string('"d"]')
-    matcher.reset()
-    assert matcher.accept_string('["b","a","c"]')
-
-
-def test_conditions_hold_over_rollback_and_forks() -> None:
+    """In this schema under a condition: the items are unique, or there are at most three."""
     matcher = matcher_of(UNIQUE["unique, or short"])
     for text in ('["a"', ', "a"', ',"b"'):
         assert matcher.accept_string(text)
     assert {TOKENS[one] for one in allowed(matcher)} >= {b"]", b" "}
     assert not matcher.fork().accept_string(',"c"]') and matcher.fork().accept_string(" ]")
-    twin = matcher.fork()
     matcher.rollback(2)
-    assert matcher.accept_string(',"b","c","d"')
-    assert not matcher.fork().accept_string(',"b"') and matcher.accept_string("]")
-    assert twin.accept_string("]") and twin.is_completed() and matcher.is_completed()
-    matcher.rollback(2)
-    assert matcher.accept_string(',"a"]') and matcher.is_completed()
-    matcher.reset()
-    assert not matcher.accept_string('["a"\x03"b"') and not matcher.accept_string('["a"\x02')
+    assert matcher.accept_string(',"b","c","d"') and not matcher.fork().accept_string(',"b"')
+    assert matcher.accept_string(',"e"]') and matcher.is_completed()
 
 
 def test_an_end_that_has_text_is_allowed_behind_equal_items() -> None:
-    tokens = [*(bytes([byte]) for byte in range(256)), b"<end>"]
-    vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=256)
+    vocabulary = Vocabulary.from_bytes([*BYTES, b"<end>"], stop_token_ids=256)
     compiler = GrammarCompiler(vocabulary, semantics="json-schema")
     matcher = GrammarMatcher(compiler.compile_json_schema(UNIQUE["unique, or short"], strict_mode=False))
-    assert matcher.accept_string('["a","a"]')
-    bitmask = allocate(1, vocabulary.size)
-    matcher.fill_next_token_bitmask(bitmask)
-    assert int(bitmask[0, 8]) & 1
+    assert matcher.accept_string('["a","a"]') and 256 in matchers.mask_of(matcher)
     assert matcher.accept_token(256) and matcher.is_terminated()
 
 
@@ -369,28 +300,17 @@ def test_jumps_have_no_marks() -> None:
     assert matcher.accept_string('["x","x"')
     assert matcher.find_jump_forward_string() in ("", "]")
     assert {TOKENS[one] for one in allowed(matcher)} <= {b"]", b" ", b"  ", b"\t", b"\n", b"\r"}
-    matcher.reset()
-    assert matcher.accept_string('["x","xx"') and matcher.accept_string(',"xxx"]')
+    assert ends(matcher, '["x","xx","xxx"]')
     matcher.reset()
     assert not matcher.accept_string('["x","xx"]')  # both conditions hold
-
-
-@pytest.mark.parametrize("options", [{"any_whitespace": False}, {"any_whitespace": False, "indent": 2}])
-def test_conditions_hold_in_every_layout(options: Any) -> None:
-    schema = UNIQUE["unique, or short"]
-    matcher = matcher_of(schema, **options)
-    for value in (["a", "a"], ["a", "a", 1], ["a", "b", "c", "d"], ["a", "a", "b", "c"], []):
-        matcher.reset()
-        text = json.dumps(value, indent=options.get("indent"))
-        valid = jsonschema.Draft202012Validator(schema).is_valid(value)
-        assert (matcher.accept_string(text) and matcher.is_completed()) == valid, text
+    for mark in ("\x02", "\x03"):
+        assert not matcher.accept_string(f'["x"{mark}')
 
 
 def test_arrays_end_where_values_run_out() -> None:
     matcher = matcher_of(UNIQUE["pairs"])
-    assert matcher.accept_string("[[0,0],[0,1],[1,")
-    assert matcher.accept_string("0]")
-    assert matcher.accept_string(",[")
+    for text in ("[[0,0],[0,1],[1,", "0]", ",["):
+        assert matcher.accept_string(text)
     ids = {TOKENS[one] for one in allowed(matcher)}
     assert b"1" in ids and b"0" not in ids
     assert matcher.accept_string("1,1]")
@@ -400,21 +320,12 @@ def test_arrays_end_where_values_run_out() -> None:
 
 
 REFUSED = [
-    {
-        "type": "array", "uniqueItems": True, "minItems": 2,
-        "prefixItems": [{"enum": ["a", 1]}, {"const": 1}], "items": {"enum": [*"abcdefghijkl"]},
-    },
+    unique({"enum": [*"abcdefghijkl"]}, prefixItems=[{"enum": ["a", 1]}, {"const": 1}], minItems=2),
     {"type": "array", "items": FREE, "not": {"uniqueItems": True}, "maxItems": 3},
-    {"type": "object", "minProperties": 2, "propertyNames": {"pattern": "^[a-z]{2}$"}},
-    {"type": "array", "uniqueItems": True, "items": {"type": "object", "maxProperties": 2}},
-    {
-        "type": "array", "uniqueItems": True,
-        "items": {
-            "type": "array", "uniqueItems": True, "items": False,
-            "prefixItems": [{"enum": [[1], [2]]}, {"enum": [[2], [3]]}],
-        },
-    },
-]  # fmt: skip
+    TWO_KEYS | {"propertyNames": {"pattern": "^[a-z]{2}$"}},
+    unique({"type": "object", "maxProperties": 2}),
+    unique(unique(False, prefixItems=[{"enum": [[1], [2]]}, {"enum": [[2], [3]]}])),
+]
 
 
 @pytest.mark.parametrize("schema", REFUSED)
@@ -431,11 +342,8 @@ def test_other_schemas_remember_nothing() -> None:
 
 
 def test_batches_and_jumps_go_on() -> None:
-    matchers = [
-        matcher_of(UNIQUE["strings"]),
-        matcher_of({"type": "object"}),
-        matcher_of(UNIQUE["many words"]),
-    ]
+    schemas: list[Any] = [UNIQUE["strings"], {"type": "object"}, UNIQUE["many words"]]
+    matchers = [matcher_of(schema) for schema in schemas]
     assert matchers[0].accept_string('["a","a') and matchers[2].accept_string('["ab","a')
     bitmask, single = allocate(3, VOCABULARY.size), allocate(1, VOCABULARY.size)
     BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask)

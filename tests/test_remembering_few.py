@@ -14,61 +14,68 @@ from typing import Any
 import pytest
 
 from hybrid.json_schema import SchemaRefused, grammar_of_schema
-from tests.test_remembering import STOP, TOKENS, allowed, is_valid, matcher_of, walk
+from tests.test_remembering import CLOSE, STOP, TOKENS, allowed, is_valid, matcher_of, unique, walk
 
+
+def keys(pattern: str, **keywords: Any) -> dict[str, Any]:
+    """A schema of objects in which only the keys differ."""
+    names = {"propertyNames": {"pattern": pattern}, "additionalProperties": {"const": 1}}
+    return {"type": "object"} | names | keywords
+
+
+def reference(name: str) -> dict[str, str]:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+DEFINITIONS: dict[str, Any] = {
+    "inner": keys("^[ab]$") | {"propertyNames": {"enum": ["a", "b"]}},
+    "endless": {"type": "array", "minItems": 1, "items": reference("endless")},
+    "nine": unique({"enum": [*range(9)]}, minItems=10),
+    "few": {
+        "anyOf": [
+            {"type": "array", "minItems": 1, "items": reference("few")},
+            {"type": "object", "required": ["nine"], "properties": {"nine": reference("nine")}},
+        ]
+    },
+}
 FEW_VALUES: dict[str, tuple[dict[str, Any], int]] = {
-    "listed keys": ({"propertyNames": {"enum": ["a", "b"]}, "additionalProperties": {"const": 1}}, 4),
-    "one key": ({"patternProperties": {"^a$": {"type": "boolean"}}, "additionalProperties": False}, 3),
-    "at most two keys": (
-        {"propertyNames": {"pattern": "^[a-c]$"}, "additionalProperties": {"const": 1}, "maxProperties": 2},
-        7,
-    ),
-    "a key of many": (
-        {
-            "propertyNames": {"pattern": "^[a-z]\\d$"}, "additionalProperties": {"const": 1},
-            "maxProperties": 1,
-        },
-        261,
-    ),
-    "keys below": (
-        {"properties": {"b": {"$ref": "#/$defs/inner"}}, "required": ["b"], "additionalProperties": False}, 4,
-    ),
-    "keys in items": ({"type": "array", "items": {"$ref": "#/$defs/inner"}, "maxItems": 1}, 5),
-    "orders": ({"type": "array", "items": {"enum": [1, 2, 3]}, "uniqueItems": True}, 16),
-    "orders of objects": ({"type": "array", "items": {"enum": [[1], {"a": 1}]}, "uniqueItems": True,
-                           "minItems": 2}, 2),
-    "several kinds": ({"type": "array", "prefixItems": [{"const": "a"}, {"enum": [1, 2]}], "items": False,
-                       "uniqueItems": True}, 4),
-    "overlapping kinds": ({"type": "array", "prefixItems": [{"const": 1}], "items": {"enum": [1, 2]},
-                           "uniqueItems": True}, 3),
-    "strings behind what would repeat": (
-        {
-            "type": "array", "prefixItems": [{"const": 1}, {"const": 2}, {"enum": [1, 2]}],
-            "items": {"type": "string"}, "uniqueItems": True,
-        },
+    "listed keys": (reference("inner"), 4),
+    "one key": (
+        {"type": "object", "patternProperties": {"^a$": {"type": "boolean"}}, "additionalProperties": False},
         3,
     ),
-    "nothing within itself": ({"type": ["string", "integer", "array"],
-                               "anyOf": [{"enum": ["a", 1]}, {"$ref": "#/$defs/endless"}]}, 2),
-    "nothing around too few": ({"type": ["string", "integer", "array", "object"],
-                                "anyOf": [{"enum": ["a", 1]}, {"$ref": "#/$defs/few"}]}, 2),
+    "at most two keys": (keys("^[a-c]$", maxProperties=2), 7),
+    "a key of many": (keys("^[a-z]\\d$", maxProperties=1), 261),
+    "a key of very many": (keys("^[a-e]{6}$", maxProperties=1), 15_626),
+    "keys below": (
+        {
+            "type": "object", "properties": {"b": reference("inner")}, "required": ["b"],
+            "additionalProperties": False,
+        },
+        4,
+    ),
+    "keys in items": ({"type": "array", "items": reference("inner"), "maxItems": 1}, 5),
+    "orders": (unique({"enum": [1, 2, 3]}), 16),
+    "orders of objects": (unique({"enum": [[1], {"a": 1}]}, minItems=2), 2),
+    "several kinds": (unique(False, prefixItems=[{"const": "a"}, {"enum": [1, 2]}]), 4),
+    "overlapping kinds": (unique({"enum": [1, 2]}, prefixItems=[{"const": 1}]), 3),
+    "strings behind what would repeat": (
+        unique({"type": "string"}, prefixItems=[{"const": 1}, {"const": 2}, {"enum": [1, 2]}]), 3,
+    ),
+    "nothing within itself": (
+        {"type": ["string", "integer", "array"], "anyOf": [{"enum": ["a", 1]}, reference("endless")]}, 2,
+    ),
+    "nothing around too few": (
+        {"type": ["string", "integer", "array", "object"], "anyOf": [{"enum": ["a", 1]}, reference("few")]},
+        2,
+    ),
     "more than ten thousand numbers": ({"type": "integer", "minimum": 0, "maximum": 20_000}, 20_001),
     "a character or none": ({"type": "string", "maxLength": 1}, 0x110000 - 0x800 + 1),
     "two characters around surrogates": ({"type": "string", "pattern": "^[\ud7ff-\ue000]$"}, 2),
-    "a key of very many": (
-        {
-            "propertyNames": {"pattern": "^[a-e]{6}$"}, "additionalProperties": {"const": 1},
-            "maxProperties": 1,
-        },
-        15_626,
-    ),
     "none of several kinds": (
         {
             "type": ["array", "string"],
-            "anyOf": [
-                {"type": "array", "uniqueItems": True, "items": {"type": "string"}, "contains": {"const": 1}},
-                {"enum": ["a", "b"]},
-            ],
+            "anyOf": [unique({"type": "string"}, contains={"const": 1}), {"enum": ["a", "b"]}],
         },
         2,
     ),
@@ -81,25 +88,13 @@ FEW_VALUES: dict[str, tuple[dict[str, Any], int]] = {
 @pytest.mark.parametrize("name", FEW_VALUES)
 def test_as_many_items_may_come_as_there_are_values(name: str) -> None:
     items, n_values = FEW_VALUES[name]
-    kind = {"type": "object"} if "type" not in items else {}
-    inner = {"type": "object", "propertyNames": {"enum": ["a", "b"]}, "additionalProperties": {"const": 1}}
-    endless = {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/endless"}}
-    nine = {"type": "array", "minItems": 10, "items": {"enum": [*range(9)]}, "uniqueItems": True}
-    few = {
-        "anyOf": [
-            {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/few"}},
-            {"type": "object", "required": ["nine"], "properties": {"nine": nine}},
-        ]
-    }
-    definitions = {"inner": inner, "endless": endless, "few": few}
-    schema = {"$defs": definitions, "type": "array", "uniqueItems": True, "items": kind | items}
+    schema = unique(items) | {"$defs": DEFINITIONS}
     with pytest.raises(SchemaRefused, match="no valid instance"):
         grammar_of_schema({**schema, "minItems": n_values + 1})
     if n_values > 20 or name == "a long array":
         grammar_of_schema({**schema, "minItems": n_values})  # it is not refused
         return
-    options = {"any_whitespace": False, "separators": (",", ":")}
-    matcher = matcher_of({**schema, "minItems": n_values}, **options)
+    matcher = matcher_of({**schema, "minItems": n_values}, **CLOSE)
     draw = random.Random(name)
     for _ in range(5):
         matcher.reset()
@@ -114,8 +109,8 @@ def test_as_many_items_may_come_as_there_are_values(name: str) -> None:
 
 
 def test_items_may_have_many_keys() -> None:
-    keys = {f"k{i}": {"type": "integer"} for i in range(1200)}
-    grammar_of_schema({"type": "array", "uniqueItems": True, "items": {"properties": keys}})
+    properties = {f"k{i}": {"type": "integer"} for i in range(1200)}
+    grammar_of_schema(unique({"properties": properties}))
 
 
 @pytest.mark.parametrize(
@@ -127,18 +122,17 @@ def test_items_may_have_many_keys() -> None:
     ],
 )
 def test_arrays_that_must_repeat_an_item_are_many(items: dict[str, Any], begun: str) -> None:
-    schema = {"type": "array", "uniqueItems": True, "items": items}
-    matcher = matcher_of(schema, any_whitespace=False, separators=(",", ":"))
+    matcher = matcher_of(unique(items), **CLOSE)
     assert matcher.accept_string(begun)
     assert {b",", b"]"} <= {TOKENS[one] for one in allowed(matcher)}
 
 
 def test_arrays_that_cannot_be_counted_do_not_matter_beside_many_strings() -> None:
-    few = {"type": "array", "prefixItems": [{"enum": ["a", "b"]}, {"enum": ["a", "b", "c"]}]}
-    schema = {"type": "array", "items": {"anyOf": [{"type": "string"}, {**few, "uniqueItems": True}]}}
-    grammar_of_schema({**schema, "uniqueItems": True})
+    few = unique(prefixItems=[{"enum": ["a", "b"]}, {"enum": ["a", "b", "c"]}])
+    grammar_of_schema(unique({"anyOf": [{"type": "string"}, few]}))
 
 
+NODE = reference("node")
 NONE_OR_UNIQUE = {"uniqueItems": False, "anyOf": [{"maxItems": 0}, {"uniqueItems": True, "minItems": 3}]}
 """Arrays that must be unique only under a condition."""
 
@@ -146,13 +140,13 @@ NONE_OR_UNIQUE = {"uniqueItems": False, "anyOf": [{"maxItems": 0}, {"uniqueItems
 @pytest.mark.parametrize(
     ("inner", "is_refused"),
     [
-        ({"items": {"$ref": "#/$defs/node"}}, False),
-        ({"items": {"$ref": "#/$defs/node"}, "minItems": 2}, True),
-        ({"items": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "boolean"}]}, "minItems": 2}, False),
-        ({"prefixItems": [{"$ref": "#/$defs/node"}, {"type": "boolean"}], "minItems": 2}, False),
-        ({"prefixItems": [{"$ref": "#/$defs/node"}, {"const": {}}], "minItems": 2}, True),
-        ({"items": {"$ref": "#/$defs/node"}, **NONE_OR_UNIQUE}, True),
-        ({"items": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "string"}]}, **NONE_OR_UNIQUE}, False),
+        ({"items": NODE}, False),
+        ({"items": NODE, "minItems": 2}, True),
+        ({"items": {"anyOf": [NODE, {"type": "boolean"}]}, "minItems": 2}, False),
+        ({"prefixItems": [NODE, {"type": "boolean"}], "minItems": 2}, False),
+        ({"prefixItems": [NODE, {"const": {}}], "minItems": 2}, True),
+        ({"items": NODE, **NONE_OR_UNIQUE}, True),
+        ({"items": {"anyOf": [NODE, {"type": "string"}]}, **NONE_OR_UNIQUE}, False),
     ],
 )
 def test_recursive_items_are_infinitely_many_or_refused(inner: dict[str, Any], is_refused: bool) -> None:
@@ -161,61 +155,53 @@ def test_recursive_items_are_infinitely_many_or_refused(inner: dict[str, Any], i
         "type": "object", "additionalProperties": False,
         "properties": {"children": {"type": "array", "uniqueItems": True, **inner}},
     }  # fmt: skip
-    schema = {
-        "$defs": {"node": node},
-        "type": "array",
-        "uniqueItems": True,
-        "items": {"$ref": "#/$defs/node"},
-    }
+    schema = unique(NODE) | {"$defs": {"node": node}}
     if is_refused:
         with pytest.raises(SchemaRefused, match="uniqueItems"):
             grammar_of_schema(schema, {"strict_mode": False})
         return
-    matcher = matcher_of(schema, any_whitespace=False, separators=(",", ":"))
+    matcher = matcher_of(schema, **CLOSE)
     draw = random.Random(0)
     for place in range(7):
         assert walk(matcher, schema, draw, place, 2000)
 
 
-EXHAUSTED = {
-    "arrays that may not end": [
-        {"prefixItems": [{"enum": ["a", "b"]}, {"const": "a"}], "minItems": 2},
-        {"contains": {"const": 1}, "items": {"enum": [1, 2]}, "prefixItems": [{"enum": [1, 3]}, {"const": 1}],
-         "minItems": 2},
-        {"prefixItems": [{"enum": [*range(30)]}, {"enum": [*range(31)]}, {"const": 30}], "minItems": 3},
-    ],
-    "arrays that end": [
-        {"prefixItems": [{"enum": ["a", "b"]}, {"enum": ["a", "b"]}], "minItems": 2},
-        {"prefixItems": [{"enum": [1, 2]}, {"enum": [1, 3]}, {"enum": [1, 2, 3]}], "minItems": 3},
-        {"contains": {"enum": [1, 2]}, "minContains": 2},
-        {"contains": {"multipleOf": 2}, "minContains": 3,
-         "items": {"type": "integer", "minimum": 0, "maximum": 65_535}},
-        {"prefixItems": [{"enum": [*range(30)]}, {"enum": [*range(31)]}], "minItems": 40,
-         "items": {"enum": [*range(40)]}},
-    ],
-}  # fmt: skip
+MAY_NOT_END = [
+    {"prefixItems": [{"enum": ["a", "b"]}, {"const": "a"}], "minItems": 2},
+    {"contains": {"const": 1}, "items": {"enum": [1, 2]}, "prefixItems": [{"enum": [1, 3]}, {"const": 1}],
+     "minItems": 2},
+    {"prefixItems": [{"enum": [*range(30)]}, {"enum": [*range(31)]}, {"const": 30}], "minItems": 3},
+]  # fmt: skip
+END = [
+    {"prefixItems": [{"enum": ["a", "b"]}, {"enum": ["a", "b"]}], "minItems": 2},
+    {"prefixItems": [{"enum": [1, 2]}, {"enum": [1, 3]}, {"enum": [1, 2, 3]}], "minItems": 3},
+    {"contains": {"enum": [1, 2]}, "minContains": 2},
+    {"contains": {"multipleOf": 2}, "minContains": 3,
+     "items": {"type": "integer", "minimum": 0, "maximum": 65_535}},
+    {"prefixItems": [{"enum": [*range(30)]}, {"enum": [*range(31)]}], "minItems": 40,
+     "items": {"enum": [*range(40)]}},
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("beside", EXHAUSTED["arrays that may not end"])
+@pytest.mark.parametrize("beside", MAY_NOT_END)
 def test_arrays_whose_first_items_may_use_up_a_later_one_are_refused(beside: dict[str, Any]) -> None:
     with pytest.raises(SchemaRefused, match="no unused value left"):
-        grammar_of_schema({"type": "array", "uniqueItems": True, **beside}, {"strict_mode": False})
+        grammar_of_schema(unique(**beside), {"strict_mode": False})
 
 
-@pytest.mark.parametrize("beside", EXHAUSTED["arrays that end"])
+@pytest.mark.parametrize("beside", END)
 def test_arrays_of_several_kinds_can_always_be_ended(beside: dict[str, Any]) -> None:
-    schema = {"type": "array", "uniqueItems": True, **beside}
-    matcher = matcher_of(schema, any_whitespace=False, separators=(",", ":"))
+    schema = unique(**beside)
+    matcher = matcher_of(schema, **CLOSE)
     draw = random.Random(0)
-    for place in range(7):
+    for place in (0, 2, 5):
         walk(matcher, schema, draw, place)  # meets no dead end
 
 
 def test_an_inner_array_that_needs_more_items_than_there_are_values_counts_as_none() -> None:
     """Counting its arrays item by item would never end."""
     few = {"type": "integer", "minimum": 1, "maximum": 10**8}
-    inner = {"type": "array", "uniqueItems": True, "items": few, "minItems": 10**8 + 1}
-    schema = {"type": "array", "uniqueItems": True, "items": {"anyOf": [{"type": "boolean"}, inner]}}
+    schema = unique({"anyOf": [{"type": "boolean"}, unique(few, minItems=10**8 + 1)]})
     assert not grammar_of_schema(schema | {"minItems": 2}).left_out
     with pytest.raises(SchemaRefused):
         grammar_of_schema(schema | {"minItems": 3})
@@ -225,7 +211,7 @@ def test_items_of_many_groups_take_little_memory() -> None:
     """Each of the 1,024 values belongs to other kinds of items. Every configuration has a number for each
     group: 42 MB before there are too many configurations."""
     kinds = [{"enum": [value for value in range(1024) if value >> bit & 1]} for bit in range(10)]
-    schema = {"type": "array", "uniqueItems": True, "prefixItems": [*kinds, {"const": 1023}], "minItems": 11}
+    schema = unique(prefixItems=[*kinds, {"const": 1023}], minItems=11)
     tracemalloc.start()
     try:
         with pytest.raises(SchemaRefused, match="no unused value left"):

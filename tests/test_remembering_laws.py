@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import random
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema
 import pytest
 
-from hybrid import GrammarMatcher
 from hybrid.json_schema import SchemaRefused, grammar_of_schema
-from tests.test_remembering import COMPILERS, random_value, walk
+from tests.test_remembering import ends, matcher_of, random_value, walk
 
 ITEMS: list[Any] = [
     True, {"type": "string"}, {"type": "integer"}, {"type": "number"}, {"type": ["string", "integer"]},
@@ -32,36 +32,38 @@ NAMES: list[Any] = [
 ]  # fmt: skip
 
 
+Keywords = dict[str, tuple[float, Callable[[], Any]]]
+"""For each keyword its probability, and how its value is drawn."""
+
+
+def drawn(draw: random.Random, keywords: Keywords) -> dict[str, Any]:
+    return {name: value() for name, (share, value) in keywords.items() if draw.random() < share}
+
+
 def random_array(draw: random.Random, depth: int) -> Any:
-    schema: dict[str, Any] = {}
-    if draw.random() < 0.5:
-        schema["uniqueItems"] = True
-    if draw.random() < 0.6:
-        schema["items"] = draw.choice(ITEMS)
-    if draw.random() < 0.2:
-        schema["minItems"] = draw.randint(1, 2)
-    if draw.random() < 0.25:
-        schema["maxItems"] = draw.randint(1, 4)
-    if draw.random() < 0.15:
-        schema["contains"] = draw.choice(ITEMS)
-    return nested(draw, schema, depth, random_array)
+    keywords: Keywords = {
+        "uniqueItems": (0.5, lambda: True),
+        "items": (0.6, lambda: draw.choice(ITEMS)),
+        "minItems": (0.2, lambda: draw.randint(1, 2)),
+        "maxItems": (0.25, lambda: draw.randint(1, 4)),
+        "contains": (0.15, lambda: draw.choice(ITEMS)),
+    }
+    return nested(draw, drawn(draw, keywords), depth, random_array)
 
 
 def random_object(draw: random.Random, depth: int) -> Any:
-    schema: dict[str, Any] = {}
-    if draw.random() < 0.5:
-        schema["minProperties"] = draw.randint(1, 3)
-    if draw.random() < 0.3:
-        schema["maxProperties"] = draw.randint(1, 3)
-    if draw.random() < 0.5:
-        schema["propertyNames"] = draw.choice(NAMES)
-    if draw.random() < 0.4:
-        schema["additionalProperties"] = draw.choice([random_array(draw, 0), {"type": "integer"}, True])
-    if draw.random() < 0.3:
-        schema["patternProperties"] = {draw.choice(["^a", "b$", "[^~]"]): draw.choice(ITEMS)}
-    if draw.random() < 0.3:
-        schema["properties"] = {draw.choice(KEYS): random_array(draw, 0)}
-    return nested(draw, schema, depth, random_object)
+    keywords: Keywords = {
+        "minProperties": (0.5, lambda: draw.randint(1, 3)),
+        "maxProperties": (0.3, lambda: draw.randint(1, 3)),
+        "propertyNames": (0.5, lambda: draw.choice(NAMES)),
+        "additionalProperties": (
+            0.4,
+            lambda: draw.choice([random_array(draw, 0), {"type": "integer"}, True]),
+        ),
+        "patternProperties": (0.3, lambda: {draw.choice(["^a", "b$", "[^~]"]): draw.choice(ITEMS)}),
+        "properties": (0.3, lambda: {draw.choice(KEYS): random_array(draw, 0)}),
+    }
+    return nested(draw, drawn(draw, keywords), depth, random_object)
 
 
 def nested(draw: random.Random, schema: dict[str, Any], depth: int, inner: Any) -> Any:
@@ -93,13 +95,12 @@ def check(seed: int) -> bool:
         return False
     if grammar.places is None:
         return False
-    matcher = GrammarMatcher(COMPILERS["auto"].compile_json_schema(schema, strict_mode=False))
+    matcher = matcher_of(schema)
     for value in values:
         text, valid = grammar.instances.text(value), judge.is_valid(value)
         assert (text is not None) == valid, (seed, schema, value)
-        matcher.reset()
         written = (text or json.dumps(value)).encode()
-        assert (matcher.accept_string(written) and matcher.is_completed()) == valid, (seed, schema, written)
+        assert ends(matcher, written) == valid, (seed, schema, written)
     for _ in range(2):
         walk(matcher, schema, draw, draw.randrange(7), 120)
     return True
@@ -107,7 +108,7 @@ def check(seed: int) -> bool:
 
 @pytest.mark.parametrize("block", range(4))
 def test_random_conditions_keep_the_laws(block: int) -> None:
-    assert sum(check(1000 * block + i) for i in range(25)) >= 4
+    assert sum(check(1000 * block + i) for i in range(15)) >= 2
 
 
 if __name__ == "__main__":

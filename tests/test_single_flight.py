@@ -9,6 +9,7 @@ Limits: needs fork. Grammars are small; compilation is slowed down if something 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import time
@@ -33,7 +34,6 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 REQUESTS: list[Callable[[GrammarCompiler], CompiledGrammar]] = [
     lambda compiler: compiler.compile_regex(REGEX),
-    lambda compiler: compiler.compile_json_schema(SCHEMA),
     lambda compiler: compiler.compile_json_schema(SCHEMA, semantics="json-schema"),
     lambda compiler: compiler.compile_lark(LARK),
 ]
@@ -51,9 +51,13 @@ def slowly(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
         monkeypatch.setattr(Compilation, name, slow)
 
 
+def on_demand_in(folder: Path) -> GrammarCompiler:
+    return compiler_in(folder, strategy="auto", on_demand=True)
+
+
 def rank(folder: Path, ask: Callable[[GrammarCompiler], CompiledGrammar]) -> GrammarCompiler:
     """Act as one of several ranks, and write a report to a file: counts, the reason, and masks."""
-    compiler = GrammarCompiler(VOCABULARY, cache_dir=folder / "cache", on_demand=True)
+    compiler = on_demand_in(folder / "cache")
     compiled = ask(compiler)
     counted = compiler.stats()
     report = {
@@ -70,7 +74,7 @@ def reports(folder: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("ask", REQUESTS)
 def test_one_of_four_processes_compiles(ask: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slowly(monkeypatch, 0.3)
+    slowly(monkeypatch, 0.2)
     children = [Child(lambda: rank(tmp_path, ask), 60) for _ in range(4)]
     for child in children:
         child.wait()
@@ -100,19 +104,14 @@ def held_up(folder: Path) -> Child:
     return child
 
 
-def killed(child: Child) -> None:
-    os.kill(child.process, signal.SIGKILL)
-    os.waitpid(child.process, 0)
-
-
 def test_a_process_that_is_killed_blocks_nobody(tmp_path: Path) -> None:
     child = held_up(tmp_path)
     others = [Child(lambda: rank(tmp_path, REQUESTS[0]), 60) for _ in range(3)]
     try:
-        time.sleep(0.5)
+        time.sleep(0.3)
         assert not reports(tmp_path), "they wait"
     finally:
-        killed(child)
+        child.kill()
     died = time.monotonic()
     for other in others:
         other.wait()
@@ -128,15 +127,15 @@ def test_one_that_stands_still_is_waited_for_so_long(tmp_path: Path, monkeypatch
     child = held_up(tmp_path)
     try:
         began = time.monotonic()
-        compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path / "cache", on_demand=True)
+        compiler = on_demand_in(tmp_path / "cache")
         compiled = compiler.compile_regex(REGEX)
         assert 0.4 < time.monotonic() - began < 5
     finally:
-        killed(child)
+        child.kill()
     found = compiler.stats()
     assert found["compilations"] == found["disk"]["overdue"] == found["disk"]["writes"] == 1
     assert OVERDUE in compiled.reason
-    again = GrammarCompiler(VOCABULARY, cache_dir=tmp_path / "cache", on_demand=True).compile_regex(REGEX)
+    again = on_demand_in(tmp_path / "cache").compile_regex(REGEX)
     assert OVERDUE not in again.reason and masks_along(again, 1, 40) == masks_along(compiled, 1, 40)
 
 
@@ -153,7 +152,7 @@ def test_a_lock_does_not_live_on_in_forked_processes(tmp_path: Path) -> None:
     child = Child(work, 700)
     wait_for(lambda: (tmp_path / "inner").exists() and (tmp_path / "inner").read_text() != "")
     time.sleep(0.3)
-    killed(child)
+    child.kill()
     inner = int((tmp_path / "inner").read_text())
     try:
         os.kill(inner, 0)
@@ -166,35 +165,31 @@ def test_a_lock_does_not_live_on_in_forked_processes(tmp_path: Path) -> None:
 def test_who_waited_for_nothing_does_not_make_others_wait(tmp_path: Path) -> None:
     """If the first process was refused the grammar, for example, the others find that out in parallel."""
     path = tmp_path / "entry"
-    begun, inside, leave = os.pipe(), os.pipe(), os.pipe()
+    context = multiprocessing.get_context("fork")
+    begun, together = context.Semaphore(0), context.Barrier(4)
 
     def wait() -> None:
-        os.close(leave[1])
-        os.write(begun[1], b".")
+        begun.release()
         with single_flight.wait_for_other_processes(path, Deadline(40)) as turn:
             assert turn == "after"
-            os.write(inside[1], b".")
-            os.read(leave[0], 1)  # the parent closes its end
+            together.wait(30)
+            together.wait(30)
 
     with single_flight.wait_for_other_processes(path, Deadline()):
         children = [Child(wait, 60) for _ in range(3)]
-        os.close(inside[1])
         for _ in children:
-            os.read(begun[0], 1)
-        time.sleep(0.5)
-    # all are inside at the same time, and no one holds the lock
-    assert [os.read(inside[0], 1) for _ in children] == [b"."] * 3
+            assert begun.acquire(timeout=30)
+        time.sleep(0.2)
+    together.wait(30)  # all are inside at the same time, and no one holds the lock
     with single_flight.wait_for_other_processes(path, Deadline()) as turn:
         assert turn == "ours"
-    os.close(leave[1])
+    together.wait(30)
     for child in children:
         child.wait()
-    for end in (*begun, inside[0], leave[0]):
-        os.close(end)
 
 
 def test_errors_are_those_of_a_compiler_without_a_folder(tmp_path: Path) -> None:
-    compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path, on_demand=True)
+    compiler = on_demand_in(tmp_path)
     for _ in range(2):
         with pytest.raises(GrammarError):
             compiler.compile_regex("(")
@@ -224,7 +219,7 @@ def test_without_locks_nobody_waits(
 
     monkeypatch.setattr(filelock, "FileLock", none)
     for writes in (1, 0):
-        compiler = compiler_in(tmp_path, on_demand=True)
+        compiler = on_demand_in(tmp_path)
         assert compiler.compile_regex(REGEX).strategy == "classifier"
         assert compiler.stats()["disk"]["writes"] == writes
 

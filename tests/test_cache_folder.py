@@ -1,0 +1,337 @@
+"""Folders of compiled grammars: what a full one evicts, what killed processes leave, and damage.
+
+What: the order of eviction, its bound, files of other programs; processes that are killed while they write;
+entries that are cut, changed or foreign, files in place of folders, and file systems that fail. Every kind of
+damage is found, repaired and reported once.
+When: after any change of `hybrid.compile.cache`, of `GrammarCompiler._cached` or of artefacts.
+Limits: small vocabularies; times are measured, not tested (docs/caches.md).
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import logging
+import os
+import random
+import shutil
+import time
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from equivalence import ArtifactError, store
+from hybrid import GrammarCompiler
+from hybrid.compile import cache as disk_cache
+from hybrid.compile.cache import ENTRY, KEY_BYTES, LOCK, MAGIC, PARTIAL
+from hybrid.files import from_bytes, to_bytes
+from tests.caches import OTHER_VOCABULARY, REGEX, compiler_in, disk, entries
+from tests.robustness.killed import InPieces
+from tests.test_artifact import VOCABULARY, masks_along
+from tests.test_forks import Child
+
+# --- Eviction ----------------------------------------------------------------------------------------------
+
+
+def name_of(folder: Path, text: str) -> str:
+    compiler = compiler_in(folder)
+    assert compiler._disk is not None
+    entry = compiler._disk.entry(("regex", text))
+    assert entry is not None
+    return compiler._disk.path(entry).name
+
+
+def size_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in entries(folder))
+
+
+def test_the_least_recently_used_go_first_and_ties_by_name(tmp_path: Path) -> None:
+    texts = [f"{letter}x" for letter in "abcdefgh"]
+    for text in texts:
+        compiler_in(tmp_path).compile_regex(text)
+    names = [name_of(tmp_path, text) for text in texts]
+    for age, name in enumerate(names):
+        when = 10**9 if age in (1, 2, 3) else 10**9 + age  # these three are the oldest
+        os.utime(tmp_path / name, (when, when))
+    first, *tied = sorted(names[1:4])
+    compiler_in(tmp_path).compile_regex(texts[names.index(first)])  # this makes it the newest
+    most = max(path.stat().st_size for path in entries(tmp_path))
+    limit = size_of(tmp_path) - most // 2
+    compiler = compiler_in(tmp_path, cache_dir_limit_bytes=limit)
+    compiler.compile_regex("zx")
+    order = [*tied, names[0], *names[4:]]
+    gone = compiler.stats()["disk"]["evictions"]
+    assert 1 <= gone < 5
+    left = {path.name for path in entries(tmp_path)}
+    assert left == {*order[gone:], first, name_of(tmp_path, "zx")}
+    assert size_of(tmp_path) <= limit - limit // disk_cache.ROOM < size_of(tmp_path) + most
+    assert compiler.stats()["disk"]["bytes"] == size_of(tmp_path)
+
+
+def test_the_bound_holds_and_the_newest_stays(tmp_path: Path) -> None:
+    size = len(to_bytes(GrammarCompiler(VOCABULARY).compile_regex("a"))) + 200
+    compiler = compiler_in(tmp_path, cache_dir_limit_bytes=3 * size)
+    for number in range(12):
+        compiler.compile_regex(f"k{number}")
+        assert size_of(tmp_path) <= 3 * size
+        assert (tmp_path / name_of(tmp_path, f"k{number}")).exists()
+    assert compiler.stats()["disk"]["evictions"] >= 9
+    newest = tmp_path / name_of(tmp_path, "k11")
+    full = compiler_in(tmp_path, cache_dir_limit_bytes=newest.stat().st_size + 1)
+    newest.unlink()
+    full.compile_regex("k11")
+    assert entries(tmp_path) == [newest]
+    tight = compiler_in(tmp_path / "tight", cache_dir_limit_bytes=100)
+    tight.compile_regex("a")
+    assert disk(tight) == (0, 1, 0), "what is larger than the bound is not written"
+
+
+def test_only_files_of_the_cache_are_deleted(tmp_path: Path) -> None:
+    compiler_in(tmp_path).compile_regex("a")
+    (entry,) = entries(tmp_path)
+    mine = ["notes.txt", "compiled-12.equimask", f"my-{entry.name}", f"{entry.name}.bak", "trie-1-ab.arrays"]
+    partials = [f"{entry.name}.12.ab.partial", f"{entry.name}.13.ab.partial", "notes.12.ab.partial"]
+    locks = [f"{entry.name}.lock", "notes.lock"]
+    for name in mine + partials + locks:
+        (tmp_path / name).write_bytes(bytes(5000))
+        os.utime(tmp_path / name, (10**9, 10**9))
+    os.utime(tmp_path / partials[1])  # another process may still be writing it
+    (tmp_path / f"compiled-{'0' * 64}.equimask").mkdir()
+    compiler_in(tmp_path, cache_dir_limit_bytes=entry.stat().st_size + 5000).compile_regex("b")
+    left = {path.name for path in tmp_path.iterdir()}
+    assert {*mine, *partials[1:], locks[1], f"compiled-{'0' * 64}.equimask"} <= left
+    assert not left & {partials[0], locks[0], entry.name}
+
+
+def test_files_that_others_delete_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = compiler_in(tmp_path, cache_dir_limit_bytes=12_000)
+    unlink = Path.unlink
+
+    def twice(path: Path, *arguments: Any) -> None:
+        if ENTRY.fullmatch(path.name):
+            unlink(path)
+        unlink(path, *arguments)
+
+    monkeypatch.setattr(Path, "unlink", twice)
+    for number in range(12):
+        compiler.compile_regex(f"k{number}")
+    assert compiler.stats()["disk"]["failures"] == 0
+    shutil.rmtree(tmp_path)
+    compiler.clear_cache()
+    assert compiler.compile_regex("k1").strategy == "classifier"
+    assert compiler.stats()["disk"]["failures"] == 0
+
+
+# --- Processes that are killed -----------------------------------------------------------------------------
+
+
+KILLED = [f"(a{letter}|[0-9]{{{number}}})+" for letter in "bcd" for number in (1, 2, 3)]
+
+
+def _write_for_ever(folder: str, seed: int) -> None:
+    """In another process: compile and delete grammars in a folder until killed."""
+    store.open = InPieces  # type: ignore[attr-defined]
+    rng = random.Random(seed)
+    limit = rng.choice([10_000, -1])
+    while True:
+        compiler = compiler_in(folder, cache_dir_limit_bytes=limit)
+        for text in rng.sample(KILLED, 5):
+            compiler.compile_regex(text)
+        found = entries(Path(folder))
+        for path in rng.sample(found, min(3, len(found))):
+            path.unlink(missing_ok=True)
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a file that has not been renamed yet holds all of an entry."""
+    try:
+        from_bytes(path.read_bytes()[len(MAGIC) + KEY_BYTES :], VOCABULARY)
+    except ArtifactError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
+def test_processes_that_are_killed_while_they_write(tmp_path: Path) -> None:
+    wanted = {text: masks_along(GrammarCompiler(VOCABULARY).compile_regex(text), 1, 40) for text in KILLED}
+    rng, seeds = random.Random(7), itertools.count()
+
+    def start() -> Child:
+        return Child(partial(_write_for_ever, str(tmp_path), next(seeds)), 600)
+
+    def unfinished() -> list[Path]:
+        return [path for path in tmp_path.iterdir() if PARTIAL.fullmatch(path.name) and not is_whole(path)]
+
+    running = [start() for _ in range(3)]
+    began, patience = time.monotonic(), 1.0
+    try:
+        # on a busy machine it takes longer until some were killed while writing, and others have written
+        while time.monotonic() < began + 3 or not (unfinished() and entries(tmp_path)):
+            assert time.monotonic() < began + 90, "none was killed while it wrote"
+            time.sleep(patience * rng.uniform(0.02, 0.25))
+            patience *= 1.01
+            place = rng.randrange(len(running))
+            assert running[place].is_running(), "it ends by being killed only"
+            running[place].kill()
+            running[place] = start()
+    finally:
+        for child in running:
+            child.kill()
+    partials = unfinished()
+    names = [path.name for path in tmp_path.iterdir() if not ENTRY.fullmatch(path.name)]
+    assert all(PARTIAL.fullmatch(name) or LOCK.fullmatch(name) for name in names)
+
+    def found_in_the_folder() -> dict[str, int]:
+        """Compare all masks, and return what was found in the folder."""
+        compiler = compiler_in(tmp_path)
+        for text, masks in wanted.items():
+            assert masks_along(compiler.compile_regex(text), 1, 40) == masks
+        return dict(compiler.stats()["disk"])
+
+    found = found_in_the_folder()
+    assert found["hits"] > 0 and found["damaged"] == 0 and found["hits"] + found["writes"] == len(KILLED)
+    for path in partials:  # and the states in which a crash of the machine could leave them
+        os.replace(path, tmp_path / path.name[: path.name.index(".equimask") + 9])
+    assert found_in_the_folder()["damaged"] > 0
+
+
+# --- Damage ------------------------------------------------------------------------------------------------
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The file of the only entry of a folder."""
+    compiler_in(tmp_path).compile_regex(REGEX)
+    (one,) = entries(tmp_path)
+    return one
+
+
+@cache
+def masks_of_regex() -> list[bytes]:
+    return masks_along(GrammarCompiler(VOCABULARY).compile_regex(REGEX), 3, 40)
+
+
+def rebuilt(path: Path, caplog: pytest.LogCaptureFixture) -> bool:
+    """Whether a new compiler finds the damage, compiles the same grammar and repairs the file."""
+    caplog.clear()
+    compiler = compiler_in(path.parent)
+    compiled = compiler.compile_regex(REGEX)
+    found = compiler.stats()["disk"]
+    assert masks_along(compiled, 3, 40) == masks_of_regex()
+    mended = compiler_in(path.parent)
+    mended.compile_regex(REGEX)
+    said = any("cannot be used and is compiled again" in text for text in warnings_of(caplog))
+    return said and (found["damaged"], found["hits"], found["writes"]) == (1, 0, 1) and disk(mended)[0] == 1
+
+
+def test_damage_is_found_and_mended(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    whole = path.read_bytes()
+    rng = random.Random(0)
+    places = [*range(0, len(MAGIC) + KEY_BYTES + 60, 9), *(rng.randrange(len(whole)) for _ in range(10))]
+    for place in places:
+        changed = bytearray(whole)
+        changed[place] ^= 1 << rng.randrange(8)
+        path.write_bytes(changed)
+        assert rebuilt(path, caplog), place
+        assert path.read_bytes() == whole
+    for length in [0, 1, len(MAGIC), len(MAGIC) + KEY_BYTES, len(whole) // 2, len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        assert rebuilt(path, caplog), length
+    path.write_bytes(whole + b"\0")
+    assert rebuilt(path, caplog)
+
+
+def test_foreign_entries_are_found(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    others = path.parent / "others"
+    compiler_in(others).compile_regex("b+")
+    (other,) = entries(others)
+    shutil.copy(other, path)  # whole, of this vocabulary, but of another grammar
+    assert rebuilt(path, caplog)
+    entry = bytes.fromhex(path.name[9:-9])
+    foreign = to_bytes(GrammarCompiler(OTHER_VOCABULARY).compile_regex(REGEX))
+    path.write_bytes(MAGIC + entry + foreign)
+    assert rebuilt(path, caplog)
+    path.write_bytes(foreign)
+    assert rebuilt(path, caplog)
+
+
+def test_a_file_larger_than_any_entry_is_not_read(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with path.open("r+b") as stream:
+        stream.truncate(2 * disk_cache.DEFAULT_DISK_BYTES)  # sparse: takes no room
+    assert rebuilt(path, caplog)
+
+
+def test_a_directory_in_the_place_of_an_entry(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path.unlink()
+    path.mkdir()
+    (path / "mine").write_text("stays")
+    compiler = compiler_in(path.parent)
+    compiled = compiler.compile_regex(REGEX)
+    assert compiled.strategy == "classifier" and compiler.stats()["disk"]["failures"] == 2
+    assert len(warnings_of(caplog)) == 1 and (path / "mine").read_text() == "stays"
+    assert sorted(path.parent.iterdir()) == [path], "nothing partial is left behind"
+
+
+# --- File systems that fail --------------------------------------------------------------------------------
+
+
+def fails(number: int) -> Callable[..., Any]:
+    def failing(*_: Any, **__: Any) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    return failing
+
+
+def test_a_failing_file_system_costs_one_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(disk_cache, "write_whole", fails(errno.ENOSPC))
+    compiler = compiler_in(tmp_path)
+    for text in ("a", "b", "c"):
+        compiler.compile_regex(text)
+    assert compiler.stats()["disk"]["failures"] == 3
+    (said,) = warnings_of(caplog)
+    assert os.strerror(errno.ENOSPC) in said and "cannot be written" in said
+
+
+def test_a_file_in_the_place_of_the_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").write_text("in the way")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        caplog.clear()
+        compiler = compiler_in(folder)
+        assert compiler.compile_regex("a").strategy == "classifier"
+        assert len(warnings_of(caplog)) == 1 and compiler.stats()["disk"]["bytes"] == 0
+
+
+def test_what_can_only_be_read_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    compiler_in(tmp_path).compile_regex("a")
+    monkeypatch.setattr(disk_cache, "write_whole", fails(errno.EROFS))
+    monkeypatch.setattr(os, "utime", fails(errno.EROFS))
+    monkeypatch.setattr(os, "unlink", fails(errno.EROFS))
+    monkeypatch.setattr(Path, "unlink", fails(errno.EROFS))
+    compiler = compiler_in(tmp_path, cache_dir_limit_bytes=10_000)
+    compiler.compile_regex("a")
+    compiler.compile_regex("b")
+    assert disk(compiler) == (1, 1, 0) and len(warnings_of(caplog)) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    compiler_in(tmp_path).compile_regex("a")
+    tmp_path.chmod(0o500)
+    try:
+        compiler = compiler_in(tmp_path)
+        compiler.compile_regex("a")
+        compiler.compile_regex("b")
+    finally:
+        tmp_path.chmod(0o700)
+    assert disk(compiler) == (1, 1, 0) and len(warnings_of(caplog)) == 1
