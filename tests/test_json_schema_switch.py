@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -16,39 +17,52 @@ from adapters.transformers import GrammarLogitsProcessor
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarError, GrammarMatcher
 from hybrid.cli.commands import app
 from hybrid.cli.grammar_source import read_named
-from tests.test_json_schema_meaning import BYTES, written
+from tests.test_json_schema_meaning import BYTES, compiled_bytes, written
 
 SCHEMA = {"type": "string", "pattern": "a"}
 APART = '"bab"'
 """A text that one meaning allows and the other does not."""
 
 
-def test_the_command_line_compiles_either(tmp_path: Path) -> None:
+DATE = {"type": "string", "format": "date"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "options", "is_written"),
+    [
+        (SCHEMA, APART, ["--semantics", "json-schema"], True),
+        (SCHEMA, APART, ["--semantics", "xgrammar"], False),
+        (DATE, '"x"', ["--semantics", "json-schema"], False),
+        (DATE, '"x"', ["--semantics", "json-schema", "--no-formats"], True),
+    ],
+)
+def test_the_command_line_takes_it(
+    schema: Any, text: str, options: list[str], is_written: bool, tmp_path: Path
+) -> None:
     BYTES.save(tmp_path / "bytes.npz")
-    (tmp_path / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
-    for semantics, expected in (("json-schema", True), ("xgrammar", False)):
-        target = tmp_path / f"{semantics}.equimask"
-        words = ["compile", str(tmp_path / "schema.json"), "-o", str(target), "--semantics", semantics]
-        result = CliRunner().invoke(app, [*words, "--vocabulary", str(tmp_path / "bytes.npz")])
-        assert result.exit_code == 0, result.output
-        assert written(CompiledGrammar.load(target, BYTES), APART) == expected
+    (tmp_path / "schema.json").write_text(json.dumps(schema), encoding="utf-8")
+    words = ["compile", str(tmp_path / "schema.json"), "-o", str(tmp_path / "out"), *options]
+    result = CliRunner().invoke(app, [*words, "--vocabulary", str(tmp_path / "bytes.npz")])
+    assert result.exit_code == 0, result.output
+    assert written(CompiledGrammar.load(tmp_path / "out", BYTES), text) == is_written
 
 
 def test_sources_say_what_schemas_mean() -> None:
-    assert read_named(json.dumps(SCHEMA), semantics="json-schema").source.options == {
-        "strict_mode": True,
-        "semantics": "json-schema",
-    }
-    assert read_named(json.dumps(SCHEMA), semantics="json-schema").source.kind == "json_schema"
+    source = read_named(json.dumps(SCHEMA), semantics="json-schema").source
+    assert source.options == {"strict_mode": True, "semantics": "json-schema"}
+    assert source.kind == "json_schema"
     assert read_named('root ::= "a"', semantics="json-schema").source.kind == "grammar"
 
 
-def test_calls_in_the_background_take_the_same_options() -> None:
-    compiler = GrammarCompiler(BYTES, semantics="json-schema")
-    for formats in (True, False):
-        schema = {"type": "string", "format": "date"}
-        compiled = compiler.compile_json_schema_async(schema, assert_formats=formats, relax=True).result()
-        assert bool(written(compiled, '"no date"')) is not formats
+@pytest.mark.parametrize("by_default", [True, False])
+def test_calls_and_compilers_say_what_formats_are(by_default: bool) -> None:
+    compiler = GrammarCompiler(BYTES, semantics="json-schema", assert_formats=by_default)
+    for options, is_checked in (
+        ({}, by_default), ({"assert_formats": True}, True), ({"assert_formats": False}, False),
+    ):  # fmt: skip
+        assert written(compiler.compile_json_schema(DATE, **options), '"x"') != is_checked
+        in_background = compiler.compile_json_schema_async(DATE, relax=True, **options).result()
+        assert written(in_background, '"x"') != is_checked
     with pytest.raises(GrammarError, match="there is no option 'formats'"):
         compiler.compile_json_schema(SCHEMA, formats=True)
     with pytest.raises(GrammarError, match="there is no option 'formats'"):
@@ -66,25 +80,30 @@ def test_schemas_inside_structural_tags_keep_the_meaning_of_xgrammar() -> None:
 
 
 def test_the_processor_takes_it() -> None:
-    exact = GrammarLogitsProcessor(SCHEMA, BYTES, semantics="json-schema")
-    assert written(exact._grammars[0], APART)
-    assert not written(GrammarLogitsProcessor(SCHEMA, BYTES)._grammars[0], APART)
+    for schema, text, options, is_written in (
+        (SCHEMA, APART, {"semantics": "json-schema"}, True),
+        (SCHEMA, APART, {}, False),
+        (DATE, '"x"', {"semantics": "json-schema"}, False),
+        (DATE, '"x"', {"semantics": "json-schema", "assert_formats": False}, True),
+    ):
+        processor = GrammarLogitsProcessor(schema, BYTES, **options)
+        assert written(processor._grammars[0], text) == is_written
 
 
 def test_operators_say_it_in_an_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings("EQUIMASK_TEST")
     assert settings.semantics() == "xgrammar"
+
+    def compiled(schema: Any) -> Any:
+        compiler = BoundedCompiler(BYTES.tokenizer_info, settings=settings)
+        return compiler.compile_json_schema(json.dumps(schema))
+
     monkeypatch.setenv("EQUIMASK_TEST_SEMANTICS", "json-schema")
-    compiled = BoundedCompiler(BYTES.tokenizer_info, settings=settings).compile_json_schema(
-        json.dumps(SCHEMA)
-    )
-    assert written(compiled.hybrid, APART)
-    assert "root" in str(compiled.grammar)
-    date = json.dumps({"type": "string", "format": "date"})
+    assert written(compiled(SCHEMA).hybrid, APART)
+    assert "root" in str(compiled(SCHEMA).grammar)
     for given, is_checked in (("1", True), ("0", False)):
         monkeypatch.setenv("EQUIMASK_TEST_FORMATS", given)
-        compiler = BoundedCompiler(BYTES.tokenizer_info, settings=settings)
-        assert written(compiler.compile_json_schema(date).hybrid, '"someday"') != is_checked
+        assert written(compiled(DATE).hybrid, '"someday"') != is_checked
     monkeypatch.setenv("EQUIMASK_TEST_FORMATS", "no")
     with pytest.raises(ValueError, match="EQUIMASK_TEST_FORMATS"):
         settings.assert_formats()
@@ -95,9 +114,7 @@ def test_operators_say_it_in_an_environment_variable(monkeypatch: pytest.MonkeyP
 
 def test_what_matchers_offer_works_with_either() -> None:
     schema = {"properties": {"name": {"type": "string"}, "age": {"type": "integer"}}, "required": ["age"]}
-    compiled = GrammarCompiler(BYTES, semantics="json-schema").compile_json_schema(
-        {**schema, "type": "object"}
-    )
+    compiled = compiled_bytes({**schema, "type": "object"})
     matcher = GrammarMatcher(compiled)
     assert matcher.accept_string('{"na')
     assert matcher.find_jump_forward_string() == 'me"'

@@ -10,25 +10,20 @@ import json
 from typing import Any
 
 import pytest
-import torch
 
 import adapters.xgrammar
 from adapters.engines.bounded_compiler import BoundedCompiler
 from adapters.engines.settings import Settings
 from adapters.transformers import GrammarLogitsProcessor
 from equivalence.errors import ArgumentError
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.json_schema import MOST_WHITE_SPACE
-from tests.generating import COMPILER, EOS, PAD, SCHEMA, VOCABULARY, ids
+from tests.test_json_schema_meaning import BYTES
 
-BYTES = Vocabulary.from_bytes([*(bytes([value]) for value in range(256)), b""], stop_token_ids=256)
 MEANINGS = "xgrammar", "json-schema"
 
 OBJECT = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]}
-NESTED = {
-    "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
-    "$ref": "#/$defs/node",
-}
+NESTED = {"type": "object", "properties": {"next": {"$ref": "#"}}}
 
 
 def longest_run(compiled: CompiledGrammar, most: int = 400) -> int:
@@ -76,14 +71,11 @@ def test_what_is_printed_with_indentation_passes(meaning: str, end: str) -> None
     assert matcher.accept_string(text) and matcher.is_completed()
 
 
-def test_adapters_bound_it_in_both_meanings_and_the_drop_in_does_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_adapters_bound_it_in_both_meanings_and_the_drop_in_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     for meaning in MEANINGS:
-        processor = GrammarLogitsProcessor(OBJECT, BYTES, semantics=meaning)
-        assert longest_run(processor._grammars[0]) == MOST_WHITE_SPACE
-        processor = GrammarLogitsProcessor(OBJECT, BYTES, semantics=meaning, max_whitespace_cnt=5)
-        assert longest_run(processor._grammars[0]) == 5
+        for given, expected in (({}, MOST_WHITE_SPACE), ({"max_whitespace_cnt": 5}, 5)):
+            processor = GrammarLogitsProcessor(OBJECT, BYTES, semantics=meaning, **given)
+            assert longest_run(processor._grammars[0]) == expected
     drop_in = adapters.xgrammar.GrammarCompiler(BYTES.tokenizer_info).compile_json_schema(OBJECT)
     assert longest_run(drop_in.hybrid) == 400
     settings = Settings("EQUIMASK_TEST")
@@ -97,21 +89,3 @@ def test_adapters_bound_it_in_both_meanings_and_the_drop_in_does_not(
         monkeypatch.setenv("EQUIMASK_TEST_MAX_WHITESPACE", wrong)
         with pytest.raises(ValueError, match="an integer from 1 to 999999"):
             settings.max_whitespace_cnt()
-
-
-@pytest.mark.usefixtures("one_thread")
-def test_a_random_model_spends_fewer_tokens_on_it(model: Any) -> None:
-    spent = {}
-    for most in (-1, 4):
-        compiled = COMPILER.compile_json_schema(json.dumps(SCHEMA), max_whitespace_cnt=most)
-        spent[most] = 0
-        for seed in range(8):
-            torch.manual_seed(seed)
-            processor = GrammarLogitsProcessor(compiled)
-            row = model.generate(
-                **ids("Give me JSON: "), logits_processor=[processor], max_new_tokens=60, do_sample=True,
-                top_k=0, pad_token_id=PAD,
-            )[0]  # fmt: skip
-            texts = [VOCABULARY.tokens[token] for token in row.tolist() if token not in (EOS, PAD)]
-            spent[most] += sum(not text.strip() for text in texts)
-    assert spent[4] < spent[-1]
