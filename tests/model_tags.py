@@ -13,13 +13,13 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import xgrammar
 from xgrammar import builtin_structural_tag
 
 from hybrid import Vocabulary
 from hybrid.testing.random_walk import Walker
 from hybrid.testing.segmentation import tokenize_greedy
+from tests.matchers import bits_of
 
 FAMILIES = tuple(builtin_structural_tag._structural_tag_registry)
 OF_TOKENS = "tokens"
@@ -122,9 +122,7 @@ def path_of(
                 break
         else:
             matcher.fill_next_token_bitmask(bitmask)
-            allowed = (
-                np.unpackbits(bitmask.numpy()[0].view(np.uint8), bitorder="little")[: vocabulary.size] > 0
-            )
+            allowed = bits_of(bitmask[0], vocabulary.size)
             allowed[list(stops)] = False
             if not allowed.any():
                 break

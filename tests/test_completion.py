@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from unittest import mock
 
 import pytest
 import xgrammar
@@ -13,20 +12,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from bench.cases import Case
-from equivalence import (
-    ArgumentError,
-    BudgetExceeded,
-    MatcherError,
-    UnsupportedGrammar,
-    Vocabulary,
-)
+from equivalence import ArgumentError, BudgetExceeded, MatcherError, UnsupportedGrammar, Vocabulary
 from equivalence.classes.reference import ReferenceGrammar
-from hybrid import (
-    CompiledGrammar,
-    GrammarCompiler,
-    GrammarMatcher,
-    allocate_token_bitmask,
-)
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.completion import plans as plans_module
 from hybrid.completion.costed_configurations import CostedConfigurations, Tables
 from hybrid.healing import HealingMatcher
@@ -62,13 +50,14 @@ NESTED = {
     }},
     "$ref": "#/$defs/node",
 }  # fmt: skip
-SMALL = {
-    "choices": 'root ::= "ab" ("c" root "d" | "e" | "" ) "f" | "bbbbb"',
-    "left recursion": 'root ::= root "a" | root "b" root "c" | "cab"',
-    "counted": 'root ::= ("a" | "bc"){4,6} ("c" [ab]{5})? "."',
-    "nested counts": 'root ::= ("a" ("b" | "cc"){2,9}){2,7}',
-    "brackets": 'root ::= "(" root ")" root | "[" [ab] root "]" | "-"?',
-}
+SMALL = [
+    'root ::= "ab" ("c" root "d" | "e" | "" ) "f" | "bbbbb"',
+    'root ::= root "a" | root "b" root "c" | "cab"',
+    'root ::= ("a" | "bc"){4,6} ("c" [ab]{5})? "."',
+    'root ::= ("a" ("b" | "cc"){2,9}){2,7}',
+    'root ::= "(" root ")" root | "[" [ab] root "]" | "-"?',
+]
+"""Alternatives, left recursion, counts, nested counts and brackets."""
 
 
 def matcher_of(grammar: Any, strategy: str = "auto", vocabulary: Vocabulary = VOCABULARY) -> GrammarMatcher:
@@ -150,8 +139,11 @@ def refuse_what_has_no_network(matcher: GrammarMatcher) -> None:
         assume(False)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-@given(grammar_cases(), st.sampled_from(STRATEGIES), st.integers(0, 1 << 30))
+CASES = grammar_cases() | st.sampled_from([GrammarCase(grammar, [b"ab", b"bc"]) for grammar in SMALL])
+
+
+@settings(max_examples=24, deadline=None, suppress_health_check=list(HealthCheck))
+@given(CASES, st.sampled_from(STRATEGIES), st.integers(0, 1 << 30))
 def test_a_completion_is_a_shortest_text(case: GrammarCase, strategy: str, seed: int) -> None:
     tokens = [*BYTES, *(token for token in case.vocabulary if token)]
     vocabulary = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=len(tokens))
@@ -176,71 +168,6 @@ def test_a_completion_is_a_shortest_text(case: GrammarCase, strategy: str, seed:
         text += tokens[token]
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    grammar_cases(), st.sampled_from(STRATEGIES), st.booleans(), st.integers(0, 1 << 30), st.integers(0, 4)
-)
-def test_closing_masks_are_exact_and_never_stuck(
-    case: GrammarCase, strategy: str, with_bytes: bool, seed: int, more: int
-) -> None:
-    tokens = [*case.vocabulary, *(BYTES if with_bytes else [])]
-    vocabulary = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=len(tokens))
-    matcher = matcher_of(case.ebnf, strategy, vocabulary)
-    refuse_what_has_no_network(matcher)
-    plan = matcher.shortest_completion()
-    assume(plan is not None)
-    assert plan is not None
-    left, draw = max(len(plan) + more, 1), random.Random(seed)
-    # a search that times out on a busy machine finds less than the next search does
-    with mock.patch.multiple(plans_module, SECONDS_HERE=60.0, SECONDS_AT_TOKENS=60.0):
-        while left and not matcher.is_terminated():
-            ids = limited(matcher, left)
-            assert ids == expected(matcher, left)
-            matcher.accept_token(draw.choice(ids))
-            left -= 1
-    assert matcher.is_completed()
-
-
-def least_by_forks(matcher: xgrammar.GrammarMatcher, most: int) -> int:
-    """Return the least number of bytes, from a few letters, that complete a text, by plain XGrammar alone; -1
-    if more than `most`."""
-    level = [matcher.fork()]
-    for length in range(most + 1):
-        if any(one.is_completed() for one in level):
-            return length
-        following = []
-        for one in level:
-            for byte in b"abcdef.-()[]":
-                after = one.fork()
-                if after.accept_string(bytes([byte])):
-                    following.append(after)
-        level = following
-    return -1
-
-
-@pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_no_text_of_plain_xgrammar_is_shorter(name: str, strategy: str) -> None:
-    grammar, most = SMALL[name], 5
-    matcher = matcher_of(grammar, strategy)
-    compiled = PLAIN.compile_grammar(grammar)
-    draw = random.Random(name)
-    for _ in range(3):
-        plain = xgrammar.GrammarMatcher(compiled)
-        matcher.reset()
-        for _ in range(8):
-            whole = spelled(matcher, matcher.shortest_completion())
-            least = least_by_forks(plain, most)
-            assert len(whole) == least if least >= 0 else len(whole) > most
-            ended = plain.fork()
-            assert ended.accept_string(whole) and ended.is_completed()
-            following = [byte for byte in b"abcdef.-()[]" if plain.fork().accept_string(bytes([byte]))]
-            if not following:
-                break
-            step = bytes([draw.choice(following)])
-            assert plain.accept_string(step) and matcher.accept_string(step)
-
-
 @pytest.mark.parametrize("case", load_cases(), ids=str)
 def test_cases_are_completed_wherever_they_stand(case: Case) -> None:
     matcher = GrammarMatcher(COMPILER.compile_grammar(case.parse()))
@@ -252,7 +179,7 @@ def test_cases_are_completed_wherever_they_stand(case: Case) -> None:
     plain = xgrammar.GrammarMatcher(PLAIN.compile_grammar(case.parse()))
     for text in case.accepts:
         matcher.reset()
-        for at in sorted({*range(0, len(text), max(1, len(text) // 8)), len(text)}):
+        for at in sorted({*range(0, len(text), max(1, len(text) // 4)), len(text)}):
             matcher.accept_string(text[len(matcher._follower.text_read()) : at])
             whole = spelled(matcher, matcher.shortest_completion())
             assert len(whole) <= len(text) - at
@@ -338,14 +265,9 @@ def test_bytes_that_no_token_spells_are_avoided_and_stop_tokens_spell_nothing() 
     assert joined.shortest_completion() == [0, 1]  # none of its bytes is a token
 
 
-@pytest.mark.parametrize("least", [60_000, 70_000])
-def test_long_completions_are_bounded(least: int) -> None:
-    matcher = matcher_of(f'root ::= [0-9]{{{least}}} "."?')
-    if least > plans_module.MOST_PLANNED:
-        with pytest.raises(BudgetExceeded, match="70000 bytes"):
-            matcher.shortest_completion()
-    else:
-        assert spelled(matcher, matcher.shortest_completion()) == b"0" * least
+def test_completions_may_be_long() -> None:
+    matcher = matcher_of('root ::= [0-9]{60000} "."?')
+    assert spelled(matcher, matcher.shortest_completion()) == b"0" * 60_000
 
 
 def test_a_prefix_does_not_count_as_a_part_of_the_completion(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -419,15 +341,11 @@ def test_there_are_no_frames_of_a_tail_that_is_not_there() -> None:
 
 
 def test_others_are_refused_by_name() -> None:
-    lark = GrammarCompiler(VOCABULARY).compile_lark('start: "a"+')
-    with pytest.raises(UnsupportedGrammar, match="Lark"):
-        GrammarMatcher(lark).shortest_completion()
-    counted = matcher_of(TOKEN_LIMITED)
-    with pytest.raises(UnsupportedGrammar, match="depends on more than the text's bytes"):
-        counted.shortest_completion()
-
-
-TOKEN_LIMITED = xgrammar.Grammar.from_lark('start: a "."\na[max_tokens=3]: /[a-z]+/\n')
+    lark = GrammarMatcher(GrammarCompiler(VOCABULARY).compile_lark('start: "a"+'))
+    counted = matcher_of(xgrammar.Grammar.from_lark('start: a "."\na[max_tokens=3]: /[a-z]+/\n'))
+    for matcher, why in ((lark, "Lark"), (counted, "depends on more than the text's bytes")):
+        with pytest.raises(UnsupportedGrammar, match=why):
+            matcher.shortest_completion()
 
 
 def test_a_compiled_grammar_that_was_loaded_has_completions(tmp_path: Any) -> None:

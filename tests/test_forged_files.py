@@ -29,15 +29,12 @@ from equivalence import ArtifactError, HybridError, Vocabulary, VocabularyError
 from equivalence.store import BODY, MAGIC, Arrays, Unusable, array_of_npy, read_arrays, write_arrays
 from equivalence.trie.trie import STORED, STORED_VERSION, build_trie
 from hybrid import CompiledGrammar
+from tests.test_artifact import TOKENS, VOCABULARY
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
-WORDS = [b'":', b'"}', b"}]", b"ab", b"((", b"))", b"12", b" = ", b"ab", "é".encode(), b"abc"]
-TOKENS = [*(bytes([byte]) for byte in range(256)), *WORDS, b""]
-VOCABULARY = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1, 65])
-
 SECONDS = 300.0
-EXTREMES = (-1, 0, 1, 2, 5, 255, 256, 1000, 65_535, 2**20, 2**24 - 1, 2**31 - 2, 2**31 - 1, 2**40, -(2**31))
+EXTREMES = (-1, 0, 1, 5, 255, 256, 65_535, 2**24 - 1, 2**31 - 1, 2**40, -(2**31))
 
 
 def changes(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
@@ -52,7 +49,7 @@ def changes(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     if wide.size:
         for value in (0, 1, int(wide.max()), int(wide.min())):
             yield f"all {value}", np.full_like(wide, value)
-        for place in range(0, wide.size - 1, max(wide.size // 8, 1)):
+        for place in range(0, wide.size - 1, max(wide.size // 4, 1)):
             changed = wide.copy()
             changed.flat[place], changed.flat[place + 1] = changed.flat[place + 1], changed.flat[place]
             yield f"[{place}] swapped", changed
@@ -176,31 +173,29 @@ def test_forged_heads_of_arrays(change: dict[str, Any], tmp_path: Path) -> None:
             read_arrays(path, kind="k", key="x")
 
 
+def described(shape: str, kind: str, numbers: bytes) -> bytes:
+    """An array that claims to have this shape and this type."""
+    return with_description(f"{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}, }}", numbers)
+
+
+def with_description(description: str, numbers: bytes) -> bytes:
+    text = f"{description}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + numbers
+
+
+SHAPES = ("(7,)", "(5,)", "(-6,)", "(-2, -3)", "(4611686018427387910, 4)", "(0, 1180591620717411303424)", "6")
+KINDS = ("'|O'", "'|V4'", "'<U1'", "[('a', '<i4')]", "'<M8[s]'", "5")
+
+
 @pytest.mark.parametrize(
-    "description",
+    "data",
     [
-        "{'descr': '<i4', 'fortran_order': False, 'shape': (7,), }",
-        "{'descr': '<i4', 'fortran_order': False, 'shape': (5,), }",
-        "{'descr': '<i4', 'fortran_order': False, 'shape': (-6,), }",
-        "{'descr': '<i4', 'fortran_order': False, 'shape': (-2, -3), }",
-        "{'descr': '<i4', 'fortran_order': False, 'shape': (4611686018427387910, 4), }",
-        "{'descr': '<i4', 'fortran_order': False, 'shape': (0, 1180591620717411303424), }",
-        "{'descr': '|O', 'fortran_order': False, 'shape': (6,), }",
-        "{'descr': '|V4', 'fortran_order': False, 'shape': (6,), }",
-        "{'descr': '<U1', 'fortran_order': False, 'shape': (6,), }",
-        "{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (6,), }",
-        "{'descr': '<M8[s]', 'fortran_order': False, 'shape': (3,), }",
-        "{'descr': 5, 'fortran_order': False, 'shape': (6,), }",
-        "{'descr': '<i4', 'fortran_order': False, 'shape': 6, }",
-        "-" * 300 + "1",
-        "[" * 300,
-        "9" * 400,
-        "",
+        *(described(shape, "'<i4'", NUMBERS.tobytes()) for shape in SHAPES),
+        *(described("(3,)" if "M8" in kind else "(6,)", kind, NUMBERS.tobytes()) for kind in KINDS),
+        *(with_description(text, NUMBERS.tobytes()) for text in ("-" * 300 + "1", "[" * 300, "9" * 400, "")),
     ],
 )
-def test_forged_descriptions_of_arrays(description: str) -> None:
-    text = description.encode() + b"\n"
-    data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + NUMBERS.tobytes()
+def test_forged_descriptions_of_arrays(data: bytes) -> None:
     with pytest.raises(Unusable):
         array_of_npy(np.frombuffer(data, np.uint8))
 
@@ -230,16 +225,11 @@ MEMBERS: dict[str, Any] = {
 }
 
 
-def described(shape: str, kind: str, numbers: bytes) -> bytes:
-    text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + numbers
-
-
 def test_every_array_of_a_vocabulary(tmp_path: Path) -> None:
     """A vocabulary that loads has exactly the tokens that its arrays describe."""
     loaded = 0
     for name, array in MEMBERS.items():
-        for kind in (np.uint8, np.int8, np.uint16, np.int32, np.uint64, np.int64, ">u2", np.float64, bool):
+        for kind in (np.uint8, np.uint16, np.uint64, np.int64, ">u2", np.float64, bool):
             for label, changed in changes(array):
                 with np.errstate(all="ignore"):
                     forged = changed.astype(kind)
@@ -280,13 +270,13 @@ def test_lengths_that_wrap_around(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "members",
     [
-        {"data": described("(6000000000,)", "|u1", b"abcd")},
-        {"lens": described("(4, 2000000000)", "<u2", b"\1\0" * 4)},
-        {"stop_ids": described("(1000000000,)", "<i8", b"\0" * 8)},
+        {"data": described("(6000000000,)", "'|u1'", b"abcd")},
+        {"lens": described("(4, 2000000000)", "'<u2'", b"\1\0" * 4)},
+        {"stop_ids": described("(1000000000,)", "'<i8'", b"\0" * 8)},
         {"data": bytes(200_000_000)},
-        {"data": described("(190000000,)", "|u1", bytes(190_000_000))},
-        {"lens": described("(50000000,)", "<u2", bytes(100_000_000))},
-        {"special_ids": described("(50000000,)", "|u1", bytes(50_000_000))},
+        {"data": described("(190000000,)", "'|u1'", bytes(190_000_000))},
+        {"lens": described("(50000000,)", "'<u2'", bytes(100_000_000))},
+        {"special_ids": described("(50000000,)", "'|u1'", bytes(50_000_000))},
     ],
     ids=lambda members: " ".join(members),
 )

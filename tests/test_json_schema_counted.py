@@ -31,7 +31,7 @@ from hybrid.json_schema.languages.automaton import Automaton, intersection, mini
 from hybrid.json_schema.languages.counted import CountedLanguage, counted_language, n_texts
 from hybrid.json_schema.languages.lengths import repeated_set, window
 from hybrid.json_schema.languages.pattern import pattern
-from tests.matchers import allowed
+from tests.matchers import mask_of
 from tests.test_artifact import VOCABULARY
 
 pytestmark = pytest.mark.kernels
@@ -73,9 +73,9 @@ PARTS = ["a", "[ab]", "b*", "(ab)*", "(a|bc)+", "c?", "[^a]", "(a{2}|b)*", "(b+c
 )
 def test_law_a_counted_language_is_the_product_with_its_lengths(source: str, least: int, most: int) -> None:
     language = pattern(f"^({source})$", BOUND)
-    counted = counted_language(language, least, most)
-    if counted is not None:
-        assert texts_of(counted) == intersection([language, window(least, most)], BOUND)
+    found = counted_language(language, least, most)
+    if found is not None:
+        assert texts_of(found) == intersection([language, window(least, most)], BOUND)
 
 
 @pytest.mark.parametrize(
@@ -100,15 +100,17 @@ def test_what_is_counted(source: str, least: int, most: int | None, is_counted: 
     assert counted_language(words([]), 0, 5) is None
 
 
-def test_few_texts_are_counted_where_items_must_be_unique() -> None:
-    compiler = GrammarCompiler(VOCABULARY, semantics="json-schema")
-    # texts that are listed, and texts whose characters the parser counts
-    for source, longest, n in (("^(ab)*$", 2_400, 1_201), ("^[xyz]?(ab)*$", 8_000, 16_001)):
-        items = {"type": "string", "pattern": source, "maxLength": longest}
-        schema = {"type": "array", "uniqueItems": True, "items": items}
-        compiler.compile_json_schema({**schema, "minItems": n})
-        with pytest.raises(SchemaRefused, match="no valid instance"):
-            compiler.compile_json_schema({**schema, "minItems": n + 1})
+@pytest.mark.parametrize(
+    ("source", "longest", "n"),
+    [("^(ab)*$", 2_400, 1_201), ("^[xyz]?(ab)*$", 8_000, 16_001)],
+    ids=["texts that are listed", "texts whose characters the parser counts"],
+)
+def test_few_texts_are_counted_where_items_must_be_unique(source: str, longest: int, n: int) -> None:
+    items = {"type": "string", "pattern": source, "maxLength": longest}
+    schema = {"type": "array", "uniqueItems": True, "items": items}
+    compiled({**schema, "minItems": n})
+    with pytest.raises(SchemaRefused, match="no valid instance"):
+        compiled({**schema, "minItems": n + 1})
 
 
 @pytest.mark.parametrize(
@@ -175,22 +177,14 @@ def test_other_languages_are_no_repeated_sets(source: str) -> None:
 # --- Masks -------------------------------------------------------------------------------------------------
 
 
-def compiled_twice(schema: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[CompiledGrammar, CompiledGrammar]:
-    """A schema compiled with counted automata, and with a state for each length."""
-    found = []
-    for reading in ("counted", "read"):
-        monkeypatch.setattr(
-            schema_request, "_own_reading", lambda grammar, name=reading: getattr(grammar, name)
-        )
-        compiler = GrammarCompiler(VOCABULARY, semantics="json-schema", cache_enabled=False)
-        found.append(compiler.compile_json_schema(schema))
-    assert [has_counted(one) for one in found] == [True, False]
-    return found[0], found[1]
+def compiled(schema: Any, **options: Any) -> CompiledGrammar:
+    compiler = GrammarCompiler(VOCABULARY, semantics="json-schema", cache_enabled=False, **options)
+    return compiler.compile_json_schema(schema)
 
 
-def has_counted(compiled: CompiledGrammar) -> bool:
-    assert compiled.classifier is not None
-    return len(compiled.classifier._fixed.net) > 6
+def has_counted(grammar: CompiledGrammar) -> bool:
+    assert grammar.classifier is not None
+    return len(grammar.classifier._fixed.net) > 6
 
 
 SCHEMAS: dict[str, Any] = {
@@ -209,38 +203,38 @@ SCHEMAS: dict[str, Any] = {
 }  # fmt: skip
 
 
+REPEATED = ("^[0-9a-zA-Z_-]{1,255}$", "^[^a]{40,90}$", '^["\\\\é]{3,64}$')
+
+
 @pytest.mark.parametrize("name", SCHEMAS)
-@pytest.mark.parametrize("is_long", [False, True])
-def test_masks_are_those_with_a_state_for_each_length(
-    name: str, is_long: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Along random texts; long ones reach the upper bound."""
-    assert_equal_masks(*compiled_twice(SCHEMAS[name], monkeypatch), random.Random(name), is_long)
+def test_masks_are_those_with_a_state_for_each_length(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = compiled(SCHEMAS[name])
+    monkeypatch.setattr(schema_request, "_own_reading", lambda grammar: grammar.read)
+    theirs = compiled(SCHEMAS[name])
+    assert has_counted(ours) and not has_counted(theirs)
+    assert_equal_masks(ours, theirs, random.Random(name))
 
 
-@pytest.mark.parametrize("pattern", ["^[0-9a-zA-Z_-]{1,255}$", "^[^a]{40,90}$", '^["\\\\é]{3,64}$'])
-@pytest.mark.parametrize("is_long", [False, True])
+@pytest.mark.parametrize("pattern", REPEATED)
 def test_masks_of_repeated_sets_are_those_with_a_state_for_each_length(
-    pattern: str, is_long: bool, monkeypatch: pytest.MonkeyPatch
+    pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = {"type": "string", "pattern": pattern}
-    compiler = GrammarCompiler(VOCABULARY, semantics="json-schema", cache_enabled=False)
-    ours = compiler.compile_json_schema(schema)
+    ours = compiled(schema)
     monkeypatch.setattr(strings, "repeated_set", lambda language: None)
-    theirs = compiler.compile_json_schema(schema)
+    theirs = compiled(schema)
     sizes = [one.classifier._fixed.network.n_states for one in (ours, theirs)]
     assert 2 * sizes[0] < sizes[1]
-    assert_equal_masks(ours, theirs, random.Random(pattern), is_long)
+    assert_equal_masks(ours, theirs, random.Random(pattern))
     assert ours.classes is not None
 
 
-def assert_equal_masks(
-    ours: CompiledGrammar, theirs: CompiledGrammar, rng: random.Random, is_long: bool
-) -> None:
-    for _ in range(2):
+def assert_equal_masks(ours: CompiledGrammar, theirs: CompiledGrammar, rng: random.Random) -> None:
+    """Compare masks along random texts; long ones reach the upper bound."""
+    for is_long in (False, False, True):
         matchers = GrammarMatcher(ours), GrammarMatcher(theirs)
         for step in range(700 if is_long else 60):
-            ids, others = (allowed(matcher, VOCABULARY.size)[1] for matcher in matchers)
+            ids, others = map(mask_of, matchers)
             assert ids == others, step
             token = rng.choice(ids)
             if is_long:  # avoid the end, and prefer long tokens
@@ -255,18 +249,18 @@ def assert_equal_masks(
         assert matchers[0].is_terminated() == matchers[1].is_terminated()
 
 
-@pytest.mark.parametrize("length", [2082, 2083, 2084])
-def test_the_bound_is_exact(length: int) -> None:
-    compiled = GrammarCompiler(VOCABULARY, semantics="json-schema").compile_json_schema(URI)
-    text = json.dumps("https://a.b/" + "c" * (length - 12))
-    assert GrammarMatcher(compiled).accept_string(text) == (length <= 2083)
+def test_the_bound_is_exact() -> None:
+    grammar = compiled(URI)
+    for length in (2082, 2083, 2084):
+        text = json.dumps("https://a.b/" + "c" * (length - 12))
+        assert GrammarMatcher(grammar).accept_string(text) == (length <= 2083)
 
 
 def test_a_url_takes_a_few_states() -> None:
-    counted = build_network(grammar_of_schema(URI).counted, token_bytes=64)
-    states = build_network(grammar_of_schema(URI).read, token_bytes=64)
-    assert counted.n_states < 300 and states.n_states > 60_000
-    assert counted.nbytes * 100 < states.nbytes
+    grammar = grammar_of_schema(URI)
+    few, many = (build_network(reading, token_bytes=64) for reading in (grammar.counted, grammar.read))
+    assert few.n_states < 300 and many.n_states > 60_000
+    assert few.nbytes * 100 < many.nbytes
 
 
 # --- What such grammars do not have ------------------------------------------------------------------------
@@ -275,65 +269,55 @@ def test_a_url_takes_a_few_states() -> None:
 def test_there_are_no_classes(tmp_path: Path) -> None:
     compiler = GrammarCompiler(VOCABULARY, semantics="json-schema", cache_dir=tmp_path / "cache")
     with compiler:
-        compiled = compiler.compile_json_schema(SLUG)
-        assert compiled.strategy == "classifier" and has_counted(compiled)
-        assert compiled.classes is None
+        grammar = compiler.compile_json_schema(SLUG)
+        assert grammar.strategy == "classifier" and has_counted(grammar)
+        assert grammar.classes is None
         with pytest.raises(BudgetExceeded, match=r"lengths .* are counted"):
-            compiled.promote()
+            grammar.promote()
         with pytest.raises(StrategyError, match=r"lengths .* are counted.*strategy='classifier'"):
-            compiled.save(tmp_path / "one")
-    whole = GrammarCompiler(VOCABULARY, semantics="json-schema", strategy="classifier")
-    whole.compile_json_schema(SLUG).save(tmp_path / "one")
+            grammar.save(tmp_path / "one")
     assert list((tmp_path / "cache").glob("*.equimask")) == []
+    compiled(SLUG, strategy="classifier").save(tmp_path / "one")
     network = build_network(grammar_of_schema(SLUG).counted, token_bytes=64)
     with pytest.raises(UnsupportedGrammar, match=r"lengths .* are counted"):
         network.below()
 
 
 def test_other_strategies_have_a_state_for_each_length() -> None:
-    walked = GrammarCompiler(VOCABULARY, semantics="json-schema").compile_json_schema(SLUG)
-    assert has_counted(walked)
-    text = b'"' + b"ab-" * 199
-    for strategy in ("classifier", "engine"):
-        compiler = GrammarCompiler(VOCABULARY, semantics="json-schema", strategy=strategy)
-        compiled = compiler.compile_json_schema(SLUG)
-        matchers = GrammarMatcher(walked), GrammarMatcher(compiled)
-        assert all(matcher.accept_string(text) for matcher in matchers)
-        assert allowed(matchers[0], VOCABULARY.size) == allowed(matchers[1], VOCABULARY.size)
+    matchers = [GrammarMatcher(compiled(SLUG, strategy=name)) for name in ("auto", "classifier", "engine")]
+    assert has_counted(matchers[0].compiled_grammar)
+    assert all(matcher.accept_string(b'"' + b"ab-" * 199) for matcher in matchers)
+    first, *others = (mask_of(matcher) for matcher in matchers)
+    assert others == [first, first]
 
 
 @pytest.mark.parametrize("name", [name for name in SCHEMAS if "URL" not in name and "beside" not in name])
 @pytest.mark.parametrize("is_long", [False, True])
 def test_completions_cost_what_they_do_with_a_state_for_each_length(name: str, is_long: bool) -> None:
     """Also near both bounds; the plans begin with the same bytes."""
-    compiled = GrammarCompiler(VOCABULARY, semantics="json-schema").compile_json_schema(SCHEMAS[name])
+    grammar = compiled(SCHEMAS[name])
     stops = VOCABULARY.stop_token_ids
-    ours = compiled.completions.of(stops)._configurations
-    theirs = Completions(read_grammar(compiled.grammar), VOCABULARY).of(stops)._configurations
+    ours = grammar.completions.of(stops)._configurations
+    theirs = Completions(read_grammar(grammar.grammar), VOCABULARY).of(stops)._configurations
     assert ours._distances.counted is not None and theirs._distances.counted is None
     rng = random.Random(name)
-    matcher, here, there = GrammarMatcher(compiled), ours.start, theirs.start
+    matcher, here, there, text = GrammarMatcher(grammar), ours.start, theirs.start, b""
     while not matcher.is_terminated():
         assert ours.cost(here) == theirs.cost(there) <= ours.most(here)
         assert ours.fewest(here) <= theirs.fewest(there)
         assert not ours.cost(here) or ours.first(here) == theirs.first(there)
-        ids = [one for one in allowed(matcher, VOCABULARY.size)[1] if one not in stops]
+        ids = [one for one in mask_of(matcher) if one not in stops]
         some = rng.choices(ids or [-1], k=8 if is_long else 1)
-        if some[0] < 0 or len(matcher_text(matcher)) > 800:
+        if some[0] < 0 or len(text) > 800:
             break
         token = max(some, key=lambda one: (VOCABULARY.tokens[one] != b'"', len(VOCABULARY.tokens[one])))
         assert matcher.accept_token(token)
-        here, there = (one.read(at, VOCABULARY.tokens[token]) for one, at in ((ours, here), (theirs, there)))
-
-
-def matcher_text(matcher: GrammarMatcher) -> bytes:
-    follower = matcher._follower
-    return b"".join(VOCABULARY.tokens[one] for one in follower.read(follower.n_steps) if isinstance(one, int))
+        piece = VOCABULARY.tokens[token]
+        here, there, text = ours.read(here, piece), theirs.read(there, piece), text + piece
 
 
 def test_texts_are_completed_within_a_number_of_tokens() -> None:
-    compiled = GrammarCompiler(VOCABULARY, semantics="json-schema").compile_json_schema(SLUG)
-    matcher = GrammarMatcher(compiled)
+    matcher = GrammarMatcher(compiled(SLUG))
     assert matcher.accept_string(b'"ab-')
-    texts = {VOCABULARY.tokens[token] for token in allowed(matcher, VOCABULARY.size, 3)[1]}
+    texts = {VOCABULARY.tokens[token] for token in mask_of(matcher, 3)}
     assert b"a" in texts and b"-" not in texts and b'"' not in texts

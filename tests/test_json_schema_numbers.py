@@ -114,17 +114,13 @@ def test_free_numbers_have_exponents_and_bounded_ones_do_not() -> None:
     assert [negative.contains(text) for text in texts] == [True] * 3 + [False] * 3
 
 
-@pytest.mark.parametrize(
-    ("divisors", "most_states"),
-    [
-        ([65_536], 3_000),
-        ([100_000], 20),
-        ([10**9], 20),
-        ([3_600_000, 7], 200),
-        ([12, 50], 30),
-        ([2**14 * 3], 3_000),
-    ],
-)
+DIVISORS = [
+    ([65_536], 3_000), ([100_000], 20), ([10**9], 20), ([3_600_000, 7], 200), ([12, 50], 30),
+    ([2**14 * 3], 3_000),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("divisors", "most_states"), DIVISORS)
 @pytest.mark.parametrize("is_negated", [False, True])
 def test_divisors_keep_what_later_digits_decide(
     divisors: list[int], most_states: int, is_negated: bool
@@ -132,10 +128,8 @@ def test_divisors_keep_what_later_digits_decide(
     atoms = [("multiple", Fraction(one)) for one in divisors]
     texts = number_texts(atoms, lambda signs: any(signs) != is_negated, 50_000)
     assert texts.n_states < most_states
-    for value in [
-        *range(300),
-        *(k * one + rest for one in divisors for k in (1, 7, 10**6) for rest in (-1, 0, 1)),
-    ]:
+    near = [k * one + rest for one in divisors for k in (1, 7, 10**6) for rest in (-1, 0, 1)]
+    for value in (*range(300), *near):
         expected = any(value % one == 0 for one in divisors) != is_negated
         assert texts.contains(str(value)) == texts.contains(f"-{value}" if value else "0") == expected, value
         assert texts.contains(f"{value}.00") == expected and texts.contains(f"{value}.5") == is_negated

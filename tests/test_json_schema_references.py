@@ -6,7 +6,6 @@ with a clear error; caches that distinguish the registries and options of calls.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,8 @@ import jsonschema
 import pytest
 import referencing
 from referencing.jsonschema import DRAFT7, DRAFT202012
-from typer.testing import CliRunner
 
-from adapters.transformers import GrammarLogitsProcessor
-from equivalence.errors import ArgumentError, HybridError
-from hybrid import CompiledGrammar, GrammarCompiler
-from hybrid.cli.commands import app
+from hybrid import GrammarCompiler
 from hybrid.json_schema import SchemaRefused, documents_of, grammar_of_schema
 from tests.test_json_schema_meaning import BYTES, written
 
@@ -58,10 +53,7 @@ def test_a_registry_has_the_documents_that_references_lead_to():
 
 
 def test_nothing_is_fetched():
-    def retrieve(uri: str) -> Any:
-        raise AssertionError(uri)
-
-    given = referencing.Registry(retrieve=retrieve)  # type: ignore[call-arg]
+    given = referencing.Registry(retrieve=lambda uri: pytest.fail(uri))  # type: ignore[call-arg]
     with pytest.raises(SchemaRefused, match="is not fetched"):
         grammar_of_schema({"$ref": "http://x/a.json"}, documents=documents_of(given))
 
@@ -169,10 +161,11 @@ def test_a_metaschema_says_which_keywords_are_read():
 
 def test_a_metaschema_may_assert_formats():
     schema = {"$schema": "http://x/meta.json", **DATE}
+    annotated = metaschema(core=True, validation=True, format_annotation=True)
     for given, formats, expected in (
         (metaschema(core=True, validation=True, format_assertion=False), False, False),
-        (metaschema(core=True, validation=True, format_annotation=True), False, True),
-        (metaschema(core=True, validation=True, format_annotation=True), True, False),
+        (annotated, False, True),
+        (annotated, True, False),
         (registry(meta={"$schema": DRAFT}), False, True),
     ):
         assert valid(schema, "x", given, formats) == expected
@@ -218,29 +211,3 @@ def test_compilers_tell_what_was_given_apart(tmp_path: Path):
             seven = {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "http://x/n#n"}
             compiled = compiler.compile_json_schema(seven, registry=given)
             assert written(compiled, text)
-
-
-def test_the_compiler_says_what_formats_are_where_a_call_does_not(tmp_path: Path):
-    compiler = GrammarCompiler(BYTES, semantics="json-schema", assert_formats=False)
-    assert written(compiler.compile_json_schema(DATE), '"x"')
-    assert not written(compiler.compile_json_schema(DATE, assert_formats=True), '"x"')
-    assert written(compiler.compile_json_schema_async(DATE).result(), '"x"')
-    processor = GrammarLogitsProcessor(DATE, BYTES, semantics="json-schema", assert_formats=False)
-    assert written(processor._grammars[0], '"x"')
-    BYTES.save(tmp_path / "bytes.npz")
-    (tmp_path / "schema.json").write_text(json.dumps(DATE), encoding="utf-8")
-    words = ["compile", str(tmp_path / "schema.json"), "-o", str(tmp_path / "out"), "--no-formats"]
-    words += ["--semantics", "json-schema", "--vocabulary", str(tmp_path / "bytes.npz")]
-    result = CliRunner().invoke(app, words)
-    assert result.exit_code == 0, result.output
-    assert written(CompiledGrammar.load(tmp_path / "out", BYTES), '"x"')
-
-
-def test_what_cannot_be_given_is_refused():
-    compiler = GrammarCompiler(BYTES)
-    with pytest.raises(HybridError, match="assert_formats is an option of semantics='json-schema' only"):
-        compiler.compile_json_schema(DATE, assert_formats=False)
-    with pytest.raises(HybridError, match="registry is an option of semantics='json-schema' only"):
-        compiler.compile_json_schema(DATE, registry=registry())
-    with pytest.raises(ArgumentError, match=r"must be a referencing\.Registry or None"):
-        compiler.compile_json_schema(DATE, semantics="json-schema", registry={})

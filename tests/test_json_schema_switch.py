@@ -1,54 +1,75 @@
-"""The option for the meaning of schemas, everywhere users can set it: command line, processor, adapters'
-settings.
+"""The options for the meaning of schemas and for white space, everywhere users can set them: command line,
+processor, adapters' settings.
+
+White space between the parts of JSON texts is bounded by default, except with XGrammar's meaning of schemas.
+The bound applies to one run. Indented documents must pass; a model that writes blanks until it runs out of
+tokens must be stopped.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+import adapters.xgrammar
 from adapters.engines.bounded_compiler import BoundedCompiler
 from adapters.engines.settings import Settings
 from adapters.transformers import GrammarLogitsProcessor
+from equivalence.errors import ArgumentError
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarError, GrammarMatcher
 from hybrid.cli.commands import app
 from hybrid.cli.grammar_source import read_named
-from tests.test_json_schema_meaning import BYTES, written
+from hybrid.json_schema import MOST_WHITE_SPACE
+from tests.test_json_schema_meaning import BYTES, compiled_bytes, written
 
 SCHEMA = {"type": "string", "pattern": "a"}
 APART = '"bab"'
 """A text that one meaning allows and the other does not."""
 
 
-def test_the_command_line_compiles_either(tmp_path: Path) -> None:
+DATE = {"type": "string", "format": "date"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "options", "is_written"),
+    [
+        (SCHEMA, APART, ["--semantics", "json-schema"], True),
+        (SCHEMA, APART, ["--semantics", "xgrammar"], False),
+        (DATE, '"x"', ["--semantics", "json-schema"], False),
+        (DATE, '"x"', ["--semantics", "json-schema", "--no-formats"], True),
+    ],
+)
+def test_the_command_line_takes_it(
+    schema: Any, text: str, options: list[str], is_written: bool, tmp_path: Path
+) -> None:
     BYTES.save(tmp_path / "bytes.npz")
-    (tmp_path / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
-    for semantics, expected in (("json-schema", True), ("xgrammar", False)):
-        target = tmp_path / f"{semantics}.equimask"
-        words = ["compile", str(tmp_path / "schema.json"), "-o", str(target), "--semantics", semantics]
-        result = CliRunner().invoke(app, [*words, "--vocabulary", str(tmp_path / "bytes.npz")])
-        assert result.exit_code == 0, result.output
-        assert written(CompiledGrammar.load(target, BYTES), APART) == expected
+    (tmp_path / "schema.json").write_text(json.dumps(schema), encoding="utf-8")
+    words = ["compile", str(tmp_path / "schema.json"), "-o", str(tmp_path / "out"), *options]
+    result = CliRunner().invoke(app, [*words, "--vocabulary", str(tmp_path / "bytes.npz")])
+    assert result.exit_code == 0, result.output
+    assert written(CompiledGrammar.load(tmp_path / "out", BYTES), text) == is_written
 
 
 def test_sources_say_what_schemas_mean() -> None:
-    assert read_named(json.dumps(SCHEMA), semantics="json-schema").source.options == {
-        "strict_mode": True,
-        "semantics": "json-schema",
-    }
-    assert read_named(json.dumps(SCHEMA), semantics="json-schema").source.kind == "json_schema"
+    source = read_named(json.dumps(SCHEMA), semantics="json-schema").source
+    assert source.options == {"strict_mode": True, "semantics": "json-schema"}
+    assert source.kind == "json_schema"
     assert read_named('root ::= "a"', semantics="json-schema").source.kind == "grammar"
 
 
-def test_calls_in_the_background_take_the_same_options() -> None:
-    compiler = GrammarCompiler(BYTES, semantics="json-schema")
-    for formats in (True, False):
-        schema = {"type": "string", "format": "date"}
-        compiled = compiler.compile_json_schema_async(schema, assert_formats=formats, relax=True).result()
-        assert bool(written(compiled, '"no date"')) is not formats
+@pytest.mark.parametrize("by_default", [True, False])
+def test_calls_and_compilers_say_what_formats_are(by_default: bool) -> None:
+    compiler = GrammarCompiler(BYTES, semantics="json-schema", assert_formats=by_default)
+    for options, is_checked in (
+        ({}, by_default), ({"assert_formats": True}, True), ({"assert_formats": False}, False),
+    ):  # fmt: skip
+        assert written(compiler.compile_json_schema(DATE, **options), '"x"') != is_checked
+        in_background = compiler.compile_json_schema_async(DATE, relax=True, **options).result()
+        assert written(in_background, '"x"') != is_checked
     with pytest.raises(GrammarError, match="there is no option 'formats'"):
         compiler.compile_json_schema(SCHEMA, formats=True)
     with pytest.raises(GrammarError, match="there is no option 'formats'"):
@@ -66,25 +87,30 @@ def test_schemas_inside_structural_tags_keep_the_meaning_of_xgrammar() -> None:
 
 
 def test_the_processor_takes_it() -> None:
-    exact = GrammarLogitsProcessor(SCHEMA, BYTES, semantics="json-schema")
-    assert written(exact._grammars[0], APART)
-    assert not written(GrammarLogitsProcessor(SCHEMA, BYTES)._grammars[0], APART)
+    for schema, text, options, is_written in (
+        (SCHEMA, APART, {"semantics": "json-schema"}, True),
+        (SCHEMA, APART, {}, False),
+        (DATE, '"x"', {"semantics": "json-schema"}, False),
+        (DATE, '"x"', {"semantics": "json-schema", "assert_formats": False}, True),
+    ):
+        processor = GrammarLogitsProcessor(schema, BYTES, **options)
+        assert written(processor._grammars[0], text) == is_written
 
 
 def test_operators_say_it_in_an_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings("EQUIMASK_TEST")
     assert settings.semantics() == "xgrammar"
+
+    def compiled(schema: Any) -> Any:
+        compiler = BoundedCompiler(BYTES.tokenizer_info, settings=settings)
+        return compiler.compile_json_schema(json.dumps(schema))
+
     monkeypatch.setenv("EQUIMASK_TEST_SEMANTICS", "json-schema")
-    compiled = BoundedCompiler(BYTES.tokenizer_info, settings=settings).compile_json_schema(
-        json.dumps(SCHEMA)
-    )
-    assert written(compiled.hybrid, APART)
-    assert "root" in str(compiled.grammar)
-    date = json.dumps({"type": "string", "format": "date"})
+    assert written(compiled(SCHEMA).hybrid, APART)
+    assert "root" in str(compiled(SCHEMA).grammar)
     for given, is_checked in (("1", True), ("0", False)):
         monkeypatch.setenv("EQUIMASK_TEST_FORMATS", given)
-        compiler = BoundedCompiler(BYTES.tokenizer_info, settings=settings)
-        assert written(compiler.compile_json_schema(date).hybrid, '"someday"') != is_checked
+        assert written(compiled(DATE).hybrid, '"someday"') != is_checked
     monkeypatch.setenv("EQUIMASK_TEST_FORMATS", "no")
     with pytest.raises(ValueError, match="EQUIMASK_TEST_FORMATS"):
         settings.assert_formats()
@@ -95,9 +121,7 @@ def test_operators_say_it_in_an_environment_variable(monkeypatch: pytest.MonkeyP
 
 def test_what_matchers_offer_works_with_either() -> None:
     schema = {"properties": {"name": {"type": "string"}, "age": {"type": "integer"}}, "required": ["age"]}
-    compiled = GrammarCompiler(BYTES, semantics="json-schema").compile_json_schema(
-        {**schema, "type": "object"}
-    )
+    compiled = compiled_bytes({**schema, "type": "object"})
     matcher = GrammarMatcher(compiled)
     assert matcher.accept_string('{"na')
     assert matcher.find_jump_forward_string() == 'me"'
@@ -113,3 +137,76 @@ def test_what_matchers_offer_works_with_either() -> None:
     assert json.loads(ending) == {"age": 0}
     assert compiled.promote()
     assert written(compiled, '{"age":7}')
+
+
+# --- White space --------------------------------------------------------------------------------------------
+
+MEANINGS = "xgrammar", "json-schema"
+
+OBJECT = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]}
+NESTED = {"type": "object", "properties": {"next": {"$ref": "#"}}}
+
+
+def longest_run(compiled: CompiledGrammar, most: int = 400) -> int:
+    """Return how many blanks are accepted after an object's opening brace; `most` if there is no limit."""
+    matcher = GrammarMatcher(compiled)
+    assert matcher.accept_string("{")
+    for blanks in range(most):
+        if not matcher.accept_string(" "):
+            return blanks
+    return most
+
+
+@pytest.mark.parametrize("meaning", MEANINGS)
+@pytest.mark.parametrize("given", [None, 3, 200, -1])
+@pytest.mark.parametrize("asked", [None, 7, -1])
+def test_calls_come_first_then_compilers_then_the_meaning(
+    meaning: str, given: int | None, asked: int | None
+) -> None:
+    compiler = GrammarCompiler(BYTES, semantics=meaning, max_whitespace_cnt=given)
+    compiled = compiler.compile_json_schema(OBJECT, max_whitespace_cnt=asked)
+    default = MOST_WHITE_SPACE if meaning == "json-schema" else -1
+    expected = next(one for one in (asked, given, default) if one is not None)
+    assert longest_run(compiled) == (400 if expected == -1 else expected)
+
+
+def test_what_is_no_bound_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"max_whitespace_cnt must be .*, but is -2"):
+        GrammarCompiler(BYTES, max_whitespace_cnt=-2)
+    for meaning in MEANINGS:
+        compiler = GrammarCompiler(BYTES, semantics=meaning)
+        for wrong in (0, -2, "3"):
+            with pytest.raises(Exception, match="whitespace"):
+                compiler.compile_json_schema(OBJECT, max_whitespace_cnt=wrong)
+
+
+@pytest.mark.parametrize("meaning", MEANINGS)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_is_printed_with_indentation_passes(meaning: str, end: str) -> None:
+    value: Any = {}
+    for _ in range(11):
+        value = {"next": value}
+    text = json.dumps({"next": value}, indent=8).replace("\n", end)
+    compiler = GrammarCompiler(BYTES, semantics=meaning, max_whitespace_cnt=MOST_WHITE_SPACE)
+    matcher = GrammarMatcher(compiler.compile_json_schema(NESTED))
+    assert matcher.accept_string(text) and matcher.is_completed()
+
+
+def test_adapters_bound_it_in_both_meanings_and_the_drop_in_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    for meaning in MEANINGS:
+        for given, expected in (({}, MOST_WHITE_SPACE), ({"max_whitespace_cnt": 5}, 5)):
+            processor = GrammarLogitsProcessor(OBJECT, BYTES, semantics=meaning, **given)
+            assert longest_run(processor._grammars[0]) == expected
+    drop_in = adapters.xgrammar.GrammarCompiler(BYTES.tokenizer_info).compile_json_schema(OBJECT)
+    assert longest_run(drop_in.hybrid) == 400
+    settings = Settings("EQUIMASK_TEST")
+    for given, expected in ((None, MOST_WHITE_SPACE), ("9", 9), ("-1", 400)):
+        if given is not None:
+            monkeypatch.setenv("EQUIMASK_TEST_MAX_WHITESPACE", given)
+        compiler = BoundedCompiler(BYTES.tokenizer_info, settings=settings)
+        assert longest_run(compiler.compile_json_schema(OBJECT).hybrid) == expected
+        assert longest_run(compiler.compile_json_schema(OBJECT, max_whitespace_cnt=2).hybrid) == 2
+    for wrong in ("0", "many", "-2", ""):
+        monkeypatch.setenv("EQUIMASK_TEST_MAX_WHITESPACE", wrong)
+        with pytest.raises(ValueError, match="an integer from 1 to 999999"):
+            settings.max_whitespace_cnt()

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equivalence.network.characters import CHARACTERS
-from hybrid.json_schema.languages.automaton import LAST, Automaton, minimal, one_of, universal, without
+from hybrid.json_schema.languages.automaton import LAST, Automaton, one_of, universal, without
 from hybrid.json_schema.languages.pattern import pattern
 from hybrid.json_schema.languages.spelling import spelled
 from hybrid.json_schema.rows import CALL, EMPTY, Rows
@@ -24,6 +23,17 @@ pytestmark = pytest.mark.kernels
 
 BOUND = 10_000
 
+Ranges = tuple[tuple[int, int], ...]
+
+
+class Sets(list[Ranges]):
+    """Sets of characters, each with the number of its rule."""
+
+    def rule_of(self, ranges: Ranges) -> int:
+        self.append(ranges)
+        return len(self) - 1
+
+
 SOURCES = ["^[^/]{0,2}$", '^[aé\U0001f600\\u0001"\\\\/]*$', "", "^[\\ud7ff-\\uffff]$", "^[^a]$"]
 
 
@@ -31,7 +41,7 @@ def texts_of(automaton: Automaton, depth: int) -> list[str]:
     """Texts up to a length, along the first and last characters of edges."""
     found: list[str] = []
     todo = [(0, "")] if automaton.rows else []
-    while todo and len(found) < 3000:
+    while todo and len(found) < 1500:
         state, text = todo.pop()
         if automaton.accepting[state]:
             found.append(text)
@@ -48,62 +58,22 @@ SETS = [
 ]  # fmt: skip
 
 
+TEXTS = ["", "aa", "é", "\x01", '"\\', "\U0001f600", "b", "/", "\n\t", "\uffff", "\u03b1a", "\U000103ff"]
+
+
 @pytest.mark.parametrize("ranges", SETS)
-def test_spellings_parse_to_the_characters_of_the_set(ranges: tuple[tuple[int, int], ...]) -> None:
+def test_spellings_parse_to_the_characters_of_the_set(ranges: Ranges) -> None:
     texts, letters = spelled(ranges, True), one_of(ranges)
     for text in texts_of(texts, 13):
         assert all(letters.contains(letter) for letter in json.loads(f'"{text}"'))
-    for text in (
-        "",
-        "aa",
-        "é",
-        "\x01",
-        '"\\',
-        "\U0001f600",
-        "b",
-        "/",
-        "\n\t",
-        "\uffff",
-        "\u03b1a",
-        "\U000103ff",
-    ):
+    for text in TEXTS:
         for ascii_only in (True, False):
             spelling = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
             assert texts.contains(spelling) == all(map(letters.contains, text))
             assert spelled(ranges).contains(spelling) == letters.contains(text)
 
 
-WIDE = [0, 0x1F, 0x7F, 0xE9, 0x3B1, 0xD7FF, 0xE000, 0xFFFF, 0x1F600, 0x10FFFF]
-
-
-@pytest.mark.parametrize("source", SOURCES)
-def test_plain_spellings_leave_only_other_characters_out(source: str) -> None:
-    language, rows = pattern(source, BOUND), Rows()
-    sets: dict[int, tuple[tuple[int, int], ...]] = {}
-
-    def rule_of(ranges: tuple[tuple[int, int], ...]) -> int:
-        sets[len(sets)] = ranges
-        return len(sets) - 1
-
-    assert write_plainly(rows, language, rule_of) == 0
-    edges = rows.table().tolist()
-    read = {kind: [edge for edge in edges if edge[1] == kind] for kind in (CHARACTERS, EMPTY, CALL)}
-    own: list[list[tuple[int, int, int]]] = [[] for _ in range(max(max(edge[::4]) for edge in edges) + 1)]
-    for state, _, low, high, target in read[CHARACTERS]:
-        own[state].append((low, high, target))
-    accepting = [*language.accepting, *[False] * len(own)][: len(own)]
-    plain = minimal([sorted(row) for row in own], accepting)
-    for text in texts_of(plain, 4):
-        assert language.contains(json.loads(f'"{text}"'))
-    calls = {state: (sets[a], target) for state, _, a, _, target in read[CALL]}
-    assert all(high < 0x20 or low > 0x7E for ranges in sets.values() for low, high in ranges)
-    for state, code in product(range(language.n_states), WIDE):
-        found = [target for entry, (ranges, target) in calls.items() for low, high in ranges
-                 if low <= code <= high and [state, EMPTY, 0, 0, entry] in edges]  # fmt: skip
-        assert found == [after for after in [language.step(state, code)] if after >= 0]
-
-
-def reads(rows: Rows, sets: list[tuple[tuple[int, int], ...]], text: str, start: int, end: int) -> bool:
+def reads(rows: Rows, sets: list[Ranges], text: str, start: int, end: int) -> bool:
     """Whether some path through the rows reads a text; a call reads one character of its set."""
     edges = rows.table().tolist()
     reached = {start}
@@ -124,30 +94,49 @@ def reads(rows: Rows, sets: list[tuple[tuple[int, int], ...]], text: str, start:
 odd_texts = st.lists(st.text('ab"\\/ ~\x7f\x1fé\U0001f600', max_size=3), max_size=5, unique=True)
 
 
+class Plain:
+    """Rows that read the plain spellings of a language, up to the closing quote."""
+
+    def __init__(self, language: Automaton) -> None:
+        self.rows, self.sets = Rows(), Sets()
+        self.first = write_plainly(self.rows, language, self.sets.rule_of)
+        self.behind = self.rows.state()
+        for state, accepts in enumerate(language.accepting):
+            if accepts:
+                self.rows.letter(self.first + state, '"', self.behind)
+
+    def reads(self, text: str) -> bool:
+        return reads(self.rows, self.sets, text, self.first, self.behind)
+
+
+def escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+WIDE = [*map(chr, (0, 0x1F, 0x7F, 0xE9, 0x3B1, 0xD7FF, 0xE000, 0xFFFF, 0x1F600, 0x10FFFF)), *'ab/"\\']
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_plain_spellings_are_those_of_the_language(source: str) -> None:
+    language = pattern(source, BOUND)
+    plain = Plain(language)
+    for letters in (letters for n in range(3) for letters in product(WIDE, repeat=n)):
+        text = "".join(letters)
+        assert plain.reads(escaped(text)) == language.contains(text), text
+    assert all(high < 0x20 or low > 0x7E for ranges in plain.sets for low, high in ranges)
+
+
 @given(odd_texts.filter(bool), odd_texts)
 @settings(max_examples=100, deadline=None)
 def test_other_texts_are_those_of_the_automaton(gone: list[str], asked: list[str]) -> None:
-    rows, plain = Rows(), Rows()
-    sets: list[tuple[tuple[int, int], ...]] = []
-
-    def rule_of(ranges: tuple[tuple[int, int], ...]) -> int:
-        sets.append(ranges)
-        return len(sets) - 1
-
+    rows, sets, plain = Rows(), Sets(), Plain(without(universal(), gone))
     end = rows.state()
-    start = write_others(rows, sorted(gone), rule_of, end)
-    language = without(universal(), gone)
-    first = write_plainly(plain, language, rule_of)
-    behind = plain.state()
-    for state, accepts in enumerate(language.accepting):
-        if accepts:
-            plain.letter(first + state, '"', behind)
+    start = write_others(rows, sorted(gone), sets.rule_of, end)
     for text in {*gone, *asked, *(text + "a" for text in gone), *(text[:-1] for text in gone)}:
-        spelling = text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        assert reads(rows, sets, spelling, start, end) == (text not in gone)
-        assert reads(plain, sets, spelling, first, behind) == (text not in gone)
+        assert reads(rows, sets, escaped(text), start, end) == (text not in gone)
+        assert plain.reads(escaped(text)) == (text not in gone)
     for raw in (text + '"' for text in asked):
-        assert reads(rows, sets, raw, start, end) == reads(plain, sets, raw, first, behind)
+        assert reads(rows, sets, raw, start, end) == plain.reads(raw)
 
 
 @given(odd_texts, odd_texts)

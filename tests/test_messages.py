@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adapters.xgrammar
-from equivalence import GrammarError, Vocabulary
+from equivalence import GrammarError
 from equivalence.json_text import fault_of
 from hybrid import GrammarCompiler
 from hybrid.xgrammar.messages import MESSAGE_CHARACTERS, shortened
+from tests.test_json_schema_meaning import BYTES
 
-BYTES = Vocabulary.from_bytes([*(bytes([value]) for value in range(256)), b""], stop_token_ids=256)
 COMPILERS = {meaning: GrammarCompiler(BYTES, semantics=meaning) for meaning in ("xgrammar", "json-schema")}
 PLACE = re.compile(r"\d\d:\d\d:\d\d|\.cc|Check failed")
 
@@ -43,13 +43,6 @@ def test_schemas_that_are_refused_say_what_to_do(
     assert not PLACE.search(str(refused.value))
 
 
-def test_what_was_meant_is_asked() -> None:
-    with pytest.raises(GrammarError, match="did you mean 'object'"):
-        COMPILERS["xgrammar"].compile_json_schema({"type": "objekt"})
-    with pytest.raises(GrammarError, match="did you mean 'any_whitespace'"):
-        COMPILERS["xgrammar"].compile_json_schema({}, any_white_space=True)
-
-
 @pytest.mark.parametrize(
     ("method", "text", "told"),
     [
@@ -58,17 +51,19 @@ def test_what_was_meant_is_asked() -> None:
         ("compile_regex", "(a", "position 3: The parenthesis is not closed"),
         ("compile_structural_tag", '{"type": "structural_tag",}', "comma .* column 26; remove it"),
         ("compile_structural_tag", "tag.json", "looks like the name of a file"),
-        (
-            "compile_structural_tag",
-            '{"type": "structural_tag", "format": {"type": "x"}}',
-            "not recognized: x",
-        ),
+        ("compile_structural_tag", '{"type": "structural_tag", "format": {"type": "x"}}', "recognized: x"),
     ],
 )
 def test_other_texts_too(method: str, text: str, told: str) -> None:
     with pytest.raises(GrammarError, match=told) as refused:
         getattr(COMPILERS["xgrammar"], method)(text)
     assert not PLACE.search(str(refused.value))
+
+
+def test_what_was_meant_is_asked() -> None:
+    for schema, options, meant in (({"type": "objekt"}, {}, "object"), ({}, {"indents": 2}, "indent")):
+        with pytest.raises(GrammarError, match=f"did you mean '{meant}'"):
+            COMPILERS["xgrammar"].compile_json_schema(schema, **options)
 
 
 def test_the_drop_in_says_the_same() -> None:
@@ -83,9 +78,10 @@ def test_places_in_sources_and_long_quotations_go() -> None:
     assert len(shortened(RuntimeError("x" * 10_000))) < MESSAGE_CHARACTERS + 10
 
 
+TEXT = st.text('ab"\\,:{}[]/\n\x00é\U0001f600', max_size=5)
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=8,
 )
 

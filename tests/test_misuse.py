@@ -58,10 +58,7 @@ def test_what_is_no_row_is_refused(matcher: GrammarMatcher, index: Any, kind: Ca
             guard[10 * WORDS : 11 * WORDS] = PATTERN
 
 
-ROWS: dict[str, Any] = {"int": 2, "uint8": np.uint8(2), "tensor": torch.tensor(2), "array": np.array(2)}
-
-
-@pytest.mark.parametrize("index", ROWS.values(), ids=ROWS)
+@pytest.mark.parametrize("index", [2, np.uint8(2), torch.tensor(2), np.array(2)])
 def test_integers_of_all_kinds_are_rows(matcher: GrammarMatcher, index: Any) -> None:
     bitmask = buffer(4 * WORDS).view(4, WORDS)
     matcher.fill_next_token_bitmask(bitmask, index)
@@ -76,14 +73,10 @@ NO_BITMASKS: dict[str, Callable[[torch.Tensor], Any]] = {
     "columns apart": lambda guard: guard[: 8 * WORDS].view(4, 2 * WORDS)[:, ::2],
     "transposed": lambda guard: guard[: 4 * WORDS].view(WORDS, 4).T,
     "too narrow": lambda guard: guard[: 4 * (WORDS - 1)].view(4, WORDS - 1),
-    "too wide": lambda guard: guard[: 4 * (WORDS + 1)].view(4, WORDS + 1),
     "three dimensions": lambda guard: guard[: 4 * WORDS].view(1, 4, WORDS),
     "no dimensions": lambda guard: guard[0],
     "float32": lambda guard: guard[: 4 * WORDS].view(torch.float32).view(4, WORDS),
     "int64": lambda guard: guard[: 8 * WORDS].view(torch.int64).view(4, WORDS),
-    "int8": lambda guard: guard[: 4 * WORDS].view(torch.int8).view(4, 4 * WORDS),
-    "uint8": lambda guard: guard[:WORDS].view(torch.uint8).view(4, WORDS),
-    "one row, too wide": lambda guard: guard[: WORDS + 1],
     "no rows": lambda guard: guard[:0].view(0, WORDS),
     "None": lambda guard: None,
     "sparse": lambda guard: torch.ones(4, WORDS, dtype=torch.int32).to_sparse(),
@@ -94,13 +87,10 @@ NO_BITMASKS: dict[str, Callable[[torch.Tensor], Any]] = {
     "a class": lambda guard: torch.Tensor,
     "a list": lambda guard: [[0] * WORDS] * 4,
     "bytes": lambda guard: bytearray(16 * WORDS),
-    "array of rows in one place": lambda guard: as_strided(guard.numpy(), (4, WORDS), (0, 4)),
     "rows that overlap backwards": lambda guard: as_strided(guard.numpy()[99:], (4, WORDS), (-4, 4)),
     "words backwards": lambda guard: guard[: 4 * WORDS].view(4, WORDS).numpy()[:, ::-1],
     "read-only": lambda guard: _locked(guard[: 4 * WORDS].view(4, WORDS).numpy()),
-    "broadcast": lambda guard: np.broadcast_to(guard[:WORDS].numpy(), (4, WORDS)),
     "uint32": lambda guard: guard[: 4 * WORDS].view(4, WORDS).numpy().view(np.uint32),
-    "swapped bytes": lambda guard: guard[: 4 * WORDS].view(4, WORDS).numpy().view(">i4"),
     "not aligned": lambda guard: np.ndarray((4, WORDS), np.int32, guard.numpy(), 1),
     "rows not aligned": lambda guard: as_strided(guard.numpy(), (4, WORDS), (4 * WORDS + 1, 4)),
     "objects": lambda guard: np.zeros((4, WORDS), object),
@@ -145,23 +135,18 @@ CHANGES: dict[str, tuple[Callable[[torch.Tensor], Any], int | None]] = {
     "one row": (lambda t: t.resize_(WORDS), 1),
     "half as many, twice as wide": (lambda t: t.resize_(2, 2 * WORDS), None),
     "half as wide": (lambda t: t.resize_(4, WORDS // 2), None),
-    "resized as another": (lambda t: t.resize_as_(torch.empty(2, 2)), None),
     "more rows, which fails": (lambda t: _fails(t.resize_, 64, WORDS), None),
     "freed, which fails": (lambda t: _fails(t.untyped_storage().resize_, 0), 4),
     "transposed": (lambda t: t.transpose_(0, 1), None),
-    "t_": (lambda t: t.t_(), None),
     "rows that overlap": (lambda t: t.as_strided_((4, WORDS), (1, 1)), None),
-    "rows in one place": (lambda t: t.as_strided_((4, WORDS), (0, 1)), None),
     "every other row": (lambda t: t.as_strided_((2, WORDS), (2 * WORDS, 1)), 2),
     "another beginning": (lambda t: t.as_strided_((3, WORDS), (WORDS, 1), WORDS), 3),
-    "one dimension more": (lambda t: t.unsqueeze_(0), None),
     "squeezed": (lambda t: t.squeeze_(), 4),
     "set anew": (lambda t: t.set_(t.untyped_storage(), 0, (2, WORDS), (WORDS, 1)), 2),
     "another storage": (lambda t: t.set_(buffer().untyped_storage(), 0, (2, WORDS), (WORDS, 1)), 2),
     "a small storage": (lambda t: t.set_(buffer(WORDS).untyped_storage()), 1),
     "other data": (lambda t: setattr(t, "data", buffer(2 * WORDS).view(2, WORDS)), 2),
     "a view as data": (lambda t: setattr(t, "data", t.detach()[:2]), 2),
-    "floats as data": (lambda t: setattr(t, "data", t.detach().view(torch.float32)), None),
     "int64 as data": (lambda t: setattr(t, "data", torch.zeros(4, WORDS, dtype=torch.int64)), None),
     "swapped": (lambda t: torch.utils.swap_tensors(t, buffer(1)), None),
     "shared memory": (lambda t: t.share_memory_(), 4),
@@ -247,24 +232,18 @@ def _set(**arguments: Any) -> Change:
 NO_APPLICATION: dict[str, Change] = {
     "a row too many": _set(indices=[0, 4]),
     "row -1": _set(indices=[-1]),
-    "row True": _set(indices=[True]),
-    "half a row": _set(indices=[0.5]),
     "rows in text": _set(indices="0"),
     "one row": _set(indices=0),
     "too wide": _set(vocab_size=SIZE + 1),
     "vocab_size 0": _set(vocab_size=0),
     "vocab_size -1": _set(vocab_size=-1),
-    "vocab_size True": _set(vocab_size=True),
-    "vocab_size 1.5": _set(vocab_size=1.5),
     "more masks than logits": lambda given: given.update(logits=given["logits"][:3]),
     "more logits than masks": lambda given: given.update(bitmask=given["bitmask"][:3]),
     "transposed logits": lambda given: given.update(logits=given["logits"].T.contiguous().T),
     "transposed masks": lambda given: given.update(bitmask=given["bitmask"].T.contiguous().T),
     "logits in one place": lambda given: given.update(logits=given["logits"][:1].expand(4, SIZE)),
     "one word for all": lambda given: given.update(bitmask=given["bitmask"][:, :1].expand(4, WORDS)),
-    "int64 masks": lambda given: given.update(bitmask=given["bitmask"].long()),
     "int32 logits": lambda given: given.update(logits=given["logits"].int()),
-    "float64 logits": lambda given: given.update(logits=given["logits"].double()),
     "three dimensions": lambda given: given.update(logits=given["logits"][None]),
     "an array": lambda given: given.update(logits=given["logits"].numpy()),
     "no masks": _set(bitmask=None),
@@ -299,22 +278,13 @@ def test_masks_are_applied_as_in_xgrammar(dtype: torch.dtype, indices: Any) -> N
     assert whole[:, SIZE:].eq(0).all()
 
 
-@pytest.mark.parametrize(
-    ("rows", "ids"),
-    [
-        (True, 40),
-        (1.5, 40),
-        (-1, 40),
-        ("1", 40),
-        (None, 40),
-        ([1], 40),
-        (1, True),
-        (1, 40.5),
-        (1, 0),
-        (1, -5),
-        (1, None),
-    ],
-)
+NO_SIZES: list[tuple[Any, Any]] = [
+    *((rows, 40) for rows in (True, 1.5, -1, "1", None, [1])),
+    *((1, ids) for ids in (True, 40.5, 0, -5, None)),
+]
+
+
+@pytest.mark.parametrize(("rows", "ids"), NO_SIZES)
 def test_sizes_that_are_none_are_refused(rows: Any, ids: Any) -> None:
     with pytest.raises(BitmaskError, match="size must be"):
         allocate_token_bitmask(rows, ids)

@@ -28,38 +28,30 @@ from equivalence import (
     StrategyError,
     VocabularyError,
 )
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
 from tests.misuse import SUBJECTS, VOCABULARY, compiled_by
 
 TOKENS = [b"a", b"b"]
 
-VOCABULARIES: dict[str, tuple[Any, dict[str, Any]]] = {
-    "no list": (5, {}),
-    "None": (None, {}),
-    "text": ("ab", {}),
-    "one token": (b"ab", {}),
-    "stop True": (TOKENS, {"stop_token_ids": True}),
-    "stops in booleans": (TOKENS, {"stop_token_ids": np.array([True])}),
-    "stop 1.0": (TOKENS, {"stop_token_ids": 1.0}),
-    "stops in text": (TOKENS, {"stop_token_ids": "0"}),
-    "stops in bytes": (TOKENS, {"stop_token_ids": b"\0"}),
-    "stop None": (TOKENS, {"stop_token_ids": None}),
-    "stop in a list": (TOKENS, {"stop_token_ids": [[0]]}),
-    "stop 2": (TOKENS, {"stop_token_ids": torch.tensor(2)}),
-    "one special": (TOKENS, {"special_token_ids": 1}),
-    "specials None": (TOKENS, {"special_token_ids": None}),
-    "size 1.5": (TOKENS, {"vocab_size": 1.5}),
-    "size 10 ** 12": (TOKENS, {"vocab_size": 10**12}),
-    "a folder of 5": (TOKENS, {"cache_dir": 5}),
-    "no folder": (TOKENS, {"cache_dir": ""}),
-    "a folder with a NUL": (TOKENS, {"cache_dir": "a\0b"}),
+
+def each(table: dict[str, list[Any]]) -> list[tuple[str, Any]]:
+    """The pairs of an argument and one of its wrong values."""
+    return [(name, value) for name, values in table.items() for value in values]
+
+
+VOCABULARIES: dict[str, list[Any]] = {
+    "tokens": [5, None, "ab", b"ab"],
+    "stop_token_ids": [True, np.array([True]), 1.0, "0", b"\0", None, [[0]], torch.tensor(2)],
+    "special_token_ids": [1, None],
+    "vocab_size": [1.5, 10**12],
+    "cache_dir": [5, "", "a\0b"],
 }
 
 
-@pytest.mark.parametrize(("tokens", "options"), VOCABULARIES.values(), ids=VOCABULARIES)
-def test_wrong_vocabularies(tokens: Any, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("name", "value"), each(VOCABULARIES), ids=repr)
+def test_wrong_vocabularies(name: str, value: Any) -> None:
     with pytest.raises(VocabularyError):
-        Vocabulary.from_bytes(tokens, **options)
+        Vocabulary.from_bytes(**{"tokens": TOKENS, name: value})
 
 
 def test_integers_of_all_kinds_make_vocabularies() -> None:
@@ -70,9 +62,8 @@ def test_integers_of_all_kinds_make_vocabularies() -> None:
             TOKENS, stop_token_ids=stop, special_token_ids=np.zeros(1, int), vocab_size=one + 2
         )
         assert found.fingerprint == expected.fingerprint
-        assert [type(one) for one in (*found.stop_token_ids, *found.special_token_ids, found.size)] == [
-            int
-        ] * 4
+        numbers = (*found.stop_token_ids, *found.special_token_ids, found.size)
+        assert {type(one) for one in numbers} == {int}
 
 
 def test_other_wrong_arguments_of_vocabularies() -> None:
@@ -90,69 +81,44 @@ def test_other_wrong_arguments_of_vocabularies() -> None:
             call()
 
 
-COMPILERS: dict[str, dict[str, Any]] = {
-    "a million threads": {"n_jobs": 10**6},
-    "1,025 threads": {"n_jobs": 1025},
-    "no threads": {"n_jobs": 0},
-    "-1 threads": {"n_jobs": -1},
-    "1.5 threads": {"n_jobs": 1.5},
-    "threads True": {"n_jobs": True},
-    "threads in text": {"n_jobs": "2"},
-    "threads None": {"n_jobs": None},
-    "a million threads by XGrammar's name": {"max_threads": 10**6},
-    "bytes in text": {"cache_limit_bytes": "1"},
-    "half a byte": {"cache_limit_bytes": 0.5},
-    "-2 bytes": {"cache_limit_bytes": -2},
-    "bytes True": {"cache_limit_bytes": True},
-    "bytes on disk in text": {"cache_dir": "folder", "cache_dir_limit_bytes": "1"},
-    "0 bytes on disk": {"cache_dir": "folder", "cache_dir_limit_bytes": 0},
-    "a folder of 5": {"cache_dir": 5},
-    "no folder": {"cache_dir": ""},
-    "a folder with a NUL": {"cache_dir": "a\0b"},
-    "a folder with a surrogate": {"cache_dir": "a\ud800b"},
-    "maybe cached": {"cache_enabled": "false"},
-    "maybe on demand": {"on_demand": None},
-    "maybe deterministic": {"deterministic": 1},
-    "budget 5": {"budget": 5},
-    "budget None": {"budget": None},
-    "strategy None": {"strategy": None},
-    "no such strategy": {"strategy": "fast"},
-    "strategy in a list": {"strategy": ["auto"]},
-    "on_budget None": {"on_budget": None},
+COMPILERS: dict[str, list[Any]] = {
+    "n_jobs": [10**6, 1025, 0, -1, 1.5, True, "2", None],
+    "max_threads": [10**6],
+    "cache_limit_bytes": ["1", 0.5, -2, True],
+    "cache_dir_limit_bytes": ["1", 0],
+    "cache_dir": [5, "", "a\0b", "a\ud800b"],
+    "cache_enabled": ["false"],
+    "on_demand": [None],
+    "deterministic": [1],
+    "budget": [5, None],
+    "strategy": [None, "fast", ["auto"]],
+    "on_budget": [None],
 }
 
 
-@pytest.mark.parametrize("options", COMPILERS.values(), ids=COMPILERS)
-def test_wrong_compilers(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("name", "value"), each(COMPILERS), ids=repr)
+def test_wrong_compilers(name: str, value: Any) -> None:
     """One of these arguments would have started a million threads."""
-    name, value = list(options.items())[-1]
     error = StrategyError if name == "strategy" else HybridError
+    beside = {"cache_dir": "folder"} if name == "cache_dir_limit_bytes" else {}
     said = f"{name.replace('max_threads', 'n_jobs')} must be .*, but is {re.escape(repr(value))}"
     with pytest.raises(error, match=said):
-        GrammarCompiler(VOCABULARY, **options)
+        GrammarCompiler(VOCABULARY, **beside, **{name: value})
 
 
-@pytest.mark.parametrize("strategy", ["auto", "classifier", "engine"])
-@pytest.mark.parametrize(
-    "value",
-    [5, None, True, 1.5, b'root ::= "a"', ['root ::= "a"'], {}, object()],
-    ids=lambda value: type(value).__name__,
-)
-def test_what_is_no_text_is_no_grammar(strategy: str, value: Any) -> None:
+@pytest.mark.parametrize("value", [5, None, True, 1.5, b'root ::= "a"', ['root ::= "a"'], {}, object()])
+def test_what_is_no_text_is_no_grammar(value: Any) -> None:
     """A list used to be looked up in a dictionary."""
-    compiler = GrammarCompiler(VOCABULARY, strategy=strategy)
+    compiler = GrammarCompiler(VOCABULARY)
     text = 'root ::= "a"'
     calls: list[Callable[[], Any]] = [
         lambda: compiler.compile_grammar(value),
         lambda: compiler.compile_grammar(text, root_rule_name=value),
         lambda: compiler.compile_regex(value),
         lambda: compiler.compile_grammar_async(value).result(),
+        lambda: compiler.compile_lark(value),
+        lambda: compiler.compile_lark('start: "a"', start=value),
     ]
-    if strategy != "engine":
-        calls += [
-            lambda: compiler.compile_lark(value),
-            lambda: compiler.compile_lark('start: "a"', start=value),
-        ]
     if not isinstance(value, (bool, dict)):
         calls.append(lambda: compiler.compile_json_schema(value))
     for call in calls:
@@ -163,47 +129,32 @@ def test_what_is_no_text_is_no_grammar(strategy: str, value: Any) -> None:
             compiler.compile_grammar(text, static=value)
         with pytest.raises(ArgumentError, match="strict must be"):
             compiler.compile_json_schema({}, strict=value)
-    compiler.close()
+
+
+OPTIONS: dict[str, list[Any]] = {
+    "indent": ["2", 2.0], "separators": [",:"], "strict_mode": ["x"], "max_whitespace_cnt": ["1"],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("semantics", ["xgrammar", "json-schema"])
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"indent": "2"},
-        {"separators": ",:"},
-        {"strict_mode": "x"},
-        {"max_whitespace_cnt": "1"},
-        {"indent": 2.0},
-    ],
-    ids=str,
-)
-def test_options_of_another_type(semantics: Any, options: dict[str, Any]) -> None:
-    ((name, value),) = options.items()
+@pytest.mark.parametrize(("name", "value"), each(OPTIONS), ids=repr)
+def test_options_of_another_type(semantics: Any, name: str, value: Any) -> None:
     with pytest.raises(ArgumentError, match=f"^the option {name} must be of type .*, but is {value!r}$"):
-        GrammarCompiler(VOCABULARY).compile_json_schema({}, semantics=semantics, **options)
+        GrammarCompiler(VOCABULARY).compile_json_schema({}, semantics=semantics, **{name: value})
 
 
-MANY: dict[str, tuple[Any, dict[str, Any]]] = {
-    "no threads": (["x"], {"n_jobs": 0}),
-    "a million": (["x"], {"n_jobs": 10**6}),
-    "minus a million": (["x"], {"n_jobs": -(10**6)}),
-    "True": (["x"], {"n_jobs": True}),
-    "half": (["x"], {"n_jobs": 0.5}),
-    "text": (["x"], {"n_jobs": "2"}),
-    "one text": ('root ::= "a"', {}),
-    "None": (None, {}),
-    "5": (5, {}),
-    "no such option": ([("regex", "a", {"flags": 1})], {}),
-    "no argument": ([("builtin_json", None, {"strict": True})], {}),
-    "progress 5": (["x"], {"progress": 5}),
-}
+MANY: dict[str, list[Any]] = {
+    "grammars": ['root ::= "a"', None, 5, [("regex", "a", {"flags": 1})],
+                 [("builtin_json", None, {"strict": True})]],
+    "n_jobs": [0, 10**6, -(10**6), True, 0.5, "2"],
+    "progress": [5],
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("grammars", "options"), MANY.values(), ids=MANY)
-def test_wrong_lists_of_grammars(grammars: Any, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("name", "value"), each(MANY), ids=repr)
+def test_wrong_lists_of_grammars(name: str, value: Any) -> None:
     with pytest.raises(ArgumentError):
-        GrammarCompiler(VOCABULARY).compile_many(grammars, **options)
+        GrammarCompiler(VOCABULARY).compile_many(**{"grammars": ["x"], name: value})
 
 
 def test_jobs_of_all_kinds() -> None:
@@ -262,46 +213,35 @@ def test_a_compiler_is_not_copied() -> None:
 # Logits processors.
 
 
-PROCESSORS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "5": (5, {}),
-    "None": (None, {}),
-    "XGrammar's": (
-        xgrammar.GrammarCompiler(VOCABULARY.tokenizer_info).compile_grammar('root ::= "a"'),
-        {},
-    ),
-    "a matcher": ([GrammarMatcher(compiled_by("classifier"))], {}),
-    "none": ([], {}),
-    "prompt True": (compiled_by("classifier"), {"prompt_length": True}),
-    "prompt -1": (compiled_by("classifier"), {"prompt_length": -1}),
-    "prompt 1.5": (compiled_by("classifier"), {"prompt_length": 1.5}),
-    "padding in text": (compiled_by("classifier"), {"pad_token_id": "0"}),
-    "padding True": (compiled_by("classifier"), {"pad_token_id": True}),
-    "padding in a list": (compiled_by("classifier"), {"pad_token_id": [0]}),
-    "stops in text": (compiled_by("classifier"), {"override_stop_tokens": "0"}),
-    "stop True": (compiled_by("classifier"), {"override_stop_tokens": [True]}),
-    "stop 400": (compiled_by("classifier"), {"override_stop_tokens": 400}),
-    "no stops": (compiled_by("classifier"), {"override_stop_tokens": []}),
-    "on_masked_token": (compiled_by("classifier"), {"on_masked_token": None}),
-}
+PROCESSORS: dict[str, list[Any]] = {
+    "grammar": [5, None, [], [GrammarMatcher(compiled_by("classifier"))],
+                xgrammar.GrammarCompiler(VOCABULARY.tokenizer_info).compile_grammar('root ::= "a"')],
+    "prompt_length": [True, -1, 1.5],
+    "pad_token_id": ["0", True, [0]],
+    "override_stop_tokens": ["0", [True], 400, []],
+    "on_masked_token": [None],
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("compiled", "options"), PROCESSORS.values(), ids=PROCESSORS)
-def test_wrong_processors(compiled: Any, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("name", "value"), each(PROCESSORS))
+def test_wrong_processors(name: str, value: Any) -> None:
+    given = {"grammar": compiled_by("classifier"), name: value}
     with pytest.raises(HybridError) as caught:
-        GrammarLogitsProcessor(compiled, **options)
+        GrammarLogitsProcessor(given.pop("grammar"), **given)
     assert isinstance(caught.value, ValueError)
 
 
+IDS, SCORES = torch.zeros(1, 1, dtype=torch.int64), torch.zeros(1, 320)
 CALLS: dict[str, tuple[Any, Any, type[HybridError]]] = {
-    "ids in a list": ([[0]], torch.zeros(1, 320), ArgumentError),
-    "ids in one row": (torch.zeros(1, dtype=torch.int64), torch.zeros(1, 320), ArgumentError),
-    "ids in floats": (torch.zeros(1, 1), torch.zeros(1, 320), ArgumentError),
-    "ids in booleans": (torch.zeros(1, 1, dtype=torch.bool), torch.zeros(1, 320), ArgumentError),
-    "scores in an array": (torch.zeros(1, 1, dtype=torch.int64), np.zeros((1, 320)), ArgumentError),
-    "scores in one row": (torch.zeros(1, 1, dtype=torch.int64), torch.zeros(320), ArgumentError),
-    "scores in integers": (torch.zeros(1, 1, dtype=torch.int64), torch.zeros(1, 320).int(), ArgumentError),
-    "more scores": (torch.zeros(1, 1, dtype=torch.int64), torch.zeros(2, 320), BatchError),
-    "narrow scores": (torch.zeros(1, 1, dtype=torch.int64), torch.zeros(1, 319), VocabularyError),
+    "ids in a list": ([[0]], SCORES, ArgumentError),
+    "ids in one row": (IDS[0], SCORES, ArgumentError),
+    "ids in floats": (IDS.float(), SCORES, ArgumentError),
+    "ids in booleans": (IDS.bool(), SCORES, ArgumentError),
+    "scores in an array": (IDS, SCORES.numpy(), ArgumentError),
+    "scores in one row": (IDS, SCORES[0], ArgumentError),
+    "scores in integers": (IDS, SCORES.int(), ArgumentError),
+    "more scores": (IDS, SCORES.repeat(2, 1), BatchError),
+    "narrow scores": (IDS, SCORES[:, :319], VocabularyError),
 }
 
 
@@ -313,16 +253,5 @@ def test_wrong_calls_of_a_processor_change_nothing(ids: Any, scores: Any, error:
     assert not scores.any()
     with pytest.raises(ArgumentError, match=r"prompt_length must be .*, but is True"):
         processor.prompt_length = True
-    masked = processor(torch.zeros(1, 1, dtype=torch.int64), torch.zeros(1, 320))  # type: ignore[arg-type]
+    masked = processor(IDS, SCORES.clone())  # type: ignore[arg-type]
     assert torch.isfinite(masked[0]).nonzero().flatten().tolist() == [0, 2, 200]
-
-
-def test_a_bitmask_of_a_server_is_the_same_before_and_after() -> None:
-    """A server uses one tensor for all steps, with some rows of it for each matcher."""
-    bitmask = allocate_token_bitmask(4, 320)
-    matchers = [GrammarMatcher(compiled_by(name)) for name in SUBJECTS]
-    for step in range(3):
-        for row, matcher in enumerate(matchers):
-            matcher.fill_next_token_bitmask(bitmask, row)
-        assert len({tuple(row) for row in bitmask.tolist()}) == 1
-        assert all(matcher.accept_token(0) for matcher in matchers), step

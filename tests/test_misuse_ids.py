@@ -1,6 +1,7 @@
 """Invalid ids, texts, counts and batches raise a clear error, and nothing moves, on every strategy.
 
-What: tables of wrong arguments for the methods that move matchers and batches; copies and pickles.
+What: tables of wrong arguments for the methods that move matchers and batches; copies and pickles; matchers
+that have ended or have other vocabularies, and errors in the middle of a batch.
 When: after any change of `equivalence.arguments`, `hybrid.values.arguments` or `hybrid.api.batch`.
 Limits: bitmasks are in ``test_misuse.py``.
 """
@@ -17,9 +18,19 @@ import pytest
 import torch
 import xgrammar
 
-from equivalence import ArgumentError, BitmaskError, HybridError, MatcherError, VocabularyError
-from hybrid import BatchGrammarMatcher, GrammarMatcher, allocate_token_bitmask
-from tests.misuse import LATE, SIZE, STOP, VOCABULARY, A, unmoved
+from equivalence import (
+    ArgumentError,
+    BatchError,
+    BitmaskError,
+    BudgetExceeded,
+    HybridError,
+    MatcherError,
+    VocabularyError,
+)
+from hybrid import BatchGrammarMatcher, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+from hybrid.classifier.follower import ClassifierFollower
+from tests import misuse
+from tests.misuse import AB, FIRST, LATE, STOP, WORDS, A, B, buffer, compiled_by, unmoved, untouched
 
 pytestmark = pytest.mark.kernels
 
@@ -74,6 +85,10 @@ def test_integers_of_all_kinds_are_ids(matcher: GrammarMatcher, value: Any) -> N
     for stop in (torch.tensor(STOP), np.int16(STOP), Ids.STOP):
         assert matcher.accept_token(stop) and matcher.is_terminated()  # type: ignore[arg-type]
         matcher.rollback(np.uint8(1))
+    bitmask = allocate_token_bitmask(1, misuse.SIZE)
+    matcher.fill_next_token_bitmask(bitmask, np.int64(0))
+    assert bitmask[0, 0] == 1 << STOP
+    assert not matcher.accept_token(np.int8(-1)) and not matcher.accept_token(np.uint64(1 << 63))  # type: ignore[arg-type]
     matcher.rollback(np.uint8(1))
     matcher.rollback(torch.tensor(300))
     assert unmoved(matcher)
@@ -126,19 +141,27 @@ def test_counts_out_of_range_take_nothing_back(matcher: GrammarMatcher, count: A
 NO_TEMPERATURES: list[Any] = [
     -1, -0.5, float("nan"), float("inf"), 1e39, -1e300, True, "1", b"1", [1], object(), 1j,
 ]  # fmt: skip
+NO_ENDS: list[Any] = ["x", None, 1, [], 0.0]
+WRONG_OPTIONS: list[tuple[str, Any]] = [
+    *(("default_temperature", temperature) for temperature in NO_TEMPERATURES),
+    *(("terminate_without_stop_token", end) for end in NO_ENDS),
+]
 
 
-@pytest.mark.parametrize("temperature", NO_TEMPERATURES, ids=lambda value: type(value).__name__)
-def test_what_is_no_temperature_is_refused(matcher: GrammarMatcher, temperature: Any) -> None:
-    with pytest.raises(ArgumentError, match="default_temperature must be "):
-        GrammarMatcher(matcher.compiled_grammar, default_temperature=temperature)
+@pytest.mark.parametrize(("name", "value"), WRONG_OPTIONS)
+def test_wrong_options_of_matchers_are_refused(matcher: GrammarMatcher, name: str, value: Any) -> None:
+    with pytest.raises(ArgumentError, match=f"{name} must be "):
+        GrammarMatcher(matcher.compiled_grammar, **{name: value})
+
+
+COMPILER = xgrammar.GrammarCompiler(misuse.VOCABULARY.tokenizer_info, max_threads=1)
+PLAIN = COMPILER.compile_grammar('root ::= "a"')
 
 
 @pytest.mark.parametrize("temperature", [None, 0, 0.7, 1, np.float32(0.3), torch.tensor(0.4), 1e-50])
 def test_temperatures_are_those_of_xgrammar(matcher: GrammarMatcher, temperature: Any) -> None:
     """XGrammar stores them in 32 bits."""
-    plain = xgrammar.GrammarCompiler(VOCABULARY.tokenizer_info, max_threads=1).compile_grammar('root ::= "a"')
-    expected = xgrammar.GrammarMatcher(plain, default_temperature=temperature).temperature
+    expected = xgrammar.GrammarMatcher(PLAIN, default_temperature=temperature).temperature
     ours = GrammarMatcher(matcher.compiled_grammar, default_temperature=temperature)
     assert ours.temperature == expected and ours.fork().temperature == expected
 
@@ -181,17 +204,168 @@ def test_a_matcher_is_forked_not_copied(matcher: GrammarMatcher) -> None:
         copy.deepcopy({"matchers": [matcher]})
 
 
-@pytest.mark.parametrize("end", ["x", None, 1, [], 0.0])
-def test_terminating_is_yes_or_no(matcher: GrammarMatcher, end: Any) -> None:
-    with pytest.raises(ArgumentError, match="terminate_without_stop_token must be True or False"):
-        GrammarMatcher(matcher.compiled_grammar, terminate_without_stop_token=end)
+# Batches.
+
+WRONG_BATCHES: list[tuple[str, type[HybridError], list[Any]]] = [
+    ("batch_accept_token", BatchError, [[A], [A, A, A], []]),
+    ("batch_accept_token", ArgumentError, [
+        A, None, "aa", b"\0\0", np.zeros(2), torch.zeros(2, dtype=torch.bool),
+        torch.zeros(2, 1, dtype=torch.int64),
+    ]),
+    ("batch_accept_string", BatchError, [["a"], ["a", "a", "a"]]),
+    ("batch_accept_string", ArgumentError, ["aa", 5]),
+    ("batch_rollback", BatchError, [[1], [0, 0, 0]]),
+    ("batch_rollback", ArgumentError, ["00", True, 0.5, -1]),
+    ("batch_rollback", MatcherError, [2, [1, 2]]),
+]  # fmt: skip
 
 
-def test_ids_and_rows_of_numpy_leave_the_state_alone(matcher: GrammarMatcher) -> None:
-    """The matcher stores plain integers, so that a fork, a rollback and the other strategy read them
-    alike."""
-    assert matcher.accept_token(torch.tensor(LATE))
-    bitmask = allocate_token_bitmask(1, SIZE)
-    matcher.fork().fill_next_token_bitmask(bitmask, np.int64(0))
-    assert bitmask[0, 0] == 1 << STOP
-    assert not matcher.accept_token(np.int8(-1)) and not matcher.accept_token(np.uint64(1 << 63))
+@pytest.mark.parametrize(("method", "error", "wrong"), WRONG_BATCHES)
+def test_wrong_batches_move_no_matcher(
+    matcher: GrammarMatcher, method: str, error: type[HybridError], wrong: list[Any]
+) -> None:
+    """The first matcher used to move if the second list was too short."""
+    pair = [matcher, matcher.fork()]
+    for each in pair:
+        assert each.accept_token(A)
+    for argument in wrong:
+        with pytest.raises(error):
+            getattr(BatchGrammarMatcher, method)(pair, argument)
+    for each in pair:
+        each.rollback()
+        assert unmoved(each)
+
+
+NO_MATCHERS = [None, 5, "ab", [None], [5], GrammarMatcher(compiled_by("classifier")),
+               [xgrammar.GrammarMatcher(PLAIN)]]  # fmt: skip
+
+
+@pytest.mark.parametrize("matchers", NO_MATCHERS)
+def test_what_is_no_matcher_is_refused(matcher: GrammarMatcher, matchers: Any) -> None:
+    if isinstance(matchers, list):
+        matchers = [matcher, *matchers]
+    bitmask = buffer(4 * WORDS).view(4, WORDS)
+    batch = BatchGrammarMatcher()
+    for call in (
+        lambda: batch.batch_fill_next_token_bitmask(matchers, bitmask),
+        lambda: batch.batch_fill_temperature(matchers, torch.zeros(4)),
+        lambda: batch.batch_accept_token(matchers, [A, A]),
+        lambda: batch.batch_accept_string(matchers, ["a", "a"]),
+        lambda: batch.batch_rollback(matchers, 0),
+    ):
+        with pytest.raises(ArgumentError, match="matchers"):
+            call()
+    assert untouched(bitmask) and unmoved(matcher)
+
+
+WRONG_ROWS: dict[str, Any] = {
+    "one twice": [2, 0, 2], "too few": [0, 1], "too many": [0, 1, 2, 3], "too far": [0, 1, 4],
+    "below": [0, 1, -1], "True": [0, 2, True], "text": "012", "one": 0, "halves": [0.0, 1.0, 2.0],
+    "two dimensions": torch.zeros(3, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("indices", WRONG_ROWS.values(), ids=WRONG_ROWS)
+def test_wrong_rows_of_a_batch_write_nothing(matcher: GrammarMatcher, indices: Any) -> None:
+    guard, warm = buffer(), buffer(4 * WORDS)
+    bitmask = guard[10 * WORDS : 14 * WORDS].view(4, WORDS)
+    trio = [matcher, matcher.fork(), matcher.fork()]
+    with pytest.raises(BitmaskError, match=r"indices|index"):
+        BatchGrammarMatcher().batch_fill_next_token_bitmask(trio, bitmask, indices)
+    with pytest.raises(BitmaskError, match=r"indices|index"):
+        BatchGrammarMatcher.batch_fill_temperature(trio, warm.view(torch.float32)[:4], indices)
+    assert untouched(guard, warm)
+
+
+def test_a_matcher_that_has_ended_leaves_a_batch_unwritten(matcher: GrammarMatcher) -> None:
+    ended = matcher.fork()
+    assert ended.accept_token(AB) and ended.accept_token(STOP)
+    bitmask = buffer(4 * WORDS).view(4, WORDS)
+    for trio in ([matcher, ended, matcher.fork()], [ended, matcher, matcher], [matcher, matcher, ended]):
+        with pytest.raises(MatcherError, match="terminated"):
+            BatchGrammarMatcher().batch_fill_next_token_bitmask(trio, bitmask)
+    for call in (lambda: ended.fill_next_token_bitmask(bitmask), ended.find_jump_forward_string):
+        with pytest.raises(MatcherError, match="terminated"):
+            call()
+    assert untouched(bitmask)
+
+
+def test_one_matcher_may_be_given_twice(matcher: GrammarMatcher) -> None:
+    bitmask = buffer(2 * WORDS).view(2, WORDS)
+    batch = BatchGrammarMatcher()
+    batch.batch_fill_next_token_bitmask([matcher, matcher], bitmask)
+    assert bitmask.tolist() == [FIRST, FIRST]
+    assert batch.batch_accept_token([matcher, matcher, matcher], [A, B, A]) == [True, True, False]
+    assert matcher.is_completed()
+    batch.batch_rollback([matcher, matcher], [1, 1])
+    assert unmoved(matcher)
+
+
+@pytest.mark.parametrize("ids", [64, 3000])
+def test_matchers_of_different_widths_write_nothing(matcher: GrammarMatcher, ids: int) -> None:
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b""], stop_token_ids=2, vocab_size=ids)
+    other = GrammarMatcher(GrammarCompiler(vocabulary).compile_grammar('root ::= "a"'))
+    for pair in ([matcher, other], [other, matcher]):
+        for width in {WORDS, -(-ids // 32)}:
+            guard = buffer(6 * width)
+            bitmask = guard[2 * width : 4 * width].view(2, width)
+            with pytest.raises(BitmaskError, match="shape"):
+                BatchGrammarMatcher().batch_fill_next_token_bitmask(pair, bitmask)
+            assert untouched(guard)
+
+
+def test_matchers_of_equally_wide_vocabularies_fill_their_own_ids(matcher: GrammarMatcher) -> None:
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b""], stop_token_ids=2, vocab_size=316)
+    other = GrammarMatcher(GrammarCompiler(vocabulary).compile_grammar('root ::= "a"'))
+    bitmask = buffer(2 * WORDS).view(2, WORDS)
+    BatchGrammarMatcher().batch_fill_next_token_bitmask([other, matcher], bitmask)
+    assert [row[0] for row in bitmask.tolist()] == [1, FIRST[0]]
+
+
+def test_a_batch_that_fails_in_the_middle_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Lark grammar has no other strategy when its tables are full."""
+    trio = [GrammarMatcher(compiled_by(name)) for name in ("engine", "classifier", "lark")]
+
+    def full(*arguments: Any, **options: Any) -> bool:
+        raise BudgetExceeded("full")
+
+    bitmask = buffer(3 * WORDS).view(3, WORDS)
+    for name in ("accept_token", "accept_string", "_fill"):
+        monkeypatch.setattr(trio[2], name, full)
+    batch = BatchGrammarMatcher()
+    for call in (
+        lambda: batch.batch_accept_token(trio, [A, A, A]),
+        lambda: batch.batch_accept_token([trio[0], trio[0], trio[2]], [A, B, A]),
+        lambda: batch.batch_accept_string(trio, ["a", b"ab", "a"]),
+        lambda: batch.batch_fill_next_token_bitmask(trio, bitmask),
+    ):
+        with pytest.raises(BudgetExceeded):
+            call()
+    assert unmoved(trio[0]) and unmoved(trio[1]) and untouched(bitmask)
+
+
+def test_a_rollback_without_room_leaves_the_matcher_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It used to keep its position but not its history, so the next mask was that of a later state."""
+    matcher = GrammarMatcher(compiled_by("lark"))
+    follower = matcher._follower
+    assert isinstance(follower, ClassifierFollower)
+    assert matcher.accept_token(A) and matcher.accept_token(B)
+    follower.classifier.renew()  # new tables: a rollback reads the text again
+    matcher.find_jump_forward_string()
+
+    def full(*_: Any) -> Any:
+        raise BudgetExceeded("full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(follower.classifier, "read", full)
+        with pytest.raises(BudgetExceeded):
+            matcher.rollback()
+    assert matcher.is_completed()
+    matcher.rollback(2)
+    assert unmoved(matcher)
+
+
+@pytest.mark.parametrize("threads", [0, -1, True, 1.5, "two", None, [2]])
+def test_threads_that_are_none_are_refused(threads: Any) -> None:
+    with pytest.raises(ArgumentError, match="max_threads must be"):
+        BatchGrammarMatcher(threads)

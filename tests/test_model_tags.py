@@ -24,13 +24,8 @@ IDS = (307, 308, 309, 310)
 def vocabulary_of(tags: list[str]) -> Vocabulary:
     """A vocabulary of all bytes, the parts of tags and their prefixes, and the tokens of `IDS`."""
     texts = {piece for tag in tags for piece in pieces_of(tag) if isinstance(piece, str)}
-    texts |= {text[:n] for text in texts for n in (2, 3, len(text) // 2)} | {
-        '{"',
-        '": "',
-        "tool",
-        "tool_1",
-        " a",
-    }
+    texts |= {text[:n] for text in texts for n in (2, 3, len(text) // 2)}
+    texts |= {'{"', '": "', "tool", "tool_1", " a"}
     tokens = [bytes([byte]) for byte in range(256)] + [b"word%d" % i for i in range(44)]
     named = [b"<call>", b"</call>", b"<think>", b"</think>"]
     tokens += [b"\xe4\xb8", b"\xff\xfe", b"\xb8a", "中".encode(), "中<".encode(), b"\xf0\x9f<", b"\xe4\xb8<t"]
