@@ -175,12 +175,6 @@ SMALL_GRAMMARS = (
         start: | "a" start "b"
         %ignore "#"
         """),
-    _small("imports", "e1=+. ", "=1 =+ 1e e1 1. .1 e= 1_ 1e+", r"""
-        start: (CNAME "=" SIGNED_NUMBER)*
-        %import common (CNAME, SIGNED_NUMBER, WS)
-        %ignore WS
-        """),
-    # its pattern looks behind, within itself
     _small("escaped string", '"a\\', '"a a" "" \\" \\\\ \\a "\\ a"a', r"""
         start: (ESCAPED_STRING | "a")*
         %import common.ESCAPED_STRING

@@ -17,13 +17,9 @@ from unittest import mock
 
 import lark
 
+from tests.lark_oracle import SMALL_GRAMMARS
+
 GRAMMARS = {
-    "keywords": ("ifn1 ", r"""start: (IF | IN | NAME | N)*
-        IF: "if"
-        IN: "in"
-        NAME: /[a-z]+/
-        N: /\d+/
-        %ignore " " """),
     "priorities": ("abc", 'start: (A | B | C)*\nA.2: "ab"\nB: /[ab]+/\nC: "c" "c"'),
     "lazy_comment": ("/*x", r"""start: (SLASH | STAR | X)*
         SLASH: "/"
@@ -32,12 +28,6 @@ GRAMMARS = {
         COMMENT: /\/\*.*?\*\//s
         %ignore COMMENT"""),
     "first_wins": ("jox ", 'start: (JO | NAME)*\nJO.2: /jo/\nNAME: /[jox]+/\n%ignore " "'),
-    "numbers": ("01e+. ", r"""start: (FLOAT | INT | NAME | SIGN)*
-        FLOAT.2: /\d+(e[+-]?\d+)|\d+\.\d*/
-        INT: /0|[1-9]+/
-        NAME: /[e]+/
-        SIGN: /[+-]/
-        %ignore " " """),
     "space_in_keyword": ("lj .", 'start: (J | N | D)*\nJ.2: /( *l +)? +j/\nN: /[lj]+/\nD: "."\n%ignore / /'),
     "ignored_keyword": ("abz", 'start: (K | Z)*\nK: "ab"\nW: /[ab]+/\nZ: "z"\n%ignore W'),
     "keyword_is_ignored": ("abz", 'start: (K | W | Z)*\nK: "ab"\nW: /[ab]+/\nZ: "z"\n%ignore K'),
@@ -68,6 +58,9 @@ GRAMMARS = {
     "contradiction": ("abc", "start: (X | B | C)*\nX: /a(?=b)(?=c)[bc]/\nB: /b(?=a)/\nC: /bc/"),
     "ignored_before": ("xvwi", "start: (V | W)*\nV: /x?v/\nW: /x?vw/\nI: /i(?=v)/\n%ignore I"),
     "characters": ("a٣é!𝔘漢", "start: (W | D | P)*\nW: /\\w+/\nD.2: /\\d+!/\nP: /[^\\w]/"),
+    "lexemes_given_back": next(
+        (one.alphabet, one.text) for one in SMALL_GRAMMARS if one.name == "un-reading that the parser sees"
+    ),
 }  # fmt: skip
 """By name, the characters that matter to a grammar, and its text."""
 

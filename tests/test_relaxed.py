@@ -18,8 +18,6 @@ import jsonschema
 import pydantic
 import pytest
 import xgrammar
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from equivalence import GrammarError
 from hybrid.api.compiler import GrammarCompiler
@@ -288,15 +286,18 @@ def explained(schema: Any, instances: list[tuple[Any, bool]], strict_mode: bool)
     return seen
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.integers(0, 1 << 32), st.booleans())
-def test_every_difference_from_what_is_valid_is_explained(seed: int, strict_mode: bool) -> None:
-    chance = random.Random(seed)
-    schema = random_schema(chance, 3)
-    validator = jsonschema.Draft202012Validator(schema)
-    instances = [random_instance(chance, 2) for _ in range(12)]
-    with contextlib.suppress(RecursionError):  # jsonschema follows references without end
-        explained(schema, [(one, validator.is_valid(one)) for one in instances], strict_mode)
+@pytest.mark.parametrize("block", range(1, 5))
+def test_every_difference_from_what_is_valid_is_explained(block: int) -> None:
+    compared = 0
+    for seed in range(1000 * block, 1000 * block + 300):
+        chance = random.Random(seed)
+        schema = random_schema(chance, 1 + seed % 3)
+        validator = jsonschema.Draft202012Validator(schema)
+        instances = [random_instance(chance, 2) for _ in range(12)]
+        with contextlib.suppress(RecursionError):  # jsonschema follows references without end
+            verdicts = [(one, validator.is_valid(one)) for one in instances]
+            compared += bool(explained(schema, verdicts, strict_mode=chance.random() < 0.5))
+    assert compared > 200
 
 
 @pytest.mark.slow
