@@ -71,17 +71,13 @@ def is_there(process: int) -> bool:
     return os.path.exists(f"/proc/{process}")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def closed_at_the_end() -> Iterator[None]:
-    yield
-    worker.close()
-
-
 @pytest.fixture
-def process() -> int:
-    """The id of a process that is already running, so that a test takes as long as its task."""
+def process() -> Iterator[int]:
+    """The id of a new process that is already running, so that a test takes as long as its task."""
+    worker.close()
     works()
-    return pid()
+    yield pid()
+    worker.close()
 
 
 def works() -> None:
